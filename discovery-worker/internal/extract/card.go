@@ -12,9 +12,14 @@ import (
 
 var (
 	// signOff ends a mail, before its signature.
-	signOff = regexp.MustCompile(`(?i)^(?:--|—|(?:(?:with )?(?:best|kind|warm|many|yours)\b.{0,20}|regards|best|cheers|thanks(?:!| again)?|thank you|sincerely|warmly|respectfully|cordially` +
-		`|mit (?:freundlichen|besten) gr(?:ü|ue)(?:ß|ss)en|(?:viele|beste|liebe|freundliche) gr(?:ü|ue)(?:ß|ss)e|cordialement|bien à vous|bien cordialement|saludos(?: cordiales)?|un saludo|atentamente|cordiali saluti|distinti saluti` +
-		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具|saygılarımla)[\s,.!]*)$`)
+	signOff = regexp.MustCompile(`(?i)^(?:--|—|(?:(?:with )?(?:best|kind|warm|many|yours)\b.{0,20}|regards|best` +
+		`|cheers|thanks(?:!| again)?|thank you|sincerely|warmly|respectfully|cordially` +
+		`|mit (?:freundlichen|besten) gr(?:ü|ue)(?:ß|ss)en|(?:viele|beste|liebe|freundliche) gr(?:ü|ue)(?:ß|ss)e` +
+		`|cordialement|bien à vous|bien cordialement|saludos(?: cordiales)?|un saludo|atentamente` +
+		`|cordiali saluti|distinti saluti` +
+		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet` +
+		`|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具` +
+		`|saygılarımla)[\s,.!]*)$`)
 	cvOf = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
 )
 
@@ -35,7 +40,8 @@ func (d *document) cards() {
 	d.cardAt(0, false)
 }
 
-// owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at the end of a page. Of
+// owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at
+// the end of a page. Of
 // several people none is the owner.
 func (d *document) owner() {
 	if d.f.has(formed) {
@@ -66,7 +72,8 @@ func (d *document) owner() {
 	}
 }
 
-// isUnknownHeading reports whether a line that could be a name stands alone above a name with a title or an address of its own: a heading
+// isUnknownHeading reports whether a line that could be a name stands alone above a name with a title or an address
+// of its own: a heading
 // in a language that is not known.
 func (d *document) isUnknownHeading(i int) bool {
 	next := d.next(i)
@@ -170,7 +177,8 @@ func (d *document) cardAt(from int, signed bool) {
 	d.f.addPosition(job)
 }
 
-// withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22 Quay Street | Dublin 2 |
+// withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22
+// Quay Street | Dublin 2 |
 // Ireland".
 func (d *document) withoutAddress(line view.Part) []view.Part {
 	parts := line.Split(phrase.CardSplit)
@@ -253,7 +261,8 @@ func (d *document) isProse(p view.Part) bool {
 }
 
 // ofOneself begins what somebody says of themselves in a sentence, however short.
-var ofOneself = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
+var ofOneself = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
+	`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
 
 var (
 	handle  = regexp.MustCompile(`^@[\w-]{2,40}$`)
@@ -397,8 +406,9 @@ func (d *document) fragments(p view.Part, job *position) bool {
 }
 
 var (
-	previously = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant|antes)\s*[:,@-]?\s*(?:at\s+|@\s*)?)`)
-	opening    = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
+	previously = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant` +
+		`|antes)\s*[:,@-]?\s*(?:at\s+|@\s*)?)`)
+	opening = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
 )
 
 // allSkills takes a list when most of it are known technical terms.

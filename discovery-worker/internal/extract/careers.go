@@ -16,8 +16,9 @@ import (
 var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018} //nolint:gochecknoglobals // a constant table
 
 const (
-	careerDate = `(?:(?:(?:明治|大正|昭和|平成|令和)\s?(?:\d{1,2}|元)|(?:19|20)\d\d)\s?年(?:\s?\d{1,2}\s?月)?(?:\s?\d{1,2}\s?日)?|[MTSHR]\d{1,2}[./年]\s?\d{1,2}月?|(?:19|20)\d\d[./-]\d{1,2})`
-	careerNow  = `現在に至る|現在にいたる|現在在職中|在職中|在籍中|勤務中|現在|至今|現職`
+	careerDate = `(?:(?:(?:明治|大正|昭和|平成|令和)\s?(?:\d{1,2}|元)|(?:19` +
+		`|20)\d\d)\s?年(?:\s?\d{1,2}\s?月)?(?:\s?\d{1,2}\s?日)?|[MTSHR]\d{1,2}[./年]\s?\d{1,2}月?|(?:19|20)\d\d[./-]\d{1,2})`
+	careerNow = `現在に至る|現在にいたる|現在在職中|在職中|在籍中|勤務中|現在|至今|現職`
 )
 
 // careerPatterns are the forms of the lines of a 履歴書 and a 職務経歴書.
@@ -34,20 +35,26 @@ func newCareerPatterns() careerPatterns {
 }
 
 var (
-	careerForm   = regexp.MustCompile(`履\s?歴\s?書|職務経歴|氏\s?名|現住所|学\s?歴|職\s?歴|フリガナ|ふりがな|経歴`)
-	careerPart   = regexp.MustCompile(`^(?:[【■◆●\[<(]\s*)?(学歴|最終学歴|職歴|職務経歴|職務履歴|経歴|略歴|学歴・職歴|学歴・職務経歴)(?:\s*[】\]>)])?\s*(?::\s*|$)`)
+	careerForm = regexp.MustCompile(`履\s?歴\s?書|職務経歴|氏\s?名|現住所|学\s?歴|職\s?歴|フリガナ|ふりがな|経歴`)
+	careerPart = regexp.MustCompile(`^(?:[【■◆●\[<(]\s*)?(学歴|最終学歴|職歴|職務経歴|職務履歴|経歴|略歴|学歴・職歴` +
+		`|学歴・職務経歴)(?:\s*[】\]>)])?\s*(?::\s*|$)`)
 	careerJoined = regexp.MustCompile(`(?:に|へ|を)?\s?(?:中途|新卒)?(?:入社|入職|入所|就職|入行|入庁|入局|転職|着任|入団|勤務|就任|設立|起業|開業)\s?$`)
-	careerLeft   = regexp.MustCompile(`(?:を)?\s?(?:一身上の都合により|自己都合により|会社都合により|契約期間満了により|定年により|結婚により)?\s?(?:退社|退職|退所|退行|退任|契約満了)\s?$`)
+	careerLeft   = regexp.MustCompile(`(?:を)?\s?(?:一身上の都合により|自己都合により|会社都合により|契約期間満了により|定年により|結婚により)?\s?(?:退社|退職|退所` +
+		`|退行|退任|契約満了)\s?$`)
 	careerSchool = regexp.MustCompile(`(?:を|に)?\s?(?:入学|卒業|修了|中退|編入学?|転入学?|卒業見込み?|修了見込み?|卒)\s?$`)
 	careerOpen   = regexp.MustCompile(careerNow)
 	careerNote   = regexp.MustCompile(`\s*[(\[][^()\[\]]*[)\]]\s*$`)
-	careerTitle  = regexp.MustCompile(`(?:主任|係長|課長|部長|次長|室長|店長|本部長|支店長|所長|工場長|リーダー|マネージャー|マネジャー|エンジニア|デザイナー|プログラマー|コンサルタント|スタッフ|ディレクター|プロデューサー|アナリスト|看護師|薬剤師|医師|教諭|講師|教授|研究員|技師|社長|取締役|代表|主査|主幹|参事|職員|秘書|編集者|記者|会計士|弁護士|税理士|建築士|営業職|事務職|技術者|担当)$`)
-	careerOrg    = regexp.MustCompile(`株式会社|有限会社|合同会社|合資会社|\(株\)|㈱|\(有\)|㈲|財団法人|社団法人|法人|銀行|病院|医院|クリニック|事務所|研究所|協会|組合|商店|製作所|工業|商事|大学|学園|学校|市役所|県庁|省|庁`)
+	careerTitle  = regexp.MustCompile(`(?:主任|係長|課長|部長|次長|室長|店長|本部長|支店長|所長|工場長|リーダー|マネージャー|マネジャー|エンジニア|デザイナー|プログラマー` +
+		`|コンサルタント|スタッフ|ディレクター|プロデューサー|アナリスト|看護師|薬剤師|医師|教諭|講師|教授|研究員|技師|社長|取締役|代表|主査|主幹|参事|職員|秘書|編集者|記者|会計士|弁護士|税理士` +
+		`|建築士|営業職|事務職|技術者|担当)$`)
+	careerOrg = regexp.MustCompile(`株式会社|有限会社|合同会社|合資会社|\(株\)|㈱|\(有\)|㈲|財団法人|社団法人|法人|銀行|病院|医院|クリニック|事務所|研究所|協会` +
+		`|組合|商店|製作所|工業|商事|大学|学園|学校|市役所|県庁|省|庁`)
 	careerUnread = regexp.MustCompile(`^(?:ふりがな|フリガナ|よみがな|ヨミガナ|生年月日|性別|年齢|満\d|写真|配偶者|扶養|最寄り?駅|国籍|本籍)`)
 	schoolName   = regexp.MustCompile(`大学院?|高等学校|高校|専門学校|短期大学|学院|高専|中学校|小学校|スクール`)
 )
 
-// careers reads Japanese forms: lines of a label and a value without a colon, and lines of a date, an organization and a word that says
+// careers reads Japanese forms: lines of a label and a value without a colon, and lines of a date, an organization
+// and a word that says
 // what happened then.
 func (d *document) careers() {
 	form := false

@@ -36,7 +36,8 @@ var (
 	yes = lexicon.Set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
 	no  = lexicon.Set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
 
-	amount   = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%|[\p{L}$€£¥+ ]{0,20})$`)
+	amount = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%` +
+		`|[\p{L}$€£¥+ ]{0,20})$`)
 	thousand = regexp.MustCompile(`^-?\d{1,3}(?:[., ]\d{3})+$`)
 )
 

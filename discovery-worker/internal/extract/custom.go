@@ -340,8 +340,9 @@ func list[T any](p Profile, path string) []T {
 }
 
 var (
-	yearsExpr = regexp.MustCompile(`(?i)\b(\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty)\+?[\s-]+years?(?:['’])?\s+(?:of\s+)?(?:[\p{L}]+\s+){0,3}experience\b`)
-	words     = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
+	yearsExpr = regexp.MustCompile(`(?i)\b(\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve` +
+		`|fifteen|twenty)\+?[\s-]+years?(?:['’])?\s+(?:of\s+)?(?:[\p{L}]+\s+){0,3}experience\b`)
+	words = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
 )
 
 // years answers how long somebody has worked, if the text says it in so many words.

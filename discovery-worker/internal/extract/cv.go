@@ -24,8 +24,10 @@ func (d *document) isList(i int) bool {
 	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
-// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart below a menu with a heading of what
-// somebody made, and a title or a place below it; or below the first line of all, which is such a heading, and both below it. Where the list has a
+// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart
+// below a menu with a heading of what
+// somebody made, and a title or a place below it; or below the first line of all, which is such a heading, and both
+// below it. Where the list has a
 // second name like that, neither is.
 func (d *document) isOwner(i int) bool {
 	title, lives := d.besideName(i)
@@ -61,7 +63,8 @@ func (d *document) besideName(i int) (title, lives bool) {
 	return d.e.IsTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
-// isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings and single words, one as far from the next
+// isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings
+// and single words, one as far from the next
 // as the others are.
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
@@ -98,8 +101,10 @@ func (d *document) entryEnd(i int) int {
 	return i
 }
 
-// ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster for a baker".
-var ofThing = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von|mit|pour|de|par|para|con|per|di)\s.*`)
+// ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster
+// for a baker".
+var ofThing = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
+	`|mit|pour|de|par|para|con|per|di)\s.*`)
 
 // sections reads the entries below headings.
 func (d *document) sections() {
@@ -363,9 +368,16 @@ func (d *document) fill(p *position, pieces []view.Part) {
 }
 
 // degreeWord begins a degree; the field may follow.
-var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education|technology|commerce))?|master(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education|technology|philosophy))?` +
-	`|doctorate|doctor of philosophy|diploma?|diplôme|diplom|licence|licenciatura|grado|máster|mestrado|laurea(?: magistrale| triennale)?|magister|mgr|staatsexamen|promotion|abitur|baccalauréat|associate degree|postgraduate diploma|doctorat|doctorado|dottorato|doutorado)` +
-	`|Ph\.?\s?D\.?|D\.?Phil\.?|M\.?D\.?|J\.?D\.?|LL\.?[BM]\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?Eng\.?|B\.?Eng\.?|M\.?Tech\.?|B\.?Tech\.?|B\.?Com\.?|M\.?Phil\.?|M\.?F\.?A\.?|B\.?F\.?A\.?|M\.\s?S\.|B\.\s?S\.|M\.\s?A\.|B\.\s?A\.|MS|BS|MA|BA|BEng|MEng|Dipl\.-Ing\.)(?:$|[\s,(:])`)
+var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws` +
+	`|business administration|fine arts|education|technology|commerce))?|master(?:'s` +
+	`|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education` +
+	`|technology|philosophy))?` +
+	`|doctorate|doctor of philosophy|diploma?|diplôme|diplom|licence|licenciatura|grado|máster|mestrado` +
+	`|laurea(?: magistrale| triennale)?|magister|mgr|staatsexamen|promotion|abitur|baccalauréat` +
+	`|associate degree|postgraduate diploma|doctorat|doctorado|dottorato|doutorado)` +
+	`|Ph\.?\s?D\.?|D\.?Phil\.?|M\.?D\.?|J\.?D\.?|LL\.?[BM]\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?Eng\.?` +
+	`|B\.?Eng\.?|M\.?Tech\.?|B\.?Tech\.?|B\.?Com\.?|M\.?Phil\.?|M\.?F\.?A\.?|B\.?F\.?A\.?|M\.\s?S\.|B\.\s?S\.` +
+	`|M\.\s?A\.|B\.\s?A\.|MS|BS|MA|BA|BEng|MEng|Dipl\.-Ing\.)(?:$|[\s,(:])`)
 
 var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
 

@@ -1,20 +1,30 @@
-// Package extract reads what a text or an object says about a person, without a model and without the network: identifiers (e-mail addresses, phones, URLs, accounts of the
-// platforms), the standard profile fields of the context profile (interface.md, Resources), and what they answer of a request's own schema.
+// Package extract reads what a text or an object says about a person, without a model and without the network:
+// identifiers (e-mail
+// addresses, phones, URLs, accounts of the platforms), the standard profile fields (interface.md, Context profile),
+// and answers to a
+// request's own schema.
 //
-// Contract:
-//   - Every value has a confidence between 0 and 1 and the span of the input that it rests on: the JSON pointer of a string ("" for a text) and byte offsets in it, which
-//     lie on the boundaries of characters.
-//   - The same input gives the same profile: nothing is drawn, asked or remembered. An [Extractor] is immutable and safe for concurrent use.
-//   - The input is hostile. Sentences that give orders to a reader are passed over, whatever they say. Every pass is linear in the input and every list is bounded: an
-//     input of 1 MiB takes about a second of one core, and a context that ends is heeded between passes.
-//   - Nothing of the input is logged, and no error repeats it.
+// An [Extractor] dispatches by kind of input. Each kind has its file, and its golden answers in testdata:
+//   - objects, JSON Resume, Europass, XML: object.go
+//   - labels and values, tables, vCards: forms.go, tables.go
+//   - Japanese career forms: careers.go
+//   - CVs in sections: cv.go
+//   - cards, signatures, profile pages: card.go
+//   - sentences: prose.go, prose_job.go, mention.go
+//   - accounts beside the name of a service, hidden addresses: services.go, identifier.go
 //
-// How it reads: an object by the names of its members, a text by tables, labels, by headings and the entries below them, by the lines that stand like a card (name, title, company,
-// place), and by sentences of known form. What several of them say is put together in one place (facts.go, profile.go), where the surer one wins.
+// All of them add to one collection of facts (facts.go), from which profile.go takes the surest of each field.
+// Package view turns markup into
+// lines, tree reads JSON and XML, lexicon holds words and headings, dates and phrase read single phrases.
 //
-// The lists in data are words for recognition, not facts about anybody: they were written for this package. Names of countries and languages
-// are those of the Unicode CLDR (golang.org/x/text).
+// Every value has a confidence between 0 and 1 and the span of the input that it rests on. The same input gives the
+// same profile. An
+// Extractor is immutable and safe for concurrent use. Input is hostile: sentences that give orders to a reader are
+// passed over, every
+// pass is linear, every list is bounded, and a context that ends is heeded between passes. Nothing of the input is
+// logged or repeated in an
+// error.
 //
-// How good it is: TestGolden prints precision and recall over testdata/golden. The other folders are forms that nobody had tuned anything on when they were
-// first run; testdata/golden/README.md says what they gave then, and their tests print what they give since the kinds of their misses were worked on.
+// TestGolden and TestWays print precision and recall. testdata/golden/README.md says what each set gave when it was
+// first run.
 package extract

@@ -123,18 +123,27 @@ func (f *facts) addPosition(p position) {
 
 var (
 	// quantity is a number of something, which is no name: "12", "12 years", "30+ startups", "15 Jahren Erfahrung".
-	quantity = regexp.MustCompile(`^(?:[~≈><+±]|ca\.|about|over)?\s*\d[\d.,'’]*\s?[+%]?(?:\s*[-–]\s*\d[\d.,]*\+?)?(?:$|\s+\p{Ll}|\s*[-–]\s*\p{Ll}` +
-		`|\s*(?i:years?|yrs?|months?|jahren?|monaten?|wochen|tagen?|kunden|mitarbeitern?|teams?|ans|anni|años|anos|jaar|lat|лет|года?|年|か月|ヶ月|년|개월)(?:$|[^\p{L}]))`)
+	quantity = regexp.MustCompile(`^(?:[~≈><+±]|ca\.|about` +
+		`|over)?\s*\d[\d.,'’]*\s?[+%]?(?:\s*[-–]\s*\d[\d.,]*\+?)?(?:$|\s+\p{Ll}|\s*[-–]\s*\p{Ll}` +
+		`|\s*(?i:years?|yrs?|months?|jahren?|monaten?|wochen|tagen?|kunden|mitarbeitern?|teams?|ans|anni|años|anos` +
+		`|jaar|lat|лет|года?|年|か月|ヶ月|년|개월)(?:$|[^\p{L}]))`)
 	// aboutQuantity is a number behind a word that counts, in scripts without spaces.
 	aboutQuantity = regexp.MustCompile(`^約?\d+(?:年|か月|ヶ月|カ月|人|名|社)`)
 	// eastAsianUnit is a part of a company behind its name.
 	eastAsianUnit = regexp.MustCompile(`\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]*(?:部|課|室|係|支店|支社|グループ|チーム)$`)
 	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
 	// praise stands before a title: an article, an adjective that says how the work is done.
-	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
+	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative` +
+		`|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented` +
+		`|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]` +
+		`|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
 	// counted ends a title before a number of years.
-	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
-		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|zwanzig|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|decades?|years?|experience)\b).*$`)
+	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about` +
+		`|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de` +
+		`|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
+		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei` +
+		`|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|zwanzig|deux|trois|quatre|cinq|six|sept|huit|neuf` +
+		`|dix|vingt|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|decades?|years?|experience)\b).*$`)
 )
 
 // isQuantity reports whether a phrase is a number, or a number of something, rather than a name.

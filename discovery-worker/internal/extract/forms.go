@@ -116,7 +116,8 @@ func (d *document) isPeriod(value view.Part) bool {
 	return ok && when.At[0] < 4 && len(strings.Trim(value.Text()[when.At[1]:], " .)")) == 0
 }
 
-// label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports whether it used the value.
+// label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports
+// whether it used the value.
 func (d *document) label(i int, kind string, value view.Part) bool {
 	if kind == "" || kind == "bio" {
 		return false
@@ -205,7 +206,8 @@ var (
 	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
 	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
 	// recipient is a header that names somebody else.
-	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
+	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
+		`|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
 )
 
 // headed reads a line that names a person with an address.

@@ -28,19 +28,41 @@ type mentionPatterns struct {
 func newMentionPatterns(d *dates.Reader) *mentionPatterns {
 	day := `(?i:` + d.Expr + `)`
 	return &mentionPatterns{
-		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)(?:\s+(?:today|yesterday|again|earlier))?\s+\((?:[Cc]urrently |[Nn]ow )?([^()]{2,120})\)`),
-		apposition: regexp.MustCompile(`(?:^|[\s:;(–—-])(` + nameExpr + `),\s+(?i:an? |the |our |its )?([^,.;:()]{3,90}?)\s+(?:at|of|@|with|for|bei|chez|hos|på)\s+` + article + orgExpr + `(?:$|[\s,.;:!?)])`),
-		aged:       regexp.MustCompile(`^(` + nameExpr + `),\s+(?i:aged? )?\d{2,3},`),
-		cued: regexp.MustCompile(`(?i:(?:^|\s)(?:reach|contact|e-?mail|find|follow|call|write to|connect with|get in touch with|hire|welcome|welcomes|meet|introduc(?:e|es|ing)|featuring|guest|interview with|joined by|with me (?:today )?(?:is|are)|with us (?:today )?is|thank|thanks to|appointment of|promotion of|hiring of|` +
-			`appoint(?:s|ed)|names|named|hire[sd]|promote[sd]|managing|supervising|mentoring|working with|worked with|recommend|spoke (?:to|with)|(?:presented|written|hosted|produced|edited|photographed|directed|designed|illustrated|translated|created|authored|published|recorded|taught|led) by|spoke w/|call w/|met with|congratulations to|goes to|awarded to|honou?rs))\s+(?i:our |to )?(` + nameExpr + `)(?:$|[\s,.;:!?(])`),
-		announced: regexp.MustCompile(`(?:^|[\s,–—-])` + orgExpr + `\s+(?i:today |has |have |also |proudly |is (?:pleased|proud|delighted|happy) to )*(?i:announce[sd]?|appoint(?:s|ed)?|name[sd]?|hire[sd]?|promote[sd]?|welcome[sd]?)\s`),
-		asJob:     regexp.MustCompile(`^,?\s*(?i:(?:who )?(?:joins|joined|is joining|starts|started|will (?:join|start|serve))?[^,.;]{0,30}?\s?\b(?:as|to the (?:role|position|post) of))\s+(?i:an? |the |its |our |new )*([\p{L}][^.,;:()!?]{2,80}?)(?:$|[.,;]|\s+(?i:at|effective|from|starting|in|on|and)\s)`),
-		from: regexp.MustCompile(`(?i:joins?|joined|comes|came|moves|moved|arrives|arrived)\b[^,.;]{0,20}?\s(?i:from)\s+(?i:the )?` + orgExpr +
-			`(?:,\s+(?i:where (?:he|she|they) (?:most recently |last )?(?:was|served as|worked as|held the (?:role|position) of|spent [^,.;]{3,30} as))\s+(?i:an? |the |its )?([\p{L}][^.,;:()!?]{2,80}?))?(?:$|[.,;]|\s+(?i:from|for|and|until)\s)`),
-		whereWas: regexp.MustCompile(`(?i:\bat)\s+(?i:the )?` + orgExpr + `,\s+(?i:where (?:he|she|they|i) (?:was|were|served as|worked as))\s+(?i:an? |the |our |its )?([\p{L}][^.,;:()!?]{2,80}?)(?:\s+(?i:from|between)\s+(` + day + `)\s+(?i:to|until|and|through)\s+(` + day + `))?(?:$|[.,;]|\s+(?i:for|and|until|in)\s)`),
-		ofOrg:    regexp.MustCompile(`^,?\s+(?i:of|from|at)\s+(?i:the )?` + orgExpr + `(?:$|[\s,.;])`),
-		dashed:   regexp.MustCompile(`^(` + nameExpr + `)\s+[—–-]\s+([^.;:()—–]{3,90}?)\s+(?i:at|of|@|bei|chez|hos|på|в(?: компании)?|w(?: firmie)?)\s+` + orgExpr + `(?:$|[\s,.;])`),
-		retired:  regexp.MustCompile(`(?i:\b(?:an?|the)\s+(?:retired|former)\s+)([\p{Ll}][^.,;:()!?]{2,60}?)(?:$|[,.;]|\s+(?i:who|and|at|from)\s)`),
+		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)(?:\s+(?:today|yesterday|again` +
+			`|earlier))?\s+\((?:[Cc]urrently |[Nn]ow )?([^()]{2,120})\)`),
+		apposition: regexp.MustCompile(`(?:^|[\s:;(–—-])(` + nameExpr + `),\s+(?i:an? |the |our ` +
+			`|its )?([^,.;:()]{3,90}?)\s+(?:at|of|@|with|for|bei|chez|hos|på)\s+` + article + orgExpr + `(?:$` +
+			`|[\s,.;:!?)])`),
+		aged: regexp.MustCompile(`^(` + nameExpr + `),\s+(?i:aged? )?\d{2,3},`),
+		cued: regexp.MustCompile(`(?i:(?:^|\s)(?:reach|contact|e-?mail|find|follow|call|write to|connect with` +
+			`|get in touch with|hire|welcome|welcomes|meet|introduc(?:e|es|ing)|featuring|guest|interview with` +
+			`|joined by|with me (?:today )?(?:is|are)|with us (?:today )?is|thank|thanks to|appointment of` +
+			`|promotion of|hiring of|` +
+			`appoint(?:s|ed)|names|named|hire[sd]|promote[sd]|managing|supervising|mentoring|working with` +
+			`|worked with|recommend|spoke (?:to|with)|(?:presented|written|hosted|produced|edited|photographed` +
+			`|directed|designed|illustrated|translated|created|authored|published|recorded|taught|led) by` +
+			`|spoke w/|call w/|met with|congratulations to|goes to|awarded to|honou?rs))\s+(?i:our ` +
+			`|to )?(` + nameExpr + `)(?:$|[\s,.;:!?(])`),
+		announced: regexp.MustCompile(`(?:^|[\s,–—-])` + orgExpr + `\s+(?i:today |has |have |also |proudly ` +
+			`|is (?:pleased|proud|delighted|happy) to )*(?i:announce[sd]?|appoint(?:s|ed)?|name[sd]?|hire[sd]?` +
+			`|promote[sd]?|welcome[sd]?)\s`),
+		asJob: regexp.MustCompile(`^,?\s*(?i:(?:who )?(?:joins|joined|is joining|starts|started|will (?:join` +
+			`|start|serve))?[^,.;]{0,30}?\s?\b(?:as|to the (?:role|position|post) of))\s+(?i:an? |the |its |our ` +
+			`|new )*([\p{L}][^.,;:()!?]{2,80}?)(?:$|[.,;]|\s+(?i:at|effective|from|starting|in|on|and)\s)`),
+		from: regexp.MustCompile(`(?i:joins?|joined|comes|came|moves|moved|arrives` +
+			`|arrived)\b[^,.;]{0,20}?\s(?i:from)\s+(?i:the )?` + orgExpr +
+			`(?:,\s+(?i:where (?:he|she|they) (?:most recently |last )?(?:was|served as|worked as|held the (?:role` +
+			`|position) of|spent [^,.;]{3,30} as))\s+(?i:an? |the |its )?([\p{L}][^.,;:()!?]{2,80}?))?(?:$` +
+			`|[.,;]|\s+(?i:from|for|and|until)\s)`),
+		whereWas: regexp.MustCompile(`(?i:\bat)\s+(?i:the )?` + orgExpr + `,\s+(?i:where (?:he|she|they|i) (?:was` +
+			`|were|served as|worked as))\s+(?i:an? |the |our |its )?([\p{L}][^.,;:()!?]{2,80}?)(?:\s+(?i:from` +
+			`|between)\s+(` + day + `)\s+(?i:to|until|and|through)\s+(` + day + `))?(?:$|[.,;]|\s+(?i:for|and` +
+			`|until|in)\s)`),
+		ofOrg: regexp.MustCompile(`^,?\s+(?i:of|from|at)\s+(?i:the )?` + orgExpr + `(?:$|[\s,.;])`),
+		dashed: regexp.MustCompile(`^(` + nameExpr + `)\s+[—–-]\s+([^.;:()—–]{3,90}?)\s+(?i:at|of|@|bei|chez|hos` +
+			`|på|в(?: компании)?|w(?: firmie)?)\s+` + orgExpr + `(?:$|[\s,.;])`),
+		retired: regexp.MustCompile(`(?i:\b(?:an?|the)\s+(?:retired|former)\s+)([\p{Ll}][^.,;:()!?]{2,60}?)(?:$` +
+			`|[,.;]|\s+(?i:who|and|at|from)\s)`),
 	}
 }
 

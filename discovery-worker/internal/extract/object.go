@@ -14,18 +14,25 @@ import (
 )
 
 // others are members that speak of somebody else.
-var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits|repositories)$`)
+var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
+	`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
+	`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
+	`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
+	`|repositories)$`)
 
 // unowned are members that hold organizations and others, with which the person has to do in
 // whatever way: the names in them are not theirs.
-var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities|colleges` +
+var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
+	`|colleges` +
 	`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
 
 // answered are members in which a shop answers with whom it was asked for.
 var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
-// works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs, its pages may be.
-var works = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
+// works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs,
+// its pages may be.
+var works = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
+	`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n tree.Node) error {
@@ -94,7 +101,8 @@ func (e *Extractor) members(ctx context.Context, f *facts, n tree.Node, p *posit
 	return nil
 }
 
-// pages reads the web addresses of what the person made: those that their members call so. Whose an account or a mail address
+// pages reads the web addresses of what the person made: those that their members call so. Whose an account or a
+// mail address
 // is, or a page in a member of any other name, nothing tells.
 func (e *Extractor) pages(ctx context.Context, f *facts, n tree.Node) error {
 	if n.Kind == '"' {
@@ -330,7 +338,8 @@ func (e *Extractor) platformOf(n tree.Node) (platform string, own bool) {
 	return platform, own
 }
 
-// accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of a service that is
+// accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of
+// a service that is
 // no platform goes nowhere. It is false for any other object.
 func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
 	service, platform, user, link := "", "", tree.Node{}, tree.Node{}

@@ -163,7 +163,8 @@ func (f *facts) companyURL(e *Extractor, now *position) found {
 	return found{}
 }
 
-// accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is only named, the host
+// accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is
+// only named, the host
 // is not known.
 func (f *facts) accounts(put func(string, found)) {
 	for _, platform := range identity.PlatformNames() {
@@ -183,7 +184,9 @@ func (f *facts) accounts(put func(string, found)) {
 }
 
 // office are mailboxes that belong to no person.
-var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
+var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
+	`|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt` +
+	`|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
 
 // personalEmail is the address that is the person's own.
 func (f *facts) personalEmail(e *Extractor, now *position) found {

@@ -20,14 +20,19 @@ const (
 // capitals; everything is bounded.
 const (
 	capital  = `[\p{Lu}][\p{L}\p{M}'’.-]{0,40}`
-	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de|del|della|di|da|dos|du|la|el|al|bin|ter|` + capital + `)){1,5}`
-	orgWord  = `[\p{Lu}\d][\p{L}\p{M}\d'’&+./-]{0,40}`
-	orgExpr  = `(?P<company>@?` + orgWord + `(?:\s+(?:(?:of|and|&|for|de|du|des|del|della|do|da|dos|der|für|y|et|von|van|the|la|le)\s+){0,2}(?:&|` + orgWord + `)){0,7})`
-	article  = `(?:(?:the |der |dem |die |das |la |le |el |il |lo |l'|una? |o |a |an |de |het |our |bufete |empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
-	jobExpr  = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
-	jobMost  = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
+	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de` +
+		`|del|della|di|da|dos|du|la|el|al|bin|ter|` + capital + `)){1,5}`
+	orgWord = `[\p{Lu}\d][\p{L}\p{M}\d'’&+./-]{0,40}`
+	orgExpr = `(?P<company>@?` + orgWord + `(?:\s+(?:(?:of|and|&|for|de|du|des|del|della|do|da|dos|der|für|y|et` +
+		`|von|van|the|la|le)\s+){0,2}(?:&|` + orgWord + `)){0,7})`
+	article = `(?:(?:the |der |dem |die |das |la |le |el |il |lo |l'|una? |o |a |an |de |het |our |bufete ` +
+		`|empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
+	jobExpr = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
+	jobMost = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
 	// introExpr stands before the name of who says it, or is shown.
-	introExpr = `(?i:i['’]m|i am|my name is|my name['’]s|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+`
+	introExpr = `(?i:i['’]m|i am|my name is|my name['’]s|this is|ich hei(?:ß|ss)e|ich bin|mein name ist` +
+		`|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me` +
+		`|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+`
 )
 
 // prosePatterns are the forms of sentences that are known.
@@ -55,7 +60,8 @@ type prosePatterns struct {
 }
 
 func newProsePatterns(d *dates.Reader) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
+	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben` +
+		`|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(?P<former>\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
@@ -64,30 +70,73 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(?P<since>` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + `(` + nameExpr + `)(?:$|[\s,.!])`),
-		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde|With|After|Over|For|In|Mit|Nach|Avec|Après|Con|Tras|Dopo|Com|Após|Met|Na|Med|Efter|Etter|Z|Po)\s+[^,]{4,80},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|left|spent|retired|became|previously|currently|began|started|builds|designs|develops|manages|moved|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
-			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka|adalah|bekerja)\s`),
-		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
-		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|sebelumnya|tidigare|tidligere|wcześniej|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
-		isAt:    regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
-		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
-		isJob:   regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
-		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
+		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde|With|After|Over|For|In|Mit|Nach|Avec|Après|Con` +
+			`|Tras|Dopo|Com|Após|Met|Na|Med|Efter|Etter|Z` +
+			`|Po)\s+[^,]{4,80},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(` +
+			`?i:is|was|has|had|left|spent|retired|became|previously|currently|began|started|builds|designs` +
+			`|develops|manages|moved|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned` +
+			`|received|studied|graduated|` +
+			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é` +
+			`|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje` +
+			`|jest|mieszka|adalah|bekerja)\s`),
+		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei` +
+			`|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
+		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|sebelumnya|tidigare` +
+			`|tidligere|wcześniej|earlier|formerly|now|today|currently|outside` +
+			`|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él` +
+			`|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
+		isAt: regexp.MustCompile(`(?:^|\s|['’]` +
+			`|\bI)(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s` +
+			`+` + article + `` + orgExpr + date),
+		isOf: regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of` +
+			`|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
+		isJob: regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their` +
+			`|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in` +
+			`|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
+		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille` +
+			`|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade` +
+			`|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował` +
+			`|pracowała)\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? ` +
+			`|een )?` + jobExpr +
 			`\s+` + at + `\s+` + article + `` + orgExpr + date),
-		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
-			`\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
-		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
-		leads:   regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
-		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(?P<since>` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
-		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did|finished)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
+		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille` +
+			`|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade` +
+			`|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował` +
+			`|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
+			`\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? ` +
+			`|een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
+		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille` +
+			`|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade` +
+			`|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował` +
+			`|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
+		leads: regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet` +
+			`|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
+		joined: regexp.MustCompile(`(?:^|\s)(?i:joined` +
+			`|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(?P<since>` + day + `))?(?:\s+as\s+(?:an? |the ` +
+			`|its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
+		degree: regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did` +
+			`|finished)\s+(?i:an? |his |her |their ` +
+			`|my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{` +
+			`1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
 		graduated: regexp.MustCompile(`(?i:graduated)\s+(?:in\s+(` + day + `)\s+)?(?i:from)\s+(?i:the )?` + orgExpr +
-			`(?:\s+with\s+(?:an?\s+)?(?:([\p{L}.'’]{2,12})\s+)??(?:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?(?:\s+in\s+(` + day + `))?(?:$|[,.;]|\s+(?:and|where)\s)`),
-		studied: regexp.MustCompile(`(?i:studied|studies|studying|étudié|estudié|estudió|studiato)\s+(?:([\p{L}][\p{L}\p{M} &-]{1,60}?)\s+)?(?i:at|à l['’]|en|presso|à|a)\s*(?i:the |la |el )?` + orgExpr +
+			`(?:\s+with\s+(?:an?\s+)?(?:([\p{L}.'’]{2,12})\s+)??(?:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}` +
+			`?))?(?:\s+in\s+(` + day + `))?(?:$|[,.;]|\s+(?:and|where)\s)`),
+		studied: regexp.MustCompile(`(?i:studied|studies|studying|étudié|estudié|estudió` +
+			`|studiato)\s+(?:([\p{L}][\p{L}\p{M} &-]{1,60}?)\s+)?(?i:at|à l['’]|en|presso|à|a)\s*(?i:the |la ` +
+			`|el )?` + orgExpr +
 			`(?:\s+from\s+(` + day + `)\s+(?:to|until)\s+(` + day + `))?`),
 		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
-		lives:    regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
-		speaks:   regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
-		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|tidigare|tidligere|wcześniej|poprzednio|sebelumnya|in the past|used to|until|retired|had been)\b`),
-		skills:   regexp.MustCompile(`(?i:\b(?:my skills(?: are| include)?|skills include|skilled in|experienced (?:in|with)|proficient (?:in|with)|expert in)\s*:?\s+)([^.!?]{3,200})`),
+		lives: regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe` +
+			`|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm` +
+			`|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}` +
+			`[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
+		speaks: regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla` +
+			`|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
+		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier` +
+			`|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó` +
+			`|tidigare|tidligere|wcześniej|poprzednio|sebelumnya|in the past|used to|until|retired|had been)\b`),
+		skills: regexp.MustCompile(`(?i:\b(?:my skills(?: are| include)?|skills include|skilled in` +
+			`|experienced (?:in|with)|proficient (?:in|with)|expert in)\s*:?\s+)([^.!?]{3,200})`),
 	}
 }
 
@@ -233,18 +282,22 @@ func (d *document) sentence(s view.Part) {
 var ofSubject = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
 
 // polite is how a text that is not about two people calls its subject.
-var polite = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
+var polite = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
+	`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
 // acquainted begins a sentence in which somebody tells of another.
-var acquainted = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly |warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
+var acquainted = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly ` +
+	`|warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
 
 // firstPerson is a sentence that its writer says of themselves.
 var firstPerson = regexp.MustCompile(`(?:^|[\s,(])(?:I|I['’]m|I['’]ve)\s`)
 
 var (
 	since     = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
-	sinceName = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has|is|ist|est|es)\s`)
-	elliptic  = regexp.MustCompile(`^(?i:speaks|based|lives in|living in|daarvoor werkte|parla|parle|habla|vive|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
+	sinceName = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has` +
+		`|is|ist|est|es)\s`)
+	elliptic = regexp.MustCompile(`^(?i:speaks|based|lives in|living in|daarvoor werkte|parla|parle|habla|vive` +
+		`|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
 )
 
 // longestName reads a name at the beginning of a phrase of capitals.
@@ -291,10 +344,13 @@ func (d *document) predicates(s view.Part) {
 }
 
 // andSelf is a name with a second sentence behind it: "My name is Ada Moreau and I am a nurse".
-var andSelf = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
+var andSelf = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och` +
+	`|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
 
 // ofFirm ends before what says where a firm is, not the person.
-var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
+var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
+	`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
+	`|azienda)[\s,]*$`)
 
 // studies reads education out of a sentence about the person.
 func (d *document) studies(s view.Part) {

@@ -166,14 +166,22 @@ func (d *document) placeBehind(p, s view.Part) {
 }
 
 var (
-	untilNow   = regexp.MustCompile(`(?i)\b(?:for (?:the )?(?:last|past)|since)\b.{0,40}\b(?:have|has|['’]ve) (?:worked|served|been)\b|\b(?:have|has|['’]ve) (?:worked|served|been)\b.{0,80}\b(?:since|for (?:the )?(?:last|past))\b`)
+	untilNow = regexp.MustCompile(`(?i)\b(?:for (?:the )?(?:last|past)|since)\b.{0,40}\b(?:have|has` +
+		`|['’]ve) (?:worked|served|been)\b|\b(?:have|has|['’]ve) (?:worked|served|been)\b.{0,80}\b(?:since` +
+		`|for (?:the )?(?:last|past))\b`)
 	isNow      = regexp.MustCompile(`(?i)\b(?:is|now|currently|has been)\b`)
 	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
-	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
-	afterName  = regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + nameExpr + `,\s+(?i:an? |the |une? |una |uma? |een |eine? )?`)
-	authorOf   = regexp.MustCompile(`^(?i:author|writer|editor|creator|father|mother|winner|recipient|son|daughter) of `)
-	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
-	notJob     = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|glad|excited|thrilled|delighted|pleased|honou?red|grateful|eager|keen|lucky|proud|known|born|married|interested|responsible|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
+	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in` +
+		`|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:` +
+		`\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
+	afterName = regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + nameExpr + `,\s+(?i:an? |the |une? |una |uma? ` +
+		`|een |eine? )?`)
+	authorOf = regexp.MustCompile(`^(?i:author|writer|editor|creator|father|mother|winner|recipient|son` +
+		`|daughter) of `)
+	titleEnd = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
+	notJob   = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|glad|excited|thrilled` +
+		`|delighted|pleased|honou?red|grateful|eager|keen|lucky|proud|known|born|married|interested|responsible` +
+		`|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
 )
 
 // orgHeads begin the name of an organization that goes on with "of".

@@ -22,10 +22,14 @@ var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant t
 func platformNamed(s string) string { return platformNames[lexicon.LabelKey(strings.ToLower(s))] }
 
 // otherServices are networks that have no field in a profile.
-var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube|tiktok|mastodon|bluesky|threads|reddit|pinterest|snapchat|telegram|whatsapp|signal|discord|slack|twitch` +
-	`|medium|substack|dev\.?to|hashnode|stack ?overflow|stack ?exchange|quora|gitlab|bitbucket|codeberg|sourcehut|kaggle|hugging ?face|leetcode|hackerrank|codepen|npm|pypi|docker ?hub` +
-	`|orcid|google ?scholar|researchgate|academia(?:\.edu)?|publons|xing|viadeo|vk|vkontakte|weibo|wechat|line|qq|douban|zhihu|behance|dribbble|deviantart|artstation|flickr|500px|vimeo` +
-	`|soundcloud|spotify|bandcamp|goodreads|letterboxd|strava|steam|skype|keybase|angellist|wellfound|product ?hunt|hacker ?news|indie ?hackers|patreon|ko-?fi|gravatar|about\.me|linktree)$`)
+var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube|tiktok|mastodon|bluesky|threads` +
+	`|reddit|pinterest|snapchat|telegram|whatsapp|signal|discord|slack|twitch` +
+	`|medium|substack|dev\.?to|hashnode|stack ?overflow|stack ?exchange|quora|gitlab|bitbucket|codeberg|sourcehut` +
+	`|kaggle|hugging ?face|leetcode|hackerrank|codepen|npm|pypi|docker ?hub` +
+	`|orcid|google ?scholar|researchgate|academia(?:\.edu)?|publons|xing|viadeo|vk|vkontakte|weibo|wechat|line|qq` +
+	`|douban|zhihu|behance|dribbble|deviantart|artstation|flickr|500px|vimeo` +
+	`|soundcloud|spotify|bandcamp|goodreads|letterboxd|strava|steam|skype|keybase|angellist|wellfound` +
+	`|product ?hunt|hacker ?news|indie ?hackers|patreon|ko-?fi|gravatar|about\.me|linktree)$`)
 
 // isService reports whether a phrase is the name of a service with accounts.
 func isService(s string) bool {
@@ -35,8 +39,9 @@ func isService(s string) bool {
 
 // Handles beside the name of a service.
 const (
-	serviceExpr = `(github|git hub|codehost|twitter|microblog|linkedin|network|instagram|mastodon|bluesky|facebook|youtube|tiktok|telegram|gitlab|threads|medium|kaggle|x)`
-	handleExpr  = `([\w](?:[\w.-]{0,38}[\w])?)`
+	serviceExpr = `(github|git hub|codehost|twitter|microblog|linkedin|network|instagram|mastodon|bluesky|facebook` +
+		`|youtube|tiktok|telegram|gitlab|threads|medium|kaggle|x)`
+	handleExpr = `([\w](?:[\w.-]{0,38}[\w])?)`
 )
 
 // handlePatterns are the forms in which a text names an account.
@@ -51,11 +56,16 @@ type handlePatterns struct {
 func newHandlePatterns() *handlePatterns {
 	end := `(?:$|[^\w@/.-]|\.(?:$|\s)|-(?:$|\s))`
 	return &handlePatterns{
-		before:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `(?:\s+(?:as|handle is|username is|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user|account)\s*[:=]\s*@?)` + handleExpr + end),
-		behind:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
-		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
-		inside:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `\s?[(\[]\s*` + handleExpr + `\s*[)\]]`),
-		tweets:  regexp.MustCompile(`(?i)\b(?:tweets|tweeting) (?:as|at|from|under) @(\w{2,30})`),
+		before: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `(?:\s+(?:as|handle is|username is` +
+			`|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como` +
+			`|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user` +
+			`|account)\s*[:=]\s*@?)` + handleExpr + end),
+		behind: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur` +
+			`|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
+		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m` +
+			`|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
+		inside: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `\s?[(\[]\s*` + handleExpr + `\s*[)\]]`),
+		tweets: regexp.MustCompile(`(?i)\b(?:tweets|tweeting) (?:as|at|from|under) @(\w{2,30})`),
 	}
 }
 
@@ -126,13 +136,19 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 	}
 }
 
-// hiddenAt and hiddenDot are what stands for the signs of an address that shall not be found by machines: "[at]", "(dot)".
+// hiddenAt and hiddenDot are what stands for the signs of an address that shall not be found by machines: "[at]",
+// "(dot)".
 var (
-	hiddenSigns = regexp.MustCompile(`(?i)[\[({<]\s*(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa|malpa|klammeraffe)\s*[\])}>]|\s(?:at|arroba|ät|arobase)\s|_at_`)
-	hiddenMail  = regexp.MustCompile(`(?i)(?:^|[\s:;,<"'(=])((?:[\p{L}\d][\p{L}\d_%+-]*(?:\.|\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?))*[\p{L}\d][\p{L}\d_%+-]*)` +
-		`(?:\s?[\[({<]\s?(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa|malpa|klammeraffe)\s?[\])}>]\s?|(\s(?:at|arroba|ät|arobase)\s|_at_))` +
-		`([\p{L}\d-]+(?:(?:\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot|punkt|punto|ponto|point)\s|_dot_|\.)[\p{L}\d-]+)+)`)
-	hiddenDot = regexp.MustCompile(`(?i)\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot|punkt|punto|ponto|point)\s|_dot_`)
+	hiddenSigns = regexp.MustCompile(`(?i)[\[({<]\s*(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa` +
+		`|malpa|klammeraffe)\s*[\])}>]|\s(?:at|arroba|ät|arobase)\s|_at_`)
+	hiddenMail = regexp.MustCompile(`(?i)(?:^|[\s:;,<"'(=])((?:[\p{L}\d][\p{L}\d_%+-]*(?:\.|\s?[\[({<]\s?(?:dot` +
+		`|punkt|point|punto|ponto|\.)\s?[\])}>]\s?))*[\p{L}\d][\p{L}\d_%+-]*)` +
+		`(?:\s?[\[({<]\s?(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa|malpa` +
+		`|klammeraffe)\s?[\])}>]\s?|(\s(?:at|arroba|ät|arobase)\s|_at_))` +
+		`([\p{L}\d-]+(?:(?:\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot|punkt|punto|ponto` +
+		`|point)\s|_dot_|\.)[\p{L}\d-]+)+)`)
+	hiddenDot = regexp.MustCompile(`(?i)\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot` +
+		`|punkt|punto|ponto|point)\s|_dot_`)
 )
 
 // Bounds of addresses whose signs are spelled, and of the lines that have them.

@@ -150,12 +150,22 @@ var (
 
 var (
 	// howWell stands before a skill and says how well it is known: "some Rust", "a bit of Go".
-	howWell = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of|currently learning|learning|knowledge of|familiar(?:ity)? with|experience (?:with|in)|proficien(?:t|cy) (?:with|in)` +
-		`|etwas|ein wenig|ein bisschen|grundkenntnisse (?:in|von)|gute kenntnisse in|sehr gute kenntnisse in|kenntnisse in|notions d[e'’]|bases (?:de|en)|connaissances? (?:de|en)|un peu d[e'’]|ma[iî]trise d[e'’]` +
-		`|algo de|un poco de|nociones de|conocimientos? (?:básicos )?(?:de|en)|conoscenz[ae] (?:base )?(?:di|del)|un po['’] di|noções de|um pouco de|conhecimentos? (?:de|em)|een beetje|basiskennis|lite|litt|lidt|grundläggande|trochę|podstawy|znajomość|немного|основы)\s+)` +
-		`|(?i:notions d['’]|un peu d['’]|maîtrise d['’])|(?:basic|basics of|fundamental|rudimentary|advanced|intermediate|strong|solid|good|excellent|deep|working|proficient|expert|fluent|beginner|rusty|minimal|gute|sehr gute|fundierte|solide|bonnes?|buen|buena|buona|boa|goede)\s+(?:in\s+)?)`)
+	howWell = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of` +
+		`|currently learning|learning|knowledge of|familiar(?:ity)? with|experience (?:with|in)|proficien(?:t` +
+		`|cy) (?:with|in)` +
+		`|etwas|ein wenig|ein bisschen|grundkenntnisse (?:in|von)|gute kenntnisse in|sehr gute kenntnisse in` +
+		`|kenntnisse in|notions d[e'’]|bases (?:de|en)|connaissances? (?:de|en)|un peu d[e'’]|ma[iî]trise d[e'’]` +
+		`|algo de|un poco de|nociones de|conocimientos? (?:básicos )?(?:de|en)|conoscenz[ae] (?:base )?(?:di|del)` +
+		`|un po['’] di|noções de|um pouco de|conhecimentos? (?:de|em)|een beetje|basiskennis|lite|litt|lidt` +
+		`|grundläggande|trochę|podstawy|znajomość|немного|основы)\s+)` +
+		`|(?i:notions d['’]|un peu d['’]|maîtrise d['’])|(?:basic|basics of|fundamental|rudimentary|advanced` +
+		`|intermediate|strong|solid|good|excellent|deep|working|proficient|expert|fluent|beginner|rusty` +
+		`|minimal|gute|sehr gute|fundierte|solide|bonnes?|buen|buena|buona|boa|goede)\s+(?:in\s+)?)`)
 	// level stands behind a skill: "Go - advanced".
-	level = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert|master|proficient|fluent|native|good|excellent|very good|familiar|some|(?:sehr )?gut|grundkenntnisse|fortgeschritten|experte|débutant|intermédiaire|avancé|courant|básico|intermedio|avanzado|básico|avançado|base|intermedio|avanzato)\)?$`)
+	level = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert` +
+		`|master|proficient|fluent|native|good|excellent|very good|familiar|some|(?:sehr )?gut|grundkenntnisse` +
+		`|fortgeschritten|experte|débutant|intermédiaire|avancé|courant|básico|intermedio|avanzado|básico|avançado` +
+		`|base|intermedio|avanzato)\)?$`)
 )
 
 func isHonorific(s string) bool {

@@ -38,8 +38,14 @@ december dec dezember dez décembre diciembre dic dicembre dezembro december gru
 `
 
 const (
-	presentWords = `present|now|today|current|currently|ongoing|to date|heute|jetzt|laufend|aujourd['’]hui|à ce jour|présent|actualidad|actual|presente|hoy|oggi|attuale|atual|hoje|heden|nu|idag|obecnie|н\.в\.|настоящее время|現在|至今|현재|dosud|doposud|doteraz|jelenleg|máig|nykyinen|nykyään|günümüz|halen|devam ediyor|obecnie|nadal|teraz|nuværende|nåværende|nåtid|nå|nutid|dd\.?|d\.d\.|dziś|dzisiaj|aktualnie|настоящий момент|наст\. ?время|сегодня|по сей день|н\. ?в\.|bis dato|momento actual|la fecha|a la fecha|data odierna|presente momento|o momento|maintenant|ce jour|heutigen tag|до сих пор|σήμερα|الآن|حتى الآن|היום|pågående|în prezent|prezent|danas|дотепер|теперішній час|sekarang|saat ini|hiện tại|hiện nay`
-	sinceWords   = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
+	presentWords = `present|now|today|current|currently|ongoing|to date|heute|jetzt|laufend|aujourd['’]hui` +
+		`|à ce jour|présent|actualidad|actual|presente|hoy|oggi|attuale|atual|hoje|heden|nu|idag|obecnie|н\.в\.` +
+		`|настоящее время|現在|至今|현재|dosud|doposud|doteraz|jelenleg|máig|nykyinen|nykyään|günümüz|halen|devam ediyor` +
+		`|obecnie|nadal|teraz|nuværende|nåværende|nåtid|nå|nutid|dd\.?|d\.d\.|dziś|dzisiaj|aktualnie` +
+		`|настоящий момент|наст\. ?время|сегодня|по сей день|н\. ?в\.|bis dato|momento actual|la fecha|a la fecha` +
+		`|data odierna|presente momento|o momento|maintenant|ce jour|heutigen tag|до сих пор|σήμερα|الآن|حتى الآن` +
+		`|היום|pågående|în prezent|prezent|danas|дотепер|теперішній час|sekarang|saat ini|hiện tại|hiện nay`
+	sinceWords = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
 )
 
 // New returns a Reader. It compiles its expressions once.
@@ -57,10 +63,14 @@ func New() *Reader {
 		}
 	}
 	year := `(?:19|20)\d\d`
-	d.Expr = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+|of\s+)?` + year +
-		`|` + year + `[-/.]\d{1,2}(?:[-/.]\d{1,2})?|(?:\d{1,2}[./])?\d{1,2}[./]` + year + `|` + year + `年(?:\d{1,2}月)?|` + year + `)`
+	d.Expr = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+` +
+		`|of\s+)?` + year +
+		`|` + year + `[-/.]\d{1,2}(?:[-/.]\d{1,2})?|(?:\d{1,2}[./])?\d{1,2}[./]` + year + `` +
+		`|` + year + `年(?:\d{1,2}月)?|` + year + `)`
 	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
-	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.Expr + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
+	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until` +
+		`|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.Expr + `|` + presentWords + `)(?:$` +
+		`|[^\p{L}\d/-])`)
 	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
 	d.ending = regexp.MustCompile(`(?i)^(` + d.Expr + `)\s*(?:-|–|—|→|~)\s*$`)
 	d.whole = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden answers anew") //nolint:gochecknoglobals // a flag of the tests
 
-// Run reads the txtar archives that match a pattern. Of each case "name/input" it compares what read makes of the input with "name/want".
+// Run reads the txtar archives that match a pattern. Of each case "name/input" it compares what read makes of the
+// input with "name/want".
 // With -update it writes the answers instead.
 func Run(t *testing.T, pattern string, read func(t *testing.T, input string) string) {
 	t.Helper()

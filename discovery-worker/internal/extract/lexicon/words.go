@@ -135,7 +135,8 @@ Tamil Nadu
 Telangana
 `
 
-// departmentsText is the parts of a company and the subjects of a school that a title names behind a comma: "Vice President, Marketing".
+// departmentsText is the parts of a company and the subjects of a school that a title names behind a comma: "Vice
+// President, Marketing".
 const departmentsText = `
 marketing
 sales

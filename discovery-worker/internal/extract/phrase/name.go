@@ -26,8 +26,11 @@ type PersonName struct {
 
 var (
 	// Honorific is what stands before a name.
-	Honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
-	degrees   = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
+	Honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme` +
+		`|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng` +
+		`|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
+	degrees = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?` +
+		`|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
 	// Brackets hold a remark behind a name.
 	Brackets = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
@@ -118,7 +121,8 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 	return PersonName{Full: full, First: tokens[0], Last: strings.Join(tokens[family:], " ")}, true
 }
 
-// Parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and capitals the first word is
+// Parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and
+// capitals the first word is
 // the first part, unless a particle joins it to the next.
 func (e *Reader) Parts(s string, familyFirst bool) (PersonName, bool) {
 	a, b, ok := strings.Cut(s, ",")

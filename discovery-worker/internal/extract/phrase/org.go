@@ -12,11 +12,14 @@ import (
 
 var (
 	// atWord stands between a title and an employer.
-	atWord = regexp.MustCompile(`\s+(?:at|At|AT|@|bei(?: der| dem| den)?|beim|chez|presso|bij|na|no|hos|på|с)\s+|\s*@\s+|\s+@`)
+	atWord = regexp.MustCompile(`\s+(?:at|At|AT|@|bei(?: der| dem| den)?|beim|chez|presso|bij|na|no|hos|på|с)\s+` +
+		`|\s*@\s+|\s+@`)
 	// CardSplit stands between the items of a line of a card.
 	CardSplit = regexp.MustCompile(`\s+[|·•/–—-]+\s+|\s*[|·•]\s*|\t+`)
 	// SiteSuffix is what a page shows beside a name or a job and is neither.
-	SiteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile|contact info|full-time|part-time|angestellt|angestellte[rn]?|selbstständig|freiberuflich|employed|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
+	SiteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile` +
+		`|contact info|full-time|part-time|angestellt|angestellte[rn]?|selbstständig|freiberuflich|employed` +
+		`|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
 	// Sentence is the end of a sentence.
 	Sentence = regexp.MustCompile(`[.!?]\s+\p{Lu}|[.!?]$`)
 )
@@ -56,7 +59,8 @@ func (e *Reader) TitleAt(p view.Part) (title, company view.Part) {
 }
 
 // orgEnd ends the name of an employer in a card or headline.
-var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
+var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]` +
+	`|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
 
 // OrgHead is the employer's name at the beginning of a phrase.
 func OrgHead(p view.Part) view.Part {
@@ -132,11 +136,13 @@ func AllCapitalised(s string) bool {
 }
 
 // blanks are what stands where nothing is known.
-var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
+var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known` +
+	`|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
 
 // IsBlank reports whether a phrase stands where nothing is known.
 func IsBlank(s string) bool { return s == "" || len(s) < 40 && blanks.MatchString(s) }
 
 // PhoneNumber is what may be a number: with a plus, or in the form that North
 // America writes.
-var PhoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)
+var PhoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}` +
+	`|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)

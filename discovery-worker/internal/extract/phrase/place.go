@@ -24,15 +24,22 @@ var (
 	// PlaceSplit stands between the parts of an address: a comma, a bar, a dash, a bracket.
 	PlaceSplit = regexp.MustCompile(`\s*[,،、|·•\n]\s*|\s+[–—/-]+\s+|\s*[()]\s*`)
 	zip        = regexp.MustCompile(`^([A-Z]{2})\s+(?:\d{5}(?:-\d{4})?|[A-Z]\d[A-Z]\s?\d[A-Z]\d)$`)
-	// postcode stands before or behind a town: "24837 Schleswig", "1012 AB Amsterdam", "31-001 Kraków", "London SW1A 1AA".
-	postcode = regexp.MustCompile(`^(?:[A-Z]{1,3}[- ])?(?:\d{5}-\d{3}|\d{4}\s?[A-Z]{2}|\d{2}-\d{3}|\d{3}\s\d{2}|\d{4}-\d{3}|\d{3,6})\s+` +
+	// postcode stands before or behind a town: "24837 Schleswig", "1012 AB Amsterdam", "31-001 Kraków", "London
+	// SW1A 1AA".
+	postcode = regexp.MustCompile(`^(?:[A-Z]{1,3}[- ])?(?:\d{5}-\d{3}|\d{4}\s?[A-Z]{2}|\d{2}-\d{3}|\d{3}\s\d{2}` +
+		`|\d{4}-\d{3}|\d{3,6})\s+` +
 		`|\s+(?:[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|(?:[A-Z]{1,3}-?\s?)?\d{4,6}(?:-\d{3,4})?)$`)
 	// district is the number of a part of a town: "Dublin 2", "1. Bezirk" aside.
 	district = regexp.MustCompile(`^(\p{Lu}[\p{L} '’-]{2,40}?)\s+(?:\d{1,2}|CEDEX(?:\s\d{1,2})?|Cedex(?:\s\d{1,2})?)$`)
 	// noPlace is what stands where a place would and is none.
-	noPlace = regexp.MustCompile(`(?i)^(?:(?:fully |100% |mostly |currently )?remote(?:ly)?(?: only| first| ok)?|hybrid|on-?site|worldwide|anywhere|everywhere|earth|planet earth|the (?:internet|world|moon|cloud)|internet|global|europe|eu|european union|emea|apac|latam` +
-		`|asia|africa|north america|south america|latin america|americas|oceania|home ?office|wfh|work from home|open to relocat\w+|willing to relocate|relocat\w+|yes|no|only|utc.*|gmt.*|cet|est|pst|n/a|various|multiple|international|nomad|digital nomad|home|here)$`)
-	pinned = regexp.MustCompile(`^[^\p{L}\p{N}(]+|[\x{1f1e6}-\x{1f1ff}\x{2190}-\x{27bf}\x{1f300}-\x{1faff}\x{fe0f}\x{200d}\s]+$`)
+	noPlace = regexp.MustCompile(`(?i)^(?:(?:fully |100% |mostly |currently )?remote(?:ly)?(?: only| first| ok)?` +
+		`|hybrid|on-?site|worldwide|anywhere|everywhere|earth|planet earth|the (?:internet|world|moon|cloud)` +
+		`|internet|global|europe|eu|european union|emea|apac|latam` +
+		`|asia|africa|north america|south america|latin america|americas|oceania|home ?office|wfh|work from home` +
+		`|open to relocat\w+|willing to relocate|relocat\w+|yes|no|only|utc.*|gmt.*|cet|est|pst|n/a|various` +
+		`|multiple|international|nomad|digital nomad|home|here)$`)
+	pinned = regexp.MustCompile(`^[^\p{L}\p{N}(]+` +
+		`|[\x{1f1e6}-\x{1f1ff}\x{2190}-\x{27bf}\x{1f300}-\x{1faff}\x{fe0f}\x{200d}\s]+$`)
 )
 
 // Place reads a phrase as a place. surely says that the input calls it one; else
@@ -121,9 +128,12 @@ func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 
 // Places in the scripts of East Asia are written from the whole to the part: 〒231-0005 神奈川県横浜市中区本町1-2-3.
 var (
-	eastAsianAddress = regexp.MustCompile(`^(?:〒?\s?\d{3}-?\d{4}\s*|\d{5,6}\s+)?(北海道|東京都|(?:京都|大阪)府|[\p{Han}]{2,3}県|[\p{Han}]{2,6}(?:省|自治区|自治區))?\s*` +
-		`([\p{Han}\p{Hiragana}\p{Katakana}ヶケー]{1,7}?[市区區町村]|[\p{Han}\p{Hiragana}]{1,4}郡[\p{Han}\p{Hiragana}]{1,5}[町村])?`)
-	koreanAddress = regexp.MustCompile(`^(?:\(?\d{5}\)?\s+)?([\p{Hangul}]{2,5}(?:도|특별자치도)\s+)?([\p{Hangul}]{1,5}(?:특별시|광역시|특별자치시|시))(?:\s|$)`)
+	eastAsianAddress = regexp.MustCompile(`^(?:〒?\s?\d{3}-?\d{4}\s*|\d{5,6}\s+)?(北海道|東京都|(?:京都|大阪)府` +
+		`|[\p{Han}]{2,3}県|[\p{Han}]{2,6}(?:省|自治区|自治區))?\s*` +
+		`([\p{Han}\p{Hiragana}\p{Katakana}ヶケー]{1,7}?[市区區町村]` +
+		`|[\p{Han}\p{Hiragana}]{1,4}郡[\p{Han}\p{Hiragana}]{1,5}[町村])?`)
+	koreanAddress = regexp.MustCompile(`^(?:\(?\d{5}\)?\s+)?([\p{Hangul}]{2,5}(?:도` +
+		`|특별자치도)\s+)?([\p{Hangul}]{1,5}(?:특별시|광역시|특별자치시|시))(?:\s|$)`)
 )
 
 // eastAsianPlace reads an address in Chinese, Japanese or Korean.
@@ -156,11 +166,14 @@ var (
 	// fromPlace says of a place that the person is there or from there.
 	fromPlace = regexp.MustCompile(`\s+(?:from|based in|living in|located in|aus|out of)\s+`)
 	// workOf is a title that names what was made, to which a city belongs: "Author of Midnight in Vienna".
-	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer|translator|illustrator) (?:of|von|de|di)\s`)
+	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer` +
+		`|translator|illustrator) (?:of|von|de|di)\s`)
 )
 
-// Placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
-// city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland").
+// Placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that
+// names no
+// city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer
+// in Law, Ireland").
 func (e *Reader) Placed(p view.Part) (title view.Part, at Location, ok bool) {
 	t := p.Text()
 	for _, sep := range []*regexp.Regexp{fromPlace, Comma, inCity} {

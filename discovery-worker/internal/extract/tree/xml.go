@@ -27,7 +27,8 @@ type xmlReader struct {
 	ranges [][2]int // of each element in the text; the name of its pointer is the index
 }
 
-// ParseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are where elements stand.
+// ParseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are
+// where elements stand.
 func ParseXML(text string) (root Node, ranges [][2]int) {
 	r := &xmlReader{tokens: xhtml.NewTokenizer(strings.NewReader(text))}
 	r.tokens.SetMaxBuf(len(text) + 1)

@@ -16,6 +16,16 @@ var texCommand = regexp.MustCompile(`(?m)^\s*\\[A-Za-z]{2,30}\*?(?:\[[^\[\]\n]*\
 // IsLaTeX reports whether a text is LaTeX.
 func IsLaTeX(text string) bool { return strings.Contains(text, `\`) && texCommand.MatchString(text) }
 
+// texDroppedWords are commands that say nothing; their arguments are left out.
+const texDroppedWords = `
+		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
+		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
+		setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering vspace fontsize setmainfont
+		setsansfont fontfamily fontdir input include includegraphics photo quote date label ref cite nocite bibliography
+		bibliographystyle addbibresource titleformat titlespacing titlerule setlist fancyhf fancyhead fancyfoot lhead rhead
+		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
+		tikz gdef raisebox`
+
 // Commands by what a CV says with them.
 var (
 	texLabels = map[string]string{ //nolint:gochecknoglobals // a constant table
@@ -26,23 +36,21 @@ var (
 		"personalpage": "website", "github": "github", "githubpage": "github", "linkedin": "linkedin", "linkedinpage": "linkedin", "twitter": "twitter",
 		"twitterpage": "twitter", "company": "company", "employer": "company", "city": "city", "country": "country",
 	}
-	// texDropped say nothing; their arguments are left out.
-	texDropped = wordSet(`
-		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
-		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
-		setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering vspace fontsize setmainfont
-		setsansfont fontfamily fontdir input include includegraphics photo quote date label ref cite nocite bibliography
-		bibliographystyle addbibresource titleformat titlespacing titlerule setlist fancyhf fancyhead fancyfoot lhead rhead
-		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
-		tikz gdef raisebox`)  //nolint:gochecknoglobals // a constant set
+	texDropped    = wordSet(texDroppedWords)                                                                                                                                      //nolint:gochecknoglobals // a constant set
 	texSeparators = wordSet("hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep tab acvheadersep hfil dotfill hrulefill") //nolint:gochecknoglobals // a constant set
 	texBreaks     = wordSet("par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle makecvtitle makecvheader")                    //nolint:gochecknoglobals // a constant set
-	texSections   = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section|resheading|sectiontitle|rsection|ecvsection|headedsection|heading|roottitle|spacedhrule|runsubsection)$`)
-	texEntries    = regexp.MustCompile(`^(?:\w*cv\w*(?:entry|job|event|experience|position)|(?:resume)?sub(?:sub)?heading|resume(?:sub)+heading\w*|resumequadheading\w*|dated(?:sub)?section|datedline|rsubsection|entry|job|joblong|jobshort|experience|workentry|employment|degree|education|educationentry)$`)
-	texPairs      = regexp.MustCompile(`^(?:\w*cv(?:double)?item|cvline|cvcomputer|cvitemwithcomment|cvlanguage|cvskill|cvhonor|ecvlanguage|ecvmothertongue|cvtag)$`)
-	texArticles   = regexp.MustCompile(`\\documentclass(?:\[[^\]]*\])?\{(?:ext)?(?:article|report|book|letter|minimal|scr\w+|memoir|paper|amsart)\}|\\author\s*\{`)
-	texYear       = regexp.MustCompile(`(?:19|20)\d\d`)
-	texOpenYear   = regexp.MustCompile(`^[^{}]{0,30}(?:19|20)\d\d\s*[-–—]{1,3}\s*$`)
+	texSections   = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section` +
+		`|resheading|sectiontitle|rsection|ecvsection|headedsection|heading|roottitle|spacedhrule|runsubsection)$`)
+	texEntries = regexp.MustCompile(`^(?:\w*cv\w*(?:entry|job|event|experience|position)` +
+		`|(?:resume)?sub(?:sub)?heading|resume(?:sub)+heading\w*|resumequadheading\w*|dated(?:sub)?section` +
+		`|datedline|rsubsection|entry|job|joblong|jobshort|experience|workentry|employment|degree|education` +
+		`|educationentry)$`)
+	texPairs = regexp.MustCompile(`^(?:\w*cv(?:double)?item|cvline|cvcomputer|cvitemwithcomment|cvlanguage` +
+		`|cvskill|cvhonor|ecvlanguage|ecvmothertongue|cvtag)$`)
+	texArticles = regexp.MustCompile(`\\documentclass(?:\[[^\]]*\])?\{(?:ext)?(?:article|report|book|letter` +
+		`|minimal|scr\w+|memoir|paper|amsart)\}|\\author\s*\{`)
+	texYear     = regexp.MustCompile(`(?:19|20)\d\d`)
+	texOpenYear = regexp.MustCompile(`^[^{}]{0,30}(?:19|20)\d\d\s*[-–—]{1,3}\s*$`)
 )
 
 func wordSet(words string) map[string]bool {
@@ -328,7 +336,8 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 		}
 		line("name: ", groups[:1], "")
 	case label == "title":
-		if end := strings.IndexAny(t.src[groups[0][0]:groups[0][1]], `{|`); end > 0 { // "Engineer{\enskip\cdotp\enskip}Speaker"
+		if end := strings.IndexAny(t.src[groups[0][0]:groups[0][1]], `{`+
+			`|`); end > 0 { // "Engineer{\enskip\cdotp\enskip}Speaker"
 			groups[0][1] = groups[0][0] + end
 		}
 		line("title: ", groups[:1], "")
@@ -357,7 +366,8 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 	return true
 }
 
-// entry writes an entry of a list of jobs or schools: its time, then title and company. Classes order the arguments differently.
+// entry writes an entry of a list of jobs or schools: its time, then title and company. Classes order the arguments
+// differently.
 func (t *texReader) entry(groups [][2]int, at int) {
 	dated := slices.IndexFunc(groups, func(g [2]int) bool { return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]]) })
 	order := []int{0, 1}

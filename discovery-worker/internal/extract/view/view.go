@@ -87,7 +87,8 @@ func (p Part) Span() Span {
 }
 
 // HTMLTag is what tells HTML from text with angle brackets.
-var HTMLTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
+var HTMLTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body` +
+	`|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
 
 // New reads a text: tags and Markdown's signs left out, entities decoded, odd
 // white space made plain.
