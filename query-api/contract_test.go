@@ -29,7 +29,9 @@ func usernames(t *testing.T, r response) string {
 	person := r.json()["person"].(map[string]any)
 	out := [2]string{"-", "-"}
 	matched := []any{}
-	for i, member := range []struct{ webset, username string }{{"codehost", "codehost_username"}, {"network", "network_username"}} {
+	for i, member := range []struct{ webset, username string }{
+		{"codehost", "codehost_username"}, {"network", "network_username"},
+	} {
 		if p, ok := person[member.webset].(map[string]any); ok {
 			out[i] = fmt.Sprint(p[member.username])
 			matched = append(matched, member.webset)

@@ -12,8 +12,8 @@
 //
 // A row of lookups is only a candidate: it counts when the main row, as it is
 // now, still holds the value; of several the newest record wins
-// (schemas/MAPPING.md, section 2). Identities are decided as rulings.md, Person
-// enrichment, says.
+// (schemas/MAPPING.md, section 2). Which records answer an enrichment, and where
+// links lead, package resolution decides; this package reads the rows for it.
 //
 // # Failures
 //

@@ -171,7 +171,8 @@ func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]ta
 		other := a.webset().Other()
 		for _, d := range said {
 			here := d.Accounts[a.webset()]
-			if id := d.Accounts[other].Identity; id != "" && here.Username == a.username && here.Identity == a.record.identityOf() {
+			id := d.Accounts[other].Identity
+			if id != "" && here.Username == a.username && here.Identity == a.record.identityOf() {
 				targets = append(targets, target{platformOf(other).name, id})
 			}
 		}

@@ -27,7 +27,8 @@ func record(w resolution.Webset, text string) resolution.Record {
 		panic(err)
 	}
 	return resolution.Record{
-		Webset: w, Identity: fields[0], Username: fields[0], Updated: updated, Emails: fields[2:], Declares: strings.Fields(declares),
+		Webset: w, Identity: fields[0], Username: fields[0], Updated: updated,
+		Emails: fields[2:], Declares: strings.Fields(declares),
 	}
 }
 
@@ -229,9 +230,11 @@ func draw(r *rand.Rand) resolution.Rows {
 		})
 	}
 	for range max(0, r.IntN(4)-2) {
-		out.Discovered = append(out.Discovered, resolution.Discovered{Confidence: 0.9 + r.Float64()/10, Accounts: [2]resolution.Account{
-			{Username: name(), Identity: pick("", "0", "1")}, {Username: name(), Identity: pick("", "0", "1")},
-		}})
+		d := resolution.Discovered{Confidence: 0.9 + r.Float64()/10}
+		for w := range d.Accounts {
+			d.Accounts[w] = resolution.Account{Username: name(), Identity: pick("", "0", "1")}
+		}
+		out.Discovered = append(out.Discovered, d)
 	}
 	return out
 }
@@ -277,7 +280,9 @@ func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
 		got := resolution.Resolve(q, facts)
 		mixed := facts
 		mixed.Records = slices.Clone(facts.Records)
-		r.Shuffle(len(mixed.Records), func(i, j int) { mixed.Records[i], mixed.Records[j] = mixed.Records[j], mixed.Records[i] })
+		r.Shuffle(len(mixed.Records), func(i, j int) {
+			mixed.Records[i], mixed.Records[j] = mixed.Records[j], mixed.Records[i]
+		})
 		require.Equal(t, answer(got), answer(resolution.Resolve(q, mixed)), "the order of rows matters")
 
 		both := got[codehost].Record != nil && got[network].Record != nil
@@ -297,7 +302,9 @@ func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
 			}
 			require.True(t, q.Requested[w])
 			seen[strconv.Itoa(int(m.Step))]++
-			require.True(t, slices.ContainsFunc(found(facts, q, w), func(f *resolution.Record) bool { return f.Identity == m.Record.Identity }))
+			require.True(t, slices.ContainsFunc(found(facts, q, w), func(f *resolution.Record) bool {
+				return f.Identity == m.Record.Identity
+			}))
 		}
 		if both {
 			seen["both"]++
@@ -312,10 +319,11 @@ func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
 // found are all records of a webset that an identifier, a stated link or the address reaches.
 func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*resolution.Record {
 	holds := func(r *resolution.Record, username string) bool {
-		return username != "" && r.Username == username && !slices.ContainsFunc(facts.Records, func(o resolution.Record) bool {
+		outdated := slices.ContainsFunc(facts.Records, func(o resolution.Record) bool {
 			newer := o.Updated > r.Updated || o.Updated == r.Updated && o.Identity < r.Identity
 			return o.Webset == r.Webset && o.Username == username && newer
 		})
+		return username != "" && r.Username == username && !outdated
 	}
 	// mail are the holders of the first form that has any, the most recently updated first.
 	mail := func(w resolution.Webset) []*resolution.Record {
@@ -364,7 +372,8 @@ func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*re
 		}
 		reached := holds(r, q.Usernames[w]) || slices.Contains(mail(w), r)
 		for _, s := range sources {
-			reached = reached || slices.Contains(r.Declares, s.username) || slices.Contains(s.declares, r.Username) && holds(r, r.Username)
+			declared := slices.Contains(s.declares, r.Username) && holds(r, r.Username)
+			reached = reached || declared || slices.Contains(r.Declares, s.username)
 			for _, l := range facts.AccountLinks {
 				reached = reached || l.Usernames[w.Other()] == s.username && l.Usernames[w] == r.Username && holds(r, r.Username)
 			}
