@@ -16,54 +16,77 @@ import (
 func otherNames() map[string]string {
 	out := make(map[string]string)
 	for field, names := range map[string]string{
-		"network_url": "linkedin_url profile_url network_profile_url linkedin linkedin_profile_url professional_network_url " +
-			"websites_linkedin public_profile_url url profile_link",
-		"network_username": "linkedin_username username slug public_identifier shorthand_name linkedin_slug canonical_shorthand_name " +
-			"profile_slug handle public_id user_name linkedin_id",
-		"profile_id":                    "id person_id pdl_id uid uuid member_id",
-		"updated_at":                    "last_updated updated last_modified modified_at checked_at changed_at updated_date last_updated_at date_updated",
-		"profile.first_name":            "given_name firstname forename first",
-		"profile.last_name":             "family_name lastname surname last",
-		"profile.full_name":             "name full_name display_name fullname person_name formatted_name",
-		"profile.headline":              "tagline occupation linkedin_headline",
-		"profile.summary":               "bio about about_me description biography profile_summary linkedin_summary",
-		"profile.image_url":             "picture_url photo photo_url avatar avatar_url image picture profile_picture profile_pic_url logo_url image_link",
-		"profile.connections":           "linkedin_connections connections_count num_of_connections connection_count number_of_connections",
+		"network_url": "linkedin_url profile_url network_profile_url linkedin linkedin_profile_url " +
+			"professional_network_url websites_linkedin public_profile_url url profile_link",
+		"network_username": "linkedin_username username slug public_identifier shorthand_name linkedin_slug " +
+			"canonical_shorthand_name profile_slug handle public_id user_name linkedin_id",
+		"profile_id": "id person_id pdl_id uid uuid member_id",
+		"updated_at": "last_updated updated last_modified modified_at checked_at changed_at updated_date " +
+			"last_updated_at date_updated",
+		"profile.first_name": "given_name firstname forename first",
+		"profile.last_name":  "family_name lastname surname last",
+		"profile.full_name":  "name full_name display_name fullname person_name formatted_name",
+		"profile.headline":   "tagline occupation linkedin_headline",
+		"profile.summary":    "bio about about_me description biography profile_summary linkedin_summary",
+		"profile.image_url": "picture_url photo photo_url avatar avatar_url image picture profile_picture profile_pic_url " +
+			"logo_url image_link",
+		"profile.connections": "linkedin_connections connections_count num_of_connections connection_count " +
+			"number_of_connections",
 		"profile.followers":             "followers_count follower_count linkedin_followers num_followers number_of_followers",
 		"profile.location.country":      "location_country country country_name location.country_name",
 		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code location_country_iso2 iso_country",
 		"profile.location.raw_address": "location location_name city locality region state address location_locality location_region " +
-			"location_city location_state location_metro metro location_full location_raw_address place location.name " +
-			"location.city location.region location.locality location.state location.full location.address location.raw",
-		"profile.personal_email": "email emails personal_emails work_email e_mail email_address recommended_personal_email professional_email " +
-			"primary_professional_email mail work_emails email_addresses business_email emails.address",
+			"location_city location_state location_metro metro location_full location_raw_address place " +
+			"location.name location.city location.region location.locality location.state location.full " +
+			"location.address location.raw",
+		"profile.personal_email": "email emails personal_emails work_email e_mail email_address recommended_personal_email " +
+			"professional_email primary_professional_email mail work_emails email_addresses business_email " +
+			"emails.address",
 		"experience.title": "job_title title position position_title role job_role experience.position experience.role " +
-			"experience.position_title experience.title.name experience.name experience.job_title current_title current_job_title " +
-			"active_experience_title experience.job",
+			"experience.position_title experience.title.name experience.name experience.job_title " +
+			"current_title current_job_title active_experience_title experience.job",
 		"experience.company_name": "job_company_name company company_name employer organization organisation experience.company " +
-			"experience.company.name experience.employer experience.employer_name experience.organization experience.organization_name " +
-			"experience.companyname current_company current_employer current_company_name experience.org",
-		"experience.company_id":  "job_company_id company_id experience.company.id employer_id active_experience_company_id",
-		"experience.company_url": "job_company_url job_company_linkedin_url company_url experience.company_url.exact experience.company.url experience.company.linkedin_url experience.company_linkedin_url experience.company.network_url experience.url company_linkedin_url",
-		"experience.location": "experience.location_name experience.location_names job_location experience.place experience.city " +
-			"experience.location.name experience.country",
+			"experience.company.name experience.employer experience.employer_name experience.organization " +
+			"experience.organization_name experience.companyname current_company current_employer " +
+			"current_company_name experience.org",
+		"experience.company_id": "job_company_id company_id experience.company.id employer_id active_experience_company_id",
+		"experience.company_url": "job_company_url job_company_linkedin_url company_url experience.company_url.exact " +
+			"experience.company.url experience.company.linkedin_url experience.company_linkedin_url " +
+			"experience.company.network_url experience.url company_linkedin_url",
+		"experience.location": "experience.location_name experience.location_names job_location experience.place " +
+			"experience.city experience.location.name experience.country",
 		"experience.description": "job_summary job_description experience.summary experience.responsibilities experience.details " +
 			"active_experience_description",
-		"experience.start_date":     "job_start_date start_date started_at date_from experience.date_from experience.start experience.from experience.started_at experience.begin experience.start_year",
-		"experience.end_date":       "job_end_date end_date ended_at date_to experience.date_to experience.end experience.to experience.ended_at experience.end_year",
-		"experience.is_current":     "is_current current is_working experience.current experience.active_experience experience.is_primary experience.active experience.ongoing experience.is_active active_experience",
-		"education.school_name":     "school school_name university college institution institution_name education.school education.school.name education.institution education.institution_name education.university education.college education.name education.title",
-		"education.school_id":       "school_id education.school.id education.institution_id",
-		"education.school_url":      "school_url education.school.url education.school.network_url education.school.linkedin_url education.url education.institution_url",
-		"education.degree":          "degree degrees education.degrees education.degree_name education.program education.qualification education.degree.name",
-		"education.field_of_study":  "major majors field_of_study education.majors education.major education.minors education.minor education.subject education.field education.study education.specialization education.subjects",
-		"education.start_date":      "education.date_from education.start education.from education.start_year education.date_from_year",
-		"education.end_date":        "education.date_to education.end education.to education.end_year education.date_to_year education.graduation_date education.graduation_year",
-		"certifications.name":       "certifications.title certifications.certification certifications.certificate certification certificates certifications.certification_name",
-		"certifications.issuer":     "certifications.organization certifications.authority certifications.issued_by certifications.organisation certifications.company certifications.issuer_name certifications.provider",
-		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date certifications.issued_at certifications.issued certifications.start",
-		"languages.language":        "language languages.name languages.title spoken_languages languages.lang languages.language_name",
-		"languages.proficiency":     "languages.level proficiency language_proficiency languages.fluency languages.skill",
+		"experience.start_date": "job_start_date start_date started_at date_from experience.date_from experience.start " +
+			"experience.from experience.started_at experience.begin experience.start_year",
+		"experience.end_date": "job_end_date end_date ended_at date_to experience.date_to experience.end experience.to " +
+			"experience.ended_at experience.end_year",
+		"experience.is_current": "is_current current is_working experience.current experience.active_experience " +
+			"experience.is_primary experience.active experience.ongoing experience.is_active " +
+			"active_experience",
+		"education.school_name": "school school_name university college institution institution_name education.school " +
+			"education.school.name education.institution education.institution_name education.university " +
+			"education.college education.name education.title",
+		"education.school_id": "school_id education.school.id education.institution_id",
+		"education.school_url": "school_url education.school.url education.school.network_url education.school.linkedin_url " +
+			"education.url education.institution_url",
+		"education.degree": "degree degrees education.degrees education.degree_name education.program " +
+			"education.qualification education.degree.name",
+		"education.field_of_study": "major majors field_of_study education.majors education.major education.minors education.minor " +
+			"education.subject education.field education.study education.specialization education.subjects",
+		"education.start_date": "education.date_from education.start education.from education.start_year " +
+			"education.date_from_year",
+		"education.end_date": "education.date_to education.end education.to education.end_year education.date_to_year " +
+			"education.graduation_date education.graduation_year",
+		"certifications.name": "certifications.title certifications.certification certifications.certificate certification " +
+			"certificates certifications.certification_name",
+		"certifications.issuer": "certifications.organization certifications.authority certifications.issued_by " +
+			"certifications.organisation certifications.company certifications.issuer_name " +
+			"certifications.provider",
+		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date certifications.issued_at " +
+			"certifications.issued certifications.start",
+		"languages.language":    "language languages.name languages.title spoken_languages languages.lang languages.language_name",
+		"languages.proficiency": "languages.level proficiency language_proficiency languages.fluency languages.skill",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			out[name] = field
