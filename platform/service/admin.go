@@ -97,7 +97,9 @@ func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 		}
 		a.mux.ServeHTTP(w, r)
 	})
-	server, err := NewServer(ctx, ServerConfig{Addr: cfg.Addr, Handler: handler, Logger: cfg.Logger, StopTimeout: time.Second})
+	server, err := NewServer(ctx, ServerConfig{
+		Addr: cfg.Addr, Handler: handler, Logger: cfg.Logger, StopTimeout: time.Second,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}

@@ -153,7 +153,8 @@ func builtInError(b []byte) (status int, reason string, ok bool) {
 func (c *jsonErrorConn) detail(status int, reason string) string {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return fmt.Sprintf("address and headers of the request have more than %d bytes: send fewer or shorter ones", c.maxHeaderBytes)
+		return fmt.Sprintf("address and headers of the request have more than %d bytes: send fewer or shorter ones",
+			c.maxHeaderBytes)
 	case http.StatusNotImplemented:
 		return "the Transfer-Encoding of the request is not supported: send the body chunked, or with a Content-Length"
 	case http.StatusExpectationFailed:
@@ -162,7 +163,8 @@ func (c *jsonErrorConn) detail(status int, reason string) string {
 		return "the version of HTTP is not supported: use HTTP/1.1"
 	}
 	if reason == "" {
-		return "the request is not valid HTTP: check its first line, its headers and its Content-Length, and that it does not use TLS"
+		return "the request is not valid HTTP: check its first line, its headers and its Content-Length, and that it does " +
+			"not use TLS"
 	}
 	return "the request is not valid HTTP: " + reason
 }

@@ -153,7 +153,8 @@ const adminHostsEnv = "MUSTER_ADMIN_HOSTS"
 func (c *command) addAdminHostsFlag(flags *pflag.FlagSet, hosts *[]string) {
 	names := strings.FieldsFunc(c.getenv(adminHostsEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	flags.StringSliceVar(hosts, "admin-hosts", names,
-		"names by which the admin address is called, beside localhost and IP addresses; *.DOMAIN for all below it ("+adminHostsEnv+")")
+		"names by which the admin address is called, beside localhost and IP addresses; *.DOMAIN for all below it ("+
+			adminHostsEnv+")")
 }
 
 func (c *command) surroundings(ctx context.Context, name, addr string) (surroundings, error) {
@@ -204,12 +205,16 @@ func flush(ctx context.Context, tel *service.Telemetry) {
 }
 
 // runAlone runs a service with an admin server beside it.
-func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string, adminHosts []string) (err error) {
+func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string,
+	adminHosts []string,
+) (err error) {
 	defer flush(ctx, around.tel)
 	if unit.close != nil {
 		defer func() { err = errors.Join(err, unit.close()) }()
 	}
-	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: adminAddr, Hosts: adminHosts, Logger: around.tel.Logger, Registry: around.tel.Registry})
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{
+		Addr: adminAddr, Hosts: adminHosts, Logger: around.tel.Logger, Registry: around.tel.Registry,
+	})
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}

@@ -68,7 +68,10 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		}
 		if x.call != nil {
 			ctx = metering.With(ctx, x.call)
-			x.sending = &chargedWriter{ResponseWriter: w, ctx: ctx, op: op, call: x.call, recorder: x.recorder, grace: s.cfg.ReadGrace, rate: s.cfg.MinReadRate}
+			x.sending = &chargedWriter{
+				ResponseWriter: w, ctx: ctx, op: op, call: x.call, recorder: x.recorder,
+				grace: s.cfg.ReadGrace, rate: s.cfg.MinReadRate,
+			}
 			w = x.sending
 		}
 		r = r.WithContext(ctx)

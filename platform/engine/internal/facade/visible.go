@@ -59,7 +59,8 @@ func homeDatabase(user *User, asked string) (string, *chdb.Error) {
 }
 
 func notVisible(user *User, what string) *chdb.Error {
-	return errAccessDenied.errorf("%s: Not enough privileges. %s cannot be read without a password: the user %s reads the database %s and the engine's own description",
+	return errAccessDenied.errorf("%s: Not enough privileges. %s cannot be read without a password: "+
+		"the user %s reads the database %s and the engine's own description",
 		user.Name, what, user.Name, strings.Join(user.Databases, ", "))
 }
 
