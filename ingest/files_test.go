@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/ingest"
-	"muster/ingest/internal/heaptest"
 	"muster/ingest/internal/convert"
+	"muster/ingest/internal/heaptest"
 	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/schemas/event"

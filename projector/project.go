@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -290,12 +291,25 @@ func (w *worker) reject(m *kafka.Message, kind record.Kind, err error, now time.
 	w.rejected = append(w.rejected, event.NewRejected(kind, sourceOf(m), m.Value, err, now))
 }
 
+// rejectedBatchSize is how many rejected records are published at a time: the event of one takes kilobytes, also of a
+// record of one byte.
+const rejectedBatchSize = 1000
+
 // reject publishes what was rejected. Its events have the same ids when the
 // batch is repeated.
 func (p *Projector) reject(ctx context.Context, rejected []event.Rejected) error {
-	if len(rejected) == 0 || p.writer == nil {
+	if p.writer == nil {
 		return nil
 	}
+	for some := range slices.Chunk(rejected, rejectedBatchSize) {
+		if err := p.publishRejected(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Projector) publishRejected(ctx context.Context, rejected []event.Rejected) error {
 	messages := make([]kafka.Message, 0, len(rejected))
 	for i := range rejected {
 		r := &rejected[i]
