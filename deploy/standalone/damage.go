@@ -18,19 +18,39 @@ import (
 // damageInterval is how often the engine is asked for damaged tables, beside each readiness check.
 const damageInterval = 30 * time.Second
 
+// checkedBytes is how large a table may be that is compared with its checksums at the start. Damage of larger ones is
+// found when it is read.
+const checkedBytes = 256 << 20
+
 // damageWatch tells of tables that the embedded engine cannot read from its disk.
 type damageWatch struct {
 	conn   driver.Conn
 	logger *slog.Logger
 
+	looking sync.Mutex // one look, or addition, at a time
+
 	mu    sync.Mutex
 	known []clickhouse.Damage
+	told  []clickhouse.Damage // what the log has
+}
+
+func (w *damageWatch) add(found []clickhouse.Damage) {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = append(slices.Clone(w.known), found...)
 }
 
 // Run looks for damaged tables until ctx ends.
 func (w *damageWatch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(damageInterval)
 	defer ticker.Stop()
+	checked, err := clickhouse.CheckTables(ctx, w.conn, database, checkedBytes)
+	if err != nil && ctx.Err() == nil {
+		w.logger.LogAttrs(ctx, slog.LevelDebug, "clickhouse: tables not checked", slog.Any("error", err))
+	}
+	w.add(checked)
 	for {
 		if err := w.look(ctx); err != nil && ctx.Err() == nil {
 			w.logger.LogAttrs(ctx, slog.LevelDebug, "clickhouse: damaged tables not read", slog.Any("error", err))
@@ -59,6 +79,8 @@ func (w *damageWatch) Check(ctx context.Context) error {
 }
 
 func (w *damageWatch) look(ctx context.Context) error {
+	w.looking.Lock()
+	defer w.looking.Unlock()
 	w.mu.Lock()
 	known := w.known
 	w.mu.Unlock()
@@ -67,9 +89,9 @@ func (w *damageWatch) look(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	isKnown := func(d clickhouse.Damage) bool { return slices.Contains(w.known, d) }
-	added := slices.DeleteFunc(slices.Clone(found), isKnown)
-	w.known = found
+	isTold := func(d clickhouse.Damage) bool { return slices.Contains(w.told, d) }
+	added := slices.DeleteFunc(slices.Clone(found), isTold)
+	w.known, w.told = found, append(w.told, added...)
 	w.mu.Unlock()
 	for _, d := range added {
 		w.logger.LogAttrs(ctx, slog.LevelError, "clickhouse: table is damaged on disk", slog.String("table", d.Table),

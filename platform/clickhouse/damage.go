@@ -110,6 +110,40 @@ func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ..
 	return found, nil
 }
 
+// CheckTables reads the parts of the tables of a database that take up to maxBytes, each table, and compares them with
+// their checksums. It returns those that differ.
+func CheckTables(ctx context.Context, conn driver.Conn, database string, maxBytes int64) (found []Damage, err error) {
+	small, err := readParts(ctx, conn, "SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database)+
+		" AND table IN (SELECT table FROM system.parts WHERE active AND database = "+quoted(database)+
+		" GROUP BY table HAVING sum(bytes_on_disk) <= "+strconv.FormatInt(maxBytes, 10)+") ORDER BY table, name")
+	if err != nil {
+		return nil, fmt.Errorf("read the tables' parts: %w", err)
+	}
+	checked := ""
+	for _, part := range small {
+		if part.Table == checked || strings.Contains(part.Table, replacedMark) {
+			continue
+		}
+		checked = part.Table
+		query := "CHECK TABLE `" + database + "`.`" + part.Table + "` SETTINGS check_query_single_value_result = 0, max_threads = 1"
+		if err := ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+			var name, message string
+			var passed uint8
+			if err := rows.Scan(&name, &passed, &message); err != nil || passed == 1 {
+				return err
+			}
+			i := slices.IndexFunc(small, func(d Damage) bool { return d.Table == checked && d.Part == name })
+			if i >= 0 {
+				found = append(found, Damage{Table: checked, Part: name, Cause: proto.ErrChecksumDoesntMatch.String(), Path: small[i].Path})
+			}
+			return nil
+		}); err != nil {
+			return found, fmt.Errorf("check table %s: %w", checked, err)
+		}
+	}
+	return found, nil
+}
+
 func readParts(ctx context.Context, conn driver.Conn, query string) (parts []Damage, err error) {
 	err = ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var d Damage

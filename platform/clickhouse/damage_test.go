@@ -60,6 +60,13 @@ func TestReadDamage_FindsWhatTheServerMet(t *testing.T) {
 		raw[i] ^= 0xff
 	}
 	require.NoError(t, os.WriteFile(data("flipped"), raw, 0o600))
+	checked, err := clickhouse.CheckTables(t.Context(), conn, database, 1<<30)
+	require.NoError(t, err)
+	require.Len(t, checked, 1, "before it is read")
+	require.Equal(t, "flipped", checked[0].Table)
+	checked, err = clickhouse.CheckTables(t.Context(), conn, database, 100)
+	require.NoError(t, err)
+	require.Empty(t, checked, "too large to be checked")
 	_, ok := clickhouse.DamageOf(conn.Exec(t.Context(), "SELECT max(b) FROM flipped FORMAT Null"))
 	require.True(t, ok)
 	for _, table := range []string{"gone", "t__old_1"} {
