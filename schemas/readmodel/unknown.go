@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
 )
 
 // unknownSmall is the length in bytes below which no list can have more than
@@ -210,7 +212,7 @@ func eachMember(object jsontext.Value, visit func(name string, value jsontext.Va
 }
 
 // unknownEmail is the unknown member "email" of a person: an address that upstream gives under
-// the name that person enrichment serves. It is empty when there is none, or it is no string.
+// the name that person enrichment serves. It is empty when there is none, or it is no address.
 func unknownEmail(object jsontext.Value) (email string) {
 	if !bytes.Contains(object, []byte(`"email"`)) {
 		return ""
@@ -218,7 +220,9 @@ func unknownEmail(object jsontext.Value) (email string) {
 	eachMember(object, func(name string, value jsontext.Value) {
 		if name == "email" && value.Kind() == '"' {
 			unquoted, _ := jsontext.AppendUnquote(nil, value) // decoding has checked it
-			email = string(unquoted)
+			if _, err := identity.EmailKey(string(unquoted)); err == nil {
+				email = string(unquoted)
+			}
 		}
 	})
 	return email

@@ -130,7 +130,7 @@ func counts(lists []string) []string {
 func (s *Store) CodehostPresent(a *Account) map[string]bool {
 	present := names(s.codehostRecord(a))
 	present["network"] = s.LinkedProfile(a) != nil
-	present["personal_email"] = present["personal_email"] || present["emails"] || str(decodeObject(a.raw), "email") != ""
+	present["personal_email"] = present["personal_email"] || present["emails"] || givenEmail(decodeObject(a.raw)["email"]) != ""
 	return present
 }
 
@@ -184,7 +184,7 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	putList(dst, "names", namesFound(given))
 	emails := addresses(rec)
 	putList(dst, "emails", anys(emails))
-	put(dst, "email", str(rec, "email"))
+	put(dst, "email", givenEmail(rec["email"]))
 	if dst["email"] == nil {
 		put(dst, "email", str(rec, "personal_email"))
 	}
@@ -253,7 +253,7 @@ func addresses(rec Object) []string {
 	var out []string
 	seen := map[string]bool{}
 	all := presentStrings(rec["emails"])
-	all = append(all, str(rec, "email"), str(rec, "personal_email"), str(rec, "school_email"))
+	all = append(all, givenEmail(rec["email"]), str(rec, "personal_email"), str(rec, "school_email"))
 	all = append(all, presentStrings(rec["additional_emails"])...)
 	for _, e := range all {
 		key, err := identity.EmailKey(e)

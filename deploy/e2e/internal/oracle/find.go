@@ -413,6 +413,15 @@ func (s *Store) linkedTo(e end) []string {
 	return out
 }
 
+// givenEmail is the member "email" of a person, if it is an address.
+func givenEmail(v any) string {
+	s, _ := v.(string)
+	if emailKey(s) == "" {
+		return ""
+	}
+	return s
+}
+
 // emailKey is the comparison form of an address; empty for what is none.
 func emailKey(address string) string {
 	key, err := identity.EmailKey(address)

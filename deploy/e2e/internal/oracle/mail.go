@@ -109,7 +109,8 @@ func ownAddresses(rec Object) []string {
 			own = append(own, s)
 		}
 	}
-	for _, name := range []string{"email", "personal_email", "school_email", "author_email"} {
+	add(givenEmail(rec["email"]))
+	for _, name := range []string{"personal_email", "school_email", "author_email"} {
 		add(str(rec, name))
 	}
 	for _, name := range []string{"emails", "additional_emails"} {

@@ -162,10 +162,11 @@ func (sh shaper) currentPosition(v any) Object {
 
 // firstEmail is `personal_email`, else `email`, else the first of `emails`.
 func firstEmail(rec Object) string {
-	for _, name := range []string{"personal_email", "email"} {
-		if s := str(rec, name); s != "" {
-			return s
-		}
+	if s := str(rec, "personal_email"); s != "" {
+		return s
+	}
+	if s := givenEmail(rec["email"]); s != "" {
+		return s
 	}
 	if l := presentStrings(rec["emails"]); len(l) > 0 {
 		return l[0]

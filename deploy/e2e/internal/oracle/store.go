@@ -152,7 +152,7 @@ type (
 		MicroblogUsername string   `json:"microblog_username"`
 		Emails            []string `json:"emails"`
 		PersonalEmail     string   `json:"personal_email"`
-		Email             any      `json:"email"` // an unknown member, which counts if it is a string
+		Email             any      `json:"email"` // an unknown member, which counts if it is an address
 	}
 	networkPerson struct {
 		identifiers
@@ -217,8 +217,7 @@ type (
 )
 
 func (h *identifiers) emails() []string {
-	email, _ := h.Email.(string)
-	return slices.Concat(h.Emails, []string{email, h.PersonalEmail})
+	return slices.Concat(h.Emails, []string{givenEmail(h.Email), h.PersonalEmail})
 }
 
 func (h *codehostPerson) emails() []string {
