@@ -28,7 +28,9 @@ func TestDockerfile(t *testing.T) {
 	require.True(t, strings.HasPrefix(stages[0], "golang:"+required+"-"), "the Go that go.mod wants")
 	require.Regexp(t, `^gcr\.io/distroless/.*:nonroot$`, stages[1])
 
-	require.Len(t, instructions["RUN"], 1, "the second stage runs nothing")
+	require.Len(t, instructions["RUN"], 2, "the program, and git with its libraries")
+	require.NotContains(t, text[strings.LastIndex(text, "\nFROM "):], "\nRUN ", "the second stage runs nothing")
+	require.Contains(t, instructions["RUN"][1], "install -D /usr/bin/git /git/usr/bin/git")
 	build := instructions["RUN"][0]
 	for _, part := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-buildid=", "-X main.release=${VERSION}", "./deploy/cmd/muster"} {
 		require.Contains(t, build, part)
@@ -37,7 +39,7 @@ func TestDockerfile(t *testing.T) {
 		require.NotRegexp(t, `\b`+word+`\b`, build, "what a build fetches or looks up makes it another one")
 	}
 	require.Empty(t, instructions["ADD"])
-	require.Equal(t, []string{". .", "--from=build /muster /muster", "--from=build --chown=65532:65532 /data /data"}, instructions["COPY"])
+	require.Equal(t, []string{". .", "--from=build /git /", "--from=build /muster /muster", "--from=build --chown=65532:65532 /data /data"}, instructions["COPY"])
 	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, instructions["USER"][0], "a number: Kubernetes can see that it is not root")
 	require.Equal(t, []string{`["/muster"]`}, instructions["ENTRYPOINT"])
 	ignored, err := os.ReadFile("../../.dockerignore")

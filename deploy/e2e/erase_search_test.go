@@ -48,10 +48,9 @@ func inTables(t *testing.T, p *platform, all []subject) {
 	t.Helper()
 	wanted := words(all)
 	for _, table := range p.sql(t, "SELECT name FROM system.tables WHERE database = currentDatabase() AND NOT is_temporary AND engine NOT LIKE '%View'") {
-		_, host, _ := strings.Cut(p.ClickHouseURL, "@")
-		host, _, _ = strings.Cut(host, "/")
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/?database=muster", strings.NewReader("SELECT * FROM "+table+" FORMAT JSONEachRow"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ClickHouseURL, strings.NewReader("SELECT * FROM "+table+" FORMAT JSONEachRow"))
 		require.NoError(t, err)
+		req.URL.Path, req.URL.RawQuery = "/", "database=muster"
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		rows := 0

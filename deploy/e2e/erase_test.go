@@ -193,10 +193,9 @@ func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, ev
 
 func query(t *testing.T, p *platform, sql string) string {
 	t.Helper()
-	_, host, _ := strings.Cut(p.ClickHouseURL, "@")
-	host, _, _ = strings.Cut(host, "/")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/?database=muster", strings.NewReader(sql))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ClickHouseURL, strings.NewReader(sql))
 	require.NoError(t, err)
+	req.URL.Path, req.URL.RawQuery = "/", "database=muster"
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	answer, err := io.ReadAll(resp.Body)

@@ -208,7 +208,7 @@ func (p *platform) usernames(t *testing.T) (names []string) {
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: p.ClickHouseURL})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	rows, err := conn.Query(t.Context(), "SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0")
+	rows, err := conn.Query(t.Context(), "SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0 AND type != 'Organization'")
 	require.NoError(t, err)
 	for rows.Next() {
 		var name string

@@ -15,6 +15,7 @@ import (
 
 	"muster/deploy/instance"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 )
 
 // Welcome is what a started platform says of itself.
@@ -218,7 +219,7 @@ func (w Welcome) Curl() []string {
 			post("/person/discover", map[string]any{w.Platform: w.Person}))
 	}
 	lines = append(lines, fmt.Sprintf("curl -s %s/ -d %s", withoutUser(in.ClickHouseURL),
-		shellQuote("SELECT count() FROM "+database+".network_people FINAL WHERE deleted = 0")))
+		shellQuote("SELECT count() FROM "+readmodel.ViewsDatabase(database)+".people")))
 	return lines
 }
 

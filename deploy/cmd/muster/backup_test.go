@@ -248,7 +248,7 @@ func TestRestore_IsTheWayOutOfALogThatLostMessages(t *testing.T) {
 	base := t.TempDir()
 	dir, archive, erasures := filepath.Join(base, "data"), filepath.Join(base, "archive"), filepath.Join(base, "erasures")
 	served(t, dir).run(0, "backup", "create", archive)
-	c := served(t, dir, []string{"account", "create", "Acme"}, []string{"erase", "user_id=1"}, []string{"backup", "erasures", erasures})
+	c := served(t, dir, []string{"account", "create", "Acme"}, []string{"erase", "--timeout", "0", "user_id=1"}, []string{"backup", "erasures", erasures})
 	spoil := func(topic string) {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(dir, "kafka", "log", "partitions", topic+"-*", "*.dat"))
