@@ -121,7 +121,7 @@ func TestVersionsThatAreNotProjectedYet(t *testing.T) {
 	p = start(t, dataDir)
 	p.muster(t, "status", "--wait", "--timeout", "1m")
 	got := p.api().mustGet(t, "/v1/webset/network/person", map[string][]string{"network": {"now"}})
-	require.Contains(t, string(got.body), `"2026-02-01"`)
+	require.Contains(t, string(got.body), `"2026-02-01T00:00:00Z"`)
 	got = p.api().mustGet(t, "/v1/webset/network/person", map[string][]string{"network": {"before"}})
 	require.JSONEq(t, `{}`, string(got.body))
 	p.stop(t)

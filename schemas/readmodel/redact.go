@@ -20,7 +20,7 @@ const (
 // ownAddresses are the e-mail addresses of the record being written, collected
 // and sorted only when a string needs them.
 type ownAddresses struct {
-	lists  [4][]string
+	lists  [][]string
 	ready  bool
 	sorted []string // lower case, longest first
 }
@@ -28,8 +28,8 @@ type ownAddresses struct {
 // set names the record's addresses; the lists are not copied.
 func (o *ownAddresses) set(lists ...[]string) {
 	o.ready = false
-	clear(o.lists[:])
-	copy(o.lists[:], lists)
+	clear(o.lists)
+	o.lists = append(o.lists[:0], lists...)
 }
 
 func (o *ownAddresses) all() []string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,11 +234,18 @@ func (s *Store) Add(kind string, raw []byte) error {
 	if !ok {
 		return fmt.Errorf("the oracle knows no kind %q", kind)
 	}
-	if err := add(raw); err != nil {
+	if err := add(zoned(raw)); err != nil {
 		return fmt.Errorf("read a record of kind %s: %w", kind, err)
 	}
 	return nil
 }
+
+// withoutZone matches a timestamp without a zone in a field for dates.
+var withoutZone = regexp.MustCompile(
+	`("(?:start|end|issue_date|created_at|updated_at|author_date|last_updated|observed_at)"\s*:\s*"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)"`)
+
+// zoned is a record whose timestamps without a zone are in UTC, as ingest writes them (MAPPING.md, section 1, "Dates").
+func zoned(raw []byte) []byte { return withoutZone.ReplaceAll(raw, []byte(`${1}Z"`)) }
 
 func newVersion(raw []byte, date string, deleted bool) (version, error) {
 	at, ok := instant(date)

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -228,12 +229,17 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
-	if meant, ok := l.otherName(name); ok {
-		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
-	}
 	shown := readmodel.ShownFields()
+	meant, other := l.otherName(name)
 	if slices.Contains(shown, strings.TrimSuffix(name, keywordSuffix)) {
-		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), list)
+		instead := list
+		if other {
+			instead = fmt.Sprintf("did you mean %q? %s", meant, list)
+		}
+		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), instead)
+	}
+	if other {
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
 	names := fieldNames()
 	if meant, ok := nearName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
