@@ -375,3 +375,11 @@ func FuzzNetworkPerson(f *testing.F) {
 		}
 	})
 }
+
+// The fifth list was dropped once.
+func TestCodehostPerson_TextsShowNoneOfItsAddresses(t *testing.T) {
+	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
+		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three","school_email":"d@four","additional_emails":["e@five"]}`)
+	b := rowsOf(t, rec)
+	require.Contains(t, object(b.codehostPeople.addon.at(0)), `"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)
+}
