@@ -148,7 +148,7 @@ func TestPush_TellsAllDefectsOfARecord(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"profile_id is a number where a string is needed",
-		"last_updated must be a year (2006), a month (2006-01), a day (2006-01-02) or an RFC 3339 timestamp",
+		"last_updated must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)",
 		`username is missing; the record has "usrname": did you mean "username"?`,
 	}, told)
 }
