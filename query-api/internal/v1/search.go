@@ -138,7 +138,7 @@ func checkHabits(body *api.SearchRequest) (time.Duration, error) {
 	if v := body.TrackTotalHits; v != nil {
 		n, err := strconv.ParseFloat(string(*v), 64)
 		if k := v.Kind(); k != 'n' && k != 't' && (k != '0' || err != nil || n < 0) {
-			return 0, invalidf("track_total_hits must be true or a number: leave it out, total is always exact")
+			return 0, invalidf("track_total_hits must be true or a number: leave it out, total is exact")
 		}
 	}
 	if body.MinScore != nil && *body.MinScore != 0 {
