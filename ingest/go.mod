@@ -21,7 +21,10 @@ require (
 	muster/platform v0.0.0
 )
 
-require golang.org/x/term v0.47.0 // indirect
+require (
+	github.com/antzucaro/matchr v0.0.0-20221106193745-7bed6ef61ef9 // indirect
+	golang.org/x/term v0.47.0 // indirect
+)
 
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1 // indirect
