@@ -14,7 +14,7 @@
 // the records split off from it on theirs, unless what is known of its identity says
 // that it brings nothing: the newest version with other content is published, one
 // with the same content is noted as seen, an older one is stale. So is one of the same version
-// and other content, unless its mapping revision is greater ([Config.Remap]). What is no record is
+// and other content, unless its mapping revision is greater ([Config.Remap]). An invalid record is
 // published with reason and place on the topic of rejected records, and who was
 // erased is dropped. Nothing stops the stream. So counts reconcile, per kind
 // (records.md, rule 6; [Counts]):

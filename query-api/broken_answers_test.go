@@ -89,7 +89,7 @@ func (f *fixture) readPart(path, body string, header map[string]string, bytes in
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 4<<10), req)
 	require.NoError(f.t, err)
 	require.Equal(f.t, header["Accept-Encoding"], resp.Header.Get("Content-Encoding"))
-	var part io.Reader = io.LimitReader(resp.Body, bytes)
+	part := io.LimitReader(resp.Body, bytes)
 	switch {
 	case bytes == 0:
 	case header["Accept-Encoding"] == "gzip":

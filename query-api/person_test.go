@@ -177,7 +177,7 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		{"former e-mail", `{"email":"former@x.example"}`, "-/-"},
 		{"present e-mail", `{"email":"now@x.example"}`, "14/-"},
 		{"e-mail in both websets, the other's record leads to someone else", `{"email":"eva@x.example"` + both, "12/n12"},
-		{"e-mail in both websets, a declared link names somebody else", `{"email":"hugo@x.example"` + both, "15/-"},
+		{"e-mail in both websets, a declared link names someone else", `{"email":"hugo@x.example"` + both, "15/-"},
 		{"e-mail in both websets without links", `{"email":"pair@x.example"` + both, "16/n16"},
 		{"specific before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
 		{"e-mail when nothing specific matches", `{"codehost":"nobody","network_username":"no-one","email":"anna@x.example"}`, "1/-"},

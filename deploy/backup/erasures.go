@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,8 +97,8 @@ type Known struct {
 	Accounts Accounts
 }
 
-// KnownOf reads what a data folder knows, from its embedded broker's log. Nobody serves from it meanwhile. A folder whose
-// log has lost messages of other topics is left as it is: it is read in a copy. With partial the log may have lost
+// KnownOf reads what a data folder knows, from its embedded broker's log. No instance may run on it
+// meanwhile. If the log has lost messages of other topics, KnownOf reads a copy and leaves the folder unchanged. With partial the log may have lost
 // erasures, too.
 func KnownOf(ctx context.Context, dir string, partial bool) (Known, error) {
 	known, err := readKnown(ctx, dir, nil)
@@ -135,31 +136,40 @@ func readKnown(ctx context.Context, dir string, acceptLoss func(topic string) bo
 
 // copyTopics copies the folder of a broker with the messages of some topics.
 func copyTopics(from, to string, topics []string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
+	source, err := os.OpenRoot(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	target, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	return fs.WalkDir(source.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if parent, folder := filepath.Split(name); parent == filepath.Join("log", "partitions")+"/" {
+			if parent, folder := path.Split(name); parent == "log/partitions/" {
 				i := strings.LastIndexByte(folder, '-')
 				if i < 0 || !slices.Contains(topics, folder[:i]) {
 					return fs.SkipDir
 				}
 			}
-			return os.MkdirAll(filepath.Join(to, name), 0o700)
+			return target.MkdirAll(name, 0o700)
 		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := source.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, name), raw, 0o600)
+		return target.WriteFile(name, raw, 0o600)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A damaged part: whoever looks is told the table, and callers are not asked to call again.
+// Errors and status pages name the table of a damaged part, and callers are not asked to call again.
 func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, fresh(t), "--no-sample")
@@ -46,7 +46,7 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 
 	const damage = "table codehost_people is damaged on disk"
 	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/status.json": http.StatusOK} {
-		resp, err := http.Get(p.AdminURL + path) //nolint:noctx // ends with the process
+		resp, err := http.Get(p.AdminURL + path)
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	p.muster(t, "status")
 }
 
-// Tables can be made anew: whoever moves the engine's folder away loses nothing that the topics have.
+// Tables can be rebuilt: moving the engine's folder away loses nothing that the topics have.
 func TestNewTables_AreProjectedFromTheTopics(t *testing.T) {
 	t.Parallel()
 	p := start(t, fresh(t), "--no-sample")

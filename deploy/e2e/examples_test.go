@@ -1,11 +1,12 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +15,7 @@ type describedOperation struct {
 	RequestBody struct {
 		Content map[string]struct {
 			Examples map[string]struct {
-				Value json.RawMessage `json:"value"`
+				Value jsontext.Value `json:"value"`
 			} `json:"examples"`
 		} `json:"content"`
 	} `json:"requestBody"`
@@ -26,7 +27,7 @@ func examplesFind(t *testing.T, p *platform) {
 	t.Helper()
 	api := p.api()
 	var description struct {
-		Paths map[string]map[string]json.RawMessage `json:"paths"`
+		Paths map[string]map[string]jsontext.Value `json:"paths"`
 	}
 	require.NoError(t, json.Unmarshal(api.mustGet(t, "/v1/openapi.json", nil).body, &description))
 	found := map[string]func(t *testing.T, answer string, body map[string]any){

@@ -337,7 +337,7 @@ func TestHandshake_OfVersion0IsFollowedByBareTokens(t *testing.T) {
 	handshake.Mechanism = "PLAIN"
 	metadata := kmsg.NewPtrMetadataRequest()
 	token := func(c *rawClient, text string) {
-		_, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)) //nolint:gosec // small
+		_, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
 		require.NoError(t, err)
 	}
 

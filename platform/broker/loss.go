@@ -225,11 +225,11 @@ func beginsWithBatch(path string) (ok bool, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	var head [12]byte
 	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return false, nil //nolint:nilerr // shorter than a batch
+		return false, nil // shorter than a batch
 	}
 	batch := make([]byte, 12+min(int64(binary.BigEndian.Uint32(head[8:])), maxProduceBytes))
 	if _, err := f.ReadAt(batch, 0); err != nil {
-		return false, nil //nolint:nilerr // shorter than the batch says
+		return false, nil // shorter than the batch says
 	}
 	_, ok = batchAt(batch)
 	return ok, nil

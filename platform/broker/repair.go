@@ -253,7 +253,7 @@ func appendIndexEntry(index []byte, inTransaction bool) []byte {
 	entry := make([]byte, indexEntryBytes)
 	if inTransaction {
 		entry[indexEntryBytes-1] = 1
-		entry[1] = byte(entryChecksum(entry[2:]))
+		entry[1] = byte(entryChecksum(entry[2:]) & 0xff)
 	}
 	return append(index, entry...)
 }

@@ -13,7 +13,7 @@ import (
 
 // ofProducer makes a batch one of a producer's transaction.
 func ofProducer(id int64, raw []byte) []byte {
-	binary.BigEndian.PutUint64(raw[43:], uint64(id)) //nolint:gosec // small
+	binary.BigEndian.PutUint64(raw[43:], uint64(id))
 	binary.BigEndian.PutUint16(raw[21:], binary.BigEndian.Uint16(raw[21:])|0x10)
 	recordbatchtest.Sign(raw)
 	return raw
@@ -23,7 +23,7 @@ func ofProducer(id int64, raw []byte) []byte {
 func endOf(id, offset int64, kind byte) []byte {
 	record := recordbatchtest.Record{Key: string([]byte{0, 0, 0, kind}), Value: "\x00\x00\x00\x00\x00\x00"}
 	raw := recordbatchtest.Batch(0x20, 1, 0, record.Bytes())
-	binary.BigEndian.PutUint64(raw, uint64(offset)) //nolint:gosec // small
+	binary.BigEndian.PutUint64(raw, uint64(offset))
 	return ofProducer(id, raw)
 }
 

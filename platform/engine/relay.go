@@ -39,8 +39,9 @@ type relay struct {
 	held    []string
 }
 
-// newRelay returns a relay and the file that the child is to write to. The caller closes that once the child has it.
-func newRelay(logger *slog.Logger) (*relay, *os.File, error) {
+// newRelay returns a relay and the file that the child is to write to. The caller closes that once the child has it. The
+// values of ctx go to the log; its end does not end the relay.
+func newRelay(ctx context.Context, logger *slog.Logger) (*relay, *os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -49,16 +50,16 @@ func newRelay(logger *slog.Logger) (*relay, *os.File, error) {
 	go func() {
 		defer close(r.done)
 		defer read.Close()
-		r.copy(read)
+		r.copy(ctx, read)
 	}()
 	return r, write, nil
 }
 
-func (r *relay) copy(from io.Reader) {
+func (r *relay) copy(ctx context.Context, from io.Reader) {
 	lines := bufio.NewReaderSize(from, maxRelayedLine)
 	for {
 		line, err := lines.ReadSlice('\n')
-		r.line(line)
+		r.line(ctx, line)
 		for errors.Is(err, bufio.ErrBufferFull) { // the rest of the line
 			_, err = lines.ReadSlice('\n')
 		}
@@ -68,9 +69,9 @@ func (r *relay) copy(from io.Reader) {
 	}
 }
 
-func (r *relay) line(line []byte) {
+func (r *relay) line(ctx context.Context, line []byte) {
 	line = bytes.TrimSpace(line)
-	if len(line) == 0 || r.logRecord(line) {
+	if len(line) == 0 || r.logRecord(ctx, line) {
 		return
 	}
 	text := ansiColor.ReplaceAllString(strings.ToValidUTF8(string(line), "\ufffd"), "")
@@ -84,24 +85,24 @@ func (r *relay) line(line []byte) {
 	}
 	r.mu.Unlock()
 	if !hold {
-		r.logText(text)
+		r.logText(ctx, text)
 	}
 }
 
 // serves has what was held logged, and nothing held any more.
-func (r *relay) serves() {
+func (r *relay) serves(ctx context.Context) {
 	r.mu.Lock()
 	held := r.held
 	r.serving, r.held = true, nil
 	r.mu.Unlock()
 	for _, text := range held {
-		r.logText(text)
+		r.logText(ctx, text)
 	}
 }
 
 // cause is what the engine wrote last before the child ended without having served, the line of an exception if there
 // is one; empty if it wrote nothing. The other lines are logged.
-func (r *relay) cause() string {
+func (r *relay) cause(ctx context.Context) string {
 	<-r.done
 	r.mu.Lock()
 	held := r.held
@@ -116,7 +117,7 @@ func (r *relay) cause() string {
 	}
 	for i, text := range held {
 		if i != at {
-			r.logText(text)
+			r.logText(ctx, text)
 		}
 	}
 	return held[at]
@@ -136,7 +137,7 @@ var (
 	engineLine = regexp.MustCompile(`^(?:[\d.]+ [\d:.]+ )?(?:\[ ?\d+ ?\] )?(?:\{[^}]*\} )?<(\w+)> (.*)$`)
 )
 
-func (r *relay) logText(text string) {
+func (r *relay) logText(ctx context.Context, text string) {
 	level := slog.LevelWarn
 	if m := engineLine.FindStringSubmatch(text); m != nil {
 		text = m[2]
@@ -151,11 +152,11 @@ func (r *relay) logText(text string) {
 	} else if isException(text) || strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
 		level = slog.LevelError
 	}
-	r.logger.LogAttrs(context.Background(), level, "engine: output", slog.String("text", text))
+	r.logger.LogAttrs(ctx, level, "engine: output", slog.String("text", text))
 }
 
 // logRecord logs a line of the child's own log, and reports whether it is one.
-func (r *relay) logRecord(line []byte) bool {
+func (r *relay) logRecord(ctx context.Context, line []byte) bool {
 	if line[0] != '{' {
 		return false
 	}
@@ -163,7 +164,6 @@ func (r *relay) logRecord(line []byte) bool {
 	if err != nil {
 		return false
 	}
-	ctx := context.Background()
 	if r.logger.Enabled(ctx, record.Level) {
 		_ = r.logger.Handler().Handle(ctx, record) // as with any log line
 	}

@@ -32,7 +32,7 @@ func TestRelay_LogsLinesAtTheirLevel(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		r := &relay{logger: slog.New(slog.NewTextHandler(&log, nil)), serving: true}
-		r.copy(strings.NewReader(c.line + "\n"))
+		r.copy(t.Context(), strings.NewReader(c.line+"\n"))
 		got := strings.TrimSpace(log.String())
 		if !strings.HasPrefix(c.want, "time=") {
 			if _, after, ok := strings.Cut(got, " "); ok {
@@ -47,25 +47,25 @@ func TestRelay_KeepsWhyTheChildDoesNotServe(t *testing.T) {
 	newHeld := func(lines string) (*relay, *bytes.Buffer) {
 		var log bytes.Buffer
 		r := &relay{logger: slog.New(slog.NewTextHandler(&log, nil)), done: make(chan struct{})}
-		r.copy(strings.NewReader(lines))
+		r.copy(t.Context(), strings.NewReader(lines))
 		close(r.done)
 		return r, &log
 	}
 	r, log := newHeld("first\nCode: 62. DB::Exception: it\nlast\n")
 	require.Empty(t, log)
-	require.Equal(t, "Code: 62. DB::Exception: it", r.cause())
+	require.Equal(t, "Code: 62. DB::Exception: it", r.cause(t.Context()))
 	require.Contains(t, log.String(), "first")
 	require.Contains(t, log.String(), "last")
 	require.NotContains(t, log.String(), "DB::Exception", "it is in the error")
 
 	r, log = newHeld("first\nlast\n")
-	r.serves()
+	r.serves(t.Context())
 	require.Equal(t, 2, strings.Count(log.String(), "\n"))
-	require.Empty(t, r.cause())
+	require.Empty(t, r.cause(t.Context()))
 
 	r, log = newHeld(strings.Repeat("line\n", maxHeldLines+3))
 	require.Equal(t, 3, strings.Count(log.String(), "\n"))
-	require.Equal(t, "line", r.cause())
+	require.Equal(t, "line", r.cause(t.Context()))
 }
 
 func TestExplain_NamesTheFile(t *testing.T) {

@@ -158,7 +158,7 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 }
 
 func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) {
-	c, err := p.start(confined)
+	c, err := p.start(ctx, confined)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +173,10 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 			p.addr, p.pid = ready.Addr, c.cmd.Process.Pid
 			p.cfg.Server.Addr = ready.Addr
 			close(p.ready)
-			c.relay.serves()
+			c.relay.serves(ctx)
 			return c, nil
 		}
-		err = c.failure(ready, <-c.exit, p.cfg.Server.Dir)
+		err = c.failure(ctx, ready, <-c.exit, p.cfg.Server.Dir)
 		c.control.Close()
 		return nil, err
 	case <-timer.C:
@@ -191,11 +191,11 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	return nil, explain(err, p.cfg.Server.Dir, c.relay.cause())
+	return nil, explain(err, p.cfg.Server.Dir, c.relay.cause(ctx))
 }
 
 // start starts a child and tells it its configuration.
-func (p *Process) start(confined bool) (*child, error) {
+func (p *Process) start(ctx context.Context, confined bool) (*child, error) {
 	config, err := json.Marshal(p.cfg.Server, durations())
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
@@ -220,7 +220,7 @@ func (p *Process) start(confined bool) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, controlRead.Close(), control.Close()))
 	}
-	relay, output, err := newRelay(p.cfg.Logger)
+	relay, output, err := newRelay(ctx, p.cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("engine: start the child process: %w",
 			errors.Join(err, controlRead.Close(), control.Close(), ready.Close(), readyWrite.Close()))
@@ -250,14 +250,14 @@ func (p *Process) start(confined bool) (*child, error) {
 }
 
 // failure is why a child ended, as exit says, before it served.
-func (c *child) failure(ready readyLine, exit error, dir string) error {
+func (c *child) failure(ctx context.Context, ready readyLine, exit error, dir string) error {
 	var err error
 	if ready.Error != "" {
 		err = errors.New(ready.Error)
 	} else {
 		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.untold))
 	}
-	err = explain(err, dir, c.relay.cause())
+	err = explain(err, dir, c.relay.cause(ctx))
 	code := c.cmd.ProcessState.ExitCode()
 	if ready.Denied || ready.Error == "" && (code == notExecuted || code == notLoaded) {
 		return deniedError{err}

@@ -313,7 +313,7 @@ func trimCodes(key []byte) []byte {
 	return bytes.Join(kept, []byte(" "))
 }
 
-// trimPhrases drops words before a place that say that somebody is there.
+// trimPhrases drops words before a place that say that a person is there.
 func trimPhrases(key []byte) []byte {
 	for _, p := range [...]string{
 		"currently living in ", "currently based in ", "currently in ", "based in ", "living in ", "located in ",
@@ -377,7 +377,7 @@ func trimForm(key []byte) (rest []byte, state, ok bool) {
 	return nil, false, false
 }
 
-// isNoise reports whether a part says nothing about where somebody is.
+// isNoise reports whether a part says nothing about where a person is.
 func isNoise(key string) bool {
 	switch key {
 	case "remote", "remotely", "full remote", "fully remote", "remote work", "remote only", "remote first",

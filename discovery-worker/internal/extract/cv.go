@@ -24,11 +24,9 @@ func (d *document) isList(i int) bool {
 	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
-// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart
-// below a menu with a heading of what
-// somebody made, and a title or a place below it; or below the first line of all, which is such a heading, and both
-// below it. Where the list has a
-// second name like that, neither is.
+// isOwner reports whether a name in a list is that of the page's owner, if no person was named before. The name stands
+// apart below a menu that has a heading of works, with a title or a place below it. Or it stands below the first line
+// of all, which is such a heading, with both below it. If the list has a second name like that, neither is the owner.
 func (d *document) isOwner(i int) bool {
 	title, lives := d.besideName(i)
 	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
@@ -63,9 +61,8 @@ func (d *document) besideName(i int) (title, lives bool) {
 	return d.e.IsTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
-// isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings
-// and single words, one as far from the next
-// as the others are.
+// isMenu reports whether a line ends a menu that has a heading of works: three or more entries, which are headings and
+// single words at equal distances.
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
 	for last := i; i >= 0; i = d.previous(i) {

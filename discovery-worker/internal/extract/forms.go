@@ -205,7 +205,7 @@ var (
 	mailboxLine = regexp.MustCompile(`^([A-Za-z][A-Za-z -]{1,30}):\s*"?([^<>"@:]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
 	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
 	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
-	// recipient is a header that names somebody else.
+	// recipient is a header that names another person.
 	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
 		`|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
 )

@@ -342,7 +342,7 @@ func (e *Extractor) platformOf(n tree.Node) (platform string, own bool) {
 // a service that is
 // no platform goes nowhere. It is false for any other object.
 func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
-	service, platform, user, link := "", "", tree.Node{}, tree.Node{}
+	service, user, link := "", tree.Node{}, tree.Node{}
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
 		switch {
@@ -365,7 +365,7 @@ func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
 	if service == "" || user.Kind == 0 && link.Kind == 0 || len(n.Members) > 8 {
 		return false
 	}
-	platform = platformNamed(service)
+	platform := platformNamed(service)
 	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 && (platform == "" || platform == name) {
 		e.identifiers(f, link.Path(), link.Text)
 		platform = name

@@ -126,15 +126,14 @@ func (w wayCase) judge(got map[string]string, out *strings.Builder) score {
 		out.WriteString("    + " + path + ": " + got[path] + "\n")
 	}
 	for path, value := range w.right {
-		switch {
-		case got[path] == value:
+		if got[path] == value {
 			s.right++
-		default:
-			s.missing++
-			out.WriteString("    - " + path + ": " + value + "\n")
-			if got[path] != "" {
-				wrong(path)
-			}
+			continue
+		}
+		s.missing++
+		out.WriteString("    - " + path + ": " + value + "\n")
+		if got[path] != "" {
+			wrong(path)
 		}
 	}
 	for path, values := range w.never {

@@ -147,8 +147,9 @@ func (c *Converter) explain(kind record.Kind, raw []byte, reason error) error {
 		return reason
 	}
 	meant := make(map[string]string) // by the missing member
-	members, object := c.names.of(kind), []byte(nil)
-	if object, ok = compactObject(raw); !ok || members == nil {
+	members := c.names.of(kind)
+	object, ok := compactObject(raw)
+	if !ok || members == nil {
 		return reason
 	}
 	members.EachUnknown(object, func(path []byte) {

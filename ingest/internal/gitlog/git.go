@@ -87,8 +87,8 @@ type stream struct {
 
 // start runs a command, or the second one on the output of the first. input is the standard input of the first.
 func (g gitDir) start(ctx context.Context, input string, commands ...[]string) (_ *stream, err error) {
-	s := &stream{limit: g.idle}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &stream{limit: g.idle, ctx: ctx, cancel: cancel}
 	s.idle = time.AfterFunc(g.idle, func() { s.cancel(errIdle) })
 	defer func() {
 		if err != nil {
@@ -103,7 +103,7 @@ func (g gitDir) start(ctx context.Context, input string, commands ...[]string) (
 		}
 	}()
 	for i, args := range commands {
-		cmd, stderr, err := g.command(s.ctx, args...)
+		cmd, stderr, err := g.command(ctx, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func (m mailmap) addAliases(commit string, e *mailmapEntry) {
 type author struct {
 	name, email string // proper ones
 	commitEmail string
-	byName      bool // .mailmap told by the name in the commit: the address alone names nobody
+	byName      bool // .mailmap told by the name in the commit: the address alone identifies no author
 }
 
 // lookup returns the author of a commit.

@@ -137,7 +137,7 @@ func TestMailmap_ChoosesAccounts(t *testing.T) {
 			for _, p := range all.people {
 				require.Contains(t, shortlog, fmt.Sprintf("%6d\t%s <%s>\n", got[p.Emails[0]], p.FullName, p.Emails[0]))
 			}
-			// An address that several authors share is nobody's but its owner's.
+			// An address that several authors share belongs only to its owner.
 			seen := map[string]bool{}
 			for _, p := range all.people {
 				for _, e := range p.Emails {

@@ -301,7 +301,7 @@ func addNew(list []string, most int, texts ...string) []string {
 func (l *Log) contacts(p *person) []string {
 	var out []string
 	for _, email := range append([]string{p.email}, p.emails...) {
-		// A proper address is its owner's, whoever else commits with it.
+		// A proper address is its owner's, even if others commit with it.
 		ofOthers := l.users[email] == shared && email != p.email
 		if l.accounts.reachable(email) && !ofOthers {
 			out = addNew(out, maxEmails, email)

@@ -141,7 +141,7 @@ func types(c *context, v any) []any {
 				return
 			}
 			add(name)
-			if organizationTypes[name] {
+			if isOrganizationType(name) {
 				add("Organization")
 			}
 			if name == "Patient" {
@@ -307,14 +307,18 @@ func isScalar(v any) bool {
 	return true
 }
 
-// naming are the properties whose people and organizations are published, in the order in which their date counts.
-var naming = []string{
-	"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy", "itemListElement", "item", "hasPart",
+// namingProperties returns the properties whose people and organizations are published, in the order in which their
+// date counts.
+func namingProperties() []string {
+	return []string{
+		"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy", "itemListElement", "item",
+		"hasPart",
+	}
 }
 
 // inherit publishes the people and organizations that nodes name, with the date of what names them.
 func (d *normalizer) inherit() {
-	done := make(map[string]bool, len(d.byID))
+	done, naming := make(map[string]bool, len(d.byID)), namingProperties()
 	var walk func(n map[string]any, date any, depth int)
 	walk = func(n map[string]any, date any, depth int) {
 		for _, own := range []string{"dateModified", "datePublished", "dateCreated", "uploadDate"} {

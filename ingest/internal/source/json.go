@@ -355,7 +355,7 @@ func (j *JSON) value(c *Chunk, b []byte, i int, ended bool) int {
 	case k < len(b) && b[k] == '\n':
 		k++
 	case k < len(b) && b[k] != '{' && b[k] != '[' && !j.midLine && bytes.IndexByte(b[i:n], '\n') < 0:
-		return j.line(c, b, 0, ended) // followed by what is no value: the line is bad as a whole
+		return j.line(c, b, 0, ended) // not followed by a value: the whole line is bad
 	case k < len(b):
 		k = n
 	}

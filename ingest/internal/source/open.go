@@ -153,7 +153,7 @@ type detecting struct {
 // Next implements [Source].
 func (d *detecting) Next() (*Chunk, error) {
 	if d.found == nil {
-		for len(d.carry) < detectSize && bytes.IndexAny(d.carry, newline+carriageReturn) < 0 {
+		for len(d.carry) < detectSize && !bytes.ContainsAny(d.carry, newline+carriageReturn) {
 			var err error
 			if d.carry, _, err = d.pump.next(d.ctx, d.carry, true); err != nil {
 				break // reading returns it again

@@ -45,14 +45,14 @@ func (s *scanner) scan(p []byte) (int, scanStatus) {
 		c := p[i]
 		switch s.state {
 		case inString:
-			switch {
-			case c == '"':
+			switch c {
+			case '"':
 				if s.state = wantColon; !s.isName && s.ended() {
 					return i + 1, scanDone
 				}
-			case c == '\\':
+			case '\\':
 				s.state = inEscape
-			case c == '\n':
+			case '\n':
 				return i, scanBad
 			}
 			continue

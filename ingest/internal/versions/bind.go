@@ -240,7 +240,7 @@ func (s *Store) NextRevision(ctx context.Context, now time.Time) (revision uint3
 	if err != nil {
 		last = 0 // there is none yet, or the file was damaged: the clock is ahead of it
 	}
-	next := max(RevisionAt(now), uint32(last)+1) //nolint:gosec // 32 bits were parsed
+	next := max(RevisionAt(now), uint32(last)+1)
 	if err := writeFile(path, strconv.AppendUint(nil, uint64(next), 10)); err != nil {
 		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
 	}
@@ -250,7 +250,7 @@ func (s *Store) NextRevision(ctx context.Context, now time.Time) (revision uint3
 // RevisionAt returns the mapping revision of an instant: its Unix time in seconds, which has
 // 32 bits until 2106, and at least 1.
 func RevisionAt(now time.Time) uint32 {
-	return uint32(min(max(now.Unix(), 1), math.MaxUint32)) //nolint:gosec // it is within the limits
+	return uint32(min(max(now.Unix(), 1), math.MaxUint32))
 }
 
 // empty makes the table of a stripe that is held one without entries. Other

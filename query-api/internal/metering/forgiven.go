@@ -6,7 +6,7 @@ import (
 )
 
 // forgivenCredits is how many credits an organization does not pay in an hour for answers that broke off: connections
-// break without anybody's doing, too.
+// also break by accident.
 const forgivenCredits = 5
 
 // forgiven is what was forgiven in an hour by this replica. The zero value is ready for use.

@@ -71,9 +71,7 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
 	out := list{exchange: x, head: []byte(`{"total":`), tail: []byte(`],"next_cursor":`)}
 	out.head = append(strconv.AppendInt(out.head, page.Total, 10), `,"results":[`...)
-	for _, r := range page.Results {
-		out.items = append(out.items, r)
-	}
+	out.items = append(out.items, page.Results...)
 	if page.Next == "" {
 		out.tail = append(out.tail, "null"...)
 	} else {

@@ -9,7 +9,6 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// place is where somebody is, as the input writes it.
 // Location is a place as the input writes it.
 type Location struct {
 	City, State, Country view.Part

@@ -334,7 +334,7 @@ func Valid(s string) string {
 
 var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
 
-// scripts are the stretches of HTML that nobody sees.
+// scripts returns the ranges of HTML that browsers do not show.
 func scripts(text string) [][2]int {
 	var all [][2]int
 	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
@@ -343,7 +343,7 @@ func scripts(text string) [][2]int {
 	return all
 }
 
-// Visible is a text without what HTML shows to nobody.
+// Visible returns a text without what browsers do not show of HTML.
 func Visible(text string) string {
 	if HTMLTag.MatchString(text) {
 		return Without(text, scripts(text))

@@ -293,7 +293,7 @@ func dateOptionalTime(text string) (d localDate, ok bool) {
 }
 
 func isoDate(text string, yearDigits int) (d localDate, ok bool) {
-	rest := ""
+	var rest string
 	two := func(rest string) (int, string, bool) {
 		if yearDigits == 4 {
 			return digits(rest, 2, 2)
