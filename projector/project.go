@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -306,6 +307,7 @@ func (p *Projector) reject(ctx context.Context, rejected []event.Rejected) error
 			return err
 		}
 	}
+	p.logRejected(ctx, rejected)
 	return nil
 }
 
@@ -341,10 +343,25 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 	}
 	for i := range rejected {
 		p.metrics.rejected.WithLabelValues(string(rejected[i].Kind), rejected[i].Code).Inc()
-		p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "record rejected", slog.String("source", rejected[i].Source.String()),
-			slog.String("code", rejected[i].Code), slog.String("path", rejected[i].Path))
 	}
 	return nil
+}
+
+// logRejected logs how many records of a batch were rejected, by code. The events have the rest.
+func (p *Projector) logRejected(ctx context.Context, rejected []event.Rejected) {
+	if len(rejected) == 0 {
+		return
+	}
+	counts := make(map[string]int)
+	for i := range rejected {
+		counts[rejected[i].Code]++
+	}
+	attrs := make([]slog.Attr, 0, len(counts))
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		attrs = append(attrs, slog.Int(code, counts[code]))
+	}
+	p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "records rejected", slog.Int("records", len(rejected)),
+		slog.String("first", rejected[0].Source.String()), slog.GroupAttrs("reasons", attrs...))
 }
 
 func sourceOf(m *kafka.Message) event.Source {
