@@ -17,10 +17,6 @@ import (
 // record batch can inflate to very much, and very many.
 const maxChunkBytes = 16 << 20
 
-// maxChunkMessages bounds the messages of one chunk. Each partition holds a chunk, and messages of a few bytes take
-// hundreds of bytes each. Messages of ordinary size reach the bound of a fetch, in bytes, first.
-const maxChunkMessages = 8192
-
 // What a message and a header take beside their bytes, about.
 const (
 	messageOverhead = 256
@@ -37,7 +33,7 @@ func (f *fetcher) decode(p *kmsg.FetchResponseTopicPartition) (chunk, error) {
 	c := chunk{tp: f.tp, from: f.position, next: f.position, highWater: highWater}
 	answered := len(raw) > 0
 	ended := f.transactions(p)
-	for cost := 0; len(raw) > 0 && cost < maxChunkBytes && len(c.messages) < maxChunkMessages; {
+	for cost := 0; len(raw) > 0 && cost < maxChunkBytes; {
 		b, rest, err := recordbatch.Next(raw)
 		switch {
 		case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && oldFormat(raw):
@@ -143,7 +139,7 @@ func (f *fetcher) take(c *chunk, b *recordbatch.Batch, cost *int) error {
 		if offset < f.position { // the batch began before the position
 			return nil
 		}
-		if *cost >= maxChunkBytes || len(c.messages) >= maxChunkMessages {
+		if *cost >= maxChunkBytes {
 			return errChunkFull
 		}
 		m := f.message(r)
