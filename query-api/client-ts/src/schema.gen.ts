@@ -517,7 +517,10 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description At least one identifier. */
+        /**
+         * @description At least one identifier. They are tried in the order shown here; those after the first that matches are not looked at,
+         *     so that their limits (1 to 400 characters, of `network_url` 2,048) hold only until then.
+         */
         CompanyEnrichRequest: {
             /** @description Company slug. */
             network_slug?: string | null;

@@ -739,7 +739,8 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier.
+// CompanyEnrichRequest At least one identifier. They are tried in the order shown here; those after the first that matches are not looked at,
+// so that their limits (1 to 400 characters, of `network_url` 2,048) hold only until then.
 type CompanyEnrichRequest struct {
 	// CompanyId Internal company id.
 	CompanyId *string `json:"company_id,omitempty"`
