@@ -144,6 +144,7 @@ func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
 		`"from":0,"track_total_hits":true,"timeout":"10s","version":false`,
 	} {
 		require.Equal(t, want["total"], f.search(all + `,` + habit + `}`)["total"], habit)
+		require.NotContains(t, f.post("/v1/person/search/explain", all+`,`+habit+`}`).json(), "refused", habit)
 	}
 	for habit, detail := range map[string]string{
 		`"from":10`: "cursor", `"from":-1`: "from", `"track_total_hits":false`: "track_total_hits", `"track_total_hits":-5`: "track_total_hits",
