@@ -15,8 +15,8 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
