@@ -61,6 +61,10 @@ test-redis: ## the suites of what replicas share on a real Redis server (Debian'
 	tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd '|'); test -n "$$tests"; \
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run "^($$tests)\$$" $(RACE) $(TESTFLAGS) $$(dirname $$files | sort -u | sed 's|^|./|')
 
+.PHONY: test-postgres
+test-postgres: ## what the bench compares enrichment with, on a real PostgreSQL (Debian's postgresql-15, fetched if it is not there)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags postgres $(RACE) $(TESTFLAGS) ./deploy/bench/postgres
+
 .PHONY: test-clickhouse
 test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill or damage their engine aside)
 	work=$$(mktemp -d); engine=; trap '[ -z "$$engine" ] || { kill $$engine; wait $$engine || true; }; rm -rf "$$work"' EXIT; \
@@ -102,7 +106,7 @@ test-clients: engine ## the TypeScript client is generated anew and built; the e
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
 
-bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
+bench: build ## measure against named alternatives (PARTS="enrich footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
 

@@ -50,7 +50,7 @@ func directLoads() []directLoad {
 			tables: readmodel.Names{"network_people": "network_people", "search_people": "search_people"},
 		},
 		{
-			name: "direct-enrich", parts: []string{"enrich", "addons"},
+			name: "direct-enrich", parts: []string{"enrich"},
 			kinds: world.Kinds(),
 			tables: readmodel.Names{
 				"lookups": "lookups", "network_people": "network_people", "network_companies": "network_companies", "account_links": "account_links",

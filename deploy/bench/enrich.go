@@ -3,283 +3,211 @@ package main
 import (
 	"bytes"
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"muster/platform/service"
-	queryapi "muster/query-api"
-	"muster/schemas/suppress"
+	"muster/deploy/bench/postgres"
 )
 
-// question is one kind of request, asked with uniformly drawn keys.
-type question struct {
-	about string
-	keys  []string
-	// request asks for one key.
-	request func(ctx context.Context, base, key string) (*http.Request, error)
-	// bare reads what the answers for keys need straight from the tables, with
-	// one IN query a table and step, and returns how many of them have a record.
-	bare func(ctx context.Context, keys []string) (found int, err error)
-}
+const (
+	// enrichTurns is in how many turns each server is asked, which share the length of a measurement.
+	enrichTurns = 2
+	// enrichSettle is how long the machine is left alone after muster's turn. Usage events are written once no call has
+	// come for 1.5 s; the insert then falls into no turn of PostgreSQL.
+	enrichSettle = 2500 * time.Millisecond
+	// networkSample is at most how many network people are asked for. They are drawn from all people.
+	networkSample = 50_000
+	// listLength is how many identifiers a list has, the API's maximum.
+	listLength = 100
+)
 
-// miss is what an answer without a record begins with.
-func miss(body []byte) bool {
-	return bytes.Equal(body, []byte("{}")) || bytes.HasPrefix(body, []byte(`{"websets_matched":[]`))
-}
-
-func measureEnrich(ctx context.Context, b *bench, out io.Writer) error {
-	usernames, err := b.strings(ctx, `SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0`)
+// measureEnrich asks muster and a minimal API over PostgreSQL, which holds the same answers, in turns.
+func measureEnrich(ctx context.Context, b *bench, out io.Writer) (err error) {
+	if err := b.sayGrown(ctx, out); err != nil {
+		return err
+	}
+	accounts, err := b.strings(ctx, `SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0`)
 	if err != nil {
 		return err
 	}
-	return b.compare(ctx, out, question{
-		about: "by code-host username, both websets",
-		keys:  usernames,
-		request: func(ctx context.Context, base, key string) (*http.Request, error) {
-			body, err := json.Marshal(map[string]any{"codehost": key, "websets": []string{"codehost", "network"}})
-			if err != nil {
-				return nil, err
-			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", bytes.NewReader(body))
-			if err != nil {
-				return nil, err
-			}
-			req.Header.Set("Content-Type", "application/json")
-			return req, nil
-		},
-		bare: b.bareEnrich,
-	})
-}
-
-func measureAddons(ctx context.Context, b *bench, out io.Writer) error {
 	profiles, err := b.strings(ctx, `SELECT username FROM network_people FINAL WHERE deleted = 0`)
 	if err != nil {
 		return err
 	}
-	return b.compare(ctx, out, question{
-		about: "network webset by username, add-ons codehost and personal_email",
-		keys:  profiles,
-		request: func(ctx context.Context, base, key string) (*http.Request, error) {
-			q := url.Values{"network": {key}, "addons": {"codehost,personal_email"}}
-			return http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil)
-		},
-		bare: b.bareAddons,
-	})
-}
-
-// compare asks a question in three arrangements that read the same columns of
-// the same tables: bare IN queries of 128 keys; one query a table and step for
-// each request, straight from the tables, without HTTP; and the API, which
-// gathers the lookups of concurrent requests.
-func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
-	fmt.Fprintf(out, "  %s; %d keys, drawn uniformly, no result cache; %d s each\n", q.about, len(q.keys), b.seconds)
-	if len(q.keys) == 0 {
-		return errors.New("there are no keys to ask for")
+	profiles = drawSample(profiles, networkSample, b.seed)
+	enrich := question{
+		about:   "POST /v1/person/enrich by code-host username, both websets",
+		request: enrichRequest,
 	}
-	bare, err := b.measureBare(ctx, q, 2, 128)
+	webset := question{
+		about:   "GET /v1/webset/network/person by username, add-ons codehost and personal_email",
+		request: websetRequest,
+	}
+	if enrich.keys, err = b.keepAnswers(ctx, out, postgres.CodehostAnswers, enrich, accounts); err != nil {
+		return err
+	}
+	if webset.keys, err = b.keepAnswers(ctx, out, postgres.NetworkAnswers, webset, profiles); err != nil {
+		return err
+	}
+	beside, err := b.startPostgres(ctx, out)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  %-38s %s\n", "bare IN queries of 128 keys, 2 at a time", bare)
-	callers := []int{1, 32, 256}
-	var single []measurement
-	for _, n := range callers {
-		m, err := b.measureBare(ctx, q, n, 1)
-		if err != nil {
+	defer func() { err = errors.Join(err, beside.close()) }()
+	lists := question{
+		about:   fmt.Sprintf("POST /v1/webset/network/person, lists of %d usernames, both add-ons", listLength),
+		keys:    webset.keys,
+		each:    min(listLength, len(webset.keys)),
+		request: listRequest,
+	}
+	systems := [2]system{
+		{name: "muster", base: b.in.BaseURL, used: b.cpu, processes: [2]string{"engine", "program"}, settle: enrichSettle},
+		{name: "PostgreSQL", base: beside.base, used: beside.cpu, processes: [2]string{"postgres", "API"}},
+	}
+	single := []bars{{callers: 1, p50: 8 * time.Millisecond}, {callers: 32, rate: 0.2}, {callers: 256, rate: 0.4, cpu: 600 * time.Microsecond}}
+	var failed []error
+	for _, c := range []struct {
+		question
+		bars []bars
+	}{
+		{enrich, single},
+		{webset, single},
+		{lists, []bars{{callers: 1}, {callers: 32, rate: 0.2}}},
+	} {
+		err := b.compareSystems(ctx, out, c.question, systems, c.bars)
+		if errors.Is(err, errUnanswered) {
+			failed = append(failed, err) // the rest is measured and printed all the same
+		} else if err != nil {
 			return err
 		}
-		single = append(single, m)
-		fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("one query a request, %d callers", n), m)
 	}
-	return b.serving(ctx, queryapi.Config{
-		Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute,
-	}, func(base string) error {
-		for i, n := range callers {
-			m, err := b.ask(ctx, q, base, n)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("gathered, over HTTP, %d callers", n), m)
-			fmt.Fprintf(out, "  ratio at %d callers: %.1f times one query a request, %.2f of the bare keys a second\n",
-				n, m.rate()/single[i].rate(), m.rate()/bare.rate())
-		}
-		return nil
-	})
+	return errors.Join(failed...)
 }
 
-// serving runs a query-api of its own over the same ClickHouse.
-func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) error {
-	return b.servingWith(ctx, cfg, nil, do)
+// enrichRequest asks for a person by code-host username.
+func enrichRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
+	return postJSON(ctx, base+"/v1/person/enrich", map[string]any{"codehost": keys[0], "websets": []string{"codehost", "network"}})
 }
 
-// servingWith is serving with who was erased.
-func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set, do func(base string) error) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if cfg.DataDir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cfg.DataDir)) }()
-	secret, err := service.NewRootSecret([]byte(cryptorand.Text() + cryptorand.Text()))
+// websetRequest asks for one network person.
+func websetRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
+	q := url.Values{"network": {keys[0]}, "addons": {"codehost,personal_email"}}
+	return http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil)
+}
+
+// listRequest asks for a list of network people.
+func listRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
+	return postJSON(ctx, base+"/v1/webset/network/person", map[string]any{"network": keys, "addons": []string{"codehost", "personal_email"}})
+}
+
+func postJSON(ctx context.Context, target string, value any) (*http.Request, error) {
+	body, err := json.Marshal(value)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
-	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- api.Run(ctx) }()
-	defer func() {
-		cancel()
-		err = errors.Join(err, <-ended)
-	}()
-	for api.Ready(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	return do(api.URL())
+	req.Header.Set("Content-Type", "application/json")
+	return req, nil
 }
 
-// ask sends requests from so many callers, each its next as soon as it has the
-// answer, for the length of a measurement after a fifth of it to warm up.
-func (b *bench) ask(ctx context.Context, q question, base string, callers int) (measurement, error) {
-	client := &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true},
-		Timeout:   time.Minute,
-	}
-	defer client.CloseIdleConnections()
-	return b.timed(ctx, callers, 1, func(ctx context.Context, rng *rand.Rand) (int, error) {
-		req, err := q.request(ctx, base, q.keys[rng.IntN(len(q.keys))])
-		if err != nil {
-			return 0, err
-		}
-		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
-		resp, err := client.Do(req)
-		if err != nil {
-			return 0, err
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return 0, err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return 0, fmt.Errorf("status %s: %s", resp.Status, body)
-		}
-		if miss(body) {
-			return 0, nil
-		}
-		return 1, nil
-	})
+// drawSample returns at most n of the names, the same each time.
+func drawSample(names []string, n int, seed uint64) []string {
+	slices.Sort(names)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:min(n, len(names))]
 }
 
-func (b *bench) measureBare(ctx context.Context, q question, callers, batch int) (measurement, error) {
-	return b.timed(ctx, callers, batch, func(ctx context.Context, rng *rand.Rand) (int, error) {
-		keys := make([]string, batch)
-		for i := range keys {
-			keys[i] = q.keys[rng.IntN(len(q.keys))]
-		}
-		return q.bare(ctx, keys)
-	})
+// system is a server that is asked, with its processes.
+type system struct {
+	name, base string
+	// used returns what the processes have used: usage.engine and usage.platform are those that processes name.
+	used      func() (usage, error)
+	processes [2]string
+	settle    time.Duration // how long the machine is left alone after a turn
 }
 
-// timed calls do from so many goroutines over and over, or every so often. each is the number of
-// keys that one call asks for; do returns how many of them were found.
-func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Context, *rand.Rand) (int, error)) (measurement, error) {
-	length := time.Duration(b.seconds) * time.Second
-	warm := max(length/5, b.warm)
-	asked := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var (
-		wg        sync.WaitGroup
-		mu        sync.Mutex
-		all       measurement
-		measuring atomic.Bool
-		failed    error
-	)
-	for c := range callers {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(b.seed, uint64(c)|b.draw<<32))
-			var mine measurement
-			next := time.Now()
-			for ctx.Err() == nil {
-				if b.every > 0 {
-					next = next.Add(time.Duration(rng.ExpFloat64() * float64(b.every)))
-					pause(ctx, time.Until(next))
-				}
-				counts := measuring.Load()
-				began := time.Now()
-				found, err := do(ctx, rng)
+// bars are what design.md demands at a number of callers; those that are 0 are not demanded.
+type bars struct {
+	callers  int
+	rate     float64       // calls a second, at least, to PostgreSQL's
+	p50, cpu time.Duration // of a call, at most
+}
+
+// errUnanswered is the error of calls that failed or named another person.
+var errUnanswered = errors.New("not every call was answered")
+
+// compareSystems asks two systems in turns and prints what both did, and whether the bars are met, which is no error. It
+// returns errUnanswered after printing if a call failed or missed.
+func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, systems [2]system, all []bars) error {
+	turn := *b
+	turn.seconds = max(1, b.seconds/enrichTurns)
+	fmt.Fprintf(out, "\n  %s; %d keys, drawn uniformly, no result cache; %d turns of %d s each\n", q.about, len(q.keys), enrichTurns, turn.seconds)
+	var failed []error
+	for _, bar := range all {
+		var sums [2]measurement
+		for t := range enrichTurns {
+			turn.draw = uint64(t) // both are asked for the same
+			for i, s := range systems {
+				m, err := turn.measure(ctx, q, s, bar.callers)
 				if err != nil {
-					if ctx.Err() == nil {
-						mu.Lock()
-						failed = errors.Join(failed, err)
-						mu.Unlock()
-						cancel()
-					}
-					break
+					return fmt.Errorf("%s, %d callers: %w", s.name, bar.callers, err)
 				}
-				if counts && measuring.Load() {
-					mine.calls = append(mine.calls, time.Since(began))
-					mine.asked += each
-					mine.found += found
-				}
+				sums[i].addTurn(m)
+				pause(ctx, s.settle)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.add(mine)
-		})
+		}
+		for i, s := range systems {
+			slices.Sort(sums[i].calls)
+			fmt.Fprintf(out, "  %s\n", describeSystem(s, bar.callers, sums[i]))
+			if err := sums[i].unanswered(); err != nil {
+				failed = append(failed, fmt.Errorf("%s, %d callers: %w", s.name, bar.callers, err))
+			}
+		}
+		fmt.Fprintf(out, "  %12s %s\n", "", bar.judge(sums))
 	}
-	pause(ctx, warm)
-	before, err := b.cpu()
-	if err != nil {
-		cancel()
-	}
-	measuring.Store(true)
-	began := time.Now()
-	pause(ctx, length)
-	measuring.Store(false)
-	all.elapsed = time.Since(began)
-	after, cpuErr := b.cpu()
-	cancel()
-	wg.Wait()
-	all.engine = after.engine - before.engine
-	all.bench = after.bench - before.bench
-	all.platform = after.platform - before.platform
-	all.rss = after.rss
-	if err := errors.Join(failed, err, cpuErr, context.Cause(asked)); err != nil {
-		return all, err // a measurement that was cut short measures nothing
-	}
-	if all.asked == 0 {
-		return all, fmt.Errorf("no call began and ended within %s: the machine is too busy, or -seconds are too few", length)
-	}
-	if all.found*10 < all.asked*9 {
-		return all, fmt.Errorf("only %d of %d keys were found: this measures misses", all.found, all.asked)
-	}
-	return all, nil
+	return errors.Join(failed...)
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+// describeSystem is the line of a system.
+func describeSystem(s system, callers int, m measurement) string {
+	return fmt.Sprintf("%4d callers %-10s %7.0f calls/s  p50 %8.2f ms  p99 %8.2f ms  CPU ms a call %7.3f (%s %.3f, %s %.3f)  %d errors, %d misses",
+		callers, s.name, m.callRate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), ms(m.cpuPerCall()),
+		s.processes[0], ms(m.perCall(m.engine)), s.processes[1], ms(m.perCall(m.platform)), m.errors, m.misses)
+}
+
+// judge compares the first measurement with the second and with the bars.
+func (b bars) judge(m [2]measurement) string {
+	verdict := func(met bool) string {
+		if met {
+			return "met"
+		}
+		return "missed"
 	}
+	rate := m[0].callRate() / m[1].callRate()
+	text := fmt.Sprintf("ratio: %.3f of PostgreSQL's calls a second", rate)
+	if b.rate > 0 {
+		text += fmt.Sprintf(" (bar: at least %g): %s", b.rate, verdict(rate >= b.rate))
+	}
+	p50 := quantile(m[0].calls, 0.5)
+	text += fmt.Sprintf("; p50 %.1f times", ratio(p50, quantile(m[1].calls, 0.5)))
+	if b.p50 > 0 {
+		text += fmt.Sprintf(", %.2f ms (bar: at most %g ms): %s", ms(p50), ms(b.p50), verdict(p50 <= b.p50))
+	}
+	cpu := m[0].cpuPerCall()
+	text += fmt.Sprintf("; CPU %.1f times", ratio(cpu, m[1].cpuPerCall()))
+	if b.cpu > 0 {
+		text += fmt.Sprintf(", %.3f ms (bar: at most %g ms): %s", ms(cpu), ms(b.cpu), verdict(cpu <= b.cpu))
+	}
+	return text
 }

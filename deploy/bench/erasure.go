@@ -180,8 +180,8 @@ func (b *bench) enrichBeside(ctx context.Context, out io.Writer, empty, full *su
 	if err != nil {
 		return err
 	}
-	q := question{keys: usernames, request: func(ctx context.Context, base, key string) (*http.Request, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+key+`"}`))
+	q := question{keys: usernames, request: func(ctx context.Context, base string, keys []string) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+keys[0]+`"}`))
 		if err == nil {
 			req.Header.Set("Content-Type", "application/json")
 		}

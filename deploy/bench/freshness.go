@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -259,6 +260,9 @@ func freshPerson(name string) []byte {
 		`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
 		`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German","proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
 }
+
+// miss reports whether an answer of the network webset is without a record.
+func miss(body []byte) bool { return bytes.Equal(body, []byte("{}")) }
 
 // awaitPerson asks until a person is there who was written at start.
 func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string, start time.Time) error {

@@ -26,8 +26,8 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	}
 	q := question{
 		keys: usernames,
-		request: func(ctx context.Context, base, key string) (*http.Request, error) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+key+`"}`))
+		request: func(ctx context.Context, base string, keys []string) (*http.Request, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+keys[0]+`"}`))
 			if err == nil {
 				req.Header.Set("Content-Type", "application/json")
 			}

@@ -41,8 +41,7 @@ type part struct {
 
 func parts() []part {
 	return []part{
-		{name: "enrich", about: "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", run: measureEnrich},
-		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
+		{name: "enrich", about: "person enrichment, the network webset with add-ons and lists of 100, beside a minimal API over PostgreSQL 15", run: measureEnrich},
 		{name: "discover", about: "POST /v1/person/discover without web search and language model, beside its own statements bare", run: measureDiscover},
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
 		{name: "erasure", about: "ingest and POST /v1/person/enrich with 5,000,000 suppressed identifiers, and with none", run: measureErasure},
@@ -64,6 +63,9 @@ func main() {
 	work := func() error { return run(ctx, os.Args[1:], os.Stdout) }
 	if dir := os.Getenv(brokerEnv); dir != "" {
 		work = func() error { return serveBroker(ctx, dir, os.Stdout) }
+	}
+	if dsn := os.Getenv(postgresEnv); dsn != "" {
+		work = func() error { return servePostgres(ctx, dsn, os.Stdout) }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -123,7 +125,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
 	flags.IntVar(&o.rate, "rate", 5000, "records a second of part freshness, from 250 on")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
-	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, or parts search and bombs, or enrich and addons, instead of its records to Kafka")
+	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, or parts search and bombs, or enrich, instead of its records to Kafka")
 	flags.DurationVar(&o.limit, "limit", 45*time.Minute, "end the whole run after so long")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +14,12 @@ import (
 
 // measurement is what a number of callers saw.
 type measurement struct {
-	calls        []time.Duration
-	asked, found int
-	elapsed      time.Duration
+	calls   []time.Duration
+	asked   int // keys
+	elapsed time.Duration
+	// errors are calls that failed, failure is the first of them; misses are answers that do not name who was asked for.
+	errors, misses int
+	failure        error
 	// engine, bench and platform are the processor time that the ClickHouse engine, this
 	// program, with the query-api in it, and muster's process, with broker and projector
 	// in it, took; rss is the engine's resident memory.
@@ -25,7 +30,27 @@ type measurement struct {
 func (m *measurement) add(o measurement) {
 	m.calls = append(m.calls, o.calls...)
 	m.asked += o.asked
-	m.found += o.found
+	m.errors += o.errors
+	m.misses += o.misses
+	if m.failure == nil {
+		m.failure = o.failure
+	}
+}
+
+// fail counts a call that failed.
+func (m *measurement) fail(err error) {
+	m.errors++
+	if m.failure == nil {
+		m.failure = err
+	}
+}
+
+// unanswered returns errUnanswered if a call failed or missed.
+func (m measurement) unanswered() error {
+	if m.errors == 0 && m.misses == 0 {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: %d errors, %d misses", errUnanswered, m.errors, m.misses), m.failure)
 }
 
 // addTurn adds a measurement of the same that came later.
@@ -40,6 +65,15 @@ func (m *measurement) addTurn(o measurement) {
 
 // rate is keys a second.
 func (m measurement) rate() float64 { return float64(m.asked) / m.elapsed.Seconds() }
+
+// callRate is calls a second.
+func (m measurement) callRate() float64 { return float64(len(m.calls)) / m.elapsed.Seconds() }
+
+// perCall is the part of a call in a time; a measurement has at least one.
+func (m measurement) perCall(d time.Duration) time.Duration { return d / time.Duration(len(m.calls)) }
+
+// cpuPerCall is the processor time of a call in all processes but this program.
+func (m measurement) cpuPerCall() time.Duration { return m.perCall(m.engine + m.platform) }
 
 func (m measurement) String() string {
 	slices.Sort(m.calls)
@@ -81,10 +115,21 @@ func (b *bench) cpu() (usage, error) {
 
 // enginePID is the one child process of muster.
 func (b *bench) enginePID() (int, error) {
-	pid := strconv.Itoa(b.process.Process.Pid)
-	lists, err := filepath.Glob(filepath.Join("/proc", pid, "task", "*", "children"))
+	children, err := children(b.process.Process.Pid)
 	if err != nil {
-		return 0, fmt.Errorf("find the engine's process: %w", err)
+		return 0, err
+	}
+	if len(children) == 0 {
+		return 0, fmt.Errorf("process %d has no child: is CLICKHOUSE_DSN set?", b.process.Process.Pid)
+	}
+	return children[0], nil
+}
+
+// children are the processes that a process has started and that have not ended.
+func children(pid int) (list []int, err error) {
+	lists, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
+	if err != nil {
+		return nil, fmt.Errorf("find the children of process %d: %w", pid, err)
 	}
 	for _, path := range lists {
 		raw, err := os.ReadFile(path)
@@ -92,29 +137,69 @@ func (b *bench) enginePID() (int, error) {
 			continue // the thread is gone
 		}
 		for _, child := range strings.Fields(string(raw)) {
-			return strconv.Atoi(child)
+			id, err := strconv.Atoi(child)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", path, err)
+			}
+			list = append(list, id)
 		}
 	}
-	return 0, fmt.Errorf("process %s has no child: is CLICKHOUSE_DSN set?", pid)
+	return list, nil
+}
+
+// processTree returns the processor time of a process and its descendants, with those that it has waited for (proc(5),
+// stat: cutime and cstime are fields 16 and 17). Between two calls it grows by what they used, also if some ended.
+func processTree(pid int) (time.Duration, error) {
+	// Children first: one that ends meanwhile is missing rather than counted twice.
+	list, err := children(pid)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := readStat(pid, 14, 15, 16, 17)
+	if err != nil {
+		return 0, err
+	}
+	sum := time.Duration(stat[0]+stat[1]+stat[2]+stat[3]) * tick
+	for _, child := range list {
+		cpu, err := processTree(child)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		sum += cpu
+	}
+	return sum, nil
 }
 
 // process returns the processor time and the resident memory of a process
 // (proc(5), stat: utime, stime and rss are fields 14, 15 and 24).
 func process(pid int) (cpu time.Duration, rss int64, err error) {
+	stat, err := readStat(pid, 14, 15, 24)
+	if err != nil {
+		return 0, 0, err
+	}
+	return time.Duration(stat[0]+stat[1]) * tick, stat[2] * int64(os.Getpagesize()), nil
+}
+
+// tick is the unit of times in stat: USER_HZ is 100 on every Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// readStat returns fields of /proc/PID/stat, counted from 1 as in proc(5).
+func readStat(pid int, fields ...int) ([]int64, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("read what a process uses (Linux only): %w", err)
+		return nil, fmt.Errorf("read what a process uses (Linux only): %w", err)
 	}
 	// The name, in parentheses, may hold anything; fields are counted behind it.
 	text := string(raw)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const utime, stime, resident = 14 - 3, 15 - 3, 24 - 3
-	var numbers [3]int64
-	for i, f := range []int{utime, stime, resident} {
-		if numbers[i], err = strconv.ParseInt(fields[f], 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("read /proc/%d/stat: %w", pid, err)
+	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	numbers := make([]int64, len(fields))
+	for i, f := range fields {
+		if numbers[i], err = strconv.ParseInt(words[f-3], 10, 64); err != nil {
+			return nil, fmt.Errorf("read /proc/%d/stat: %w", pid, err)
 		}
 	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
-	return time.Duration(numbers[0]+numbers[1]) * tick, numbers[2] * int64(os.Getpagesize()), nil
+	return numbers, nil
 }

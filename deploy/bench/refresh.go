@@ -50,31 +50,48 @@ func serveBroker(ctx context.Context, dir string, out io.Writer) error {
 // startBroker starts a broker in a process of its own, so that its processor time
 // is not counted.
 func startBroker(ctx context.Context, dir string) (cfg bus.Config, stop func() error, err error) {
+	broker, err := startSelf(ctx, brokerEnv, dir)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("start the broker: %w", err)
+	}
+	cfg.Brokers = strings.Split(broker.address, ",")
+	return cfg, broker.stop, nil
+}
+
+// child is this program in a process of its own, with another job.
+type child struct {
+	pid     int
+	address string // the line that it printed
+	stop    func() error
+}
+
+// startSelf starts this program with the job that a variable of its environment names, and waits for its line.
+func startSelf(ctx context.Context, variable, value string) (child, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return cfg, nil, fmt.Errorf("find this program: %w", err)
+		return child{}, fmt.Errorf("find this program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), brokerEnv+"="+dir)
+	cmd.Env = append(os.Environ(), variable+"="+value)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return cfg, nil, fmt.Errorf("start the broker: %w", err)
+		return child{}, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return cfg, nil, fmt.Errorf("start the broker: %w", err)
+		return child{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return cfg, nil, fmt.Errorf("start the broker: %w", err)
+		return child{}, err
 	}
-	stop = func() error { return errors.Join(stdin.Close(), cmd.Wait()) }
+	c := child{pid: cmd.Process.Pid, stop: func() error { return errors.Join(stdin.Close(), cmd.Wait()) }}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return cfg, nil, errors.Join(fmt.Errorf("start the broker: %w", err), stop())
+		return child{}, errors.Join(err, c.stop())
 	}
-	cfg.Brokers = strings.Split(strings.TrimSpace(line), ",")
-	return cfg, stop, nil
+	c.address = strings.TrimSpace(line)
+	return c, nil
 }
 
 // crawl appends the record of a person, of about 1.6 KB, as a crawl gives it.

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/platform/service"
+	queryapi "muster/query-api"
+	"muster/schemas/suppress"
+)
+
+// question is one kind of request, asked with uniformly drawn keys.
+type question struct {
+	about string
+	keys  []string
+	// each is how many keys a request asks for; 0 is 1.
+	each int
+	// request asks for keys.
+	request func(ctx context.Context, base string, keys []string) (*http.Request, error)
+}
+
+// serving runs a query-api of its own over the same ClickHouse.
+func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) error {
+	return b.servingWith(ctx, cfg, nil, do)
+}
+
+// servingWith is serving with who was erased.
+func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set, do func(base string) error) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if cfg.DataDir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.DataDir)) }()
+	secret, err := service.NewRootSecret([]byte(cryptorand.Text() + cryptorand.Text()))
+	if err != nil {
+		return err
+	}
+	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
+		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- api.Run(ctx) }()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-ended)
+	}()
+	for api.Ready(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return do(api.URL())
+}
+
+// ask asks a server of this program from so many callers. It returns an error if a call failed, or if most were misses.
+func (b *bench) ask(ctx context.Context, q question, base string, callers int) (measurement, error) {
+	m, err := b.measure(ctx, q, system{base: base, used: b.cpu}, callers)
+	switch {
+	case err != nil:
+		return m, err
+	case m.failure != nil:
+		return m, fmt.Errorf("%d of %d calls failed, the first: %w", m.errors, m.asked+m.errors, m.failure)
+	case m.misses*10 > m.asked:
+		return m, fmt.Errorf("%d misses, %d keys asked for: this measures misses", m.misses, m.asked)
+	}
+	return m, nil
+}
+
+// measure sends requests from so many callers, each its next as soon as it has the answer or every so often, for the
+// length of a measurement after a fifth of it to warm up. Calls that end within it are measured; errors and misses are
+// counted from the beginning.
+func (b *bench) measure(ctx context.Context, q question, s system, callers int) (measurement, error) {
+	client := b.client(callers)
+	defer client.CloseIdleConnections()
+	length := time.Duration(b.seconds) * time.Second
+	warm := max(length/5, b.warm)
+	asked := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		wg        sync.WaitGroup
+		mu        sync.Mutex
+		all       measurement
+		measuring atomic.Bool
+	)
+	for c := range callers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(b.seed, uint64(c)|b.draw<<32))
+			keys := make([]string, max(1, q.each))
+			var mine measurement
+			next := time.Now()
+			for ctx.Err() == nil {
+				if b.every > 0 {
+					next = next.Add(time.Duration(rng.ExpFloat64() * float64(b.every)))
+					pause(ctx, time.Until(next))
+				}
+				for i := range keys {
+					keys[i] = q.keys[rng.IntN(len(q.keys))]
+				}
+				began := time.Now()
+				body, err := b.call(ctx, client, q, s.base, keys)
+				switch took := time.Since(began); {
+				case err != nil && ctx.Err() != nil: // the measurement has ended
+				case err != nil:
+					mine.fail(err)
+				case !namesAll(body, keys):
+					mine.misses++
+					fallthrough
+				default:
+					if measuring.Load() {
+						mine.calls = append(mine.calls, took)
+						mine.asked += len(keys)
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(mine)
+		})
+	}
+	pause(ctx, warm)
+	before, err := s.used()
+	measuring.Store(true)
+	began := time.Now()
+	pause(ctx, length)
+	measuring.Store(false)
+	all.elapsed = time.Since(began)
+	after, cpuErr := s.used()
+	cancel()
+	wg.Wait()
+	all.engine = after.engine - before.engine
+	all.bench = after.bench - before.bench
+	all.platform = after.platform - before.platform
+	all.rss = after.rss
+	if err := errors.Join(err, cpuErr, context.Cause(asked)); err != nil {
+		return all, err // a measurement that was cut short measures nothing
+	}
+	if len(all.calls) == 0 {
+		return all, errors.Join(fmt.Errorf("no call ended within %s: the machine is too busy, or -seconds are too few", length), all.failure)
+	}
+	return all, nil
+}
+
+// client is an HTTP client for so many callers.
+func (*bench) client(callers int) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true},
+		Timeout:   time.Minute,
+	}
+}
+
+// call sends one request and returns the answer.
+func (b *bench) call(ctx context.Context, client *http.Client, q question, base string, keys []string) ([]byte, error) {
+	req, err := q.request(ctx, base, keys)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s: %.600s", resp.Status, body)
+	}
+	return body, nil
+}
+
+// namesAll reports whether an answer names the usernames, in their order.
+func namesAll(body []byte, usernames []string) bool {
+	var quoted []byte
+	for _, u := range usernames {
+		quoted = append(append(append(quoted[:0], '"'), u...), '"')
+		at := bytes.Index(body, quoted)
+		if at < 0 {
+			return false
+		}
+		body = body[at:] // a list may name one person twice
+	}
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
