@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -180,13 +178,7 @@ func (b *bench) enrichBeside(ctx context.Context, out io.Writer, empty, full *su
 	if err != nil {
 		return err
 	}
-	q := question{keys: usernames, request: func(ctx context.Context, base string, keys []string) (*http.Request, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+keys[0]+`"}`))
-		if err == nil {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		return req, err
-	}}
+	q := question{keys: usernames, request: accountRequest}
 	short := *b
 	short.seconds, short.warm = min(b.seconds, erasureSlice), limitsWarm
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/deploy/bench/paired"
@@ -24,16 +22,7 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	q := question{
-		keys: usernames,
-		request: func(ctx context.Context, base string, keys []string) (*http.Request, error) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", strings.NewReader(`{"codehost":"`+keys[0]+`"}`))
-			if err == nil {
-				req.Header.Set("Content-Type", "application/json")
-			}
-			return req, err
-		},
-	}
+	q := question{keys: usernames, request: accountRequest}
 	short := *b
 	short.seconds, short.warm = min(b.seconds, limitsSlice), limitsWarm
 	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, asked in turns for %d s after %s\n", len(q.keys), short.seconds, short.warm)

@@ -74,7 +74,7 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 
 // command runs one of the programs in the cluster's folder: that of this program may be closed to its user.
 func (c *Cluster) command(p program, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:gosec,noctx // the server outlives the context of its start
+	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:noctx // the server outlives the context of its start
 	cmd.Dir = c.dir
 	cmd.Env = append(slices.Clone(p.env), "LC_ALL=C", "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = childAttributes()

@@ -53,7 +53,7 @@ func unpack(ctx context.Context, archives, dir string) (program, error) {
 	}
 	root := filepath.Join(dir, "root")
 	for _, a := range list {
-		if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", a, root).CombinedOutput(); err != nil { //nolint:gosec // what was downloaded
+		if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", a, root).CombinedOutput(); err != nil {
 			return program{}, fmt.Errorf("unpack %s: %w\n%s", filepath.Base(a), err, out)
 		}
 	}
@@ -72,8 +72,8 @@ func download(ctx context.Context, archives string) error {
 	if err != nil {
 		return fmt.Errorf("make the folder of the packages: %w", err)
 	}
-	defer os.RemoveAll(tmp)                                                                          // what a failed download leaves
-	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, packages()...)...) //nolint:gosec // constants
+	defer os.RemoveAll(tmp) // what a failed download leaves
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, packages()...)...)
 	cmd.Dir = tmp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("apt-get download: %w\n%s", err, out)

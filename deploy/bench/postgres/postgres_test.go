@@ -102,7 +102,7 @@ func TestPostgres_AnswersWhatWasLoaded(t *testing.T) {
 }
 
 func TestStart_LeavesNothingWhenItsContextEnds(t *testing.T) {
-	dir, err := os.MkdirTemp("", "muster-") // t.TempDir is closed to others
+	dir, err := os.MkdirTemp("", "muster-") //nolint:usetesting // t.TempDir is closed to others
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -117,7 +117,7 @@ func TestStart_LeavesNothingWhenItsContextEnds(t *testing.T) {
 }
 
 func TestStart_NamesTheFixIfTheTemporaryFolderIsClosedToItsUser(t *testing.T) {
-	dir, err := os.MkdirTemp("", "muster-") // open to its owner alone
+	dir, err := os.MkdirTemp("", "muster-") //nolint:usetesting // its path is too long for a socket
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	t.Setenv("TMPDIR", dir)
