@@ -70,6 +70,9 @@ func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed
 	return do(api.URL())
 }
 
+// errNoCalls is the error of a measurement in which no call ended.
+var errNoCalls = errors.New("no call ended within the measurement: the machine is too busy, or -seconds are too few")
+
 // ask asks a server of this program from so many callers. It returns an error if a call failed, or if most were misses.
 func (b *bench) ask(ctx context.Context, q question, base string, callers int) (measurement, error) {
 	m, err := b.measure(ctx, q, system{base: base, used: b.cpu}, callers)
@@ -77,7 +80,9 @@ func (b *bench) ask(ctx context.Context, q question, base string, callers int) (
 	case err != nil:
 		return m, err
 	case m.failure != nil:
-		return m, fmt.Errorf("%d of %d calls failed, the first: %w", m.errors, m.asked+m.errors, m.failure)
+		return m, fmt.Errorf("%d calls failed, the first: %w", m.errors, m.failure)
+	case len(m.calls) == 0:
+		return m, errNoCalls
 	case m.misses*10 > m.asked:
 		return m, fmt.Errorf("%d misses, %d keys asked for: this measures misses", m.misses, m.asked)
 	}
@@ -152,9 +157,6 @@ func (b *bench) measure(ctx context.Context, q question, s system, callers int) 
 	all.rss = after.rss
 	if err := errors.Join(err, cpuErr, context.Cause(asked)); err != nil {
 		return all, err // a measurement that was cut short measures nothing
-	}
-	if len(all.calls) == 0 {
-		return all, errors.Join(fmt.Errorf("no call ended within %s: the machine is too busy, or -seconds are too few", length), all.failure)
 	}
 	return all, nil
 }

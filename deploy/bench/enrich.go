@@ -149,11 +149,11 @@ type bars struct {
 	p50, cpu time.Duration // of a call, at most
 }
 
-// errUnanswered is the error of calls that failed or named another person.
+// errUnanswered is the error of calls that failed, did not name who was asked for, or did not end.
 var errUnanswered = errors.New("not every call was answered")
 
 // compareSystems asks two systems in turns and prints what both did, and whether the bars are met, which is no error. It
-// returns errUnanswered after printing if a call failed or missed.
+// returns errUnanswered after printing if a call failed or missed, or none ended.
 func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, systems [2]system, all []bars) error {
 	turn := *b
 	turn.seconds = max(1, b.seconds/enrichTurns)
@@ -166,7 +166,7 @@ func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, s
 			for i, s := range systems {
 				m, err := turn.measure(ctx, q, s, bar.callers)
 				if err != nil {
-					return fmt.Errorf("%s, %d callers: %w", s.name, bar.callers, err)
+					return fmt.Errorf("%s, callers %d: %w", s.name, bar.callers, err)
 				}
 				sums[i].addTurn(m)
 				pause(ctx, s.settle)
@@ -176,17 +176,20 @@ func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, s
 			slices.Sort(sums[i].calls)
 			fmt.Fprintf(out, "  %s\n", describeSystem(s, bar.callers, sums[i]))
 			if err := sums[i].unanswered(); err != nil {
-				failed = append(failed, fmt.Errorf("%s, %d callers: %w", s.name, bar.callers, err))
+				failed = append(failed, fmt.Errorf("%s, callers %d: %w", s.name, bar.callers, err))
 			}
 		}
-		fmt.Fprintf(out, "  %12s %s\n", "", bar.judge(sums))
+		fmt.Fprintf(out, "  %12s  %s\n", "", bar.judge(sums))
 	}
 	return errors.Join(failed...)
 }
 
 // describeSystem is the line of a system.
 func describeSystem(s system, callers int, m measurement) string {
-	return fmt.Sprintf("%4d callers %-10s %7.0f calls/s  p50 %8.2f ms  p99 %8.2f ms  CPU ms a call %7.3f (%s %.3f, %s %.3f)  %d errors, %d misses",
+	if len(m.calls) == 0 {
+		return fmt.Sprintf("callers %4d  %-10s no call ended  %d errors, %d misses", callers, s.name, m.errors, m.misses)
+	}
+	return fmt.Sprintf("callers %4d  %-10s %8.1f calls/s  p50 %8.2f ms  p99 %8.2f ms  CPU ms a call %7.3f (%s %.3f, %s %.3f)  %d errors, %d misses",
 		callers, s.name, m.callRate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), ms(m.cpuPerCall()),
 		s.processes[0], ms(m.perCall(m.engine)), s.processes[1], ms(m.perCall(m.platform)), m.errors, m.misses)
 }
@@ -198,6 +201,9 @@ func (b bars) judge(m [2]measurement) string {
 			return "met"
 		}
 		return "missed"
+	}
+	if len(m[0].calls) == 0 || len(m[1].calls) == 0 {
+		return "no ratio: one had no call that ended"
 	}
 	rate := m[0].callRate() / m[1].callRate()
 	text := fmt.Sprintf("ratio: %.3f of PostgreSQL's calls a second", rate)

@@ -107,8 +107,15 @@ func TestCompareSystems_PrintsMissedBarsAndFailsOnMisses(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out.String(), " 0 errors, "), out.String())
 	require.NotContains(t, out.String(), " 0 misses")
 	require.ErrorIs(t, err, errUnanswered)
-	require.ErrorContains(t, err, "muster, 1 callers")
-	require.ErrorContains(t, err, "PostgreSQL, 1 callers")
+	require.ErrorContains(t, err, "muster, callers 1")
+	require.ErrorContains(t, err, "PostgreSQL, callers 1")
+}
+
+func TestBars_WithoutCallsThereIsNoRatio(t *testing.T) {
+	t.Parallel()
+	some := measurement{calls: []time.Duration{time.Millisecond}, elapsed: time.Second}
+	require.Contains(t, bars{rate: 0.2}.judge([2]measurement{some, some}), "ratio: 1.000")
+	require.Contains(t, bars{rate: 0.2}.judge([2]measurement{{elapsed: time.Second}, some}), "no ratio")
 }
 
 func TestNamesAll_WantsEachNameInOrder(t *testing.T) {

@@ -45,9 +45,12 @@ func (m *measurement) fail(err error) {
 	}
 }
 
-// unanswered returns errUnanswered if a call failed or missed.
+// unanswered returns errUnanswered if a call failed or missed, or none ended.
 func (m measurement) unanswered() error {
 	if m.errors == 0 && m.misses == 0 {
+		if len(m.calls) == 0 {
+			return fmt.Errorf("%w: %w", errUnanswered, errNoCalls)
+		}
 		return nil
 	}
 	return errors.Join(fmt.Errorf("%w: %d errors, %d misses", errUnanswered, m.errors, m.misses), m.failure)
@@ -69,8 +72,10 @@ func (m measurement) rate() float64 { return float64(m.asked) / m.elapsed.Second
 // callRate is calls a second.
 func (m measurement) callRate() float64 { return float64(len(m.calls)) / m.elapsed.Seconds() }
 
-// perCall is the part of a call in a time; a measurement has at least one.
-func (m measurement) perCall(d time.Duration) time.Duration { return d / time.Duration(len(m.calls)) }
+// perCall is the part of a call in a time.
+func (m measurement) perCall(d time.Duration) time.Duration {
+	return d / time.Duration(max(1, len(m.calls)))
+}
 
 // cpuPerCall is the processor time of a call in all processes but this program.
 func (m measurement) cpuPerCall() time.Duration { return m.perCall(m.engine + m.platform) }

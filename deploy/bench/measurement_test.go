@@ -61,6 +61,7 @@ func TestMeasurement_ErrorsAndMissesFailARun(t *testing.T) {
 	all := measurement{calls: []time.Duration{1, 2, 3, 4}, engine: 6, platform: 2}
 	require.NoError(t, all.unanswered())
 	require.EqualValues(t, 2, all.cpuPerCall())
+	require.ErrorIs(t, (measurement{}).unanswered(), errNoCalls)
 	all.addTurn(measurement{misses: 2})
 	require.ErrorIs(t, all.unanswered(), errUnanswered)
 	failed := measurement{}
