@@ -41,7 +41,7 @@ func (b *bench) keepAnswers(ctx context.Context, out io.Writer, table postgres.T
 		fmt.Fprintf(out, "  %s: %d names asked for in %.0f s\n", table, len(names), time.Since(began).Seconds())
 	}
 	fmt.Fprintf(out, "  %s: %d of %d names have an answer\n", table, len(found), len(names))
-	if len(found) == 0 || len(found)*10 < len(names)*9 {
+	if len(found) == 0 || len(found)*5 < len(names)*4 {
 		return nil, errors.New("too few names have an answer")
 	}
 	return found, nil

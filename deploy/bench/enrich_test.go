@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -81,6 +83,24 @@ func TestMeasure_CountsErrorsAndMissesApart(t *testing.T) {
 	require.Positive(t, m.errors)
 	require.Zero(t, m.misses)
 	require.ErrorContains(t, m.failure, "500")
+}
+
+func TestAsk_FailsOnErrorsAndIfMostAreMisses(t *testing.T) {
+	t.Parallel()
+	server := enriching(t)
+	b := newTestBench(t, server)
+	b.process = &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}
+	engine := exec.CommandContext(t.Context(), "cat")
+	_, err := engine.StdinPipe() // which ends with the test
+	require.NoError(t, err)
+	require.NoError(t, engine.Start())
+	for key, want := range map[string]string{"broken-a": "calls failed, the first: status 500", "org-a": "this measures misses"} {
+		_, err := b.ask(t.Context(), question{keys: []string{key}, request: accountRequest}, server.URL, 1)
+		require.ErrorContains(t, err, want)
+	}
+	m, err := b.ask(t.Context(), question{keys: []string{"someone"}, request: accountRequest}, server.URL, 1)
+	require.NoError(t, err)
+	require.Equal(t, m.asked, len(m.calls))
 }
 
 func TestCompareSystems_PrintsMissedBarsAndFailsOnMisses(t *testing.T) {
