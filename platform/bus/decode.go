@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -13,9 +14,16 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// maxChunkBytes is about how much memory the messages of one chunk take: a small
-// record batch can inflate to very much, and very many.
-const maxChunkBytes = 16 << 20
+// maxChunkBytes is about how much memory the messages of one chunk take: every partition may hold one.
+const maxChunkBytes = 1 << 20
+
+// maxHeldBytes is how much an answer and its inflated batch may take to be held until the following chunks have been
+// read from them. What takes more is let go of and fetched again.
+const maxHeldBytes = 4 << 20
+
+// maxDroppedChunkBytes replaces maxChunkBytes where the answer is not held: a small record batch can inflate to very
+// much, and each chunk inflates it again.
+const maxDroppedChunkBytes = 16 << 20
 
 // What a message and a header take beside their bytes, about.
 const (
@@ -23,58 +31,128 @@ const (
 	headerOverhead  = 64
 )
 
-// errChunkFull ends the reading of a batch.
-var errChunkFull = errors.New("the chunk is full")
+// reading is an answer that is read chunk by chunk.
+type reading struct {
+	answer *kmsg.FetchResponseTopicPartition
+	from   int64  // the position that was asked for
+	raw    []byte // batches that are not open yet
+	ended  transactions
+	batch  recordbatch.Batch
+	open   *recordbatch.Reader // of batch; nil: none is open
+}
 
-// decode copies the committed records at or after the position out of an answer. What it
+// holdable reports whether the answer may be held while its chunk waits to be taken.
+func (r *reading) holdable() bool {
+	held := len(r.answer.RecordBatches)
+	if r.open != nil {
+		held += r.open.Inflated()
+	}
+	return held <= maxHeldBytes
+}
+
+// chunkFull reports whether a chunk of a cost takes no more records.
+func (r *reading) chunkFull(cost int) bool {
+	return cost >= maxDroppedChunkBytes || cost >= maxChunkBytes && r.holdable()
+}
+
+// decode copies the committed records at or after the position out of an answer, up to a chunk. What it
 // cannot read it leaves to the next fetch, which then begins with it.
 func (f *fetcher) decode(p *kmsg.FetchResponseTopicPartition) (chunk, error) {
-	raw, highWater := p.RecordBatches, p.HighWatermark
+	f.reading = &reading{answer: p, from: f.position, raw: p.RecordBatches, ended: f.transactions(p)}
+	return f.decodeNext()
+}
+
+// decodeNext reads the next chunk of the answer. It keeps the answer if the chunk is full.
+func (f *fetcher) decodeNext() (chunk, error) {
+	r := f.reading
+	f.reading = nil
+	highWater := r.answer.HighWatermark
 	c := chunk{tp: f.tp, from: f.position, next: f.position, highWater: highWater}
-	answered := len(raw) > 0
-	ended := f.transactions(p)
-	for cost := 0; len(raw) > 0 && cost < maxChunkBytes; {
-		b, rest, err := recordbatch.Next(raw)
-		switch {
-		case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && oldFormat(raw):
-			return c.orError(err)
-		case err == nil && !b.ChecksumOK():
-			err = recordbatch.ErrChecksum
-		case err == nil && misplaced(&b, rest, c.next, highWater):
-			err = fmt.Errorf("a record batch at offset %d, which is not its place", b.BaseOffset)
-		}
-		if err != nil {
-			return c.orError(&damagedError{end: damageEnd(raw, f.position, highWater), highWater: highWater, err: err})
-		}
-		raw = rest
-		end := batchEnd(&b)
-		if end <= c.next { // it ended before the position
-			continue
-		}
-		if p.LastStableOffset >= 0 && b.BaseOffset >= p.LastStableOffset { // its transaction may be open
-			return c, nil
-		}
-		if ended.aborted(&b) {
-			c.next = end
-			continue
-		}
+	cost := 0
+	for r.open != nil || len(r.raw) > 0 {
 		before := c
-		err = f.take(&c, &b, &cost)
-		switch {
-		case err == nil:
-			c.next = end
-		case errors.Is(err, errChunkFull):
-			return c, nil
-		default:
-			return before.orError(&damagedError{end: max(min(end, highWater), f.position+1), highWater: highWater, err: err})
+		if r.open == nil {
+			if r.chunkFull(cost) {
+				f.hold(r)
+				return c, nil
+			}
+			readable, err := f.nextBatch(r, &c)
+			if err != nil {
+				return c.orError(err)
+			}
+			if !readable {
+				return c, nil
+			}
+			if r.open == nil {
+				continue
+			}
 		}
+		end := batchEnd(&r.batch)
+		full, err := f.take(&c, r, &cost)
+		switch {
+		case err != nil:
+			return before.orError(r.damaged(f.position, err))
+		case full:
+			f.hold(r)
+			return c, nil
+		}
+		c.next = end
+		r.open = nil
 	}
-	if c.next == c.from && answered && c.next < highWater {
+	if c.next == r.from && len(r.answer.RecordBatches) > 0 && c.next < highWater {
 		// Only batches that end before the position: what compaction left of them. Feel
 		// the way forward.
 		c.next++
 	}
 	return c, nil
+}
+
+// hold keeps the answer for the next chunk if it is small enough.
+func (f *fetcher) hold(r *reading) {
+	if r.holdable() {
+		f.reading = r
+	}
+}
+
+// damaged is the error of the open batch.
+func (r *reading) damaged(position int64, err error) error {
+	highWater := r.answer.HighWatermark
+	return &damagedError{end: max(min(batchEnd(&r.batch), highWater), position+1), highWater: highWater, err: err}
+}
+
+// nextBatch opens the next batch, or passes over it if nothing in it is to be delivered. It returns false if the
+// transaction of the batch may be open.
+func (f *fetcher) nextBatch(r *reading, c *chunk) (readable bool, err error) {
+	raw, highWater := r.raw, r.answer.HighWatermark
+	b, rest, err := recordbatch.Next(raw)
+	switch {
+	case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && oldFormat(raw):
+		return false, err
+	case err == nil && !b.ChecksumOK():
+		err = recordbatch.ErrChecksum
+	case err == nil && misplaced(&b, rest, c.next, highWater):
+		err = fmt.Errorf("a record batch at offset %d, which is not its place", b.BaseOffset)
+	}
+	if err != nil {
+		return false, &damagedError{end: damageEnd(raw, f.position, highWater), highWater: highWater, err: err}
+	}
+	r.raw = rest
+	end := batchEnd(&b)
+	if end <= c.next { // it ended before the position
+		return true, nil
+	}
+	if lso := r.answer.LastStableOffset; lso >= 0 && b.BaseOffset >= lso { // its transaction may be open
+		return false, nil
+	}
+	if b.Control() || r.ended.aborted(&b) {
+		c.next = end
+		return true, nil
+	}
+	r.batch = b
+	if r.open, err = f.decoder.Open(&r.batch); err != nil {
+		return false, r.damaged(f.position, err)
+	}
+	return true, nil
 }
 
 // orError is the chunk when it goes on from the position, and err when it does not.
@@ -129,29 +207,31 @@ func damageEnd(raw []byte, position, highWater int64) int64 {
 	return position + 1
 }
 
-// take adds the records of a batch from the position on.
-func (f *fetcher) take(c *chunk, b *recordbatch.Batch, cost *int) error {
-	if b.Control() {
-		return nil
-	}
-	return f.decoder.Records(b, func(r recordbatch.Record) error {
-		offset := b.BaseOffset + int64(r.OffsetDelta)
+// take adds the records of the open batch from the position on, and reports whether the chunk is full before the
+// batch's end.
+func (f *fetcher) take(c *chunk, r *reading, cost *int) (full bool, err error) {
+	for !r.chunkFull(*cost) {
+		rec, err := r.open.Next()
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		offset := r.batch.BaseOffset + int64(rec.OffsetDelta)
 		if offset < f.position { // the batch began before the position
-			return nil
+			continue
 		}
-		if *cost >= maxChunkBytes {
-			return errChunkFull
-		}
-		m := f.message(r)
+		m := f.message(rec)
 		m.Offset = offset
-		m.Time = time.UnixMilli(b.FirstTimestamp + r.TimestampDelta)
+		m.Time = time.UnixMilli(r.batch.FirstTimestamp + rec.TimestampDelta)
 		c.messages = append(c.messages, m)
 		size := int(messageSize(&m))
 		c.bytes += size
 		c.next = offset + 1
-		*cost += size + messageOverhead + headerOverhead*r.HeaderCount
-		return nil
-	})
+		*cost += size + messageOverhead + headerOverhead*rec.HeaderCount
+	}
+	return true, nil
 }
 
 // message copies a record.

@@ -32,7 +32,7 @@ const maxRequestedBytes = 64 << 20
 // it is believed: disks and connections may have failed for once.
 const damageTries = 5
 
-// chunk is what one fetch brought from one partition.
+// chunk is the next messages of one partition, all from one fetch.
 type chunk struct {
 	tp        topicPartition
 	messages  []kafka.Message
@@ -100,6 +100,7 @@ type fetcher struct {
 	decoder recordbatch.Decoder
 	ends    map[int64]marker // of transactions that reach beyond the last answer, by producer
 	buffer  []byte           // of the last answer, for the next
+	reading *reading         // the last answer, if it has more chunks
 	names   headerNames
 }
 
@@ -233,17 +234,29 @@ func (f *fetcher) reached(ctx context.Context, pastEnd int) {
 		slog.String("topic", f.tp.topic), slog.Int("partition", f.tp.partition), slog.Int64("position", f.position))
 }
 
+// fetch returns the next chunk of the answer that is held, or else of a new one.
 func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
-	res, p, err := f.ask(ctx, f.position, f.buffer)
+	defer func() {
+		if f.reading == nil && cap(f.buffer) > keptAnswerBytes {
+			f.buffer = nil
+		}
+	}()
+	if f.reading != nil {
+		c, err := f.decodeNext()
+		if err != nil {
+			return chunk{}, fmt.Errorf("fetch: decode: %w", err)
+		}
+		if c.next > c.from {
+			return c, nil
+		}
+	}
+	buffer := f.buffer
 	f.buffer = nil // it belongs to the answer
+	res, p, err := f.ask(ctx, f.position, buffer)
 	if err != nil {
 		return chunk{}, err
 	}
-	defer func() {
-		if cap(res.buffer) <= keptAnswerBytes { // nothing points into it any more
-			f.buffer = res.buffer
-		}
-	}()
+	f.buffer = res.buffer
 	if err := f.findEnds(ctx, p); err != nil {
 		return chunk{}, err
 	}

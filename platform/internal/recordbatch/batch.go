@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 )
 
@@ -163,29 +164,67 @@ func (r *Record) EachHeader(fn func(h Header)) {
 // Records calls fn for each record of the batch. Offsets grow from record to
 // record and none is past the batch's last. An error is one of the batch, or fn's.
 func (d *Decoder) Records(b *Batch, fn func(r Record) error) error {
-	data, err := d.inflate(b)
+	reader, err := d.Open(b)
 	if err != nil {
 		return err
 	}
-	c := cursor{rest: data}
-	last := int64(-1)
-	for n := range b.Count {
-		r, err := c.record()
-		switch {
-		case err != nil:
-			return fmt.Errorf("record %d of %d: %w", n, b.Count, err)
-		case int64(r.OffsetDelta) <= last || r.OffsetDelta > b.LastOffsetDelta:
-			return fmt.Errorf("record %d of %d is at offset %d, the one before at %d, the batch's last at %d", n, b.Count, r.OffsetDelta, last, b.LastOffsetDelta)
+	for {
+		r, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		last = int64(r.OffsetDelta)
+		if err != nil {
+			return err
+		}
 		if err := fn(r); err != nil {
 			return err
 		}
 	}
-	if len(c.rest) > 0 || b.Count < 0 {
-		return fmt.Errorf("%d bytes after the %d records", len(c.rest), b.Count)
+}
+
+// Open inflates the batch and returns a reader of its records, which is valid until the decoder reads another batch.
+func (d *Decoder) Open(b *Batch) (*Reader, error) {
+	data, err := d.inflate(b)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	r := &Reader{cursor: cursor{rest: data}, count: b.Count, last: -1, end: b.LastOffsetDelta}
+	if b.Compressed() {
+		r.inflated = cap(data)
+	}
+	return r, nil
+}
+
+// Reader reads the records of one batch in order.
+type Reader struct {
+	cursor   cursor
+	n, count int32
+	last     int64 // offset delta of the record before
+	end      int32
+	inflated int
+}
+
+// Inflated returns how many bytes the reader holds beside the batch.
+func (r *Reader) Inflated() int { return r.inflated }
+
+// Next returns the next record, or io.EOF after the last one of a batch that is intact.
+func (r *Reader) Next() (Record, error) {
+	if r.n >= r.count {
+		if len(r.cursor.rest) > 0 || r.count < 0 {
+			return Record{}, fmt.Errorf("%d bytes after the %d records", len(r.cursor.rest), r.count)
+		}
+		return Record{}, io.EOF
+	}
+	rec, err := r.cursor.record()
+	switch {
+	case err != nil:
+		return Record{}, fmt.Errorf("record %d of %d: %w", r.n, r.count, err)
+	case int64(rec.OffsetDelta) <= r.last || rec.OffsetDelta > r.end:
+		return Record{}, fmt.Errorf("record %d of %d is at offset %d, the one before at %d, the batch's last at %d", r.n, r.count, rec.OffsetDelta, r.last, r.end)
+	}
+	r.n++
+	r.last = int64(rec.OffsetDelta)
+	return rec, nil
 }
 
 // cursor reads what was inflated.
