@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"muster/platform/bus"
-	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -54,7 +53,7 @@ func handleEvents[E, R any, P validated[E]](
 			span.End()
 		}()
 		var rows R
-		var rejected []event.Rejected
+		var rejected []rejection
 		for i := range b.Messages {
 			m := &b.Messages[i]
 			e := P(new(E))
@@ -66,7 +65,7 @@ func handleEvents[E, R any, P validated[E]](
 				err = add(&rows, e, readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset}) //nolint:gosec // Kafka's partitions are int32.
 			}
 			if err != nil {
-				rejected = append(rejected, event.NewRejected(kind, sourceOf(m), m.Value, err, p.deps.Now()))
+				rejected = append(rejected, rejection{m, kind, err})
 			}
 		}
 		if err := insert(ctx, p.deps.Conn, b.Token(), &rows); err != nil {

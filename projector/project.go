@@ -46,11 +46,23 @@ const (
 type worker struct {
 	renderer *readmodel.Renderer
 	batch    readmodel.Batch
-	rejected []event.Rejected
+	rejected []rejection
 	counts   map[record.Kind]*count
 	// suppressed says who was erased, erased are their records in the batch.
 	suppressed *suppress.Set
 	erased     []erasedRecord
+}
+
+// rejection is a message that cannot be projected. The event of one takes more than a kilobyte, so it is made when it is
+// published.
+type rejection struct {
+	message *kafka.Message
+	kind    record.Kind
+	err     error
+}
+
+func (r *rejection) event(at time.Time) event.Rejected {
+	return event.NewRejected(r.kind, sourceOf(r.message), r.message.Value, r.err, at)
 }
 
 type count struct{ records, tombstones, erased, bytes int }
@@ -90,7 +102,7 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 // project renders and inserts messages. When ClickHouse refuses them for
 // their data it halves them until the record that is refused stands alone,
 // and returns it with the others that cannot be projected.
-func (p *Projector) project(ctx context.Context, messages []kafka.Message, token string) ([]event.Rejected, error) {
+func (p *Projector) project(ctx context.Context, messages []kafka.Message, token string) ([]rejection, error) {
 	rejected, err := p.insert(ctx, messages, token)
 	if err == nil || !refusesData(err) {
 		return rejected, err
@@ -99,7 +111,7 @@ func (p *Projector) project(ctx context.Context, messages []kafka.Message, token
 		m := &messages[0]
 		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is refused by the store: " + codeName(err)}
 		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "ClickHouse refuses a record", slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
-		return append(rejected, event.NewRejected(bad.Kind, sourceOf(m), m.Value, bad, p.deps.Now())), nil
+		return append(rejected, rejection{m, bad.Kind, bad}), nil
 	}
 	p.metrics.halved.Inc()
 	middle := len(messages) / 2
@@ -144,7 +156,7 @@ func codeName(err error) string {
 
 // insert renders messages on all workers and inserts the rows. What cannot be rendered is
 // returned with an error of the store, too.
-func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token string) ([]event.Rejected, error) {
+func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token string) ([]rejection, error) {
 	begin := p.deps.Now()
 	var wg sync.WaitGroup
 	share := (len(messages) + len(p.workers) - 1) / len(p.workers)
@@ -153,12 +165,13 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 		w.reset()
 		batches[i] = &w.batch
 		part := messages[min(i*share, len(messages)):min((i+1)*share, len(messages))]
-		wg.Go(func() { w.render(part, p.kinds, begin) })
+		wg.Go(func() { w.render(part, p.kinds) })
 	}
 	wg.Wait()
-	var rejected []event.Rejected
+	var rejected []rejection
 	for _, w := range p.workers {
 		rejected = append(rejected, w.rejected...)
+		w.rejected = nil // they point to the messages
 	}
 	p.metrics.decode.Observe(p.deps.Now().Sub(begin).Seconds())
 
@@ -190,7 +203,7 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 }
 
 // render turns messages into rows and rejected records.
-func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, now time.Time) {
+func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) {
 	for i := range messages {
 		m := &messages[i]
 		kind := kinds[m.Topic]
@@ -205,7 +218,7 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 		at := readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset} //nolint:gosec // Kafka's partitions are int32.
 		if kind == kindSeen {
 			if err := w.seen(m, at); err != nil {
-				w.reject(m, kind, err, now)
+				w.reject(m, kind, err)
 			} else {
 				c.records++
 			}
@@ -222,17 +235,17 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 				}
 				continue
 			}
-			w.reject(m, kind, err, now)
+			w.reject(m, kind, err)
 			continue
 		}
 		if rec.Revision, err = revisionOf(m); err != nil {
-			w.reject(m, kind, &record.Invalid{Kind: kind, Code: CodeBadRevision, Reason: err.Error()}, now)
+			w.reject(m, kind, &record.Invalid{Kind: kind, Code: CodeBadRevision, Reason: err.Error()})
 			continue
 		}
 		// Records written to the topic directly may still embed lists.
 		parts, rejected := rec.Split()
 		for _, bad := range rejected {
-			w.reject(m, kind, bad, now)
+			w.reject(m, kind, bad)
 		}
 		if w.erase(m, rec) {
 			continue // with its parts
@@ -243,7 +256,7 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 				continue
 			}
 			if err := w.renderer.Rows(&w.batch, r, at); err != nil {
-				w.reject(m, kind, err, now)
+				w.reject(m, kind, err)
 				continue
 			}
 			w.count(r.Kind).records++
@@ -288,8 +301,8 @@ func (w *worker) count(kind record.Kind) *count {
 	return c
 }
 
-func (w *worker) reject(m *kafka.Message, kind record.Kind, err error, now time.Time) {
-	w.rejected = append(w.rejected, event.NewRejected(kind, sourceOf(m), m.Value, err, now))
+func (w *worker) reject(m *kafka.Message, kind record.Kind, err error) {
+	w.rejected = append(w.rejected, rejection{m, kind, err})
 }
 
 // rejectedBatchSize is how many rejected records are published at a time: the event of one takes kilobytes, also of a
@@ -298,16 +311,25 @@ const rejectedBatchSize = 1000
 
 // reject publishes what was rejected. Its events have the same ids when the
 // batch is repeated.
-func (p *Projector) reject(ctx context.Context, rejected []event.Rejected) error {
-	if p.writer == nil {
+func (p *Projector) reject(ctx context.Context, rejected []rejection) error {
+	if p.writer == nil || len(rejected) == 0 {
 		return nil
 	}
+	at := p.deps.Now()
+	reasons := make(map[string]int)
+	events := make([]event.Rejected, 0, min(len(rejected), rejectedBatchSize))
 	for some := range slices.Chunk(rejected, rejectedBatchSize) {
-		if err := p.publishRejected(ctx, some); err != nil {
+		events = events[:0]
+		for i := range some {
+			e := some[i].event(at)
+			reasons[e.Code]++
+			events = append(events, e)
+		}
+		if err := p.publishRejected(ctx, events); err != nil {
 			return err
 		}
 	}
-	p.logRejected(ctx, rejected)
+	p.logRejected(ctx, sourceOf(rejected[0].message), reasons)
 	return nil
 }
 
@@ -348,20 +370,15 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 }
 
 // logRejected logs how many records of a batch were rejected, by code. The events have the rest.
-func (p *Projector) logRejected(ctx context.Context, rejected []event.Rejected) {
-	if len(rejected) == 0 {
-		return
+func (p *Projector) logRejected(ctx context.Context, first event.Source, reasons map[string]int) {
+	records := 0
+	attrs := make([]slog.Attr, 0, len(reasons))
+	for _, code := range slices.Sorted(maps.Keys(reasons)) {
+		records += reasons[code]
+		attrs = append(attrs, slog.Int(code, reasons[code]))
 	}
-	counts := make(map[string]int)
-	for i := range rejected {
-		counts[rejected[i].Code]++
-	}
-	attrs := make([]slog.Attr, 0, len(counts))
-	for _, code := range slices.Sorted(maps.Keys(counts)) {
-		attrs = append(attrs, slog.Int(code, counts[code]))
-	}
-	p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "records rejected", slog.Int("records", len(rejected)),
-		slog.String("first", rejected[0].Source.String()), slog.GroupAttrs("reasons", attrs...))
+	p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "records rejected", slog.Int("records", records),
+		slog.String("first", first.String()), slog.GroupAttrs("reasons", attrs...))
 }
 
 func sourceOf(m *kafka.Message) event.Source {

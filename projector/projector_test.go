@@ -1,9 +1,11 @@
 package projector_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +150,29 @@ func TestPoisonOnTheTopic(t *testing.T) {
 	n, err := testutil.GatherAndCount(registry, "muster_projector_rejected_total")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, n, 3)
+}
+
+// They are published in several slices.
+func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
+	const count = 2500
+	h := newHarness(t)
+	var log bytes.Buffer
+	messages := make([]kafka.Message, count)
+	for i := range messages {
+		messages[i] = kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(strconv.Itoa(i)), Value: []byte("{" + strconv.Itoa(i))}
+	}
+	h.publish(messages...)
+	stop := h.start(func(_ *projector.Config, d *projector.Deps) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	h.caughtUp()
+	stop()
+	values, sources := map[string]bool{}, map[string]bool{}
+	for _, r := range h.rejectedRecords() {
+		require.Equal(t, record.CodeSyntax, r.Code)
+		values[string(r.Raw)], sources[r.Source.String()] = true, true
+	}
+	require.Len(t, values, count)
+	require.Len(t, sources, count)
+	require.Less(t, strings.Count(log.String(), "records rejected"), count/100, "a batch is logged once")
 }
 
 // It has no version, which alone decides what replaces what.
