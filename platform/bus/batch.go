@@ -90,12 +90,10 @@ func (a *assembler) add(c chunk) {
 		a.carry = append(a.carry, c)
 		return
 	}
+	a.reserve(len(c.messages))
 	n := 0
 	for n < len(c.messages) && !a.full() {
 		m := &c.messages[n]
-		if len(a.messages) == 0 {
-			a.messages = make([]kafka.Message, 0, min(a.maxMessages, max(len(c.messages), 64)))
-		}
 		a.messages = append(a.messages, *m)
 		a.bytes += int(messageSize(m))
 		a.cover(c.tp, m.Offset, m.Offset)
@@ -109,6 +107,18 @@ func (a *assembler) add(c chunk) {
 	if n == 0 || c.next > c.messages[n-1].Offset+1 { // the rest holds no message
 		a.cover(c.tp, c.from, c.next-1)
 	}
+}
+
+// reserve makes room for n more messages, or as many as the batch takes. It doubles the room of large batches: append
+// grows them by a quarter, and leaves four times a batch to the garbage collector.
+func (a *assembler) reserve(n int) {
+	need := min(len(a.messages)+n, a.maxMessages)
+	if need <= cap(a.messages) {
+		return
+	}
+	grown := make([]kafka.Message, len(a.messages), min(max(need, 2*cap(a.messages), 64), a.maxMessages))
+	copy(grown, a.messages)
+	a.messages = grown
 }
 
 // cover has the batch's range of a partition reach up to an offset.

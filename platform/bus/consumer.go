@@ -28,7 +28,7 @@ type BatchConsumerConfig struct {
 	// A batch is handed over as soon as it has MaxMessages (default 10,000) or
 	// MaxBytes (default 16 MiB), or its first message is MaxAge (default 100 ms) old,
 	// or none has come for MaxIdle (0: however long), and the previous batch is done. At
-	// most two batches are held in memory, and one fetch a partition.
+	// most two batches are held in memory, and a chunk and its fetch a partition (see Memory in the package's comment).
 	MaxMessages int
 	MaxBytes    int
 	MaxAge      time.Duration

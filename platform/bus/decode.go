@@ -39,6 +39,7 @@ type reading struct {
 	ended  transactions
 	batch  recordbatch.Batch
 	open   *recordbatch.Reader // of batch; nil: none is open
+	count  int                 // of messages of the previous chunk, to size the next one
 }
 
 // holdable reports whether the answer may be held while its chunk waits to be taken.
@@ -68,12 +69,15 @@ func (f *fetcher) decodeNext() (chunk, error) {
 	f.reading = nil
 	highWater := r.answer.HighWatermark
 	c := chunk{tp: f.tp, from: f.position, next: f.position, highWater: highWater}
+	if r.count > 0 {
+		c.messages = make([]kafka.Message, 0, r.count)
+	}
 	cost := 0
 	for r.open != nil || len(r.raw) > 0 {
 		before := c
 		if r.open == nil {
 			if r.chunkFull(cost) {
-				f.hold(r)
+				f.hold(r, len(c.messages))
 				return c, nil
 			}
 			readable, err := f.nextBatch(r, &c)
@@ -93,7 +97,7 @@ func (f *fetcher) decodeNext() (chunk, error) {
 		case err != nil:
 			return before.orError(r.damaged(f.position, err))
 		case full:
-			f.hold(r)
+			f.hold(r, len(c.messages))
 			return c, nil
 		}
 		c.next = end
@@ -107,9 +111,10 @@ func (f *fetcher) decodeNext() (chunk, error) {
 	return c, nil
 }
 
-// hold keeps the answer for the next chunk if it is small enough.
-func (f *fetcher) hold(r *reading) {
+// hold keeps the answer, whose chunk of count messages is full, for the next chunk if it is small enough.
+func (f *fetcher) hold(r *reading, count int) {
 	if r.holdable() {
+		r.count = count
 		f.reading = r
 	}
 }

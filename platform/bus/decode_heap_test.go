@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,21 @@ func TestFetcher_HoldsFewTinyMessagesOfEachPartition(t *testing.T) {
 			require.Equal(t, partitions, fetches, "an answer is read to its end without being fetched again")
 		})
 	}
+}
+
+func TestAssembler_LargeBatchIsCopiedFewTimes(t *testing.T) {
+	const count, chunks = 20_000, 10
+	c := chunk{tp: topicPartition{"t", 0}, messages: make([]kafka.Message, count/chunks)}
+	a := &assembler{maxMessages: count, maxBytes: 1 << 30}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range chunks {
+		a.add(c)
+	}
+	runtime.ReadMemStats(&after)
+	require.Len(t, a.messages, count)
+	batch := uint64(count) * uint64(unsafe.Sizeof(kafka.Message{}))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, 3*batch)
 }
 
 func heapAfterGC() uint64 {

@@ -23,8 +23,14 @@
 // inflates to more than 64 MiB) is fetched again a few times, and then stepped over: an
 // error in the log, with the offsets, and for a BatchConsumer in the
 // lost_records_total metric. Where its header is damaged too, the log may tell of one
-// such batch in parts; a damaged length that cuts it off is not stepped over. No batch is believed before that: a reader takes some
-// 100 MiB for a partition at most, however small what it fetched.
+// such batch in parts; a damaged length that cuts it off is not stepped over. No batch is believed before that.
+//
+// # Memory
+//
+// A reader decodes what it fetched in chunks of about 1 MiB, counted with what a message takes beside its bytes. While
+// a chunk waits for room its partition holds that chunk, and the fetched and the inflated bytes of the following ones,
+// 4 MiB at most. If these would take more they are fetched again, and a chunk has up to 16 MiB. A reader takes some
+// 100 MiB for a partition while it decodes, however small what it fetched.
 //
 // Only committed messages are delivered, by everything in this package that reads. Messages of a transaction that its
 // producer aborted, and the markers that end transactions, are passed over: offsets advance over them. What is behind
