@@ -119,15 +119,20 @@ func (h *harness) caughtUp() {
 		}
 	}()
 	eventually(h.t, func(ctx context.Context) bool {
-		lag, err := bus.Lag(ctx, h.kafka, projector.Group, projector.Topics())
-		if err != nil {
-			missing.Store(err.Error())
-			return false
-		}
-		for _, l := range lag {
-			if l.Lag > 0 {
-				missing.Store(fmt.Sprintf("%+v", l))
+		// In this order: what is projected touches answers.
+		for _, c := range []bus.GroupTopics{
+			{Group: projector.Group, Topics: projector.Topics()}, {Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
+		} {
+			lag, err := bus.Lag(ctx, h.kafka, c.Group, c.Topics)
+			if err != nil {
+				missing.Store(err.Error())
 				return false
+			}
+			for _, l := range lag {
+				if l.Lag > 0 {
+					missing.Store(fmt.Sprintf("%+v", l))
+					return false
+				}
 			}
 		}
 		return true

@@ -6,12 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
 	chplatform "muster/platform/clickhouse"
@@ -40,8 +43,9 @@ func golden(t *testing.T, path, got string) {
 
 // store is a migrated database.
 type store struct {
-	tb   testing.TB
-	conn driver.Conn
+	tb      testing.TB
+	conn    driver.Conn
+	touches int64
 }
 
 func openStore(tb testing.TB) *store {
@@ -68,7 +72,7 @@ func decode(tb testing.TB, kind record.Kind, raw string) *record.Record {
 	return rec
 }
 
-// insert writes records as one batch, without a projector.
+// insert writes records as one batch and builds the answers of their accounts, without a projector.
 func (s *store) insert(token string, recs ...*record.Record) {
 	s.tb.Helper()
 	r, b := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
@@ -76,6 +80,14 @@ func (s *store) insert(token string, recs ...*record.Record) {
 		require.NoError(s.tb, r.Rows(b, rec, readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(i)}))
 	}
 	require.NoError(s.tb, readmodel.Insert(s.tb.Context(), s.conn, token, b))
+	touched := map[int64]int64{}
+	b.TouchedAccounts(touched)
+	var touches []readmodel.Touch
+	for id := range touched {
+		s.touches++
+		touches = append(touches, readmodel.Touch{UserID: id, Offset: s.touches})
+	}
+	require.NoError(s.tb, readmodel.BuildAnswers(s.tb.Context(), s.conn, readmodel.Builds{}, touches))
 }
 
 func query[R any, K int64 | uint64](s *store, sql string, dest func(*R) []any, keys ...K) []R {
@@ -94,7 +106,7 @@ func query[R any, K int64 | uint64](s *store, sql string, dest func(*R) []any, k
 	return out
 }
 
-// fresh applies newer versions to rows, as readers do.
+// fresh keeps the newest rows, as readers do.
 func fresh[R any](rows []R, freshen func([]*R) []*R) []R {
 	all := make([]*R, len(rows))
 	for i := range rows {
@@ -116,19 +128,53 @@ func (s *store) networkPeople(columns readmodel.NetworkColumns, ids ...string) [
 	for i, id := range ids {
 		keys[i] = readmodel.ProfileHash(id)
 	}
-	return fresh(query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.FreshenNetworkPeople)
+	rows := fresh(query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.NewestNetworkPeople)
+	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, keys...)
+	for i, r := range rows {
+		if !r.Deleted {
+			rows[i].Version = readmodel.Freshen(record.KindNetworkPerson, r.ProfileID, r.Version, r.ContentHash, seen)
+		}
+	}
+	return rows
 }
 
-func (s *store) codehostPeople(columns readmodel.CodehostColumns, ids ...int64) []readmodel.CodehostPersonRow {
-	return fresh(query(s, readmodel.CodehostPeopleQuery(columns), (*readmodel.CodehostPersonRow).Dest, ids...), readmodel.FreshenCodehostPeople)
+// answers are the answers of accounts, in no order.
+func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
+	newest := map[int64]readmodel.AnswerRow{}
+	for _, r := range query(s, readmodel.AnswersQuery(), (*readmodel.AnswerRow).Dest, ids...) {
+		if other, have := newest[r.UserID]; !have || r.Newer(&other) {
+			newest[r.UserID] = r
+		}
+	}
+	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, ids...)
+	var out []readmodel.AnswerRow
+	for _, r := range newest {
+		r.Version = readmodel.Freshen(record.KindCodehostPerson, strconv.FormatInt(r.UserID, 10), r.Version, r.ContentHash, seen)
+		out = append(out, r)
+	}
+	return out
 }
 
-func (s *store) repos(columns readmodel.EntryColumns, ids ...int64) []readmodel.EntriesRow {
-	return query(s, readmodel.ReposQuery(columns), (*readmodel.EntriesRow).Dest, ids...)
+// entries are the members of the entries of a list of an account, without braces.
+func (s *store) entries(list string, shape readmodel.Shape, row readmodel.AnswerRow) []string {
+	s.tb.Helper()
+	var lists map[string]jsontext.Value
+	require.NoError(s.tb, json.Unmarshal(append(row.AppendEntries([]byte{'{'}, shape), '}'), &lists))
+	if lists[list] == nil {
+		return nil
+	}
+	var entries []jsontext.Value
+	require.NoError(s.tb, json.Unmarshal(lists[list], &entries))
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = strings.Trim(string(e), "{}")
+	}
+	return out
 }
 
-func (s *store) commits(columns readmodel.EntryColumns, ids ...int64) []readmodel.EntriesRow {
-	return query(s, readmodel.CommitsQuery(columns), (*readmodel.EntriesRow).Dest, ids...)
+// account is the account of an answer as an object.
+func account(row readmodel.AnswerRow, shape readmodel.Shape) string {
+	return string(append(row.AppendAccount([]byte{'{'}, shape), '}'))
 }
 
 func (s *store) count(sql string) uint64 {
@@ -149,7 +195,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+17, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and twelve that change tables or a view")
+			require.Len(t, migrations, len(readmodel.Tables())+18, "those of records, the ledger, webhooks, discoveries, discovered links, contexts, and answers, and twelve that change tables or a view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

@@ -77,8 +77,8 @@ func (w *worker) reset() {
 	clear(w.counts)
 }
 
-// handle makes one batch durable: rows first, then what was rejected. It is
-// called by one goroutine at a time.
+// handle makes one batch durable: rows first, then which accounts' answers are to be built anew, and what was rejected.
+// It is called by one goroutine at a time.
 func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	ctx, span := p.tracer.Start(ctx, "project batch", trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(b.Messages))))
@@ -88,12 +88,15 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
-	p.erased = nil
+	p.erased, p.touched = nil, make(touched)
 	rejected, err := p.project(ctx, b.Messages, b.Token())
 	if err != nil {
 		return err
 	}
 	if err := p.forget(ctx); err != nil {
+		return err
+	}
+	if err := p.touch(ctx, p.touched); err != nil {
 		return err
 	}
 	return p.reject(ctx, rejected)
@@ -191,6 +194,7 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 		return rejected, err
 	}
 	for _, w := range p.workers {
+		w.batch.TouchedAccounts(p.touched)
 		p.erased = append(p.erased, w.erased...)
 		for kind, c := range w.counts {
 			p.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))

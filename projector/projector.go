@@ -92,6 +92,9 @@ type Projector struct {
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
 	contexts  *bus.BatchConsumer // nil in a replay
+	answers   *bus.BatchConsumer // nil in a replay
+	large     *bus.BatchConsumer // nil in a replay
+	touched   touched            // accounts whose rows the batch in hand has changed
 	workers   []*worker
 	erased    []erasedRecord         // of the batch in hand
 	kinds     map[string]record.Kind // by topic
@@ -121,6 +124,12 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	}
 	if p.contexts, err = p.newContextConsumer(); err != nil {
 		return nil, fmt.Errorf("projector: contexts: %w", err)
+	}
+	if p.answers, err = p.newAnswersConsumer(false); err != nil {
+		return nil, fmt.Errorf("projector: answers: %w", err)
+	}
+	if p.large, err = p.newAnswersConsumer(true); err != nil {
+		return nil, fmt.Errorf("projector: large answers: %w", err)
 	}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), inPartition)
 	return p, nil
@@ -239,12 +248,12 @@ func (p *Projector) projections() (names []string, consumers []*bus.BatchConsume
 	if p.usage == nil {
 		return []string{"records"}, []*bus.BatchConsumer{p.consumer}
 	}
-	return []string{"records", "usage", "webhooks", "discovery", "contexts"},
-		[]*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts}
+	return []string{"records", "usage", "webhooks", "discovery", "contexts", "answers", "large answers"},
+		[]*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts, p.answers, p.large}
 }
 
-// runAll runs the projections of records, of the ledger, of webhooks, of
-// discovery's results and of context calls; the end of one ends the others.
+// runAll runs the projections of records, of the ledger, of webhooks, of discovery's results and of context calls, and
+// the builders of answers; the end of one ends the others.
 func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

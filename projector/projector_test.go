@@ -62,10 +62,9 @@ func TestEmbeddedListsOnTheTopic(t *testing.T) {
 	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
 		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,"commits":[{"sha":"a","author_date":"2024"}]}`)})
 	h.caughtUp()
-	rows := h.repos(readmodel.EntryFull, 7)
-	require.Len(t, rows, 1)
-	require.Equal(t, "1 3", ids(rows[0].Full))
-	require.Len(t, h.commits(readmodel.EntryFull, 7), 1)
+	row := h.answers(7)[0]
+	require.Equal(t, "1 3", ids(h.entries("repos", readmodel.ShapeWebset, row)))
+	require.Len(t, h.entries("commits", readmodel.ShapeWebset, row), 1)
 	rejected := h.rejectedRecords()
 	require.Len(t, rejected, 1)
 	require.Equal(t, "repos[1].updated_at", rejected[0].Path)
@@ -73,7 +72,7 @@ func TestEmbeddedListsOnTheTopic(t *testing.T) {
 	// A later complete list withdraws what it lacks.
 	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
 	h.caughtUp()
-	require.Equal(t, "3", ids(h.repos(readmodel.EntryFull, 7)[0].Full))
+	require.Equal(t, "3", ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])))
 }
 
 func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
@@ -94,7 +93,7 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 	)
 	h.caughtUp()
 	require.Equal(t, "mapped", h.networkPeople(0, "p_1")[0].UsernameKey)
-	require.Contains(t, h.repos(readmodel.EntryFull, 7)[0].Full[0], `"new"`)
+	require.Contains(t, h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[0], `"new"`)
 }
 
 func TestPoisonOnTheTopic(t *testing.T) {

@@ -221,28 +221,30 @@ func TestCodehostPeople(t *testing.T) {
 		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example","emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am","social_accounts":["https://network.example/in/ann-2"]}`),
 		decode(t, record.KindCodehostPerson, `{"user_id":8,"last_updated":"2025","deleted":true}`),
 	)
-	rows := s.codehostPeople(readmodel.CodehostEnrich|readmodel.CodehostWebset|readmodel.CodehostAddon|readmodel.CodehostAddonOpen, 7, 8, 9)
+	rows := s.answers(7, 8, 9)
 	require.Len(t, rows, 2)
-	slices.SortFunc(rows, func(a, b readmodel.CodehostPersonRow) int { return int(a.UserID - b.UserID) })
+	slices.SortFunc(rows, func(a, b readmodel.AnswerRow) int { return int(a.UserID - b.UserID) })
 	row := rows[0]
 	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(row.Version).String())
 	require.Equal(t, []string{"Ann", "ann", "Ann-1"}, []string{row.CodehostUsername, row.UsernameKey, row.NetworkUsername})
 	require.Equal(t, []string{"e@x.example"}, row.EmailKeys)
 	require.Equal(t, []string{"ann-1", "ann-2"}, row.NetworkUsernameKeys)
-	require.Equal(t, []string{"am"}, row.MicroblogUsernameKeys)
 	bio, _ := readmodel.CodehostFieldMask("bio")
 	blog, _ := readmodel.CodehostFieldMask("blog")
 	require.NotZero(t, row.Present&bio)
 	require.Zero(t, row.Present&blog)
-	require.JSONEq(t, `{"user_id":7,"codehost_username":"Ann"}`, "{"+row.Owner+"}")
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`, "{"+row.Addon+"}")
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"a@x.example","derived":["url"]}`, "{"+row.AddonOpen+"}")
-	require.Contains(t, row.Enrich, `"emails_count":1`)
-	require.Contains(t, row.Webset, `"network_username":"Ann-1"`)
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`, account(row, readmodel.ShapeAddon))
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"a@x.example","derived":["url"]}`, account(row, readmodel.ShapeAddonOpen))
+	require.Contains(t, account(row, readmodel.ShapeEnrich), `"emails_count":1`)
+	require.Contains(t, account(row, readmodel.ShapeWebset), `"network_username":"Ann-1"`)
+	require.Empty(t, s.entries("repos", readmodel.ShapeWebset, row))
 	require.True(t, rows[1].Deleted)
+	require.Equal(t, "{}", account(rows[1], readmodel.ShapeEnrich))
+}
 
-	row = s.codehostPeople(0, 7)[0]
-	require.Empty(t, row.Enrich+row.Owner+row.Webset+row.Addon+row.AddonOpen)
+// owner is the record of an account that has nothing but lists.
+func owner(tb testing.TB, user int) *record.Record {
+	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"last_updated":"2020","codehost_username":"ann"}`, user))
 }
 
 func repo(tb testing.TB, user, id int, updated, members string) *record.Record {
@@ -314,41 +316,45 @@ func TestVisibleEntries(t *testing.T) {
 	users := make([]int64, len(tests))
 	for i, tt := range tests { // all in the same tables and queries: accounts must not mix
 		users[i] = int64(i + 1)
+		s.insert(fmt.Sprint(i), owner(t, i+1))
 		for n, rec := range tt.records(t, i+1) {
 			s.insert(fmt.Sprint(i, " ", n), rec)
 		}
 	}
-	byUser := map[int64]readmodel.EntriesRow{}
-	for _, r := range s.repos(readmodel.EntryFull, users...) {
+	byUser := map[int64]readmodel.AnswerRow{}
+	for _, r := range s.answers(users...) {
 		byUser[r.UserID] = r
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			row := byUser[users[i]]
-			require.Equal(t, tt.want, ids(row.Full))
-			require.EqualValues(t, len(strings.Fields(tt.want)), row.Count)
-			require.Empty(t, row.Enrich)
-			require.Empty(t, row.Redacted)
+			require.Equal(t, tt.want, ids(s.entries("repos", readmodel.ShapeWebset, row)))
+			require.EqualValues(t, len(strings.Fields(tt.want)), row.Repos)
 		})
 	}
 }
 
 func TestEntryShapes(t *testing.T) {
 	s := openStore(t)
-	s.insert("1",
+	s.insert("1", owner(t, 7),
 		repo(t, 7, 1, "2024", `,"description":"a@b.example"`), repo(t, 7, 2, "2023", `,"description":"none"`),
 		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"b","author_date":"2024","author_email":"a@b.example"}`),
 		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`),
 	)
-	rows := s.repos(readmodel.EntryFull|readmodel.EntryEnrich|readmodel.EntryRedacted, 7)
-	require.Len(t, rows, 1)
-	require.Equal(t, []string{`"id":1,"description":"a@b.example","updated_at":"2024"`, `"id":2,"description":"none","updated_at":"2023"`}, rows[0].Full)
-	require.Equal(t, []string{`"id":1,"description":"[e-mail removed]","updated_at":"2024"`, `"id":2,"description":"none","updated_at":"2023"`}, rows[0].Redacted)
-	require.Equal(t, []string{`"repo_id":1,"description":"a@b.example","updated_at":"2024-01-01"`, `"repo_id":2,"description":"none","updated_at":"2023-01-01"`}, rows[0].Enrich)
-	rows = s.commits(readmodel.EntryEnrich|readmodel.EntryRedacted, 7, 8)
-	require.Len(t, rows, 1)
-	require.Equal(t, []string{`"sha":"a","author_date":"2024"`, `"sha":"b","author_email":"a@b.example","author_date":"2024"`}, rows[0].Enrich)
-	require.Equal(t, []string{`"sha":"a","author_date":"2024"`, `"sha":"b","author_date":"2024"`}, rows[0].Redacted)
+	row := s.answers(7)[0]
+	full := []string{`"id":1,"description":"a@b.example","updated_at":"2024"`, `"id":2,"description":"none","updated_at":"2023"`}
+	require.Equal(t, full, s.entries("repos", readmodel.ShapeWebset, row))
+	require.Equal(t, full, s.entries("repos", readmodel.ShapeAddonOpen, row))
+	require.Equal(t, []string{`"id":1,"description":"[e-mail removed]","updated_at":"2024"`, full[1]}, s.entries("repos", readmodel.ShapeAddon, row))
+	const shown = `,"owner":{"user_id":7,"codehost_username":"ann"`
+	require.Equal(t, []string{
+		`"repo_id":1,"description":"a@b.example","updated_at":"2024-01-01"` + shown, `"repo_id":2,"description":"none","updated_at":"2023-01-01"` + shown,
+	}, s.entries("repos", readmodel.ShapeEnrich, row))
+	full = []string{`"sha":"a","author_date":"2024"`, `"sha":"b","author_email":"a@b.example","author_date":"2024"`}
+	for _, shape := range []readmodel.Shape{readmodel.ShapeEnrich, readmodel.ShapeWebset, readmodel.ShapeAddonOpen} {
+		require.Equal(t, full, s.entries("commits", shape, row))
+	}
+	require.Equal(t, []string{full[0], `"sha":"b","author_date":"2024"`}, s.entries("commits", readmodel.ShapeAddon, row))
 }
 
 // An account of 10,000 repositories, 9,000 of them on its complete list.
@@ -362,13 +368,18 @@ func TestLargeOwner(t *testing.T) {
 			items = append(items, fmt.Sprint(i))
 		}
 	}
-	s.insert("1", append(recs, repoList(t, 7, "2021", items...))...)
-	rows := s.repos(readmodel.EntryFull, 7)
-	require.Len(t, rows, 1)
-	require.EqualValues(t, 9_000, rows[0].Count)
-	require.Len(t, rows[0].Full, readmodel.MaxEntries)
-	require.True(t, strings.HasPrefix(rows[0].Full[0], `"id":8999,`), rows[0].Full[0])
-	require.True(t, strings.HasPrefix(rows[0].Full[99], `"id":8900,`))
+	s.insert("1", append(recs, owner(t, 7), repoList(t, 7, "2021", items...))...)
+	for _, large := range []bool{false, true} {
+		s.touches++
+		require.NoError(t, readmodel.BuildAnswers(t.Context(), s.conn, readmodel.Builds{Large: large}, []readmodel.Touch{{UserID: 7, Offset: s.touches}}))
+		row := s.answers(7)[0]
+		require.Equal(t, s.touches, row.Touch)
+		require.EqualValues(t, 9_000, row.Repos)
+		shown := s.entries("repos", readmodel.ShapeWebset, row)
+		require.Len(t, shown, readmodel.MaxEntries)
+		require.True(t, strings.HasPrefix(shown[0], `"id":8999,`), shown[0])
+		require.True(t, strings.HasPrefix(shown[99], `"id":8900,`))
+	}
 }
 
 // The same batch with the same token is written once; with another token it

@@ -64,9 +64,12 @@ func TestSeenVersions(t *testing.T) {
 		pair(t, decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025-01"}`)),
 		pair(t, decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025-02"}`)))
 	h.caughtUp()
-	require.Equal(t, "2025-01-01T00:00:00Z", record.Version(h.codehostPeople(0, 7)[0].Version).String())
-	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, readmodel.CompanyHash("c")), readmodel.FreshenCompanies)
-	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(companies[0].Version).String())
+	require.Equal(t, "2025-01-01T00:00:00Z", record.Version(h.answers(7)[0].Version).String())
+	c := readmodel.CompanyHash("c")
+	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, c), readmodel.NewestCompanies)
+	seen := query(h.store, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, c)
+	version := readmodel.Freshen(record.KindNetworkCompany, "c", companies[0].Version, companies[0].ContentHash, seen)
+	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(version).String())
 	require.Empty(t, h.rejectedRecords())
 
 	h.replay()

@@ -183,7 +183,8 @@ func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	}
 	seen := 0
 	for chunk := range slices.Chunk(users, readmodel.MaxKeys) {
-		for _, row := range s.repos(readmodel.EntryFull, chunk...) {
+		for _, row := range s.answers(chunk...) {
+			require.EqualValues(t, commits[row.UserID], row.Commits)
 			entries := visible[row.UserID]
 			slices.SortFunc(entries, func(a, b entry) int {
 				if a.version != b.version {
@@ -195,12 +196,9 @@ func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 			for _, e := range entries[:min(len(entries), readmodel.MaxEntries)] {
 				wantIDs = append(wantIDs, fmt.Sprint(e.id))
 			}
-			require.EqualValues(t, len(entries), row.Count)
-			require.Equal(t, strings.Join(wantIDs, " "), ids(row.Full))
+			require.EqualValues(t, len(entries), row.Repos)
+			require.Equal(t, strings.Join(wantIDs, " "), ids(s.entries("repos", readmodel.ShapeWebset, row)))
 			seen++
-		}
-		for _, row := range s.commits(readmodel.EntryFull, chunk...) {
-			require.EqualValues(t, commits[row.UserID], row.Count)
 		}
 	}
 	require.Equal(t, len(visible), seen)

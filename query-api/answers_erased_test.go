@@ -110,6 +110,8 @@ func answersOfTheErased(t *testing.T, f *fixture, set *suppress.Set, first, seco
 	require.Contains(t, answers[lin], "ada@example.com")
 	erase(t, set, suppress.Email, "ada@example.com") // its row is the eraser's to delete
 	require.NoError(t, f.conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'ab12'"))
+	f.inserts++
+	f.build(7)
 	repeated(map[string]bool{octavia: true, juno: true})
 	require.NotContains(t, answers[lin], "ada@example.com")
 	repeated(map[string]bool{octavia: true, juno: true, lin: true})

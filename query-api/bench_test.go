@@ -51,7 +51,7 @@ func BenchmarkEnrich(b *testing.B) {
 		for _, callers := range []int{1, 32, 256} {
 			b.Run(fmt.Sprintf("%s/%d", tc.name, callers), func(b *testing.B) {
 				handler := f.service.Handler()
-				before := f.queries("codehost_people")
+				before := f.queries(readmodel.AnswersTable)
 				var next atomic.Int64
 				var wg sync.WaitGroup
 				b.ReportAllocs()
@@ -73,7 +73,7 @@ func BenchmarkEnrich(b *testing.B) {
 				}
 				wg.Wait()
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
-				b.ReportMetric(float64(b.N)/float64(f.queries("codehost_people")-before), "keys/query")
+				b.ReportMetric(float64(b.N)/float64(f.queries(readmodel.AnswersTable)-before), "keys/query")
 			})
 		}
 	}
@@ -112,9 +112,7 @@ func benchBare(b *testing.B, f *fixture) {
 				list := readmodel.FormatKeys(ids)
 				for _, err := range []error{
 					query(readmodel.LookupQuery(), readmodel.FormatKeys(hashes), func() []any { return new(readmodel.LookupRow).Dest() }),
-					query(readmodel.CodehostPeopleQuery(readmodel.CodehostEnrich), list, func() []any { return new(readmodel.CodehostPersonRow).Dest() }),
-					query(readmodel.ReposQuery(readmodel.EntryEnrich), list, func() []any { return new(readmodel.EntriesRow).Dest() }),
-					query(readmodel.CommitsQuery(readmodel.EntryFull), list, func() []any { return new(readmodel.EntriesRow).Dest() }),
+					query(readmodel.AnswersQuery(), list, func() []any { return new(readmodel.AnswerRow).Dest() }),
 				} {
 					if err != nil {
 						b.Error(err)

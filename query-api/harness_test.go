@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -260,6 +261,19 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 		}
 	}
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
+	touched := make(map[int64]int64)
+	batch.TouchedAccounts(touched)
+	f.build(slices.Collect(maps.Keys(touched))...)
+}
+
+// build builds the answers of accounts as the projector does.
+func (f *fixture) build(accounts ...int64) {
+	f.t.Helper()
+	touches := make([]readmodel.Touch, len(accounts))
+	for i, id := range accounts {
+		touches[i] = readmodel.Touch{UserID: id, Offset: int64(f.inserts)}
+	}
+	require.NoError(f.t, readmodel.BuildAnswers(f.t.Context(), f.conn, readmodel.Builds{}, touches))
 }
 
 // response is an answer that was read to its end.

@@ -165,7 +165,7 @@ func TestGathering(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Less(t, f.queries("codehost_people"), 320/2)
+	require.Less(t, f.queries(readmodel.AnswersTable), 320/2)
 }
 
 // A store that goes away is a 500 with Retry-After, without a word of what it is.

@@ -173,7 +173,7 @@ func TestWebsetList(t *testing.T) {
 
 	// The keys of a list are gathered: one or two queries a table, not a hundred.
 	require.Less(t, f.queries("lookups"), 30)
-	require.Less(t, f.queries("codehost_people"), 30)
+	require.Less(t, f.queries(readmodel.AnswersTable), 30)
 }
 
 // queries counts the read-model queries of a table so far.

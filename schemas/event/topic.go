@@ -25,6 +25,10 @@ const (
 	TopicDiscoveryTask = "muster.task.discovery.v1"
 	TopicContextTask   = "muster.task.context.v1"
 	TopicWebhookTask   = "muster.task.webhook.v1"
+	// TopicAnswerTask names identities whose answers are to be built; TopicLargeAnswerTask those of them with so many
+	// rows that they are built apart and less often.
+	TopicAnswerTask      = "muster.task.answer.v1"
+	TopicLargeAnswerTask = "muster.task.large-answer.v1"
 
 	TopicWebhookState = "muster.state.webhook.v1"
 )
@@ -38,6 +42,8 @@ const (
 	// not compacted; letterRetention is for rejected and dead letters.
 	transientRetention = 7 * day
 	letterRetention    = 30 * day
+	// touchRetention is enough for touches: what differs is found without them, too.
+	touchRetention = day
 	// segmentAge and cleaningLag together stay below a day, which is how long what was
 	// erased may be in a log (deploy/docs/erasure.md).
 	segmentAge  = 6 * time.Hour
@@ -114,6 +120,8 @@ func Topics() []Topic {
 		Topic{Name: TopicErasureRequest, Partitions: single, Retention: forever},
 		Topic{Name: TopicAccount, Partitions: single, Compacted: true, Retention: forever},
 		Topic{Name: TopicUsage, Partitions: medium, Retention: forever},
+		Topic{Name: TopicAnswerTask, Partitions: wide, Retention: touchRetention},
+		Topic{Name: TopicLargeAnswerTask, Partitions: medium, Retention: touchRetention},
 		Topic{Name: TopicDiscoveryTask, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicContextTask, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicDiscovery, Partitions: medium, Retention: transientRetention},

@@ -1,7 +1,6 @@
 package readmodel
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -112,34 +111,7 @@ func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 	return out
 }
 
-// SeenRow is a newer version of a record whose content has stayed the same.
-type SeenRow struct {
-	Kind        string
-	Key         string
-	Version     int64
-	ContentHash uint64
-}
-
-// Dest gives the scan destinations in the order of SeenVersionsQuery's columns.
-func (r *SeenRow) Dest() []any { return []any{&r.Kind, &r.Key, &r.Version, &r.ContentHash} }
-
-// SeenVersionsQuery reads the versions of people that were seen since, by what the
-// tables of people are ordered by: ProfileHash, user ids, MicroblogHash.
-func SeenVersionsQuery() string {
-	kinds := []string{string(record.KindNetworkPerson), string(record.KindCodehostPerson), string(record.KindMicroblogPerson)}
-	slices.Sort(kinds)
-	return `SELECT toString(kind), key, version, content_hash
-FROM seen_versions
-WHERE kind IN ('` + strings.Join(kinds, "', '") + `') AND key_hash IN {keys:Array(UInt64)}`
-}
-
 // Freshen is the row's version, or the newest that was seen of its content.
 func (r *ProfileRow) Freshen(seen []SeenRow) int64 {
-	version := r.Version
-	for _, s := range seen {
-		if s.Key == r.ID && s.Kind == r.Platform+"-person" && s.ContentHash == r.ContentHash {
-			version = max(version, s.Version)
-		}
-	}
-	return version
+	return Freshen(record.Kind(r.Platform+"-person"), r.ID, r.Version, r.ContentHash, seen)
 }

@@ -19,7 +19,7 @@ func TestNewestProfiles(t *testing.T) {
 	})
 	require.Equal(t, []*ProfileRow{row("network", "a", 3, 2), row("codehost", "a", 2, 1), row("network", "b", 3, 1)}, got)
 
-	seen := []SeenRow{{"network-person", "a", 5, 2}, {"network-person", "a", 8, 3}, {"codehost-person", "a", 9, 2}, {"network-person", "b", 9, 2}}
+	seen := []SeenRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9, 2}, {"network-person", 1, "b", 9, 2}}
 	require.Equal(t, int64(5), got[0].Freshen(seen))
 	require.Equal(t, int64(3), got[2].Freshen(seen))
 	require.Equal(t, int64(2), got[1].Freshen(nil))

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		LookupQuery(),
-		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkPeopleQuery(NetworkAddon), NetworkDocumentsQuery(), NetworkSeenQuery(),
-		CodehostPeopleQuery(CodehostEnrich), CodehostPeopleQuery(CodehostWebset), CodehostPeopleQuery(CodehostAddon | CodehostAddonOpen),
-		ReposQuery(EntryEnrich), ReposQuery(EntryEnrich | EntryFull | EntryRedacted), CommitsQuery(EntryFull), CommitsQuery(EntryRedacted),
+		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkDocumentsQuery(), AnswersQuery(),
+		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70}, {UserID: 8, Offset: 80, Rebuilt: 2}}),
+		Builds{Table: "codehost_answers__new_x", Large: true}.statement([]Touch{{UserID: 7}}),
 		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),
 	}, "\n;\n")+"\n")
 }

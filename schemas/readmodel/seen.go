@@ -2,7 +2,9 @@ package readmodel
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -45,76 +47,37 @@ func seenHash(kind record.Kind, key string) (uint64, error) {
 	return 0, fmt.Errorf("seen version: kind %s has none", kind)
 }
 
-// seenQuery is the arm of a main table's query that reads the newer versions of
-// its keys. columns are those of the main query, constants where a newer version
-// has none.
-func seenQuery(kind record.Kind, parameter, columns string) string {
-	return "(SELECT " + columns + "\nFROM seen_versions\nWHERE kind = '" + string(kind) + "' AND key_hash IN " + parameter + ")"
+// SeenRow is a newer version of a record whose content has stayed the same.
+type SeenRow struct {
+	Kind        string
+	KeyHash     uint64
+	Key         string
+	Version     int64
+	ContentHash uint64
 }
 
-// freshens says whether a seen version is of the content that a row holds, and
-// newer.
-func freshens(version int64, hash uint64, seenVersion int64, seenHash uint64) bool {
-	return seenHash == hash && seenVersion > version
+// Dest gives the scan destinations in the order of SeenVersionsQuery's columns.
+func (r *SeenRow) Dest() []any { return []any{&r.Kind, &r.KeyHash, &r.Key, &r.Version, &r.ContentHash} }
+
+// SeenVersionsQuery reads the versions of records that were seen since, by what their tables are ordered by:
+// ProfileHash, CompanyHash, MicroblogHash, and user ids of the code host.
+func SeenVersionsQuery() string {
+	kinds := []string{
+		string(record.KindNetworkPerson), string(record.KindCodehostPerson), string(record.KindMicroblogPerson),
+		string(record.KindNetworkCompany),
+	}
+	slices.Sort(kinds)
+	return `SELECT toString(kind), key_hash, key, version, content_hash
+FROM seen_versions
+WHERE kind IN ('` + strings.Join(kinds, "', '") + `') AND key_hash IN {keys:Array(UInt64)}`
 }
 
-// FreshenNetworkPeople takes the rows with SeenVersion set out of the rows of one
-// or more profiles, as NetworkPeopleQuery returns them, and gives the others the
-// newer version. It changes rows.
-func FreshenNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
-	main, seen := split(rows, func(r *NetworkPersonRow) bool { return r.SeenVersion })
-	for _, m := range main {
-		for _, s := range seen {
-			if m.ProfileID == s.ProfileID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version = s.Version
-			}
+// Freshen is the version of a record with a content hash, or the newest that was seen of its content.
+func Freshen(kind record.Kind, key string, version int64, hash uint64, seen []SeenRow) int64 {
+	for _, s := range seen {
+		if s.Key == key && s.ContentHash == hash && s.Kind == string(kind) {
+			version = max(version, s.Version)
 		}
 	}
-	return main
-}
-
-// FreshenCodehostPeople is FreshenNetworkPeople for CodehostPeopleQuery.
-func FreshenCodehostPeople(rows []*CodehostPersonRow) []*CodehostPersonRow {
-	main, seen := split(rows, func(r *CodehostPersonRow) bool { return r.SeenVersion })
-	for _, m := range main {
-		for _, s := range seen {
-			if m.UserID == s.UserID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version = s.Version
-			}
-		}
-	}
-	return main
-}
-
-// FreshenCompanies is FreshenNetworkPeople for CompaniesQuery.
-func FreshenCompanies(rows []*CompanyRow) []*CompanyRow {
-	main, seen := split(rows, func(r *CompanyRow) bool { return r.SeenVersion })
-	for _, m := range main {
-		for _, s := range seen {
-			if m.CompanyID == s.CompanyID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version = s.Version
-			}
-		}
-	}
-	return main
-}
-
-// split takes rows apart; without any that is seen it returns rows as they are.
-func split[T any](rows []*T, isSeen func(*T) bool) (main, seen []*T) {
-	for i, r := range rows {
-		if !isSeen(r) {
-			if seen != nil {
-				main = append(main, r)
-			}
-			continue
-		}
-		if seen == nil {
-			main = append(main, rows[:i]...)
-		}
-		seen = append(seen, r)
-	}
-	if seen == nil {
-		return rows, nil
-	}
-	return main, seen
+	return version
 }

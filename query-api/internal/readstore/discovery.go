@@ -41,7 +41,7 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 // has moved to another account since, and no record was withdrawn (records.md, rules 2
 // and 3).
 func (s *Store) Stands(ctx context.Context, d *event.Discovery) (bool, error) {
-	reading := s.session(0, 0)
+	reading := s.session(readmodel.NetworkEnrich)
 	keys := make([]lookupKey, len(d.Socials))
 	for i, p := range d.Socials {
 		keys[i] = lookupKey{readmodel.LookupType(p.Platform + ".username"), identity.UsernameKey(p.Username)}
@@ -81,9 +81,9 @@ func (s *session) stands(ctx context.Context, p platform, username, id string) (
 	if err != nil {
 		return false, nil //nolint:nilerr // no id of the code host
 	}
-	var rows []*readmodel.CodehostPersonRow
-	err = one(ctx, s.store.codehost[s.codehost], user, &rows)
-	return len(rows) == 0, err
+	var row *readmodel.AnswerRow
+	err = one(ctx, s.store.codehost, user, &row)
+	return row == nil, err
 }
 
 func (s *Store) microblogStands(ctx context.Context, username, id string) (bool, error) {

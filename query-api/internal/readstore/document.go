@@ -6,6 +6,7 @@ import (
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // ProfileKey names a network person.
@@ -54,7 +55,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 				continue
 			}
 			row := *shared
-			readmodel.FreshenNetworkPeople(append([]*readmodel.NetworkPersonRow{&row}, lists[i].seen...))
+			row.Version = readmodel.Freshen(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash, lists[i].seen)
 			if !row.Deleted && !s.erasedNetwork(&row) {
 				out[i] = Document{
 					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey, row.EmailKeys),

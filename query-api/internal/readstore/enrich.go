@@ -5,6 +5,7 @@ import (
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // PersonQuery says who is looked for, and in which websets. Identifiers are
@@ -36,22 +37,9 @@ type Person struct {
 // Person finds a person (rulings.md, Person enrichment) and renders
 // person.codehost and person.network (MAPPING.md, section 3).
 func (s *Store) Person(ctx context.Context, q PersonQuery) (Person, error) {
-	var network readmodel.NetworkColumns
-	var codehost readmodel.CodehostColumns
-	if q.Network {
-		network = readmodel.NetworkEnrich
-	}
-	if q.Codehost {
-		codehost = readmodel.CodehostEnrich
-	}
-	var out Person
-	w := s.session(network, codehost)
+	w := s.session(readmodel.NetworkEnrich)
 	w.noReply = s.noReplyOf(q)
-	err := w.ahead(ctx, func(ctx context.Context) (err error) {
-		out, err = w.person(ctx, q)
-		return err
-	})
-	return out, err
+	return w.person(ctx, q)
 }
 
 func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
@@ -68,7 +56,6 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return out, nil
 	}
 	row := codehost.person.codehost
-	e := s.startEntries(ctx, row.UserID, readmodel.EntryEnrich, readmodel.EntryFull)
 	username, by := "", codehost.by
 	if row.NetworkUsername == "" {
 		other, err := s.follow(ctx, codehost.person)
@@ -83,10 +70,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 			by = &discoveredLink{identity.Network, username, other.by.confidence}
 		}
 	}
-	if err := e.wait(); err != nil {
-		return Person{}, err
-	}
-	out.Codehost = appendEnrichedCodehost(nil, row, username, e, by)
+	out.Codehost = appendEnrichedCodehost(nil, row, username, by)
 	out.Identities = append(out.Identities, identities(codehost.person)...)
 	return out, nil
 }
@@ -116,7 +100,7 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 		{readmodel.LookupCompanySlug, q.URLSlug, func(c *readmodel.CompanyRow) string { return c.SlugKey }},
 		{"", q.CompanyID, func(c *readmodel.CompanyRow) string { return c.CompanyID }},
 	}
-	w := s.session(0, 0)
+	w := s.session(readmodel.NetworkEnrich)
 	keys := make([]lookupKey, 0, len(identifiers))
 	for _, id := range identifiers {
 		if id.kind != "" {
@@ -154,7 +138,17 @@ func (s *Store) company(ctx context.Context, ids []string, pass func(*readmodel.
 	for i, id := range ids {
 		hashes[i] = readmodel.CompanyHash(id)
 	}
-	rows, err := s.companies.Get(ctx, hashes)
+	var rows [][]*readmodel.CompanyRow
+	var seen [][]readmodel.SeenRow
+	err := both(
+		true, func() (err error) {
+			rows, err = s.companies.Get(ctx, hashes)
+			return err
+		},
+		true, func() (err error) {
+			seen, err = s.seen.Get(ctx, hashes)
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +158,9 @@ func (s *Store) company(ctx context.Context, ids []string, pass func(*readmodel.
 			if c.CompanyID != id || c.Deleted || !pass(c) {
 				continue
 			}
+			row := *c
+			row.Version = readmodel.Freshen(record.KindNetworkCompany, id, row.Version, row.ContentHash, seen[i])
+			c := &row
 			if best == nil || c.Version > best.Version || c.Version == best.Version && c.CompanyID < best.CompanyID {
 				best = c
 			}

@@ -20,7 +20,7 @@ func (s *Store) erasedNetwork(r *readmodel.NetworkPersonRow) bool {
 	return erased
 }
 
-func (s *Store) erasedCodehost(r *readmodel.CodehostPersonRow) bool {
+func (s *Store) erasedCodehost(r *readmodel.AnswerRow) bool {
 	_, erased := s.suppressed.Subject(suppress.Subject{
 		Platform: identity.Codehost, ID: strconv.FormatInt(r.UserID, 10), Username: r.UsernameKey, Emails: r.EmailKeys,
 	})

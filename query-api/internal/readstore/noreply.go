@@ -39,7 +39,7 @@ func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.Loo
 }
 
 // of returns the address if it names an account, or "".
-func (n noReply) of(r *readmodel.CodehostPersonRow) string {
+func (n noReply) of(r *readmodel.AnswerRow) string {
 	if n.userID != 0 && r.UserID == n.userID || n.username != "" && r.UsernameKey == n.username {
 		return n.address
 	}

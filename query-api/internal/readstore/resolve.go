@@ -5,7 +5,6 @@ import (
 
 	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
-	"muster/schemas/readmodel"
 )
 
 // maxHolders bounds how many holders of an e-mail address of one webset have their links read.
@@ -88,7 +87,6 @@ func (r *resolver) readNamed(ctx context.Context) error {
 			targets = append(targets, s.candidatesOf(k)...)
 		}
 	}
-	r.startEntries(ctx)
 	if err := s.read(ctx, targets); err != nil || !r.combines() && r.resolve() {
 		return err
 	}
@@ -118,18 +116,6 @@ func (r *resolver) named(w resolution.Webset) (account, bool) {
 	}
 	a.record = r.session.personOf(resolution.Holder(r.session.rows(), w, username))
 	return a, true
-}
-
-// startEntries begins to read the lists of the account that the identifier names, if one account alone has
-// ever had that name, as nearly always.
-func (r *resolver) startEntries(ctx context.Context) {
-	s := r.session
-	key := lookupKey{codehostPlatform().username, r.query.Usernames[resolution.Codehost]}
-	if found := s.candidatesOf(key); r.query.Requested[resolution.Codehost] && len(found) == 1 {
-		if id, ok := userID(found[0].identity); ok {
-			s.startEntries(ctx, id, readmodel.EntryEnrich, readmodel.EntryFull)
-		}
-	}
 }
 
 // readDiscovered reads the discovered links of the accounts through which a missing record may be found.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +13,7 @@ import (
 	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // maxDeclared bounds how many declared usernames of one record are followed.
@@ -53,7 +53,7 @@ func (p platform) other() platform {
 // rows is set.
 type person struct {
 	network  *readmodel.NetworkPersonRow
-	codehost *readmodel.CodehostPersonRow
+	codehost *readmodel.AnswerRow
 	noReply  string // the no-reply address that names the account, if it is asked for
 }
 
@@ -127,26 +127,21 @@ type lookupKey struct {
 	value string
 }
 
-// session is the work on one answer. What it has read once it keeps, so that
-// the steps of an answer can be written in their logical order and asked ahead
-// in few rounds. It is used by one goroutine at a time, but for entries.
+// session is the work on one answer. What it has read once it keeps, so that the steps of an answer can be written in
+// their logical order and asked ahead in few rounds. It is used by one goroutine at a time.
 type session struct {
-	store    *Store
-	network  readmodel.NetworkColumns
-	codehost readmodel.CodehostColumns
-	noReply  noReply
+	store   *Store
+	network readmodel.NetworkColumns
+	noReply noReply
 
 	found      map[lookupKey][]readmodel.LookupRow
 	people     map[string]*person                 // by platform and identity; nil: does not exist
 	discovered map[target][]resolution.Discovered // by platform and username
-
-	reads   sync.WaitGroup // what runs ahead
-	entries map[int64]*entries
 }
 
-func (s *Store) session(network readmodel.NetworkColumns, codehost readmodel.CodehostColumns) *session {
+func (s *Store) session(network readmodel.NetworkColumns) *session {
 	return &session{
-		store: s, network: network, codehost: codehost,
+		store: s, network: network,
 		found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
 		discovered: make(map[target][]resolution.Discovered),
 	}
@@ -228,18 +223,30 @@ func (s *session) read(ctx context.Context, targets []target) error {
 			s.people[t.key()] = nil
 		}
 	}
+	if len(hashes)+len(users) == 0 {
+		return nil
+	}
 	var networkRows [][]*readmodel.NetworkPersonRow
-	var codehostRows [][]*readmodel.CodehostPersonRow
-	err := both(
-		len(hashes) > 0, func() (err error) {
-			networkRows, err = s.store.network[s.network].Get(ctx, hashes)
-			return err
-		},
-		len(users) > 0, func() (err error) {
-			codehostRows, err = s.store.codehost[s.codehost].Get(ctx, users)
-			return err
-		})
-	if err != nil {
+	var codehostRows []*readmodel.AnswerRow
+	var seen [][]readmodel.SeenRow
+	g, working := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		networkRows, err = s.store.network[s.network].Get(working, hashes)
+		return err
+	})
+	g.Go(func() (err error) {
+		codehostRows, err = s.store.codehost.Get(working, users)
+		return err
+	})
+	keys := slices.Clone(hashes)
+	for _, id := range users {
+		keys = append(keys, uint64(id))
+	}
+	g.Go(func() (err error) {
+		seen, err = s.store.seen.Get(working, keys)
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	for i, id := range profiles {
@@ -247,17 +254,19 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		s.people[t.key()] = nil
 		for _, r := range networkRows[i] {
 			if r.ProfileID == id && !r.Deleted && !s.store.erasedNetwork(r) {
-				s.people[t.key()] = &person{network: r}
+				row := *r
+				row.Version = readmodel.Freshen(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i])
+				s.people[t.key()] = &person{network: &row}
 			}
 		}
 	}
 	for i, id := range users {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
-		for _, r := range codehostRows[i] {
-			if !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
-				s.people[t.key()] = &person{codehost: r, noReply: s.noReply.of(r)}
-			}
+		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
+			row := *r
+			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash, seen[len(hashes)+i])
+			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.of(r)}
 		}
 	}
 	return nil
@@ -332,38 +341,6 @@ func (s *session) holder(ctx context.Context, p platform, key string) (*person, 
 	return found[0], nil
 }
 
-// entries are the repositories and commits of an account, being read.
-type entries struct {
-	done           chan struct{}
-	repos, commits *readmodel.EntriesRow // nil: none
-	err            error
-}
-
-// startEntries begins to read the entries of an account, unless that has begun.
-func (s *session) startEntries(ctx context.Context, user int64, repos, commits readmodel.EntryColumns) *entries {
-	if e := s.entries[user]; e != nil {
-		return e
-	}
-	e := &entries{done: make(chan struct{})}
-	if s.entries == nil {
-		s.entries = make(map[int64]*entries)
-	}
-	s.entries[user] = e
-	s.reads.Go(func() {
-		defer close(e.done)
-		e.err = both(
-			true, func() error { return one(ctx, s.store.repos[repos], user, &e.repos) },
-			true, func() error { return one(ctx, s.store.commits[commits], user, &e.commits) })
-	})
-	return e
-}
-
-// wait returns the entries' error once they are read.
-func (e *entries) wait() error {
-	<-e.done
-	return e.err
-}
-
 // one reads a single key.
 func one[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
 	values, err := g.Get(ctx, []K{key})
@@ -372,13 +349,4 @@ func one[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key
 	}
 	*out = values[0]
 	return nil
-}
-
-// ahead gives do a context that ends when do returns, and waits for everything
-// that was started in it: what was read ahead in vain is given up.
-func (s *session) ahead(ctx context.Context, do func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer s.reads.Wait()
-	defer cancel()
-	return do(ctx)
 }

@@ -10,16 +10,17 @@ import (
 )
 
 // documentRow is what is stored under a profile hash: people, and their newer versions.
-type documentRow struct{ people, seen []*readmodel.NetworkPersonRow }
+type documentRow struct {
+	people []*readmodel.NetworkPersonRow
+	seen   []readmodel.SeenRow
+}
 
 // bytes is about what it takes of the memory.
 func (d documentRow) bytes() int {
 	const each = 512
-	n := each
-	for _, list := range [][]*readmodel.NetworkPersonRow{d.people, d.seen} {
-		for _, r := range list {
-			n += each + len(r.Enrich)
-		}
+	n := each + each*len(d.seen)
+	for _, r := range d.people {
+		n += each + len(r.Enrich)
 	}
 	return n
 }
@@ -35,7 +36,8 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 	for i, at := range missing {
 		wanted[i] = hashes[at]
 	}
-	var people, seen [][]*readmodel.NetworkPersonRow
+	var people [][]*readmodel.NetworkPersonRow
+	var seen [][]readmodel.SeenRow
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		people, err = s.documents.Get(working, wanted)
@@ -43,7 +45,7 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 	})
 	if !as.Unseen {
 		g.Go(func() (err error) {
-			seen, err = s.seenPeople.Get(working, wanted)
+			seen, err = s.seen.Get(working, wanted)
 			return err
 		})
 	}

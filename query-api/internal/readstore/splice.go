@@ -1,7 +1,6 @@
 package readstore
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,59 +49,17 @@ func comma(b []byte) []byte {
 	return b
 }
 
-// appendList appends a list of objects and its count, unless it is empty. tail
-// is a fragment that closes each object.
-func appendList(b []byte, name string, objects []string, total uint64, tail func([]byte) []byte) []byte {
-	if len(objects) == 0 {
-		return b
-	}
-	b = append(appendName(b, name), '[')
-	for _, o := range objects {
-		b = append(comma(b), '{')
-		b = append(b, o...)
-		if tail != nil {
-			b = tail(b)
-		}
-		b = append(b, '}')
-	}
-	b = append(b, ']')
-	b = appendName(b, name+"_count")
-	return strconv.AppendUint(b, total, 10)
-}
-
-// appendEntries appends repositories and commits in the shape that pick
-// chooses.
-func appendEntries(b []byte, e *entries, pick func(*readmodel.EntriesRow) []string) []byte {
-	if e.repos != nil {
-		b = appendList(b, "repos", pick(e.repos), e.repos.Count, nil)
-	}
-	if e.commits != nil {
-		b = appendList(b, "commits", pick(e.commits), e.commits.Count, nil)
-	}
-	return b
-}
-
 // appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1).
 // networkUsername is that of the followed link, for a record without its own.
-func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUsername string, e *entries, by *discoveredLink) []byte {
-	b = append(b, '{')
-	b = appendMembers(b, r.Enrich)
+func appendEnrichedCodehost(b []byte, r *readmodel.AnswerRow, networkUsername string, by *discoveredLink) []byte {
+	b = r.AppendAccount(append(b, '{'), readmodel.ShapeEnrich)
 	if r.NetworkUsername != "" {
 		networkUsername = r.NetworkUsername
 	}
 	if networkUsername != "" {
 		b = appendString(b, "network_username", networkUsername)
 	}
-	if e.repos != nil {
-		b = appendList(b, "repos", e.repos.Enrich, e.repos.Count, func(b []byte) []byte {
-			b = append(appendName(b, "owner"), '{')
-			b = append(b, r.Owner...)
-			return append(b, '}')
-		})
-	}
-	if e.commits != nil {
-		b = appendList(b, "commits", e.commits.Full, e.commits.Count, nil)
-	}
+	b = r.AppendEntries(b, readmodel.ShapeEnrich)
 	b = appendDiscovered(b, by)
 	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')
@@ -128,7 +85,7 @@ func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
 // appendNetworkPerson appends a record of the network webset (MAPPING.md,
 // section 6). email unlocks what the add-on personal_email does; addon, when
 // not nil, is the record of the add-on codehost.
-func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.CodehostPersonRow, e *entries, by *discoveredLink) []byte {
+func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.AnswerRow, by *discoveredLink) []byte {
 	b = append(b, '{')
 	if email && r.WebsetOpen != "" {
 		b = appendMembers(b, r.WebsetOpen)
@@ -140,17 +97,12 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 		b = appendMembers(b, r.WebsetEmail)
 	}
 	if addon != nil {
-		b = append(appendName(b, "codehost"), '{')
-		pick := func(e *readmodel.EntriesRow) []string { return e.Redacted }
+		shape := readmodel.ShapeAddon
 		if email {
-			pick = func(e *readmodel.EntriesRow) []string { return e.Full }
+			shape = readmodel.ShapeAddonOpen
 		}
-		if email && addon.AddonOpen != "" {
-			b = appendMembers(b, addon.AddonOpen)
-		} else {
-			b = appendMembers(b, addon.Addon)
-		}
-		b = appendEntries(b, e, pick)
+		b = append(appendName(b, "codehost"), '{')
+		b = addon.AppendEntries(addon.AppendAccount(b, shape), shape)
 		b = appendDiscovered(b, by)
 		b = append(appendInstant(b, "last_updated", addon.Version), '}')
 	}
@@ -160,10 +112,9 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 
 // appendCodehostPerson appends a record of the codehost webset (MAPPING.md,
 // section 7); addon, when not nil, is the record of the add-on network.
-func appendCodehostPerson(b []byte, r *readmodel.CodehostPersonRow, e *entries, addon *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
-	b = append(b, '{')
-	b = appendMembers(b, r.Webset)
-	b = appendEntries(b, e, func(e *readmodel.EntriesRow) []string { return e.Full })
+func appendCodehostPerson(b []byte, r *readmodel.AnswerRow, addon *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
+	b = r.AppendAccount(append(b, '{'), readmodel.ShapeWebset)
+	b = r.AppendEntries(b, readmodel.ShapeWebset)
 	if addon != nil {
 		b = append(appendName(b, "network"), '{')
 		b = append(appendDiscovered(appendMembers(b, addon.WebsetShared), by), '}')

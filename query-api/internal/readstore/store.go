@@ -89,16 +89,14 @@ type Store struct {
 
 	lookups     *gather.Gatherer[uint64, []readmodel.LookupRow]
 	network     map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost    map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]
-	repos       map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
-	commits     map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
+	codehost    *gather.Gatherer[int64, *readmodel.AnswerRow]
+	seen        *gather.Gatherer[uint64, []readmodel.SeenRow]
 	microblog   *gather.Gatherer[uint64, []*readmodel.ProfileRow]
 	companies   *gather.Gatherer[uint64, []*readmodel.CompanyRow]
 	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
 	discovered  *gather.Gatherer[uint64, []discoveredStatement]
 	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
 	documents   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
-	seenPeople  *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 
 	shown shownRows
 
@@ -117,10 +115,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	s := &Store{
 		shown: shownRows{max: cfg.ShownBytes},
 		conn:  deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
-		network:  make(map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]),
-		codehost: make(map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]),
-		repos:    make(map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]),
-		commits:  make(map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]),
+		network: make(map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]),
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 
@@ -128,34 +123,26 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
 			found[r.KeyHash] = append(found[r.KeyHash], *r)
 		}, readmodel.NewestLookups)
-	for _, columns := range []readmodel.NetworkColumns{
-		0, readmodel.NetworkEnrich, readmodel.NetworkWebset, readmodel.NetworkWebset | readmodel.NetworkOpen, readmodel.NetworkAddon,
-	} {
+	for _, columns := range []readmodel.NetworkColumns{readmodel.NetworkEnrich, readmodel.NetworkWebset | readmodel.NetworkOpen} {
 		s.network[columns] = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(columns),
 			func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
 				found[r.ProfileHash] = append(found[r.ProfileHash], r)
-			}, readmodel.FreshenNetworkPeople)
+			}, readmodel.NewestNetworkPeople)
 	}
-	for _, columns := range []readmodel.CodehostColumns{
-		0, readmodel.CodehostEnrich, readmodel.CodehostWebset, readmodel.CodehostAddon, readmodel.CodehostAddon | readmodel.CodehostAddonOpen,
-	} {
-		s.codehost[columns] = gatherRows(ctx, b, "codehost_people", readmodel.CodehostPeopleQuery(columns),
-			func(found map[int64][]*readmodel.CodehostPersonRow, r *readmodel.CodehostPersonRow) {
-				found[r.UserID] = append(found[r.UserID], r)
-			}, readmodel.FreshenCodehostPeople)
-	}
-	entries := func(found map[int64]*readmodel.EntriesRow, r *readmodel.EntriesRow) { found[r.UserID] = r }
-	for _, columns := range []readmodel.EntryColumns{readmodel.EntryEnrich, readmodel.EntryFull, readmodel.EntryRedacted} {
-		s.repos[columns] = gatherRows(ctx, b, "codehost_repos", readmodel.ReposQuery(columns), entries, nil)
-	}
-	// The commits of person.codehost are those of the webset.
-	for _, columns := range []readmodel.EntryColumns{readmodel.EntryFull, readmodel.EntryRedacted} {
-		s.commits[columns] = gatherRows(ctx, b, "codehost_commits", readmodel.CommitsQuery(columns), entries, nil)
-	}
+	s.codehost = gatherRows(ctx, b, readmodel.AnswersTable, readmodel.AnswersQuery(),
+		func(found map[int64]*readmodel.AnswerRow, r *readmodel.AnswerRow) {
+			if other := found[r.UserID]; other == nil || r.Newer(other) {
+				found[r.UserID] = r
+			}
+		}, nil)
+	s.seen = gatherRows(ctx, b, "seen_versions", readmodel.SeenVersionsQuery(),
+		func(found map[uint64][]readmodel.SeenRow, r *readmodel.SeenRow) {
+			found[r.KeyHash] = append(found[r.KeyHash], *r)
+		}, nil)
 	s.companies = gatherRows(ctx, b, "network_companies", readmodel.CompaniesQuery(),
 		func(found map[uint64][]*readmodel.CompanyRow, r *readmodel.CompanyRow) {
 			found[r.CompanyHash] = append(found[r.CompanyHash], r)
-		}, readmodel.FreshenCompanies)
+		}, readmodel.NewestCompanies)
 	s.discoveries = gatherRows(ctx, b, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(),
 		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
 			found[r.InputHash] = append(found[r.InputHash], r)
@@ -166,11 +153,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)
 		}, nil)
-	person := func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
-		found[r.ProfileHash] = append(found[r.ProfileHash], r)
-	}
-	s.documents = gatherScanned(ctx, b, "network_people", readmodel.NetworkDocumentsQuery(), (*readmodel.NetworkPersonRow).Document, person, readmodel.NewestNetworkPeople)
-	s.seenPeople = gatherScanned(ctx, b, "seen_versions", readmodel.NetworkSeenQuery(), (*readmodel.NetworkPersonRow).Document, person, nil)
+	s.documents = gatherScanned(ctx, b, "network_people", readmodel.NetworkDocumentsQuery(), (*readmodel.NetworkPersonRow).Document,
+		func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
+			found[r.ProfileHash] = append(found[r.ProfileHash], r)
+		}, readmodel.NewestNetworkPeople)
 	return s, nil
 }
 

@@ -98,104 +98,63 @@ const empty = "{}"
 
 // NetworkPerson renders a record of the network webset (MAPPING.md, section
 // 6), or "{}" when there is none or it does not meet MustHave.
-func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out Record, err error) {
-	network, codehost := readmodel.NetworkWebset, readmodel.CodehostColumns(0)
-	if q.Email {
-		network |= readmodel.NetworkOpen
-	}
-	entry := readmodel.EntryRedacted
+func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, error) {
+	miss := Record{Body: []byte(empty)}
+	w := s.session(readmodel.NetworkWebset | readmodel.NetworkOpen)
+	keys := []lookupKey{{networkPlatform().username, q.Username}}
 	if q.Codehost {
-		codehost = readmodel.CodehostAddon
-		if q.Email {
-			codehost |= readmodel.CodehostAddonOpen
-			entry = readmodel.EntryFull
-		}
+		keys = append(keys, linkKeys(networkPlatform(), q.Username)...)
 	}
-	w := s.session(network, codehost)
-	err = w.ahead(ctx, func(ctx context.Context) error {
-		keys := []lookupKey{{networkPlatform().username, q.Username}}
-		if q.Codehost {
-			keys = append(keys, linkKeys(networkPlatform(), q.Username)...)
+	if err := w.ask(ctx, keys...); err != nil {
+		return miss, err
+	}
+	who, err := w.holder(ctx, networkPlatform(), q.Username)
+	if err != nil || who == nil {
+		return miss, err
+	}
+	met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
+	var other linked
+	if met && q.Codehost || !met && q.MustHave.Link {
+		if other, err = w.follow(ctx, who); err != nil {
+			return miss, err
 		}
-		if err := w.ask(ctx, keys...); err != nil {
-			return err
-		}
-		who, err := w.holder(ctx, networkPlatform(), q.Username)
-		if err != nil || who == nil {
-			out.Body = []byte(empty)
-			return err
-		}
-		met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
-		var other linked
-		if met && q.Codehost || !met && q.MustHave.Link {
-			if other, err = w.follow(ctx, who); err != nil {
-				return err
-			}
-			met = met || other.person != nil
-		}
-		if !met {
-			out.Body = []byte(empty)
-			return nil
-		}
-		if !q.Codehost || other.person == nil {
-			out = newRecord(appendNetworkPerson(nil, who.network, q.Email, nil, nil, nil), who, nil)
-			return nil
-		}
-		addon := other.person.codehost
-		e := w.startEntries(ctx, addon.UserID, entry, entry)
-		if err := e.wait(); err != nil {
-			return err
-		}
-		out = newRecord(appendNetworkPerson(nil, who.network, q.Email, addon, e, other.by), who, other.person)
-		return nil
-	})
-	return out, err
+		met = met || other.person != nil
+	}
+	if !met {
+		return miss, nil
+	}
+	if !q.Codehost || other.person == nil {
+		return newRecord(appendNetworkPerson(nil, who.network, q.Email, nil, nil), who, nil), nil
+	}
+	return newRecord(appendNetworkPerson(nil, who.network, q.Email, other.person.codehost, other.by), who, other.person), nil
 }
 
 // CodehostPerson renders a record of the codehost webset (MAPPING.md, section
 // 7), or "{}" when there is none or it does not meet MustHave.
-func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record, err error) {
-	network := readmodel.NetworkColumns(0)
-	if q.Network {
-		network = readmodel.NetworkAddon
+func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, error) {
+	miss := Record{Body: []byte(empty)}
+	w := s.session(readmodel.NetworkWebset | readmodel.NetworkOpen)
+	who, err := w.codehostHolder(ctx, q)
+	if err != nil || who == nil {
+		return miss, err
 	}
-	w := s.session(network, readmodel.CodehostWebset)
-	err = w.ahead(ctx, func(ctx context.Context) error {
-		who, err := w.codehostHolder(ctx, q)
-		if err != nil || who == nil {
-			out.Body = []byte(empty)
-			return err
+	row := who.codehost
+	met := q.MustHave == MustHave{} || row.Present&q.MustHave.Mask != 0 ||
+		q.MustHave.Repos && row.Repos > 0 || q.MustHave.Commits && row.Commits > 0
+	var other linked
+	if met && q.Network || !met && q.MustHave.Link {
+		if other, err = w.follow(ctx, who); err != nil {
+			return miss, err
 		}
-		e := w.startEntries(ctx, who.codehost.UserID, readmodel.EntryFull, readmodel.EntryFull)
-		met := q.MustHave == MustHave{} || who.codehost.Present&q.MustHave.Mask != 0
-		if !met && (q.MustHave.Repos || q.MustHave.Commits) {
-			if err := e.wait(); err != nil {
-				return err
-			}
-			met = q.MustHave.Repos && count(e.repos) > 0 || q.MustHave.Commits && count(e.commits) > 0
-		}
-		var other linked
-		if met && q.Network || !met && q.MustHave.Link {
-			if other, err = w.follow(ctx, who); err != nil {
-				return err
-			}
-			met = met || other.person != nil
-		}
-		if !met {
-			out.Body = []byte(empty)
-			return nil
-		}
-		if err := e.wait(); err != nil {
-			return err
-		}
-		if !q.Network || other.person == nil {
-			out = newRecord(appendCodehostPerson(nil, who.codehost, e, nil, nil), who, nil)
-		} else {
-			out = newRecord(appendCodehostPerson(nil, who.codehost, e, other.person.network, other.by), who, other.person)
-		}
-		return nil
-	})
-	return out, err
+		met = met || other.person != nil
+	}
+	if !met {
+		return miss, nil
+	}
+	if !q.Network || other.person == nil {
+		return newRecord(appendCodehostPerson(nil, row, nil, nil), who, nil), nil
+	}
+	return newRecord(appendCodehostPerson(nil, row, other.person.network, other.by), who, other.person), nil
 }
 
 // codehostHolder is the account with the user id, else the holder of the
@@ -203,7 +162,6 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record
 func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person, error) {
 	if q.HasID {
 		t := target{codehostPlatform().name, strconv.FormatInt(q.UserID, 10)}
-		s.startEntries(ctx, q.UserID, readmodel.EntryFull, readmodel.EntryFull)
 		if err := s.read(ctx, []target{t}); err != nil {
 			return nil, err
 		}
@@ -211,30 +169,12 @@ func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person,
 			return p, nil
 		}
 	}
-	key := lookupKey{codehostPlatform().username, q.Username}
-	keys := []lookupKey{key}
+	keys := []lookupKey{{codehostPlatform().username, q.Username}}
 	if q.Network {
 		keys = append(keys, linkKeys(codehostPlatform(), q.Username)...)
 	}
 	if err := s.ask(ctx, keys...); err != nil {
 		return nil, err
 	}
-	if found := candidates(codehostPlatform(), s.found[key]); len(found) == 1 {
-		if id, ok := userID(found[0].identity); ok {
-			s.startEntries(ctx, id, readmodel.EntryFull, readmodel.EntryFull)
-		}
-	}
 	return s.holder(ctx, codehostPlatform(), q.Username)
-}
-
-func userID(identity string) (int64, bool) {
-	id, err := strconv.ParseInt(identity, 10, 64)
-	return id, err == nil
-}
-
-func count(e *readmodel.EntriesRow) uint64 {
-	if e == nil {
-		return 0
-	}
-	return e.Count
 }

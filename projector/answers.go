@@ -1,0 +1,393 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// Consumer groups of those who build answers.
+const (
+	AnswersGroup      = "muster.projector.answers"
+	LargeAnswersGroup = "muster.projector.large-answers"
+)
+
+const (
+	// largeAccount is the number of rows from which an account is built apart: at most once in largeAge.
+	largeAccount = 5000
+	largeAge     = 10 * time.Second
+	// answersAge is how long touches gather. Most of a small build is fixed cost.
+	answersAge = 100 * time.Millisecond
+	// buildRows and buildAccounts bound what one statement builds, and so the engine's memory for it.
+	buildRows, buildAccounts = 100_000, 2000
+	// laggingFor is how long a build is tried again that has read older rows than those that were touched.
+	laggingFor = time.Minute
+)
+
+// touched are accounts whose rows a batch has changed, with the newest version of those.
+type touched map[int64]int64
+
+// touch publishes the accounts whose rows a batch has changed.
+func (p *Projector) touch(ctx context.Context, accounts touched) error {
+	if p.writer == nil || len(accounts) == 0 {
+		return nil
+	}
+	tasks := make([]event.AnswerTask, 0, len(accounts))
+	for _, id := range slices.Sorted(maps.Keys(accounts)) {
+		tasks = append(tasks, event.AnswerTask{Kind: record.KindCodehostPerson, ID: strconv.FormatInt(id, 10), Version: accounts[id]})
+	}
+	if err := publishTouches(ctx, p.writer, event.TopicAnswerTask, tasks); err != nil {
+		return err
+	}
+	return nil
+}
+
+// publishTouches makes touches durable.
+func publishTouches(ctx context.Context, w *bus.Writer, topic string, tasks []event.AnswerTask) error {
+	messages := make([]kafka.Message, 0, len(tasks))
+	now := time.Now().UTC()
+	for _, t := range tasks {
+		value, err := json.Marshal(t)
+		if err != nil {
+			return fmt.Errorf("encode touch: %w", err)
+		}
+		messages = append(messages, kafka.Message{
+			Topic: topic, Key: []byte(t.MessageKey()), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: t.MessageKey(), Type: event.TypeAnswerTask, Source: "/muster/projector", Time: now, ContentType: "application/json",
+			}),
+		})
+	}
+	if err := bus.WriteAll(ctx, w, messages); err != nil {
+		return fmt.Errorf("publish touches: %w", err)
+	}
+	return nil
+}
+
+// answers builds answer rows from touches. It handles one batch at a time.
+type answers struct {
+	p     *Projector
+	large bool
+
+	last    map[int]int64     // offset after the last one that was handled, by partition
+	checked bool              // the topic is known to be of the newest generation
+	layout  *readmodel.Layout // of the tables, once it is known
+}
+
+// newAnswersConsumer returns the consumer that builds answers, or the one that builds those of large accounts.
+func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
+	a := &answers{p: p, large: large, last: make(map[int]int64)}
+	group, topic, age := AnswersGroup, event.TopicAnswerTask, answersAge
+	if large {
+		group, topic, age = LargeAnswersGroup, event.TopicLargeAnswerTask, largeAge
+	}
+	if p.cfg.Group != Group {
+		group = p.cfg.Group + ".answers" // of another database
+		if large {
+			group = p.cfg.Group + ".large-answers"
+		}
+	}
+	return bus.NewBatchConsumer(bus.BatchConsumerConfig{
+		Config: p.cfg.Kafka, Group: group, Topics: []string{topic},
+		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age,
+		Handle: a.handle, RetryMin: p.cfg.RetryMin, RetryMax: p.cfg.RetryMax,
+		Timing: p.cfg.Timing, Logger: p.deps.Logger, Registerer: p.deps.Registerer,
+	})
+}
+
+// touchOf is what is known of an account that is to be built.
+type touchOf struct {
+	readmodel.Touch
+	generation uint32
+	version    int64 // newest of the rows that were touched
+	rows       uint64
+}
+
+func (a *answers) handle(ctx context.Context, b bus.Batch) (err error) {
+	ctx, span := a.p.tracer.Start(ctx, "build answers", trace.WithSpanKind(trace.SpanKindConsumer))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "failed")
+		}
+		span.End()
+	}()
+	if a.layout == nil {
+		layout, err := readmodel.FindLayout(ctx, a.p.deps.Conn)
+		if err != nil {
+			return err
+		}
+		a.layout = &layout
+	}
+	generation, err := a.generation(ctx, b)
+	if err != nil {
+		return err
+	}
+	accounts, rejected := a.read(b, generation)
+	if err := a.p.reject(ctx, rejected); err != nil {
+		return err
+	}
+	if err := a.build(ctx, accounts); err != nil {
+		return err
+	}
+	a.handled(b)
+	return nil
+}
+
+// read takes the touches of a batch, of each account the newest.
+func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []event.Rejected) {
+	accounts := make(map[int64]*touchOf, len(b.Messages))
+	var rejected []event.Rejected
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		var t event.AnswerTask
+		err := json.Unmarshal(m.Value, &t)
+		if err == nil {
+			err = t.Validate()
+		}
+		if err != nil {
+			rejected = append(rejected, event.NewRejected("answer", sourceOf(m), m.Value, err, a.p.deps.Now()))
+			continue
+		}
+		id, _ := t.Account() // validated
+		of := &touchOf{
+			Touch:      readmodel.Touch{UserID: id, Partition: int32(m.Partition), Offset: m.Offset}, //nolint:gosec // Kafka's partitions are int32.
+			generation: generation, version: t.Version,
+		}
+		if a.large {
+			of.generation, of.Partition, of.Offset = t.Generation, int32(t.Partition), t.Offset //nolint:gosec // as above
+		}
+		if before := accounts[id]; before != nil {
+			of.version = max(of.version, before.version)
+		}
+		accounts[id] = of
+	}
+	return accounts, rejected
+}
+
+// build builds the answers of accounts whose touch is newer than their row.
+func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error {
+	for id := range accounts {
+		if _, erased := a.p.deps.Suppressed.ID(identity.Codehost, strconv.FormatInt(id, 10)); erased {
+			delete(accounts, id)
+		}
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(accounts)), 10*buildAccounts) {
+		states, err := readmodel.AnswerStates(ctx, a.p.deps.Conn, part)
+		if err != nil {
+			return err
+		}
+		var due, large []*touchOf
+		for _, id := range part {
+			t, state := accounts[id], states[id]
+			if state.Built(t.generation, t.Offset) {
+				continue
+			}
+			t.rows = state.Rows
+			if t.rows > largeAccount {
+				large = append(large, t)
+			} else {
+				due = append(due, t)
+			}
+		}
+		if !a.large {
+			if err := a.handOn(ctx, large); err != nil {
+				return err
+			}
+			large = nil
+		}
+		if err := a.buildAll(ctx, due, large); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOn hands the touches of large accounts on to those who build them.
+func (a *answers) handOn(ctx context.Context, large []*touchOf) error {
+	if len(large) == 0 {
+		return nil
+	}
+	tasks := make([]event.AnswerTask, len(large))
+	for i, t := range large {
+		tasks[i] = event.AnswerTask{
+			Kind: record.KindCodehostPerson, ID: strconv.FormatInt(t.UserID, 10), Version: t.version,
+			Generation: t.generation, Partition: int(t.Partition), Offset: t.Offset,
+		}
+	}
+	return publishTouches(ctx, a.p.writer, event.TopicLargeAnswerTask, tasks)
+}
+
+// buildAll builds answers, some in each statement, and large ones alone.
+func (a *answers) buildAll(ctx context.Context, due, large []*touchOf) error {
+	for len(due) > 0 {
+		n, rows := 0, uint64(0)
+		for n < len(due) && n < buildAccounts && due[n].generation == due[0].generation && (n == 0 || rows+due[n].rows <= buildRows) {
+			rows += due[n].rows
+			n++
+		}
+		if err := a.buildSome(ctx, false, due[:n]); err != nil {
+			return err
+		}
+		due = due[n:]
+	}
+	for i := range large {
+		if err := a.buildSome(ctx, true, large[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildSome builds answers in one statement, and again while a replica lags behind. What was built of people who were
+// erased meanwhile goes.
+func (a *answers) buildSome(ctx context.Context, large bool, due []*touchOf) error {
+	touches := make([]readmodel.Touch, len(due))
+	for i, t := range due {
+		touches[i] = t.Touch
+	}
+	began := a.p.deps.Now()
+	for {
+		if err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, readmodel.Builds{Generation: due[0].generation, Large: large}, touches); err != nil {
+			return err
+		}
+		if a.p.deps.Suppressed.Len() == 0 && a.layout.Cluster == "" {
+			return nil
+		}
+		built, err := readmodel.BuiltAnswers(ctx, a.p.deps.Conn, touches)
+		if err != nil {
+			return err
+		}
+		if err := a.dropErased(ctx, built); err != nil {
+			return err
+		}
+		if !a.lags(due, built) {
+			return nil
+		}
+		if a.p.deps.Now().Sub(began) > laggingFor {
+			a.p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "answers were built of older rows than those that were touched: the next scan finds what differs",
+				slog.Int("accounts", len(due)))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		for i := range touches {
+			touches[i].Rebuilt++
+		}
+	}
+}
+
+// lags reports whether an answer was built of older rows than those that were touched. On one node there are no replicas,
+// and rows that have gone since, as those of erased people, would be waited for.
+func (a *answers) lags(due []*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
+	if a.layout.Cluster == "" {
+		return false
+	}
+	for _, t := range due {
+		if b, ok := built[t.UserID]; ok && b.BaseVersion < t.version {
+			return true
+		}
+	}
+	return false
+}
+
+// dropErased deletes answers of people who were erased while they were built.
+func (a *answers) dropErased(ctx context.Context, built map[int64]readmodel.BuiltAnswer) error {
+	var erased []int64
+	for id, b := range built {
+		if _, hit := a.p.deps.Suppressed.Subject(suppress.Subject{
+			Platform: identity.Codehost, ID: strconv.FormatInt(id, 10), Username: b.UsernameKey, Emails: b.EmailKeys,
+		}); hit {
+			erased = append(erased, id)
+		}
+	}
+	if len(erased) == 0 {
+		return nil
+	}
+	return readmodel.DropAnswers(ctx, a.p.deps.Conn, *a.layout, erased)
+}
+
+// generation is that of the topic of touches. It begins a new one when the topic has fewer messages, or another number
+// of partitions, than answers were built for: it was made anew, or the tables were restored.
+func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
+	generation, partitions, err := readmodel.AnswersGeneration(ctx, a.p.deps.Conn)
+	if err != nil || a.large {
+		return generation, err
+	}
+	for _, r := range b.Ranges {
+		if last, known := a.last[r.Partition]; !known || r.First < last {
+			a.checked = false
+		}
+	}
+	if a.checked && generation > 0 {
+		return generation, nil
+	}
+	ends, err := bus.EndOffsets(ctx, a.p.cfg.Kafka, []string{event.TopicAnswerTask})
+	if err != nil {
+		return 0, fmt.Errorf("read the ends of the touches: %w", err)
+	}
+	newest, err := newestTouches(ctx, a.p.deps.Conn, generation)
+	if err != nil {
+		return 0, err
+	}
+	anew := generation == 0 || partitions != uint32(len(ends)) //nolint:gosec // a number of partitions
+	for _, e := range ends {
+		if touch, built := newest[e.Partition]; built && touch >= e.End {
+			anew = true
+		}
+	}
+	if anew {
+		generation++
+		if err := readmodel.BeginAnswers(ctx, a.p.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
+			return 0, err
+		}
+		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches begins anew", slog.Uint64("generation", uint64(generation)))
+	}
+	a.checked = true
+	return generation, nil
+}
+
+func (a *answers) handled(b bus.Batch) {
+	for _, r := range b.Ranges {
+		a.last[r.Partition] = r.Last + 1
+	}
+}
+
+// newestTouches are the greatest offsets for which answers of a generation were built, by partition.
+func newestTouches(ctx context.Context, conn driver.Conn, generation uint32) (map[int]int64, error) {
+	out := make(map[int]int64)
+	err := ch.ReadRows(ctx, conn, fmt.Sprintf("SELECT partition, max(touch) FROM %s WHERE generation = %d GROUP BY partition", readmodel.AnswersTable, generation),
+		func(rows driver.Rows) error {
+			var partition int32
+			var touch int64
+			if err := rows.Scan(&partition, &touch); err != nil {
+				return err
+			}
+			out[int(partition)] = touch
+			return nil
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read the touches that answers were built for: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,425 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	ch "muster/platform/clickhouse"
+)
+
+// AnswersTable holds what the API answers about accounts of the code host: one row for each account with
+// everything that an answer shows of it. It is built from the tables of accounts, repositories, commits and complete
+// lists (BuildAnswers).
+const AnswersTable = "codehost_answers"
+
+// Answer columns hold pieces: each begins with pieceMark and a letter, whose low bits say which shapes show it, and
+// goes on with members of a JSON object, or with what begins or ends a list or an object. JSON has no such byte
+// outside of an escape.
+const pieceMark = '\x1e'
+
+// A Shape is a form in which an answer shows an account.
+type Shape byte
+
+// The shapes.
+const (
+	ShapeEnrich    Shape = 1 << iota // person.codehost
+	ShapeWebset                      // a record of the codehost webset
+	ShapeAddon                       // the add-on codehost without personal_email. No e-mail
+	ShapeAddonOpen                   // the same with personal_email
+	shapeOwner                       // the owner of repositories; with another: there it stands
+)
+
+const shapesAll = ShapeEnrich | ShapeWebset | ShapeAddon | ShapeAddonOpen
+
+// letter is the letter of a piece that shapes show.
+func (s Shape) letter() string { return string(rune('@' + s)) }
+
+// AnswerRow is a row of AnswersTable.
+type AnswerRow struct {
+	UserID              int64
+	Generation          uint32
+	Touch               int64
+	Rebuilt             uint32
+	Version             int64 // of the account record, in microseconds since 0001-01-01T00:00:00Z
+	ContentHash         uint64
+	Deleted             bool   // withdrawn: nothing but the version is set
+	CodehostUsername    string // as the record has it
+	UsernameKey         string
+	Type                string // of the account, as the record has it
+	EmailKeys           []string
+	NetworkUsername     string   // the record's own field as it has it; may be empty
+	NetworkUsernameKeys []string // declared, the field's own first
+	Present             uint64   // CodehostFieldMask
+	Repos               uint64   // number of repositories
+	Commits             uint64   // number of commits
+	Account             string   // for AppendAccount
+	Entries             string   // for AppendEntries
+}
+
+// AnswersQuery reads the rows of accounts by user id. An account may have several rows that are not merged yet, of
+// which NewestAnswer is the one that counts.
+func AnswersQuery() string {
+	return `SELECT user_id, generation, touch, rebuilt, version, content_hash, deleted, codehost_username, username_key, toString(type), email_keys, network_username, network_username_keys, present, repos, commits, account, entries
+FROM ` + AnswersTable + `
+WHERE user_id IN {keys:Array(Int64)}`
+}
+
+// Dest gives the scan destinations in the order of AnswersQuery's columns.
+func (r *AnswerRow) Dest() []any {
+	return []any{
+		&r.UserID, &r.Generation, &r.Touch, &r.Rebuilt, &r.Version, &r.ContentHash, &r.Deleted, &r.CodehostUsername, &r.UsernameKey,
+		&r.Type, &r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys, &r.Present, &r.Repos, &r.Commits, &r.Account, &r.Entries,
+	}
+}
+
+// Newer reports whether a row of the same account was built later than another.
+func (r *AnswerRow) Newer(than *AnswerRow) bool {
+	switch {
+	case r.Generation != than.Generation:
+		return r.Generation > than.Generation
+	case r.Touch != than.Touch:
+		return r.Touch > than.Touch
+	}
+	return r.Rebuilt > than.Rebuilt
+}
+
+// IsOrganization reports whether the account is an organization's: endpoints that serve people do not find it
+// (rulings.md, Names).
+func (r *AnswerRow) IsOrganization() bool { return r.Type == "Organization" }
+
+// AppendAccount appends the members of the account in a shape, without the lists and last_updated, to an object that b
+// ends with.
+func (r *AnswerRow) AppendAccount(b []byte, shape Shape) []byte {
+	return appendPieces(b, r.Account, shape, "")
+}
+
+// AppendEntries appends the newest repositories and commits of the account in a shape, and the numbers of all, to an
+// object that b ends with.
+func (r *AnswerRow) AppendEntries(b []byte, shape Shape) []byte {
+	owner := ""
+	if shape == ShapeEnrich && r.Repos > 0 {
+		owner = string(appendPieces([]byte{'{'}, r.Account, shapeOwner, "")) + "}"
+	}
+	return appendPieces(b, r.Entries, shape, owner)
+}
+
+// appendPieces appends those pieces that a shape shows.
+func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
+	for rest := pieces; len(rest) > 1; {
+		letter, text := Shape(rest[1]-'@'), rest[2:]
+		next := strings.IndexByte(text, pieceMark)
+		if next < 0 {
+			next = len(text)
+		}
+		text, rest = text[:next], text[next:]
+		switch {
+		case letter&shape == 0:
+		case letter == shape|shapeOwner && shape != shapeOwner:
+			b = append(append(separate(b, '"'), `"owner":`...), owner...)
+		case text != "":
+			b = append(separate(b, text[0]), text...)
+		}
+	}
+	return b
+}
+
+// separate appends the comma that stands between what b ends with and a text that begins with next.
+func separate(b []byte, next byte) []byte {
+	if n := len(b); n == 0 || b[n-1] == '{' || b[n-1] == '[' || next == '}' || next == ']' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// A Touch says that the answer of an account is to be built.
+type Touch struct {
+	UserID    int64
+	Partition int32
+	Offset    int64
+	// Rebuilt is set by those who build without a touch: it is one more than that of the row.
+	Rebuilt uint32
+}
+
+// Builds says how answers are built.
+type Builds struct {
+	Table      string // default AnswersTable
+	Generation uint32
+	// Large accounts are read in their order on disk: in little memory, with more work.
+	Large bool
+}
+
+// BuildAnswers builds the rows of the accounts that touches name, each at most once, in the engine. What is the newest
+// of each base row when it reads counts.
+func BuildAnswers(ctx context.Context, conn driver.Conn, builds Builds, touches []Touch) error {
+	if len(touches) == 0 {
+		return nil
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	if err := conn.Exec(ctx, builds.statement(touches)); err != nil {
+		return fmt.Errorf("build answers: %w", err)
+	}
+	return nil
+}
+
+// statement builds the rows of touches. Its numbers are no text of others.
+func (b Builds) statement(touches []Touch) string {
+	table := b.Table
+	if table == "" {
+		table = AnswersTable
+	}
+	list := func(number func(Touch) int64) string {
+		out := make([]int64, len(touches))
+		for i, t := range touches {
+			out[i] = number(t)
+		}
+		return numbers(out)
+	}
+	ids := list(func(t Touch) int64 { return t.UserID })
+	of := func(number func(Touch) int64) string {
+		return "transform(user_id, [" + ids + "], CAST([" + list(number) + "], 'Array(Int64)'), toInt64(0))"
+	}
+	piece := func(s Shape, text string) string { return "'\\x1e" + s.letter() + "', " + text }
+	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, version, content_hash, deleted, base_version, base_rows, base_hash, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, repos, commits, account, entries)
+SELECT user_id, ` + strconv.FormatUint(uint64(b.Generation), 10) + `, ` + of(func(t Touch) int64 { return t.Offset }) + `, ` +
+		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` + of(func(t Touch) int64 { return int64(t.Rebuilt) }) + `,
+    version, content_hash, deleted, greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
+    codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, r.visible, c.visible,
+    if(deleted, '', concat(` + strings.Join([]string{
+		piece(shapeOwner, "owner"), piece(ShapeEnrich, "enrich"), piece(ShapeWebset, "webset"),
+		"if(empty(addon_open), " + concat(piece(ShapeAddon|ShapeAddonOpen, "addon")) + ", " +
+			concat(piece(ShapeAddon, "addon"), piece(ShapeAddonOpen, "addon_open")) + ")",
+	}, ", ") + `)),
+    if(deleted, '', ` + concat(listOf("repos", "r"), listOf("commits", "c")) + `)
+FROM (
+    SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, enrich, owner, webset, addon, addon_open
+    FROM codehost_people
+    WHERE user_id IN (` + ids + `)
+    ORDER BY ver DESC LIMIT 1 BY user_id
+) AS p
+LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids,
+		"enrich, entry, redacted", concat(piece(ShapeEnrich, "'{'"), "enrich", piece(ShapeEnrich|shapeOwner, "''"), piece(ShapeEnrich, "'}'"),
+			either(ShapeWebset, ShapeAddonOpen))) + `) AS r ON p.user_id = r.account_id
+LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids,
+		"entry, redacted", either(ShapeEnrich|ShapeWebset, ShapeAddonOpen)) + `) AS c ON p.user_id = c.account_id
+LEFT JOIN (
+    SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
+    FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)
+    GROUP BY user_id
+) AS l ON p.user_id = l.account_id
+SETTINGS join_use_nulls = 0`
+}
+
+func concat(parts ...string) string { return "concat(" + strings.Join(parts, ", ") + ")" }
+
+// either is an entry as shapes show it that show e-mail, and as ShapeAddon does.
+func either(full, open Shape) string {
+	mark := func(s Shape) string { return "'\\x1e" + s.letter() + "{'" }
+	return "if(empty(redacted), " + concat(mark(full|open|ShapeAddon), "entry", "'}'") + ", " +
+		concat(mark(full|open), "entry", "'}'", mark(ShapeAddon), "redacted", "'}'") + ")"
+}
+
+// listOf is a list of entries and its count, or nothing when it is empty.
+func listOf(name, alias string) string {
+	mark := "\\x1e" + shapesAll.letter()
+	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark + "]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
+}
+
+// entries reads the newest MaxEntries of the repositories, or commits, of accounts, and what tells of all. Of an
+// account with a complete list the newer ones, and those that it has, count. Of any number 100 an account are kept in
+// memory while they are read.
+func (b Builds) entries(table, list, id, item, ids, columns, piece string) string {
+	rows := "SELECT user_id, " + id + ", version, ver, deleted, " + columns + "\n        FROM " + table
+	if b.Large {
+		rows += " FINAL\n        WHERE user_id IN (" + ids + ")"
+	} else {
+		rows += "\n        WHERE user_id IN (" + ids + ")\n        ORDER BY ver DESC LIMIT 1 BY user_id, " + id
+	}
+	return `WITH
+        complete AS (
+            SELECT user_id, version, items FROM (
+                SELECT user_id, version, items, deleted FROM codehost_lists
+                WHERE user_id IN (` + ids + `) AND list = '` + list + `'
+                ORDER BY ver DESC LIMIT 1 BY user_id
+            )
+            WHERE NOT deleted
+        ),
+        (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists,
+        NOT deleted AND (NOT has(lists.1, user_id) OR version > lists.2[indexOf(lists.1, user_id)]
+            OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete)) AS shown
+    SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, ` + id + `, ver)) AS hash, countIf(shown) AS visible,
+        arrayStringConcat(arrayMap(e -> e.3, groupArraySortedIf(` + strconv.Itoa(MaxEntries) + `)((-version, ` + id + `, ` + piece + `), shown))) AS list
+    FROM (
+        ` + rows + `
+    )
+    GROUP BY user_id`
+}
+
+// AnswersGeneration is the newest generation of the topic of touches, and the number of partitions that the topic had
+// in it; both are 0 before the first.
+func AnswersGeneration(ctx context.Context, conn driver.Conn) (generation, partitions uint32, err error) {
+	err = ch.ReadRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1", func(rows driver.Rows) error {
+		return rows.Scan(&generation, &partitions)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the generation of answers: %w", err)
+	}
+	return generation, partitions, nil
+}
+
+// BeginAnswers begins a generation.
+func BeginAnswers(ctx context.Context, conn driver.Conn, generation, partitions uint32) error {
+	err := conn.Exec(ctx, "INSERT INTO answer_generations (generation, partitions) VALUES ("+
+		strconv.FormatUint(uint64(generation), 10)+", "+strconv.FormatUint(uint64(partitions), 10)+")")
+	if err != nil {
+		return fmt.Errorf("begin a generation of answers: %w", err)
+	}
+	return nil
+}
+
+// TouchedAccounts adds the accounts of the code host whose answers the rows of a batch change, each with the newest
+// version of these rows.
+func (b *Batch) TouchedAccounts(newest map[int64]int64) {
+	for _, rows := range []struct {
+		ids  []int64
+		head *head
+	}{
+		{b.codehostPeople.userID.list, &b.codehostPeople.head}, {b.codehostRepos.userID.list, &b.codehostRepos.head},
+		{b.codehostCommits.userID.list, &b.codehostCommits.head}, {b.codehostLists.userID.list, &b.codehostLists.head},
+	} {
+		for i, id := range rows.ids {
+			version := rows.head.version.list[i]
+			if before, known := newest[id]; !known || before < version {
+				newest[id] = version
+			}
+		}
+	}
+}
+
+// AnswerState is what is known of an account before its answer is built.
+type AnswerState struct {
+	Generation uint32
+	Touch      int64
+	Rebuilt    uint32
+	Partition  int32
+	// Rows is the number of rows that it was built from, or, of an account that has none yet, that there are to build
+	// it from.
+	Rows uint64
+	Has  bool // it has an answer
+}
+
+// Built reports whether the answer was built for a touch, or a later one.
+func (s AnswerState) Built(generation uint32, touch int64) bool {
+	return s.Has && (s.Generation > generation || s.Generation == generation && s.Touch >= touch)
+}
+
+// AnswerStates reads the states of accounts.
+func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]AnswerState, error) {
+	out := make(map[int64]AnswerState, len(accounts))
+	if len(accounts) == 0 {
+		return out, nil
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	err := ch.ReadRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition, base_rows), ver) AS newest).1, newest.2, newest.3, newest.4, newest.5 FROM "+
+		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
+		s := AnswerState{Has: true}
+		var id int64
+		if err := rows.Scan(&id, &s.Generation, &s.Touch, &s.Rebuilt, &s.Partition, &s.Rows); err != nil {
+			return err
+		}
+		out[id] = s
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the states of answers: %w", err)
+	}
+	var fresh []int64
+	for _, id := range accounts {
+		if !out[id].Has {
+			fresh = append(fresh, id)
+		}
+	}
+	if len(fresh) == 0 {
+		return out, nil
+	}
+	list := numbers(fresh)
+	err = ch.ReadRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
+		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id", func(rows driver.Rows) error {
+		var id int64
+		var n uint64
+		if err := rows.Scan(&id, &n); err != nil {
+			return err
+		}
+		out[id] = AnswerState{Rows: n}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the rows of accounts: %w", err)
+	}
+	return out, nil
+}
+
+// BuiltAnswer is what decides whether an answer may stay.
+type BuiltAnswer struct {
+	UsernameKey string
+	EmailKeys   []string
+	BaseVersion int64
+}
+
+// BuiltAnswers reads the answers that were built for touches.
+func BuiltAnswers(ctx context.Context, conn driver.Conn, touches []Touch) (map[int64]BuiltAnswer, error) {
+	ids := make([]int64, len(touches))
+	for i, t := range touches {
+		ids[i] = t.UserID
+	}
+	out := make(map[int64]BuiltAnswer, len(touches))
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	err := ch.ReadRows(ctx, conn, "SELECT user_id, (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
+		AnswersTable+" WHERE user_id IN ("+numbers(ids)+") GROUP BY user_id", func(rows driver.Rows) error {
+		var b BuiltAnswer
+		var id int64
+		if err := rows.Scan(&id, &b.UsernameKey, &b.EmailKeys, &b.BaseVersion); err != nil {
+			return err
+		}
+		out[id] = b
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what was built: %w", err)
+	}
+	return out, nil
+}
+
+// DropAnswers deletes the answers of accounts. No query returns them from then on.
+func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, accounts []int64) error {
+	settings := longStatement()
+	settings["mutations_sync"], settings["lightweight_deletes_sync"] = 2, 2
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
+	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(AnswersTable)+layout.OnCluster()+" WHERE user_id IN ("+numbers(accounts)+")"); err != nil {
+		return fmt.Errorf("delete answers: %w", err)
+	}
+	return nil
+}
+
+// longStatement lets a statement have long lists of numbers.
+func longStatement() clickhouse.Settings {
+	return clickhouse.Settings{
+		"max_query_size": 64 << 20, "max_ast_elements": 10_000_000, "max_expanded_ast_elements": 10_000_000, "max_threads": 1,
+	}
+}
+
+// numbers is a list of numbers, which are no text of others.
+func numbers(list []int64) string {
+	out := make([]byte, 0, 12*len(list))
+	for i, n := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, n, 10)
+	}
+	return string(out)
+}
