@@ -52,7 +52,7 @@ func (p *Projector) touch(ctx context.Context, accounts touched) error {
 	}
 	tasks := make([]event.AnswerTask, 0, len(accounts))
 	for _, id := range slices.Sorted(maps.Keys(accounts)) {
-		tasks = append(tasks, event.AnswerTask{Kind: record.KindCodehostPerson, ID: strconv.FormatInt(id, 10), Version: accounts[id]})
+		tasks = append(tasks, event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id), Version: accounts[id]})
 	}
 	if err := publishTouches(ctx, p.writer, event.TopicAnswerTask, tasks); err != nil {
 		return err
@@ -112,6 +112,8 @@ func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 		Timing: p.cfg.Timing, Logger: p.deps.Logger, Registerer: p.deps.Registerer,
 	})
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // touchOf is what is known of an account that is to be built.
 type touchOf struct {
@@ -185,7 +187,7 @@ func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []ev
 // build builds the answers of accounts whose touch is newer than their row.
 func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error {
 	for id := range accounts {
-		if _, erased := a.p.deps.Suppressed.ID(identity.Codehost, strconv.FormatInt(id, 10)); erased {
+		if _, erased := a.p.deps.Suppressed.ID(identity.Codehost, itoa(id)); erased {
 			delete(accounts, id)
 		}
 	}
@@ -213,7 +215,10 @@ func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error 
 			}
 			large = nil
 		}
-		if err := a.buildAll(ctx, due, large); err != nil {
+		err = eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
+			return a.buildSome(ctx, builds, touches, accounts)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -228,28 +233,35 @@ func (a *answers) handOn(ctx context.Context, large []*touchOf) error {
 	tasks := make([]event.AnswerTask, len(large))
 	for i, t := range large {
 		tasks[i] = event.AnswerTask{
-			Kind: record.KindCodehostPerson, ID: strconv.FormatInt(t.UserID, 10), Version: t.version,
+			Kind: record.KindCodehostPerson, ID: itoa(t.UserID), Version: t.version,
 			Generation: t.generation, Partition: int(t.Partition), Offset: t.Offset,
 		}
 	}
 	return publishTouches(ctx, a.p.writer, event.TopicLargeAnswerTask, tasks)
 }
 
-// buildAll builds answers, some in each statement, and large ones alone.
-func (a *answers) buildAll(ctx context.Context, due, large []*touchOf) error {
+// eachBuild divides accounts into builds: some in each, and large ones alone.
+func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.Touch) error) error {
+	next := func(list []*touchOf, n int, large bool) error {
+		touches := make([]readmodel.Touch, n)
+		for i, t := range list[:n] {
+			touches[i] = t.Touch
+		}
+		return build(readmodel.Builds{Generation: list[0].generation, Large: large}, touches)
+	}
 	for len(due) > 0 {
 		n, rows := 0, uint64(0)
 		for n < len(due) && n < buildAccounts && due[n].generation == due[0].generation && (n == 0 || rows+due[n].rows <= buildRows) {
 			rows += due[n].rows
 			n++
 		}
-		if err := a.buildSome(ctx, false, due[:n]); err != nil {
+		if err := next(due, n, false); err != nil {
 			return err
 		}
 		due = due[n:]
 	}
 	for i := range large {
-		if err := a.buildSome(ctx, true, large[i:i+1]); err != nil {
+		if err := next(large[i:], 1, true); err != nil {
 			return err
 		}
 	}
@@ -258,15 +270,18 @@ func (a *answers) buildAll(ctx context.Context, due, large []*touchOf) error {
 
 // buildSome builds answers in one statement, and again while a replica lags behind. What was built of people who were
 // erased meanwhile goes.
-func (a *answers) buildSome(ctx context.Context, large bool, due []*touchOf) error {
-	touches := make([]readmodel.Touch, len(due))
-	for i, t := range due {
-		touches[i] = t.Touch
+func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*touchOf) error {
+	beside, err := answersBeside(ctx, a.p.deps.Conn, *a.layout)
+	if err != nil {
+		return err
 	}
 	began := a.p.deps.Now()
 	for {
-		if err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, readmodel.Builds{Generation: due[0].generation, Large: large}, touches); err != nil {
-			return err
+		for _, table := range append(beside, readmodel.AnswersTable) {
+			builds.Table = table
+			if err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, builds, touches); err != nil {
+				return err
+			}
 		}
 		if a.p.deps.Suppressed.Len() == 0 && a.layout.Cluster == "" {
 			return nil
@@ -278,12 +293,12 @@ func (a *answers) buildSome(ctx context.Context, large bool, due []*touchOf) err
 		if err := a.dropErased(ctx, built); err != nil {
 			return err
 		}
-		if !a.lags(due, built) {
+		if !a.lags(accounts, built) {
 			return nil
 		}
 		if a.p.deps.Now().Sub(began) > laggingFor {
 			a.p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "answers were built of older rows than those that were touched: the next scan finds what differs",
-				slog.Int("accounts", len(due)))
+				slog.Int("accounts", len(touches)))
 			return nil
 		}
 		select {
@@ -299,12 +314,12 @@ func (a *answers) buildSome(ctx context.Context, large bool, due []*touchOf) err
 
 // lags reports whether an answer was built of older rows than those that were touched. On one node there are no replicas,
 // and rows that have gone since, as those of erased people, would be waited for.
-func (a *answers) lags(due []*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
+func (a *answers) lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
 	if a.layout.Cluster == "" {
 		return false
 	}
-	for _, t := range due {
-		if b, ok := built[t.UserID]; ok && b.BaseVersion < t.version {
+	for id, b := range built {
+		if b.BaseVersion < accounts[id].version {
 			return true
 		}
 	}
@@ -316,7 +331,7 @@ func (a *answers) dropErased(ctx context.Context, built map[int64]readmodel.Buil
 	var erased []int64
 	for id, b := range built {
 		if _, hit := a.p.deps.Suppressed.Subject(suppress.Subject{
-			Platform: identity.Codehost, ID: strconv.FormatInt(id, 10), Username: b.UsernameKey, Emails: b.EmailKeys,
+			Platform: identity.Codehost, ID: itoa(id), Username: b.UsernameKey, Emails: b.EmailKeys,
 		}); hit {
 			erased = append(erased, id)
 		}

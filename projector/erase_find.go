@@ -33,6 +33,7 @@ func identifiedTables() []identified {
 		{identity.Codehost, "codehost_repos", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, "codehost_commits", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, "codehost_lists", "DISTINCT toString(user_id)", ""},
+		{identity.Codehost, readmodel.AnswersTable, "DISTINCT toString(user_id)", ""},
 		{identity.Network, "search_people", "profile_id", ""},
 		lookups(identity.Network, readmodel.TargetNetworkPerson),
 		lookups(identity.Codehost, readmodel.TargetCodehostPerson),

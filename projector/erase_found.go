@@ -3,6 +3,9 @@ package projector
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -13,6 +16,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
 
@@ -177,6 +181,48 @@ func erasedContext(set *suppress.Set, c *event.Context) bool {
 	}
 	_, hit := set.Document(identity.Default(), c.Profile)
 	return hit
+}
+
+// rebuild builds the answers of accounts that showed commits of erased authors, and deletes those that did. The touches
+// have what a build that is under way reads built once more.
+func (e *Eraser) rebuild(ctx context.Context, f *foundErased) error {
+	owners := make(map[int64]bool)
+	for _, c := range f.commits {
+		owner, _, _ := strings.Cut(c.key, "/")
+		if id, err := strconv.ParseInt(owner, 10, 64); err == nil {
+			owners[id] = true
+		}
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(owners)), idsAtOnce) {
+		if err := e.unlifted(); err != nil {
+			return err
+		}
+		states, err := readmodel.AnswerStates(ctx, e.deps.Conn, part)
+		if err != nil {
+			return err
+		}
+		tasks := make([]event.AnswerTask, len(part))
+		for i, id := range part {
+			tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id)}
+			state := states[id]
+			touch := readmodel.Touch{UserID: id, Partition: state.Partition, Offset: state.Touch, Rebuilt: state.Rebuilt + 1}
+			builds := readmodel.Builds{Generation: state.Generation, Large: state.Rows > largeAccount}
+			if err := readmodel.BuildAnswers(ctx, e.deps.Conn, builds, []readmodel.Touch{touch}); err != nil {
+				return err
+			}
+		}
+		if err := publishTouches(ctx, e.writer, event.TopicAnswerTask, tasks); err != nil {
+			return err
+		}
+		replaced, err := readmodel.ReplacedAnswers(ctx, e.deps.Conn, part)
+		if err != nil {
+			return err
+		}
+		if err := e.deleteHashes(ctx, readmodel.AnswersTable, readmodel.AnswerHash, replaced); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeEvents deletes the events and commits that were found; of an attempt to deliver

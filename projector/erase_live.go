@@ -17,8 +17,8 @@ const lookForTables = 5 * time.Second
 // liveTables says which tables are live: the comment of one that a replay made, whatever
 // its name, tells which.
 func (e *Eraser) liveTables(ctx context.Context) (string, error) {
-	names := make([]string, 0, len(readmodel.Tables()))
-	for _, name := range readmodel.Tables() {
+	names := make([]string, 0, len(readmodel.Tables())+1)
+	for _, name := range append(readmodel.Tables(), readmodel.AnswersTable) {
 		names = append(names, e.layout.Local(name))
 	}
 	var live string

@@ -33,7 +33,7 @@ func (e *Eraser) tables(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, table := range append(readmodel.Tables(), readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
+	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
 		out = append(append(out, table), beside[table]...)
 	}
 	return out, nil

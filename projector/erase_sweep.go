@@ -166,7 +166,8 @@ func doomedRows(platform string) []doomed {
 		for _, t := range []string{"codehost_people", "codehost_repos", "codehost_commits", "codehost_lists"} {
 			out = append(out, doomed{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
 		}
-		return out
+		// Last: until then it is found by the rows that it was built from.
+		return append(out, doomed{readmodel.AnswersTable, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
 	case identity.Microblog:
 		return []doomed{
 			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash", "user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
@@ -202,6 +203,9 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 		}
 	}
 	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
+		return err
+	}
+	if err := e.rebuild(ctx, f); err != nil {
 		return err
 	}
 	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -95,6 +96,7 @@ type Projector struct {
 	answers   *bus.BatchConsumer // nil in a replay
 	large     *bus.BatchConsumer // nil in a replay
 	touched   touched            // accounts whose rows the batch in hand has changed
+	restored  atomic.Bool        // there were accounts without answers at the start
 	workers   []*worker
 	erased    []erasedRecord         // of the batch in hand
 	kinds     map[string]record.Kind // by topic
@@ -220,10 +222,23 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 	if err := p.deps.Suppressed.WaitLoaded(ctx); err != nil {
 		return nil // asked to stop before it had begun
 	}
+	if p.writer != nil {
+		missing, err := answersMissing(ctx, p.deps.Conn)
+		p.restored.Store(err == nil && missing) // what cannot be read now is not ready for another reason
+	}
 	if err := p.runAll(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
 	return nil
+}
+
+// answersMissing reports whether there are accounts and no answer at all, as after an upgrade or in a restored backup.
+func answersMissing(ctx context.Context, conn driver.Conn) (missing bool, err error) {
+	row := conn.QueryRow(ctx, "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM "+readmodel.AnswersTable+") = 0")
+	if err := row.Scan(&missing); err != nil {
+		return false, fmt.Errorf("look for answers: %w", err)
+	}
+	return missing, nil
 }
 
 // Check says whether ClickHouse answers and takes rows, and Kafka hands records out, for readiness.
@@ -240,6 +255,17 @@ func (p *Projector) Check(ctx context.Context) error {
 	if err := p.deps.Conn.Ping(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
+	if !p.restored.Load() {
+		return nil
+	}
+	missing, err := answersMissing(ctx, p.deps.Conn)
+	if err != nil {
+		return fmt.Errorf("projector: %w", err)
+	}
+	if missing {
+		return errors.New("projector: there are accounts, and no answers are built: run muster replay answers")
+	}
+	p.restored.Store(false)
 	return nil
 }
 
@@ -260,6 +286,9 @@ func (p *Projector) runAll(ctx context.Context) error {
 	names, consumers := p.projections()
 	ended := make([]error, len(consumers))
 	var running sync.WaitGroup
+	if p.writer != nil {
+		running.Go(func() { p.watchAnswers(ctx) })
+	}
 	for i, c := range consumers {
 		running.Go(func() {
 			defer stop()

@@ -103,7 +103,8 @@ type ReplayReport struct {
 //     an overload while reads go on, replays what was published until then, so
 //     that the fresh tables hold all that the live ones do, and exchanges them.
 //     The batches that projectors held back go to the new tables.
-//  5. The tables that were live keep their rows under another name until DropOld.
+//  5. It has answers built that differ (ReplayAnswers builds all of them).
+//  6. The tables that were live keep their rows under another name until DropOld.
 //
 // No answer goes back to an older version meanwhile, and none is missing. A replay
 // that was killed goes on where it was when it is called again; until then nothing
@@ -213,8 +214,21 @@ func (r *replay) run(ctx context.Context) (err error) {
 	if err := r.swap(ctx); err != nil {
 		return err
 	}
+	if err := r.touch(ctx); err != nil {
+		return err
+	}
 	if err := bus.DeleteGroup(ctx, r.cfg.Projector.Kafka, r.group); err != nil {
 		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "the replay is done; its consumer group stays until its offsets expire", slog.Any("error", err))
+	}
+	return nil
+}
+
+// touch has answers built that differ from the rows that are live now.
+func (r *replay) touch(ctx context.Context) (err error) {
+	w := bus.NewWriter(r.cfg.Projector.Kafka, bus.WithWriterLogger(r.deps.Logger))
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if _, err := touchDiffering(ctx, r.deps.Conn, w); err != nil {
+		return fmt.Errorf("the tables are exchanged; the answers that differ are built within an hour: %w", err)
 	}
 	return nil
 }
@@ -225,6 +239,9 @@ func (r *replay) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(found.open, func(_ string, tables []string) bool { // ReplayAnswers begins anew
+		return slices.Equal(tables, []string{readmodel.AnswersTable})
+	})
 	if len(found.open) > 1 {
 		return fmt.Errorf("there are several unfinished replays (%s): give them up with AbortReplay (muster replay --abort)",
 			strings.Join(slices.Sorted(maps.Keys(found.open)), ", "))
@@ -397,9 +414,13 @@ func (r *replay) create(ctx context.Context, t readmodel.Rebuild) error {
 	return r.exec(ctx, statements...)
 }
 
+func (r *replay) createQuery(ctx context.Context, table string) (string, error) {
+	return createQuery(ctx, r.deps.Conn, r.layout, table)
+}
+
 // createQuery is the query by which the server would make a table, the local one on a cluster.
-func (r *replay) createQuery(ctx context.Context, table string) (query string, err error) {
-	err = r.deps.Conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", r.layout.Local(table)).Scan(&query)
+func createQuery(ctx context.Context, conn driver.Conn, layout readmodel.Layout, table string) (query string, err error) {
+	err = conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", layout.Local(table)).Scan(&query)
 	if err != nil {
 		return "", fmt.Errorf("read how %s was made: %w", table, err)
 	}

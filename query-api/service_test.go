@@ -21,6 +21,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/query-api/client"
 	"muster/schemas/event"
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 

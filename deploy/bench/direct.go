@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/projector"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -182,6 +184,14 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 		if err := os.WriteFile(written, nil, 0o600); err != nil {
 			return fmt.Errorf("note what is loaded: %w", err)
 		}
+	}
+	if slices.Contains(load.kinds, world.CodehostPerson) {
+		began := time.Now()
+		report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{Deps: projector.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  %-18s %10d built in %.0f s\n", "answers", report.Accounts, time.Since(began).Seconds())
 	}
 	return os.WriteFile(done, nil, 0o600)
 }

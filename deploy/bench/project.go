@@ -150,7 +150,7 @@ func (s *stage) publish(ctx context.Context, messages []kafka.Message) error {
 }
 
 func (s *stage) source() status.Source {
-	return status.Source{Kafka: s.kafka, Group: projector.Group, Topics: projector.Topics()}
+	return status.Source{Kafka: s.kafka, Group: projector.Group, Topics: projector.Topics(), Others: status.AnswersConsumers()}
 }
 
 // project starts a projector, as a container runs one.

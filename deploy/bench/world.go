@@ -165,7 +165,7 @@ func (b *bench) close() error {
 }
 
 func (b *bench) source() status.Source {
-	return status.Source{Kafka: b.kafka, Group: projector.Group, Topics: projector.Topics()}
+	return status.Source{Kafka: b.kafka, Group: projector.Group, Topics: projector.Topics(), Others: status.AnswersConsumers()}
 }
 
 // world is what the bench asks about.

@@ -184,7 +184,7 @@ func looks(set *suppress.Set) []look {
 	for _, t := range readmodel.PeopleTables() {
 		out = append(out, look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails, subject(t.Platform)})
 	}
-	for _, t := range []string{"codehost_repos", "codehost_lists"} {
+	for _, t := range []string{"codehost_repos", "codehost_lists", readmodel.AnswersTable} {
 		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
 	}
 	document := func(_, _, text string, _ []string) bool {
@@ -222,7 +222,7 @@ func targets() map[string]string {
 // were deleted, of whomever.
 func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
 	wanted := map[string]bool{
-		readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true, readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
+		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true, readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true

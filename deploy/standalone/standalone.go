@@ -254,6 +254,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	group := service.NewGroup(service.GroupConfig{Logger: logger})
 	source := status.Source{
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
+		Others: status.AnswersConsumers(),
 	}
 	page.New(page.Source{
 		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka,

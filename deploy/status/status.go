@@ -45,13 +45,21 @@ type Source struct {
 // Consumer is a consumer group and what it consumes.
 type Consumer = bus.GroupTopics
 
-// EventConsumers are the groups that keep read models of muster's own events.
+// EventConsumers are the groups that keep read models of muster's own events, and those that build answers.
 func EventConsumers() []Consumer {
-	return []Consumer{
+	return append([]Consumer{
 		{Group: projector.UsageGroup, Topics: []string{event.TopicUsage}},
 		{Group: projector.WebhookGroup, Topics: []string{event.TopicWebhook}},
 		{Group: projector.DiscoveryGroup, Topics: []string{event.TopicDiscovery}},
 		{Group: projector.ContextGroup, Topics: []string{event.TopicContext}},
+	}, AnswersConsumers()...)
+}
+
+// AnswersConsumers are the groups that build answers, each after the one before.
+func AnswersConsumers() []Consumer {
+	return []Consumer{
+		{Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
+		{Group: projector.LargeAnswersGroup, Topics: []string{event.TopicLargeAnswerTask}},
 	}
 }
 
@@ -247,7 +255,23 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 	if err := src.publishLedger(ctx); err != nil {
 		return err
 	}
-	goal, err := goalOf(ctx, src.Kafka, src.consumers())
+	if err := src.waitFor(ctx, src.consumers(), progress); err != nil {
+		return err
+	}
+	// What is projected touches answers, and touches of large accounts are handed on: their ends are known only now.
+	for _, c := range AnswersConsumers() {
+		if slices.ContainsFunc(src.Others, func(o Consumer) bool { return o.Group == c.Group }) {
+			if err := src.waitFor(ctx, []Consumer{c}, progress); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// waitFor waits until consumers have reached the ends that their topics have now.
+func (s Source) waitFor(ctx context.Context, consumers []Consumer, progress func(missing int64)) error {
+	goal, err := goalOf(ctx, s.Kafka, consumers)
 	if err != nil {
 		return err
 	}
@@ -255,7 +279,7 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 	// long ones within a second.
 	const longest = time.Second
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
-		missing, err := goal.missing(ctx, src.Kafka)
+		missing, err := goal.missing(ctx, s.Kafka)
 		if err != nil {
 			return err
 		}

@@ -405,6 +405,62 @@ func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, accounts 
 	return nil
 }
 
+// DifferingAnswers are the accounts, with ids after one and up to another, whose rows in a table of answers were not built
+// from what is the newest of each of their base rows now, or are missing.
+func DifferingAnswers(ctx context.Context, conn driver.Conn, table string, after, last int64) ([]int64, error) {
+	slice := fmt.Sprintf("WHERE user_id > %d AND user_id <= %d", after, last)
+	base := func(table, id string, account int) string {
+		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id, account, table, slice)
+	}
+	query := `SELECT b.user_id FROM (
+    SELECT user_id, sum(row) AS hash FROM (
+        ` + strings.Join([]string{
+		base("codehost_people", "", 1), base("codehost_repos", "repo_id, ", 0), base("codehost_commits", "sha, ", 0), base("codehost_lists", "list, ", 0),
+	}, "\n        UNION ALL ") + `
+    ) GROUP BY user_id HAVING max(account) = 1
+) AS b
+LEFT JOIN (SELECT user_id, base_hash FROM ` + table + ` FINAL ` + slice + `) AS a ON b.user_id = a.user_id
+WHERE a.base_hash != b.hash
+ORDER BY b.user_id`
+	var out []int64
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		out = append(out, id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare answers with their rows: %w", err)
+	}
+	return out, nil
+}
+
+// AnswerHash names a row of AnswersTable.
+const AnswerHash = "cityHash64(user_id, ver)"
+
+// ReplacedAnswers are the hashes (AnswerHash) of rows of accounts that newer ones have replaced and that are still stored.
+func ReplacedAnswers(ctx context.Context, conn driver.Conn, accounts []int64) ([]uint64, error) {
+	var out []uint64
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	list := numbers(accounts)
+	err := ch.ReadRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+AnswersTable+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
+		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id)", func(rows driver.Rows) error {
+		var h uint64
+		if err := rows.Scan(&h); err != nil {
+			return err
+		}
+		out = append(out, h)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for answers that were replaced: %w", err)
+	}
+	return out, nil
+}
+
 // longStatement lets a statement have long lists of numbers.
 func longStatement() clickhouse.Settings {
 	return clickhouse.Settings{

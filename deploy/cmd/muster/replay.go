@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,11 +18,14 @@ import (
 	"muster/schemas/suppress"
 )
 
+// replayAnswers is the argument of muster replay that builds answers.
+const replayAnswers = "answers"
+
 func (c *command) replayCommand() *cobra.Command {
 	var cfg projector.ReplayConfig
 	var dropOld, abort, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "replay [TABLE...]",
+		Use:   "replay [TABLE... | answers]",
 		Short: "Rebuild read models from the topics, while the API answers",
 		Long: `Rebuilds read models (all of them, or the tables named) from the record topics in new tables beside
 the live ones, compares the two, and exchanges them. The API answers all the while, from the live
@@ -38,14 +42,19 @@ A replay that was interrupted or killed goes on where it was when it is run agai
 tables; --restart begins anew, --abort gives it up. The tables that were live before keep their
 content as <table>__old_<id> until --drop-old: they take as much disk again.
 
+muster replay answers builds what the API answers about accounts of the code host from the read models
+alone, without the topics: after an upgrade that says so, or in a restored backup that lacks it. A run
+that was interrupted begins anew.
+
 Read models: ` + strings.Join(readmodel.Tables(), ", ") + `.
 
 Exit status: 0 done; 2 it could not be done, and the live tables are as they were.`,
 		Example: `  muster replay
   muster replay lookups network_people
+  muster replay answers
   muster replay --drop-old`,
 		GroupID:   "data",
-		ValidArgs: readmodel.Tables(),
+		ValidArgs: append(readmodel.Tables(), replayAnswers),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			tel, err := c.telemetry(ctx, "replay")
@@ -75,8 +84,23 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, tel.Logger)
 				return dropReport(out, "gave up", dropped, err)
 			}
-			cfg.Tables = args
 			began := time.Now()
+			if slices.Equal(args, []string{replayAnswers}) {
+				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+					report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{
+						Deps: projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set}, Progress: newBar(c.std.err, tel.Logger),
+					})
+					if err != nil {
+						return err
+					}
+					if asJSON {
+						return printJSON(cmd, report)
+					}
+					_, err = fmt.Fprintf(out, "the answers of %d accounts were built in %s\n", report.Accounts, time.Since(began).Round(time.Millisecond))
+					return err
+				})
+			}
+			cfg.Tables = args
 			var report projector.ReplayReport
 			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel, func(ctx context.Context, set *suppress.Set) (err error) {
 				report, err = projector.Replay(ctx, cfg, projector.ReplayDeps{

@@ -40,46 +40,64 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 			}
 		}
 	}
-	people, err := rowsOf(ctx, r, readmodel.NetworkPeopleQuery(readmodel.NetworkWebset|readmodel.NetworkOpen), network, readmodel.FreshenNetworkPeople)
+	people, err := rowsOf[uint64, readmodel.NetworkPersonRow](ctx, r, readmodel.NetworkPeopleQuery(readmodel.NetworkWebset|readmodel.NetworkOpen), network)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
-	for _, row := range people {
+	developers, err := rowsOf[int64, readmodel.AnswerRow](ctx, r, readmodel.AnswersQuery(), codehost)
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	keys := network
+	for _, id := range codehost {
+		keys = append(keys, uint64(id)) //nolint:gosec // as seen_versions has it
+	}
+	seen, err := rowsOf[uint64, readmodel.SeenRow](ctx, r, readmodel.SeenVersionsQuery(), keys)
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	versions := make([]readmodel.SeenRow, len(seen))
+	for i, s := range seen {
+		versions[i] = *s
+	}
+	for _, row := range readmodel.NewestNetworkPeople(people) {
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
-			out[ref] = Record{ref, row.Username, record.Version(row.Version).String(), object(row.WebsetShared, row.WebsetRest, row.WebsetEmail)}
+			version := readmodel.Freshen(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
+			out[ref] = Record{ref, row.Username, record.Version(version).String(), object(row.WebsetShared, row.WebsetRest, row.WebsetEmail)}
 		}
 	}
-	developers, err := rowsOf(ctx, r, readmodel.CodehostPeopleQuery(readmodel.CodehostWebset), codehost, readmodel.FreshenCodehostPeople)
-	if err != nil {
-		return nil, fmt.Errorf("read records: %w", err)
-	}
+	newest := make(map[int64]*readmodel.AnswerRow, len(developers))
 	for _, row := range developers {
+		if other := newest[row.UserID]; other == nil || row.Newer(other) {
+			newest[row.UserID] = row
+		}
+	}
+	for _, row := range newest {
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
 		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
-			out[ref] = Record{ref, row.CodehostUsername, record.Version(row.Version).String(), object(row.Webset)}
+			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash, versions)
+			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(), append(row.AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
 		}
 	}
 	return out, nil
 }
 
-// rowsOf reads rows by key and gives them the versions that were seen since.
-func rowsOf[K int64 | uint64, T any, R rowOf[T]](ctx context.Context, r *Reader, query string, keys []K, freshen func([]R) []R) ([]R, error) {
+// rowsOf reads rows by key.
+func rowsOf[K int64 | uint64, T any, R rowOf[T]](ctx context.Context, r *Reader, query string, keys []K) ([]R, error) {
 	var out []R
 	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
-		var list []R
 		err := r.query(ctx, query, keysParameter(part), func(rows driver.Rows) error {
 			row := R(new(T))
 			if err := rows.Scan(row.Dest()...); err != nil {
 				return err
 			}
-			list = append(list, row)
+			out = append(out, row)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, freshen(list)...)
 	}
 	return out, nil
 }

@@ -1,0 +1,271 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// AnswersReport is what ReplayAnswers did.
+type AnswersReport struct {
+	Accounts uint64 `json:"accounts"` // whose answers were built, withdrawn ones included
+	Built    uint64 `json:"built"`    // builds, those after the first comparison included
+}
+
+// ReplayAnswers builds the answers of all accounts from the tables that they are made of, in a table beside the live one,
+// and puts it in the live one's place. Builders write to both meanwhile. It does not exchange them before each account
+// has an answer of its newest rows. A run that was cut short begins anew.
+func ReplayAnswers(ctx context.Context, deps ReplayDeps) (report AnswersReport, err error) {
+	if deps.Conn == nil || deps.Logger == nil {
+		return report, errors.New("replay answers: no connection to ClickHouse, or no logger")
+	}
+	if deps.Progress == nil {
+		deps.Progress = noProgress{}
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	err = exclusively(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
+		r := answersReplay{deps: deps, layout: layout}
+		err := r.run(ctx)
+		report = r.report
+		return err
+	})
+	if err != nil {
+		return report, fmt.Errorf("replay answers: %w", err)
+	}
+	return report, nil
+}
+
+type answersReplay struct {
+	deps       ReplayDeps
+	layout     readmodel.Layout
+	table      readmodel.Rebuild
+	generation uint32
+	report     AnswersReport
+}
+
+func answersRebuild(layout readmodel.Layout, id string) readmodel.Rebuild {
+	return readmodel.Rebuild{Model: readmodel.Model{Table: readmodel.AnswersTable, Key: []string{"user_id"}}, Layout: layout, ID: id}
+}
+
+func (r *answersReplay) run(ctx context.Context) error {
+	left, err := answersBeside(ctx, r.deps.Conn, r.layout)
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if err := execAll(ctx, r.deps.Conn, answersRebuild(r.layout, "x").Drop(name)...); err != nil {
+			return err
+		}
+	}
+	r.table = answersRebuild(r.layout, strings.Replace(strings.ToLower(r.deps.Now().UTC().Format("20060102T150405.000")), ".", "", 1))
+	existing, err := createQuery(ctx, r.deps.Conn, r.layout, readmodel.AnswersTable)
+	if err != nil {
+		return err
+	}
+	statements, err := r.table.Create(existing)
+	if err != nil {
+		return err
+	}
+	if err := execAll(ctx, r.deps.Conn, statements...); err != nil {
+		return err
+	}
+	if r.generation, _, err = readmodel.AnswersGeneration(ctx, r.deps.Conn); err != nil {
+		return err
+	}
+	if err := r.build(ctx); err != nil {
+		return err
+	}
+	if err := r.complete(ctx); err != nil {
+		return err
+	}
+	// Under the fresh one's name stands then what was live.
+	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.Fresh())...)
+	return execAll(ctx, r.deps.Conn, statements...)
+}
+
+// build builds the answers of all accounts, in the order of their ids.
+func (r *answersReplay) build(ctx context.Context) error {
+	if err := r.deps.Conn.QueryRow(ctx, "SELECT uniqExact(user_id) FROM codehost_people").Scan(&r.report.Accounts); err != nil {
+		return fmt.Errorf("count the accounts: %w", err)
+	}
+	r.deps.Progress.Begin("Building answers", int64(r.report.Accounts)) //nolint:gosec // a number of rows
+	defer r.deps.Progress.End()
+	for after := int64(math.MinInt64); ; {
+		ids, err := accountsAfter(ctx, r.deps.Conn, after, buildAccounts)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := r.buildSome(ctx, ids); err != nil {
+			return err
+		}
+		after = ids[len(ids)-1]
+		r.deps.Progress.Set(int64(r.report.Built)) //nolint:gosec // as above
+	}
+}
+
+// buildSome builds answers under the versions that the live ones have, so that what a builder writes meanwhile is newer.
+func (r *answersReplay) buildSome(ctx context.Context, ids []int64) error {
+	states, err := readmodel.AnswerStates(ctx, r.deps.Conn, ids)
+	if err != nil {
+		return err
+	}
+	var due, large []*touchOf
+	for _, id := range ids {
+		s := states[id]
+		t := &touchOf{
+			Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1},
+			generation: s.Generation, rows: s.Rows,
+		}
+		if !s.Has {
+			t.generation = r.generation
+		}
+		if t.rows > largeAccount {
+			large = append(large, t)
+		} else {
+			due = append(due, t)
+		}
+	}
+	r.report.Built += uint64(len(ids))
+	return eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
+		builds.Table = r.table.Fresh()
+		return readmodel.BuildAnswers(ctx, r.deps.Conn, builds, touches)
+	})
+}
+
+// complete builds what differs until nothing does. What is ingested meanwhile is built by those who build answers.
+func (r *answersReplay) complete(ctx context.Context) error {
+	const tries = 20
+	for try := 1; ; try++ {
+		var differing []int64
+		err := scanAnswers(ctx, r.deps.Conn, r.table.Fresh(), func(ids []int64) error {
+			differing = append(differing, ids...)
+			return nil
+		})
+		if err != nil || len(differing) == 0 {
+			return err
+		}
+		if try == tries {
+			return fmt.Errorf("%d answers still differ from the rows that they are made of: run it again when less is ingested", len(differing))
+		}
+		if err := r.buildSome(ctx, differing); err != nil {
+			return err
+		}
+	}
+}
+
+// answersBeside are the tables of answers that ReplayAnswers fills, or was filling when it was cut short.
+func answersBeside(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
+	var out []string
+	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '"+readmodel.AnswersTable+"__')", func(rows driver.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		if name, ok := layout.Logical(name); ok {
+			if _, _, _, ok := readmodel.ParseRebuilt(name); ok {
+				out = append(out, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for tables of answers: %w", err)
+	}
+	return out, nil
+}
+
+// accountsAfter are the user ids of accounts after one, in their order.
+func accountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int) ([]int64, error) {
+	var out []int64
+	query := fmt.Sprintf("SELECT DISTINCT user_id FROM codehost_people WHERE user_id > %d ORDER BY user_id LIMIT %d", after, limit)
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		out = append(out, id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the accounts: %w", err)
+	}
+	return out, nil
+}
+
+// scanSlice is how many accounts are compared at a time.
+const scanSlice = 20_000
+
+// scanAnswers hands over the accounts whose answers were not built from their newest rows.
+func scanAnswers(ctx context.Context, conn driver.Conn, table string, differing func([]int64) error) error {
+	for after := int64(math.MinInt64); ; {
+		ids, err := accountsAfter(ctx, conn, after, scanSlice)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		last := ids[len(ids)-1]
+		found, err := readmodel.DifferingAnswers(ctx, conn, table, after, last)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			if err := differing(found); err != nil {
+				return err
+			}
+		}
+		after = last
+	}
+}
+
+// touchDiffering has answers built that were not built from their newest rows.
+func touchDiffering(ctx context.Context, conn driver.Conn, w *bus.Writer) (n int, err error) {
+	err = scanAnswers(ctx, conn, readmodel.AnswersTable, func(ids []int64) error {
+		tasks := make([]event.AnswerTask, len(ids))
+		for i, id := range ids {
+			tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id)}
+		}
+		n += len(ids)
+		return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
+	})
+	return n, err
+}
+
+const (
+	// scanAfter and scanEvery are when answers are compared with the rows that they are made of.
+	scanAfter = 10 * time.Second
+	scanEvery = time.Hour
+)
+
+// watchAnswers has answers built that differ from the rows that they are made of, until ctx ends. What fails is tried
+// again at the next time.
+func (p *Projector) watchAnswers(ctx context.Context) {
+	for wait := scanAfter; ; wait = scanEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		n, err := touchDiffering(ctx, p.deps.Conn, p.writer)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows is tried again later", slog.Any("error", err))
+		case n > 0:
+			p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are built", slog.Int("accounts", n))
+		}
+	}
+}
