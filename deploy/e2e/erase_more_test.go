@@ -109,7 +109,7 @@ func within(t *testing.T) {
 	p := start(t, fresh(t), "--no-sample", "--erase-within", limit.String())
 	ingestAll(t, p, world)
 	for _, s := range all {
-		args := []string{"erase"}
+		args := []string{"erase", "--timeout", "0"}
 		for _, id := range s.identifiers() {
 			args = append(args, id[0]+"="+id[1])
 		}
