@@ -31,9 +31,8 @@ const (
 )
 
 const (
-	// largeAccount is the number of rows from which an account is built apart: at most once in largeAge.
+	// largeAccount is the number of rows from which an account is built apart: at most once in Config.LargeAge.
 	largeAccount = 5000
-	largeAge     = 10 * time.Second
 	// answersAge is how long touches gather. Most of a small build is fixed cost.
 	answersAge = 100 * time.Millisecond
 	// buildRows and buildAccounts bound what one statement builds, and so the engine's memory for it.
@@ -97,7 +96,7 @@ func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 	a := &answers{p: p, large: large, last: make(map[int]int64)}
 	group, topic, age := AnswersGroup, event.TopicAnswerTask, answersAge
 	if large {
-		group, topic, age = LargeAnswersGroup, event.TopicLargeAnswerTask, largeAge
+		group, topic, age = LargeAnswersGroup, event.TopicLargeAnswerTask, p.cfg.LargeAge
 	}
 	if p.cfg.Group != Group {
 		group = p.cfg.Group + ".answers" // of another database

@@ -43,9 +43,8 @@ func golden(t *testing.T, path, got string) {
 
 // store is a migrated database.
 type store struct {
-	tb      testing.TB
-	conn    driver.Conn
-	touches int64
+	tb   testing.TB
+	conn driver.Conn
 }
 
 func openStore(tb testing.TB) *store {
@@ -84,8 +83,7 @@ func (s *store) insert(token string, recs ...*record.Record) {
 	b.TouchedAccounts(touched)
 	var touches []readmodel.Touch
 	for id := range touched {
-		s.touches++
-		touches = append(touches, readmodel.Touch{UserID: id, Offset: s.touches})
+		touches = append(touches, readmodel.Touch{UserID: id, Offset: time.Now().UnixNano()})
 	}
 	require.NoError(s.tb, readmodel.BuildAnswers(s.tb.Context(), s.conn, readmodel.Builds{}, touches))
 }

@@ -50,6 +50,8 @@ type Config struct {
 	MaxMessages int
 	MaxBytes    int
 	MaxAge      time.Duration
+	// LargeAge is how seldom the answer of an account with thousands of rows is built; default 10 s.
+	LargeAge time.Duration
 	// Workers decode and render in parallel; default: the processors.
 	Workers int
 	// BreakFor is how long inserting pauses once ClickHouse has failed
@@ -146,7 +148,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	if deps.Logger == nil {
 		return nil, errors.New("projector: no logger")
 	}
-	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.Workers < 0 || cfg.BreakFor < 0 {
+	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.LargeAge < 0 || cfg.Workers < 0 || cfg.BreakFor < 0 {
 		return nil, errors.New("projector: negative limit")
 	}
 	setDefault(&cfg.Group, Group)
@@ -154,6 +156,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	setDefault(&cfg.MaxMessages, 20_000)
 	setDefault(&cfg.MaxBytes, 8<<20)
 	setDefault(&cfg.MaxAge, 400*time.Millisecond)
+	setDefault(&cfg.LargeAge, 10*time.Second)
 	setDefault(&cfg.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&cfg.BreakFor, 2*time.Second)
 	setDefault(&cfg.BreakAfter, 5)

@@ -1,0 +1,203 @@
+package projector_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+func accountRecord(tb testing.TB, id int, version, username string) *record.Record {
+	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`, id, username, version))
+}
+
+func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	commit := decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`)
+	for _, step := range []struct {
+		what  string
+		rec   *record.Record
+		want  string
+		total string
+	}{
+		{"a repository of no account", repo(t, 7, 1, "2024", ""), "", ""},
+		{"its account", accountRecord(t, 7, "2024", "ann"), "ann 1", "1 0"},
+		{"a commit", commit, "ann 1", "1 1"},
+		{"a second repository", repo(t, 7, 2, "2025", ""), "ann 2 1", "2 1"},
+		{"a new name", accountRecord(t, 7, "2025", "bob"), "bob 2 1", "2 1"},
+		{"an old name", accountRecord(t, 7, "2023", "old"), "bob 2 1", "2 1"},
+		{"a complete list", repoList(t, 7, "2026", "1"), "bob 1", "1 1"},
+	} {
+		h.publishRecords(step.rec)
+		h.caughtUp()
+		rows := h.answers(7)
+		if step.want == "" {
+			require.Empty(t, rows, step.what)
+			continue
+		}
+		got := rows[0].UsernameKey + " " + ids(h.entries("repos", readmodel.ShapeWebset, rows[0]))
+		require.Equal(t, step.want, got, step.what)
+		require.Equal(t, step.total, fmt.Sprint(rows[0].Repos, rows[0].Commits), step.what)
+	}
+	h.publishRecords(decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2027","deleted":true}`))
+	h.caughtUp()
+	require.True(t, h.answers(7)[0].Deleted)
+	require.Empty(t, h.answers(7)[0].Entries)
+	require.Empty(t, h.rejectedRecords())
+}
+
+func TestAnswers_ABadTouchIsRejected(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.publish(
+		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"cat","id":"7"}`)},
+		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"codehost-person","id":"ann"}`)},
+		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`nothing`)},
+	)
+	h.caughtUp()
+	require.Len(t, h.rejectedRecords(), 3)
+}
+
+// Touches of a topic that was made anew have small offsets again, and count all the same.
+func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
+	s := openStore(t)
+	first := harnessOver(t, s)
+	stop := first.start(nil)
+	for i := range 20 {
+		first.publishRecords(accountRecord(t, 7, strconv.Itoa(2000+i), "ann"))
+		first.caughtUp()
+	}
+	stop()
+	before := s.answers(7)[0]
+	require.EqualValues(t, 1, before.Generation)
+
+	second := harnessOver(t, s)
+	second.start(nil)
+	second.publishRecords(accountRecord(t, 7, "2025", "bob"))
+	second.caughtUp()
+	row := s.answers(7)[0]
+	require.Equal(t, "bob", row.UsernameKey)
+	require.EqualValues(t, 2, row.Generation)
+	require.Less(t, row.Touch, before.Touch)
+}
+
+// An account of many rows is built apart, and others do not wait for it.
+func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
+	h := newHarness(t)
+	h.start(func(c *projector.Config, _ *projector.Deps) { c.LargeAge = 2 * time.Second })
+	recs := []*record.Record{accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob")}
+	const repos = 5500
+	for i := range repos {
+		recs = append(recs, repo(t, 7, i, "2024", ""))
+	}
+	h.publishRecords(recs...)
+	h.caughtUp()
+	eventually(t, func(context.Context) bool {
+		rows := h.answers(7)
+		return len(rows) == 1 && rows[0].Repos == repos
+	}, "all of its repositories")
+	h.publishRecords(repo(t, 7, repos, "2025", ""), repo(t, 8, 1, "2025", ""))
+	h.caughtUp()
+	require.EqualValues(t, repos, h.answers(7)[0].Repos, "it waits")
+	require.EqualValues(t, 1, h.answers(8)[0].Repos)
+	eventually(t, func(context.Context) bool { return h.answers(7)[0].Repos == repos+1 }, "the new repository")
+	require.Equal(t, strconv.Itoa(repos), ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[:1]))
+}
+
+// An answer of somebody who was erased while it was built goes.
+func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
+	h := newHarness(t)
+	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
+		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
+	}})
+	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
+	h.start(func(_ *projector.Config, d *projector.Deps) {
+		d.Suppressed = suppressedBy(t, suppress.CodehostUsername, "ghost")
+	})
+	for _, id := range []string{"42", "43"} {
+		value, err := json.Marshal(event.AnswerTask{Kind: record.KindCodehostPerson, ID: id})
+		require.NoError(t, err)
+		h.publish(kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("codehost-person/" + id), Value: value})
+	}
+	h.caughtUp()
+	require.Len(t, h.answers(42, 43), 1)
+	require.EqualValues(t, 43, h.answers(42, 43)[0].UserID)
+}
+
+// Answers are built from the tables alone, while records come in, and a projector is not ready without any.
+func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
+	h := newHarness(t)
+	stop := h.start(nil)
+	recs := worldRecords(t, 60, 7)
+	h.publishRecords(recs...)
+	h.caughtUp()
+	stop()
+	const content = "SELECT sum(cityHash64(user_id, version, base_version, base_rows, base_hash, account, entries, repos, commits)) FROM codehost_answers FINAL"
+	accounts, want := h.count("SELECT count() FROM codehost_people FINAL"), h.count(content)
+	require.NotZero(t, accounts)
+	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
+
+	var log bytes.Buffer
+	p, err := projector.New(projector.Config{Kafka: h.kafka}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) != nil }, "it is not ready")
+	require.ErrorContains(t, p.Check(t.Context()), "muster replay answers")
+
+	var news atomic.Int64
+	replayed := make(chan error, 1)
+	go func() {
+		report, err := projector.ReplayAnswers(context.WithoutCancel(t.Context()), projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}})
+		news.Store(int64(report.Accounts))
+		replayed <- err
+	}()
+	require.NoError(t, <-replayed)
+	require.EqualValues(t, accounts, news.Load())
+	require.NoError(t, p.Check(t.Context()))
+	require.Equal(t, want, h.count(content))
+	require.Equal(t, accounts, h.count("SELECT count() FROM codehost_answers FINAL"))
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'codehost_answers__')"))
+
+	h.publishRecords(accountRecord(t, 999_999_999, "2026", "late"))
+	h.caughtUp()
+	require.Equal(t, "late", h.answers(999_999_999)[0].UsernameKey)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// What a replay of the tables changes, or what has been lost, is found and built.
+func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.publishRecords(accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob"), repo(t, 7, 1, "2024", ""))
+	h.caughtUp()
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM codehost_answers WHERE user_id = 8"))
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM codehost_repos WHERE user_id = 7"))
+	found, err := readmodel.DifferingAnswers(t.Context(), h.conn, readmodel.AnswersTable, 0, 100)
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 8}, found)
+	h.replay("codehost_repos") // the topic has it
+	h.caughtUp()
+	require.Equal(t, "1", ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])))
+	require.Len(t, h.answers(8), 1)
+	found, err = readmodel.DifferingAnswers(t.Context(), h.conn, readmodel.AnswersTable, 0, 100)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
