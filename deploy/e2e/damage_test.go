@@ -22,7 +22,7 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(record), 0o600))
 	p.muster(t, "ingest", "codehost-person", file)
 	p.muster(t, "status", "--wait")
-	folders := p.sql(t, "SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'muster' AND name = 'codehost_people'")
+	folders := p.sql(t, "SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'muster' AND name = 'codehost_answers'")
 	require.Len(t, folders, 1)
 	p.stop(t)
 
@@ -44,7 +44,7 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	require.Contains(t, answer.detail(t), "damaged")
 	require.NotContains(t, answer.detail(t), "call again")
 
-	const damage = "table codehost_people is damaged on disk"
+	const damage = "table codehost_answers is damaged on disk"
 	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/status.json": http.StatusOK} {
 		resp, err := http.Get(p.AdminURL + path)
 		require.NoError(t, err)
@@ -57,14 +57,14 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	got, err := muster(t.Context(), p.dataDir, "status")
 	require.NoError(t, err)
 	require.Equal(t, 1, got.status)
-	require.Contains(t, got.out, "codehost_people")
+	require.Contains(t, got.out, "codehost_answers")
 	require.Contains(t, got.errors, damage)
-	require.Contains(t, p.errors.String(), `"level":"ERROR","msg":"clickhouse: table is damaged on disk","table":"codehost_people"`)
+	require.Contains(t, p.errors.String(), `"level":"ERROR","msg":"clickhouse: table is damaged on disk","table":"codehost_answers"`)
 
-	for _, part := range p.sql(t, "SELECT name FROM system.parts WHERE active AND database = 'muster' AND table = 'codehost_people'") {
-		p.sql(t, "ALTER TABLE codehost_people DETACH PART '"+part+"'")
+	for _, part := range p.sql(t, "SELECT name FROM system.parts WHERE active AND database = 'muster' AND table = 'codehost_answers'") {
+		p.sql(t, "ALTER TABLE codehost_answers DETACH PART '"+part+"'")
 	}
-	p.muster(t, "replay", "codehost_people") // the topics have it
+	p.muster(t, "replay", "answers") // the other tables have it
 	eventually(t, time.Minute, func() (bool, string) {
 		served := p.api().mustGet(t, "/v1/webset/codehost/person", url.Values{"codehost": {"known"}})
 		return strings.Contains(string(served.body), "known"), string(served.body)
