@@ -108,6 +108,13 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 		require.NoError(f.t, renderer.Rows(&batch, r, readmodel.Position{Topic: "test", Offset: int64(f.inserts)}))
 	}
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
+	touched := make(map[int64]int64)
+	batch.TouchedAccounts(touched)
+	var touches []readmodel.Touch
+	for id := range touched {
+		touches = append(touches, readmodel.Touch{UserID: id, Offset: int64(f.inserts)})
+	}
+	require.NoError(f.t, readmodel.BuildAnswers(f.t.Context(), f.conn, readmodel.Builds{}, touches))
 }
 
 func (f *fixture) ask(id, platform, username string, deadline time.Time) {
