@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -209,6 +210,9 @@ func (r *rig) invariants(ctx context.Context) error {
 	if err := errors.Join(r.holdsNewest(ctx, r.database, nil), r.committedIsInserted(ctx), r.rejectedIsPoison(ctx)); err != nil {
 		return err
 	}
+	if err := r.answersAreBuilt(ctx); err != nil {
+		return err
+	}
 	undisturbed, compacted := r.database+"_undisturbed", r.database+"_compacted"
 	if err := r.project(ctx, undisturbed); err != nil {
 		return fmt.Errorf("the undisturbed projection: %w", err)
@@ -239,7 +243,20 @@ func (r *rig) invariants(ctx context.Context) error {
 	if err := r.holdsNewest(ctx, r.database, nil); err != nil {
 		return fmt.Errorf("after a replay: %w", err)
 	}
-	return nil
+	return r.answersAreBuilt(ctx)
+}
+
+// answersAreBuilt checks that each account gets an answer of its newest rows.
+func (r *rig) answersAreBuilt(ctx context.Context) (err error) {
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: r.store.dsn(r.store.addr, r.database)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return poll(ctx, 4*patience, "answers are those of the newest rows", func() (bool, error) {
+		differing, err := readmodel.DifferingAnswers(ctx, conn, readmodel.AnswersTable, math.MinInt64, math.MaxInt64)
+		return err == nil && len(differing) == 0, nil
+	})
 }
 
 // replay rebuilds the read models from the compacted topics.

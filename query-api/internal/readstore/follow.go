@@ -60,32 +60,38 @@ func (s *session) loadLinks(ctx context.Context, accounts ...account) error {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
 		keys = append(keys, a.declaredKeys()...)
 	}
-	if err := s.ask(ctx, keys...); err != nil {
+	// What account-links lead to is asked for at the same time, if they are read already.
+	if err := s.ask(ctx, append(keys, s.linkedKeys(accounts)...)...); err != nil {
+		return err
+	}
+	linked := s.linkedKeys(accounts)
+	if err := s.ask(ctx, linked...); err != nil {
 		return err
 	}
 	var targets []target
-	var linked []lookupKey
 	for _, a := range accounts {
 		other := a.platform.other()
 		targets = append(targets, candidates(other, s.found[lookupKey{other.declares, a.username}])...)
 		for _, k := range a.declaredKeys() {
 			targets = append(targets, candidates(other, s.found[k])...)
 		}
-		for _, l := range s.accountLinks(lookupKey{a.platform.link, a.username}) {
-			linked = append(linked, lookupKey{other.username, l.Usernames[websetOf(other)]})
-		}
 	}
-	err := both(
-		len(targets) > 0, func() error { return s.read(ctx, targets) },
-		len(linked) > 0, func() error { return s.ask(ctx, linked...) })
-	if err != nil {
-		return err
-	}
-	targets = nil
 	for _, k := range linked {
 		targets = append(targets, s.candidatesOf(k)...)
 	}
 	return s.read(ctx, targets)
+}
+
+// linkedKeys are the lookups of the usernames that account-links, as far as they are read, lead to.
+func (s *session) linkedKeys(accounts []account) []lookupKey {
+	var keys []lookupKey
+	for _, a := range accounts {
+		other := a.platform.other()
+		for _, l := range s.accountLinks(lookupKey{a.platform.link, a.username}) {
+			keys = append(keys, lookupKey{other.username, l.Usernames[websetOf(other)]})
+		}
+	}
+	return keys
 }
 
 // declaredKeys are the lookups of the usernames that the account's record declares.

@@ -81,9 +81,10 @@ func (r *resolver) readNamed(ctx context.Context) error {
 	if err := s.ask(ctx, keys...); err != nil {
 		return err
 	}
+	// With them the records that declare them: most of what is linked is read in the same round.
 	var targets []target
 	for _, k := range keys {
-		if k.kind == platformOf(resolution.Codehost).username || k.kind == platformOf(resolution.Network).username {
+		if k.kind != platformOf(resolution.Codehost).email && k.kind != platformOf(resolution.Network).email {
 			targets = append(targets, s.candidatesOf(k)...)
 		}
 	}
