@@ -23,7 +23,7 @@ type Measured struct {
 func Figures() Measured {
 	const people, profiles, record = 1e6, 820_871, 3.0e3
 	return Measured{
-		TableBytes:    (1190 + 1360 + 288 + 253 + 547 + 7 + 17 + 69 + 905)*1e6/people + 50e6/1e5,
+		TableBytes:    (1190+1360+288+253+547+7+17+69+905)*1e6/people + 50e6/1e5,
 		SearchBytes:   1715e6 / profiles,
 		Profiles:      profiles / people,
 		RecordBytes:   6.2e9 / people,

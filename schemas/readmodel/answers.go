@@ -2,14 +2,13 @@ package readmodel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	ch "muster/platform/clickhouse"
 )
 
 // AnswersTable holds what the API answers about accounts of the code host: one row for each account with
@@ -262,7 +261,7 @@ func (b Builds) entries(table, list, id, item, ids, columns, piece string) strin
 // AnswersGeneration is the newest generation of the topic of touches, and the number of partitions that the topic had
 // in it; both are 0 before the first.
 func AnswersGeneration(ctx context.Context, conn driver.Conn) (generation, partitions uint32, err error) {
-	err = ch.ReadRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1", func(rows driver.Rows) error {
+	err = readRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1", func(rows driver.Rows) error {
 		return rows.Scan(&generation, &partitions)
 	})
 	if err != nil {
@@ -324,7 +323,7 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 		return out, nil
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := ch.ReadRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition, base_rows), ver) AS newest).1, newest.2, newest.3, newest.4, newest.5 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition, base_rows), ver) AS newest).1, newest.2, newest.3, newest.4, newest.5 FROM "+
 		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
 		s := AnswerState{Has: true}
 		var id int64
@@ -347,7 +346,7 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 		return out, nil
 	}
 	list := numbers(fresh)
-	err = ch.ReadRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
+	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
 		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id", func(rows driver.Rows) error {
 		var id int64
 		var n uint64
@@ -378,7 +377,7 @@ func BuiltAnswers(ctx context.Context, conn driver.Conn, touches []Touch) (map[i
 	}
 	out := make(map[int64]BuiltAnswer, len(touches))
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := ch.ReadRows(ctx, conn, "SELECT user_id, (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
 		AnswersTable+" WHERE user_id IN ("+numbers(ids)+") GROUP BY user_id", func(rows driver.Rows) error {
 		var b BuiltAnswer
 		var id int64
@@ -424,7 +423,7 @@ WHERE a.base_hash != b.hash
 ORDER BY b.user_id`
 	var out []int64
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
-	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+	err := readRows(ctx, conn, query, func(rows driver.Rows) error {
 		var id int64
 		if err := rows.Scan(&id); err != nil {
 			return err
@@ -446,7 +445,7 @@ func ReplacedAnswers(ctx context.Context, conn driver.Conn, accounts []int64) ([
 	var out []uint64
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	list := numbers(accounts)
-	err := ch.ReadRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+AnswersTable+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
+	err := readRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+AnswersTable+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
 		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id)", func(rows driver.Rows) error {
 		var h uint64
 		if err := rows.Scan(&h); err != nil {
@@ -459,6 +458,21 @@ func ReplacedAnswers(ctx context.Context, conn driver.Conn, accounts []int64) ([
 		return nil, fmt.Errorf("look for answers that were replaced: %w", err)
 	}
 	return out, nil
+}
+
+// readRows runs a query and calls scan at each row.
+func readRows(ctx context.Context, conn driver.Conn, query string, scan func(driver.Rows) error) (err error) {
+	rows, err := conn.Query(ctx, query)
+	if err != nil {
+		return err //nolint:wrapcheck // callers say what they read
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err() //nolint:wrapcheck // as above
 }
 
 // longStatement lets a statement have long lists of numbers.

@@ -240,7 +240,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	})
 	keys := slices.Clone(hashes)
 	for _, id := range users {
-		keys = append(keys, uint64(id))
+		keys = append(keys, uint64(id)) //nolint:gosec // as seen_versions has it
 	}
 	g.Go(func() (err error) {
 		seen, err = s.store.seen.Get(working, keys)
