@@ -153,9 +153,9 @@ func (a *answers) handle(ctx context.Context, b bus.Batch) (err error) {
 }
 
 // read takes the touches of a batch, of each account the newest.
-func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []event.Rejected) {
+func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []rejection) {
 	accounts := make(map[int64]*touchOf, len(b.Messages))
-	var rejected []event.Rejected
+	var rejected []rejection
 	for i := range b.Messages {
 		m := &b.Messages[i]
 		var t event.AnswerTask
@@ -164,7 +164,7 @@ func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []ev
 			err = t.Validate()
 		}
 		if err != nil {
-			rejected = append(rejected, event.NewRejected("answer", sourceOf(m), m.Value, err, a.p.deps.Now()))
+			rejected = append(rejected, rejection{m, "answer", err})
 			continue
 		}
 		id, _ := t.Account() // validated
