@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -88,24 +90,19 @@ type answers struct {
 
 	last    map[int]int64     // offset after the last one that was handled, by partition
 	checked bool              // the topic is known to be of the newest generation
+	newest  uint32            // that generation
 	layout  *readmodel.Layout // of the tables, once it is known
 }
 
 // newAnswersConsumer returns the consumer that builds answers, or the one that builds those of large accounts.
 func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 	a := &answers{p: p, large: large, last: make(map[int]int64)}
-	group, topic, age := AnswersGroup, event.TopicAnswerTask, answersAge
+	topic, age := event.TopicAnswerTask, answersAge
 	if large {
-		group, topic, age = LargeAnswersGroup, event.TopicLargeAnswerTask, p.cfg.LargeAge
-	}
-	if p.cfg.Group != Group {
-		group = p.cfg.Group + ".answers" // of another database
-		if large {
-			group = p.cfg.Group + ".large-answers"
-		}
+		topic, age = event.TopicLargeAnswerTask, p.cfg.LargeAge
 	}
 	return bus.NewBatchConsumer(bus.BatchConsumerConfig{
-		Config: p.cfg.Kafka, Group: group, Topics: []string{topic},
+		Config: p.cfg.Kafka, Group: p.answersGroup(large), Topics: []string{topic},
 		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age,
 		Handle: a.handle, RetryMin: p.cfg.RetryMin, RetryMax: p.cfg.RetryMax,
 		Timing: p.cfg.Timing, Logger: p.deps.Logger, Registerer: p.deps.Registerer,
@@ -113,6 +110,19 @@ func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// answersGroup is the consumer group of those who build answers. A projector of another group writes to another database.
+func (p *Projector) answersGroup(large bool) string {
+	switch own := p.cfg.Group != Group; {
+	case own && large:
+		return p.cfg.Group + ".large-answers"
+	case own:
+		return p.cfg.Group + ".answers"
+	case large:
+		return LargeAnswersGroup
+	}
+	return AnswersGroup
+}
 
 // touchOf is what is known of an account that is to be built.
 type touchOf struct {
@@ -191,37 +201,51 @@ func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error 
 		}
 	}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(accounts)), 10*buildAccounts) {
-		states, err := readmodel.AnswerStates(ctx, a.p.deps.Conn, part)
-		if err != nil {
-			return err
-		}
-		var due, large []*touchOf
-		for _, id := range part {
-			t, state := accounts[id], states[id]
-			if state.Built(t.generation, t.Offset) {
-				continue
-			}
-			t.rows = state.Rows
-			if t.rows > largeAccount {
-				large = append(large, t)
-			} else {
-				due = append(due, t)
-			}
-		}
-		if !a.large {
-			if err := a.handOn(ctx, large); err != nil {
-				return err
-			}
-			large = nil
-		}
-		err = eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
-			return a.buildSome(ctx, builds, touches, accounts)
-		})
-		if err != nil {
+		if err := a.buildPart(ctx, part, accounts); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int64]*touchOf) error {
+	states, err := readmodel.AnswerStates(ctx, a.p.deps.Conn, part)
+	if err != nil {
+		return concealed(err)
+	}
+	var due, large []*touchOf
+	for _, id := range part {
+		t, state := accounts[id], states[id]
+		if state.Built(t.generation, t.Offset) {
+			continue
+		}
+		if t.rows = state.Rows; t.rows > largeAccount {
+			large = append(large, t)
+		} else {
+			due = append(due, t)
+		}
+	}
+	if !a.large {
+		if err := a.handOn(ctx, large); err != nil {
+			return err
+		}
+		large = nil
+	}
+	err = eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
+		return a.buildSome(ctx, builds, touches, accounts)
+	})
+	if err != nil {
+		return concealed(err)
+	}
+	return concealed(a.dropErased(ctx, part)) // also of what an attempt before has built
+}
+
+// concealed is an error of the store without the statement that it may quote, which has ids.
+func concealed(err error) error {
+	if code, ok := ch.CodeOf(err); ok {
+		return fmt.Errorf("build answers: the store says %s", code)
+	}
+	return err
 }
 
 // handOn hands the touches of large accounts on to those who build them.
@@ -267,32 +291,36 @@ func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.T
 	return nil
 }
 
-// buildSome builds answers in one statement, and again while a replica lags behind. What was built of people who were
-// erased meanwhile goes.
+// buildSome builds answers in one statement, and again while a replica lags behind.
 func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*touchOf) error {
-	beside, err := answersBeside(ctx, a.p.deps.Conn, *a.layout)
+	beside, err := filledAnswers(ctx, a.p.deps.Conn, *a.layout)
 	if err != nil {
 		return err
+	}
+	ids := make([]int64, len(touches))
+	for i, t := range touches {
+		ids[i] = t.UserID
 	}
 	began := a.p.deps.Now()
 	for {
 		for _, table := range append(beside, readmodel.AnswersTable) {
 			builds.Table = table
-			if err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, builds, touches); err != nil {
+			err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, builds, touches)
+			if code, _ := ch.CodeOf(err); code == proto.ErrUnknownTable && table != readmodel.AnswersTable {
+				continue // it has become the live one, or was given up
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if a.p.deps.Suppressed.Len() == 0 && a.layout.Cluster == "" {
+		if a.layout.Cluster == "" {
 			return nil
 		}
-		built, err := readmodel.BuiltAnswers(ctx, a.p.deps.Conn, touches)
+		built, err := readmodel.BuiltAnswers(ctx, a.p.deps.Conn, ids)
 		if err != nil {
 			return err
 		}
-		if err := a.dropErased(ctx, built); err != nil {
-			return err
-		}
-		if !a.lags(accounts, built) {
+		if !lags(accounts, built) {
 			return nil
 		}
 		if a.p.deps.Now().Sub(began) > laggingFor {
@@ -303,7 +331,7 @@ func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touche
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(time.Second):
 		}
 		for i := range touches {
 			touches[i].Rebuilt++
@@ -313,10 +341,7 @@ func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touche
 
 // lags reports whether an answer was built of older rows than those that were touched. On one node there are no replicas,
 // and rows that have gone since, as those of erased people, would be waited for.
-func (a *answers) lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
-	if a.layout.Cluster == "" {
-		return false
-	}
+func lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
 	for id, b := range built {
 		if b.BaseVersion < accounts[id].version {
 			return true
@@ -325,20 +350,36 @@ func (a *answers) lags(accounts map[int64]*touchOf, built map[int64]readmodel.Bu
 	return false
 }
 
-// dropErased deletes answers of people who were erased while they were built.
-func (a *answers) dropErased(ctx context.Context, built map[int64]readmodel.BuiltAnswer) error {
-	var erased []int64
+// dropErased deletes the answers of those of the accounts who were erased while they were built.
+func (a *answers) dropErased(ctx context.Context, accounts []int64) error {
+	if a.p.deps.Suppressed.Len() == 0 {
+		return nil
+	}
+	built, err := readmodel.BuiltAnswers(ctx, a.p.deps.Conn, accounts)
+	if err != nil {
+		return err
+	}
+	var erased []uint64
 	for id, b := range built {
 		if _, hit := a.p.deps.Suppressed.Subject(suppress.Subject{
 			Platform: identity.Codehost, ID: itoa(id), Username: b.UsernameKey, Emails: b.EmailKeys,
 		}); hit {
-			erased = append(erased, id)
+			erased = append(erased, b.AccountHash)
 		}
 	}
 	if len(erased) == 0 {
 		return nil
 	}
-	return readmodel.DropAnswers(ctx, a.p.deps.Conn, *a.layout, erased)
+	beside, err := filledAnswers(ctx, a.p.deps.Conn, *a.layout)
+	if err != nil {
+		return err
+	}
+	for _, table := range append(beside, readmodel.AnswersTable) {
+		if err := readmodel.DropAnswers(ctx, a.p.deps.Conn, *a.layout, table, erased); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // generation is that of the topic of touches. It begins a new one when the topic has fewer messages, or another number
@@ -347,6 +388,9 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 	generation, partitions, err := readmodel.AnswersGeneration(ctx, a.p.deps.Conn)
 	if err != nil || a.large {
 		return generation, err
+	}
+	if generation < a.newest {
+		return 0, errors.New("a replica of ClickHouse lags behind: it does not have the newest generation of answers")
 	}
 	for _, r := range b.Ranges {
 		if last, known := a.last[r.Partition]; !known || r.First < last {
@@ -377,7 +421,7 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 		}
 		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches begins anew", slog.Uint64("generation", uint64(generation)))
 	}
-	a.checked = true
+	a.checked, a.newest = true, generation
 	return generation, nil
 }
 

@@ -201,3 +201,21 @@ func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
+
+// An eraser that was killed after it had deleted commits of an erased author leaves answers that show them: the next one
+// builds these anew before it says that the request is in force.
+func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
+	h := newHarness(t)
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},
+		record.KindCodehostCommit: {
+			`{"user_id":7,"sha":"a","message":"hers","author_email":"ada@example.com","author_date":"2026"}`,
+			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`,
+		},
+	})
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'a'"))
+	require.EqualValues(t, 2, h.answers(7)[0].Commits)
+	startEraser(t, h, suppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureMasked)
+	require.EqualValues(t, 1, h.answers(7)[0].Commits)
+	require.Zero(t, h.count("SELECT count() FROM codehost_answers WHERE position(entries, 'hers') > 0"))
+}

@@ -183,46 +183,108 @@ func erasedContext(set *suppress.Set, c *event.Context) bool {
 	return hit
 }
 
-// rebuild builds the answers of accounts that showed commits of erased authors, and deletes those that did. The touches
-// have what a build that is under way reads built once more.
-func (e *Eraser) rebuild(ctx context.Context, f *foundErased) error {
-	owners := make(map[int64]bool)
+// owe notes the accounts whose commits of erased authors are about to be deleted: their answers are to be built anew,
+// whatever comes in between.
+func (e *Eraser) owe(f *foundErased) {
 	for _, c := range f.commits {
 		owner, _, _ := strings.Cut(c.key, "/")
 		if id, err := strconv.ParseInt(owner, 10, 64); err == nil {
-			owners[id] = true
+			e.owed[id] = true
 		}
 	}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(owners)), idsAtOnce) {
+}
+
+// oweDiffering notes the accounts whose answers differ from their rows: who was killed may have deleted commits of erased
+// authors, and have built nothing.
+func (e *Eraser) oweDiffering(ctx context.Context) error {
+	return scanAnswers(ctx, e.deps.Conn, readmodel.AnswersTable, func(ids []int64) error {
+		for _, id := range ids {
+			e.owed[id] = true
+		}
+		return nil
+	})
+}
+
+// rebuild builds the answers of accounts that showed commits of erased authors. The touches have what a build that is
+// under way reads built once more.
+func (e *Eraser) rebuild(ctx context.Context) error {
+	beside, err := filledAnswers(ctx, e.deps.Conn, e.layout)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.owed)), idsAtOnce) {
 		if err := e.unlifted(); err != nil {
 			return err
 		}
 		states, err := readmodel.AnswerStates(ctx, e.deps.Conn, part)
 		if err != nil {
-			return err
+			return concealed(err)
 		}
 		tasks := make([]event.AnswerTask, len(part))
+		var due, large []*touchOf
 		for i, id := range part {
 			tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id)}
-			state := states[id]
-			touch := readmodel.Touch{UserID: id, Partition: state.Partition, Offset: state.Touch, Rebuilt: state.Rebuilt + 1}
-			builds := readmodel.Builds{Generation: state.Generation, Large: state.Rows > largeAccount}
-			if err := readmodel.BuildAnswers(ctx, e.deps.Conn, builds, []readmodel.Touch{touch}); err != nil {
-				return err
+			s := states[id]
+			t := &touchOf{
+				Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1},
+				generation: s.Generation, rows: s.Rows,
 			}
+			if t.rows > largeAccount {
+				large = append(large, t)
+			} else {
+				due = append(due, t)
+			}
+		}
+		err = eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
+			for _, table := range append(slices.Clone(beside), readmodel.AnswersTable) {
+				builds.Table = table
+				if err := readmodel.BuildAnswers(ctx, e.deps.Conn, builds, touches); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return concealed(err)
 		}
 		if err := publishTouches(ctx, e.writer, event.TopicAnswerTask, tasks); err != nil {
 			return err
 		}
-		replaced, err := readmodel.ReplacedAnswers(ctx, e.deps.Conn, part)
-		if err != nil {
-			return err
-		}
-		if err := e.deleteHashes(ctx, readmodel.AnswersTable, readmodel.AnswerHash, replaced); err != nil {
-			return err
+		for _, id := range part {
+			e.rebuilt[id] = true
 		}
 	}
+	if _, err := e.dropReplaced(ctx); err != nil {
+		return err
+	}
+	clear(e.owed)
 	return nil
+}
+
+// dropReplaced deletes the rows that newer answers of rebuilt accounts have replaced, which may show commits of erased
+// authors, and reports whether there were any.
+func (e *Eraser) dropReplaced(ctx context.Context) (bool, error) {
+	if len(e.rebuilt) == 0 {
+		return false, nil
+	}
+	beside, err := answersBeside(ctx, e.deps.Conn, e.layout)
+	if err != nil {
+		return false, err
+	}
+	some := false
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.rebuilt)), idsAtOnce) {
+		for _, table := range append(slices.Clone(beside), readmodel.AnswersTable) {
+			replaced, err := readmodel.ReplacedAnswers(ctx, e.deps.Conn, e.layout.From(table), part)
+			if err != nil {
+				return some, concealed(err)
+			}
+			some = some || len(replaced) > 0
+			if err := e.deleteHashes(ctx, table, readmodel.AnswerHash, replaced); err != nil {
+				return some, err
+			}
+		}
+	}
+	return some, nil
 }
 
 // removeEvents deletes the events and commits that were found; of an attempt to deliver

@@ -112,8 +112,16 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	again, err := e.dropReplaced(ctx)
+	if err != nil {
+		return false, err
+	}
+	clear(e.rebuilt) // builds that were under way have ended: what is replaced from now on shows nothing of theirs
 	if left.empty() {
-		return true, nil
+		if again { // it is rewritten once more
+			e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())
+		}
+		return !again, nil
 	}
 	// It came in meanwhile, as what was under way when the set changed: it goes
 	// too, and is rewritten at once.

@@ -63,6 +63,9 @@ func (e *Eraser) sweep(ctx context.Context) (last *foundErased, err error) {
 				err = e.remove(ctx, found)
 			}
 		}
+		if err == nil {
+			err = e.rebuild(ctx)
+		}
 		if errors.Is(err, errLifted) {
 			continue
 		}
@@ -202,10 +205,8 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 			return err
 		}
 	}
+	e.owe(f)
 	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
-		return err
-	}
-	if err := e.rebuild(ctx, f); err != nil {
 		return err
 	}
 	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))

@@ -72,6 +72,9 @@ type Eraser struct {
 	removed map[string]int64           // what the last sweep that found somebody has removed, by where
 	clean   *cleaning                  // nil unless a rewriting waits for the files to go
 	live    string                     // which tables were live when they were last swept
+	owed    map[int64]bool             // accounts whose answers are to be built anew
+	rebuilt map[int64]bool             // accounts whose answers were, and whose older rows may not be gone
+	scanned bool                       // answers were compared with their rows since the start
 }
 
 // cleaning is a rewriting whose old files are not gone yet.
@@ -112,7 +115,8 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64)}, nil
+	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64),
+		owed: make(map[int64]bool), rebuilt: make(map[int64]bool)}, nil
 }
 
 // Run sweeps whenever the suppression set or the live tables change, and at the start,
@@ -271,6 +275,12 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
 	for _, p := range pending {
 		changed = changed || !p.masked || p.swept.IsZero()
 		urgent = urgent || p.urgent && !p.at.After(begin)
+	}
+	if changed && len(pending) > 0 && !e.scanned {
+		if err := e.oweDiffering(ctx); err != nil {
+			return concealed(err)
+		}
+		e.scanned = true
 	}
 	if changed {
 		found, err := e.sweepSteadily(ctx)

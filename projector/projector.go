@@ -226,8 +226,8 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 		return nil // asked to stop before it had begun
 	}
 	if p.writer != nil {
-		missing, err := answersMissing(ctx, p.deps.Conn)
-		p.restored.Store(err == nil && missing) // what cannot be read now is not ready for another reason
+		missing, err := answersMissing(ctx, p.deps.Conn, false)
+		p.restored.Store(err != nil || missing)
 	}
 	if err := p.runAll(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
@@ -235,10 +235,14 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// answersMissing reports whether there are accounts and no answer at all, as after an upgrade or in a restored backup.
-func answersMissing(ctx context.Context, conn driver.Conn) (missing bool, err error) {
-	row := conn.QueryRow(ctx, "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM "+readmodel.AnswersTable+") = 0")
-	if err := row.Scan(&missing); err != nil {
+// answersMissing reports whether there are accounts and few answers, or at a start no answer at all, as after an upgrade
+// or in a restored backup.
+func answersMissing(ctx context.Context, conn driver.Conn, few bool) (missing bool, err error) {
+	query := "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM " + readmodel.AnswersTable + ") = 0"
+	if few {
+		query = "SELECT (SELECT uniqExact(user_id) FROM codehost_people) * 0.9 > (SELECT uniqExact(user_id) FROM " + readmodel.AnswersTable + ")"
+	}
+	if err := conn.QueryRow(ctx, query).Scan(&missing); err != nil {
 		return false, fmt.Errorf("look for answers: %w", err)
 	}
 	return missing, nil
@@ -261,12 +265,12 @@ func (p *Projector) Check(ctx context.Context) error {
 	if !p.restored.Load() {
 		return nil
 	}
-	missing, err := answersMissing(ctx, p.deps.Conn)
+	missing, err := answersMissing(ctx, p.deps.Conn, true)
 	if err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
 	if missing {
-		return errors.New("projector: there are accounts, and no answers are built: run muster replay answers")
+		return errors.New("projector: the answers of accounts are not built: run muster replay answers")
 	}
 	p.restored.Store(false)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (r *answersReplay) build(ctx context.Context) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := r.buildSome(ctx, ids); err != nil {
+		if err := r.buildSome(ctx, ids, 1); err != nil {
 			return err
 		}
 		after = ids[len(ids)-1]
@@ -117,8 +118,8 @@ func (r *answersReplay) build(ctx context.Context) error {
 	}
 }
 
-// buildSome builds answers under the versions that the live ones have, so that what a builder writes meanwhile is newer.
-func (r *answersReplay) buildSome(ctx context.Context, ids []int64) error {
+// buildSome builds answers for the touches of the live ones, so that what a builder writes meanwhile is newer.
+func (r *answersReplay) buildSome(ctx context.Context, ids []int64, try uint32) error {
 	states, err := readmodel.AnswerStates(ctx, r.deps.Conn, ids)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (r *answersReplay) buildSome(ctx context.Context, ids []int64) error {
 	for _, id := range ids {
 		s := states[id]
 		t := &touchOf{
-			Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1},
+			Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + try},
 			generation: s.Generation, rows: s.Rows,
 		}
 		if !s.Has {
@@ -146,25 +147,39 @@ func (r *answersReplay) buildSome(ctx context.Context, ids []int64) error {
 	})
 }
 
-// complete builds what differs until nothing does. What is ingested meanwhile is built by those who build answers.
+// complete builds what differs until none of it does. What is ingested later is built by those who build answers.
 func (r *answersReplay) complete(ctx context.Context) error {
-	const tries = 20
-	for try := 1; ; try++ {
-		var differing []int64
-		err := scanAnswers(ctx, r.deps.Conn, r.table.Fresh(), func(ids []int64) error {
-			differing = append(differing, ids...)
-			return nil
-		})
-		if err != nil || len(differing) == 0 {
-			return err
-		}
-		if try == tries {
+	var differing []int64
+	err := scanAnswers(ctx, r.deps.Conn, r.table.Fresh(), func(ids []int64) error {
+		differing = append(differing, ids...)
+		return nil
+	})
+	const tries = 60
+	for try := uint32(2); err == nil && len(differing) > 0; try++ {
+		if try > tries {
 			return fmt.Errorf("%d answers still differ from the rows that they are made of: run it again when less is ingested", len(differing))
 		}
-		if err := r.buildSome(ctx, differing); err != nil {
-			return err
+		var left []int64
+		for part := range slices.Chunk(differing, scanSlice) {
+			if err := r.buildSome(ctx, part, try); err != nil {
+				return err
+			}
+			found, err := readmodel.DifferingAmong(ctx, r.deps.Conn, r.table.Fresh(), part)
+			if err != nil {
+				return err
+			}
+			left = append(left, found...)
+		}
+		if differing = left; len(left) == 0 {
+			break
+		}
+		select { // what was inserted in between is touched by then
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
+	return err
 }
 
 // answersBeside are the tables of answers that ReplayAnswers fills, or was filling when it was cut short.
@@ -184,6 +199,26 @@ func answersBeside(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for tables of answers: %w", err)
+	}
+	return out, nil
+}
+
+// filledAnswers are those of the tables beside the live one that are whole, to be written to.
+func filledAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
+	names, err := answersBeside(ctx, conn, layout)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		var there bool
+		row := conn.QueryRow(ctx, "SELECT count() > 0 FROM system.tables WHERE database = currentDatabase() AND name = $1", name)
+		if err := row.Scan(&there); err != nil {
+			return nil, fmt.Errorf("look for tables of answers: %w", err)
+		}
+		if _, _, old, _ := readmodel.ParseRebuilt(name); there && !old {
+			out = append(out, name)
+		}
 	}
 	return out, nil
 }
@@ -252,20 +287,43 @@ const (
 // watchAnswers has answers built that differ from the rows that they are made of, until ctx ends. What fails is tried
 // again at the next time.
 func (p *Projector) watchAnswers(ctx context.Context) {
-	for wait := scanAfter; ; wait = scanEvery {
+	for wait := scanAfter; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		n, err := touchDiffering(ctx, p.deps.Conn, p.writer)
+		wait = scanAfter
+		behind, err := p.answersLag(ctx)
+		if err == nil && behind > 0 {
+			continue // they would be touched twice
+		}
+		n := 0
+		if err == nil {
+			n, err = touchDiffering(ctx, p.deps.Conn, p.writer)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows is tried again later", slog.Any("error", err))
-		case n > 0:
-			p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are built", slog.Int("accounts", n))
+			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows is tried again", slog.Any("error", concealed(err)))
+		default:
+			wait = scanEvery
+			if n > 0 {
+				p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are built", slog.Int("accounts", n))
+			}
 		}
 	}
+}
+
+// answersLag is how many touches are not built yet.
+func (p *Projector) answersLag(ctx context.Context) (n int64, err error) {
+	lags, err := bus.Lag(ctx, p.cfg.Kafka, p.answersGroup(false), []string{event.TopicAnswerTask})
+	if err != nil {
+		return 0, fmt.Errorf("read the lag of answers: %w", err)
+	}
+	for _, l := range lags {
+		n += l.Lag
+	}
+	return n, nil
 }

@@ -305,8 +305,7 @@ type AnswerState struct {
 	Touch      int64
 	Rebuilt    uint32
 	Partition  int32
-	// Rows is the number of rows that it was built from, or, of an account that has none yet, that there are to build
-	// it from.
+	// Rows is the number of repositories and commits that there are to build it from, older versions included.
 	Rows uint64
 	Has  bool // it has an answer
 }
@@ -323,11 +322,12 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 		return out, nil
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition, base_rows), ver) AS newest).1, newest.2, newest.3, newest.4, newest.5 FROM "+
-		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
+	list := numbers(accounts)
+	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition), ver) AS newest).1, newest.2, newest.3, newest.4 FROM "+
+		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id", func(rows driver.Rows) error {
 		s := AnswerState{Has: true}
 		var id int64
-		if err := rows.Scan(&id, &s.Generation, &s.Touch, &s.Rebuilt, &s.Partition, &s.Rows); err != nil {
+		if err := rows.Scan(&id, &s.Generation, &s.Touch, &s.Rebuilt, &s.Partition); err != nil {
 			return err
 		}
 		out[id] = s
@@ -336,16 +336,6 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 	if err != nil {
 		return nil, fmt.Errorf("read the states of answers: %w", err)
 	}
-	var fresh []int64
-	for _, id := range accounts {
-		if !out[id].Has {
-			fresh = append(fresh, id)
-		}
-	}
-	if len(fresh) == 0 {
-		return out, nil
-	}
-	list := numbers(fresh)
 	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
 		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id", func(rows driver.Rows) error {
 		var id int64
@@ -353,7 +343,9 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 		if err := rows.Scan(&id, &n); err != nil {
 			return err
 		}
-		out[id] = AnswerState{Rows: n}
+		s := out[id]
+		s.Rows = n
+		out[id] = s
 		return nil
 	})
 	if err != nil {
@@ -364,24 +356,21 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 
 // BuiltAnswer is what decides whether an answer may stay.
 type BuiltAnswer struct {
+	AccountHash uint64 // for DropAnswers
 	UsernameKey string
 	EmailKeys   []string
 	BaseVersion int64
 }
 
-// BuiltAnswers reads the answers that were built for touches.
-func BuiltAnswers(ctx context.Context, conn driver.Conn, touches []Touch) (map[int64]BuiltAnswer, error) {
-	ids := make([]int64, len(touches))
-	for i, t := range touches {
-		ids[i] = t.UserID
-	}
-	out := make(map[int64]BuiltAnswer, len(touches))
+// BuiltAnswers reads the answers of accounts.
+func BuiltAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]BuiltAnswer, error) {
+	out := make(map[int64]BuiltAnswer, len(accounts))
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := readRows(ctx, conn, "SELECT user_id, (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
-		AnswersTable+" WHERE user_id IN ("+numbers(ids)+") GROUP BY user_id", func(rows driver.Rows) error {
+	err := readRows(ctx, conn, "SELECT user_id, "+accountHash+", (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
+		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
 		var b BuiltAnswer
 		var id int64
-		if err := rows.Scan(&id, &b.UsernameKey, &b.EmailKeys, &b.BaseVersion); err != nil {
+		if err := rows.Scan(&id, &b.AccountHash, &b.UsernameKey, &b.EmailKeys, &b.BaseVersion); err != nil {
 			return err
 		}
 		out[id] = b
@@ -393,12 +382,15 @@ func BuiltAnswers(ctx context.Context, conn driver.Conn, touches []Touch) (map[i
 	return out, nil
 }
 
-// DropAnswers deletes the answers of accounts. No query returns them from then on.
-func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, accounts []int64) error {
+// accountHash names an account in a statement that ClickHouse keeps on disk.
+const accountHash = "cityHash64(user_id)"
+
+// DropAnswers deletes the answers of accounts, by BuiltAnswer.AccountHash, from a table. No query returns them from then on.
+func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, table string, accounts []uint64) error {
 	settings := longStatement()
 	settings["mutations_sync"], settings["lightweight_deletes_sync"] = 2, 2
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(AnswersTable)+layout.OnCluster()+" WHERE user_id IN ("+numbers(accounts)+")"); err != nil {
+	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(table)+layout.OnCluster()+" WHERE "+accountHash+" IN ("+numbers(accounts)+")"); err != nil {
 		return fmt.Errorf("delete answers: %w", err)
 	}
 	return nil
@@ -407,7 +399,15 @@ func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, accounts 
 // DifferingAnswers are the accounts, with ids after one and up to another, whose rows in a table of answers were not built
 // from what is the newest of each of their base rows now, or are missing.
 func DifferingAnswers(ctx context.Context, conn driver.Conn, table string, after, last int64) ([]int64, error) {
-	slice := fmt.Sprintf("WHERE user_id > %d AND user_id <= %d", after, last)
+	return differingAnswers(ctx, conn, table, fmt.Sprintf("WHERE user_id > %d AND user_id <= %d", after, last))
+}
+
+// DifferingAmong is DifferingAnswers of accounts.
+func DifferingAmong(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]int64, error) {
+	return differingAnswers(ctx, conn, table, "WHERE user_id IN ("+numbers(accounts)+")")
+}
+
+func differingAnswers(ctx context.Context, conn driver.Conn, table, slice string) ([]int64, error) {
 	base := func(table, id string, account int) string {
 		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id, account, table, slice)
 	}
@@ -420,9 +420,10 @@ func DifferingAnswers(ctx context.Context, conn driver.Conn, table string, after
 ) AS b
 LEFT JOIN (SELECT user_id, base_hash FROM ` + table + ` FINAL ` + slice + `) AS a ON b.user_id = a.user_id
 WHERE a.base_hash != b.hash
-ORDER BY b.user_id`
+ORDER BY b.user_id
+SETTINGS join_use_nulls = 0`
 	var out []int64
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	err := readRows(ctx, conn, query, func(rows driver.Rows) error {
 		var id int64
 		if err := rows.Scan(&id); err != nil {
@@ -440,13 +441,14 @@ ORDER BY b.user_id`
 // AnswerHash names a row of AnswersTable.
 const AnswerHash = "cityHash64(user_id, ver)"
 
-// ReplacedAnswers are the hashes (AnswerHash) of rows of accounts that newer ones have replaced and that are still stored.
-func ReplacedAnswers(ctx context.Context, conn driver.Conn, accounts []int64) ([]uint64, error) {
+// ReplacedAnswers are the hashes (AnswerHash) of rows of accounts that newer ones have replaced and that are still stored in
+// a table.
+func ReplacedAnswers(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]uint64, error) {
 	var out []uint64
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	list := numbers(accounts)
-	err := readRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+AnswersTable+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
-		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id)", func(rows driver.Rows) error {
+	err := readRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+table+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
+		table+" WHERE user_id IN ("+list+") GROUP BY user_id)", func(rows driver.Rows) error {
 		var h uint64
 		if err := rows.Scan(&h); err != nil {
 			return err
@@ -475,21 +477,15 @@ func readRows(ctx context.Context, conn driver.Conn, query string, scan func(dri
 	return rows.Err() //nolint:wrapcheck // as above
 }
 
-// longStatement lets a statement have long lists of numbers.
+// longStatement lets a statement have long lists of numbers. They are ids of people, which no log shall have.
 func longStatement() clickhouse.Settings {
 	return clickhouse.Settings{
-		"max_query_size": 64 << 20, "max_ast_elements": 10_000_000, "max_expanded_ast_elements": 10_000_000, "max_threads": 1,
+		"log_queries": 0, "max_query_size": 64 << 20, "max_ast_elements": 10_000_000, "max_expanded_ast_elements": 10_000_000, "max_threads": 1,
 	}
 }
 
 // numbers is a list of numbers, which are no text of others.
-func numbers(list []int64) string {
-	out := make([]byte, 0, 12*len(list))
-	for i, n := range list {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(out, n, 10)
-	}
-	return string(out)
+func numbers[N int64 | uint64](list []N) string {
+	keys := FormatKeys(list)
+	return keys[1 : len(keys)-1]
 }
