@@ -243,7 +243,7 @@ func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int6
 // concealed is an error of the store without the statement that it may quote, which has ids.
 func concealed(err error) error {
 	if code, ok := ch.CodeOf(err); ok {
-		return fmt.Errorf("build answers: the store says %s", code)
+		return errors.New("build answers: the store says " + code.String())
 	}
 	return err
 }
