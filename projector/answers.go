@@ -26,7 +26,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Consumer groups of those who build answers.
+// Consumer groups of the answer builders.
 const (
 	AnswersGroup      = "muster.projector.answers"
 	LargeAnswersGroup = "muster.projector.large-answers"
@@ -111,7 +111,7 @@ func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// answersGroup is the consumer group of those who build answers. A projector of another group writes to another database.
+// answersGroup is the consumer group of the answer builder. A projector with its own group writes to its own database.
 func (p *Projector) answersGroup(large bool) string {
 	switch own := p.cfg.Group != Group; {
 	case own && large:
@@ -339,8 +339,8 @@ func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touche
 	}
 }
 
-// lags reports whether an answer was built of older rows than those that were touched. On one node there are no replicas,
-// and rows that have gone since, as those of erased people, would be waited for.
+// lags reports whether an answer was built from older rows than the touched ones: it read a replica that lags behind. Call
+// it on a cluster alone: on one node it would wait for rows that an erasure has deleted.
 func lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
 	for id, b := range built {
 		if b.BaseVersion < accounts[id].version {
@@ -383,7 +383,7 @@ func (a *answers) dropErased(ctx context.Context, accounts []int64) error {
 }
 
 // generation is that of the topic of touches. It begins a new one when the topic has fewer messages, or another number
-// of partitions, than answers were built for: it was made anew, or the tables were restored.
+// of partitions, than answers were built for: the topic was recreated, or the tables were restored.
 func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 	generation, partitions, err := readmodel.AnswersGeneration(ctx, a.p.deps.Conn)
 	if err != nil || a.large {
@@ -419,7 +419,7 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 		if err := readmodel.BeginAnswers(ctx, a.p.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
 			return 0, err
 		}
-		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches begins anew", slog.Uint64("generation", uint64(generation)))
+		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches was recreated: a new generation of answers begins", slog.Uint64("generation", uint64(generation)))
 	}
 	a.checked, a.newest = true, generation
 	return generation, nil

@@ -73,7 +73,7 @@ func TestAnswers_ABadTouchIsRejected(t *testing.T) {
 	require.Len(t, h.rejectedRecords(), 3)
 }
 
-// Touches of a topic that was made anew have small offsets again, and count all the same.
+// Touches of a recreated topic have small offsets again, and still win.
 func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
 	s := openStore(t)
 	first := harnessOver(t, s)
@@ -119,7 +119,7 @@ func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
 	require.Equal(t, strconv.Itoa(repos), ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[:1]))
 }
 
-// An answer of somebody who was erased while it was built goes.
+// The answer of a person who is erased while it is built is deleted.
 func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
@@ -202,8 +202,8 @@ func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// An eraser that was killed after it had deleted commits of an erased author leaves answers that show them: the next one
-// builds these anew before it says that the request is in force.
+// An eraser that was killed after it deleted commits of an erased author leaves answers that show them. The next eraser
+// rebuilds these answers before it reports that the request is in force.
 func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{

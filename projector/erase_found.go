@@ -183,8 +183,8 @@ func erasedContext(set *suppress.Set, c *event.Context) bool {
 	return hit
 }
 
-// owe notes the accounts whose commits of erased authors are about to be deleted: their answers are to be built anew,
-// whatever comes in between.
+// owe notes the accounts whose commits of erased authors are about to be deleted: their answers have to be rebuilt,
+// also after an interruption.
 func (e *Eraser) owe(f *foundErased) {
 	for _, c := range f.commits {
 		owner, _, _ := strings.Cut(c.key, "/")
@@ -194,8 +194,8 @@ func (e *Eraser) owe(f *foundErased) {
 	}
 }
 
-// oweDiffering notes the accounts whose answers differ from their rows: who was killed may have deleted commits of erased
-// authors, and have built nothing.
+// oweDiffering notes the accounts whose answers differ from their rows: an eraser that was killed may have deleted commits
+// of erased authors without rebuilding the answers.
 func (e *Eraser) oweDiffering(ctx context.Context) error {
 	return scanAnswers(ctx, e.deps.Conn, readmodel.AnswersTable, func(ids []int64) error {
 		for _, id := range ids {

@@ -25,9 +25,9 @@ type AnswersReport struct {
 	Built    uint64 `json:"built"`    // builds, those after the first comparison included
 }
 
-// ReplayAnswers builds the answers of all accounts from the tables that they are made of, in a table beside the live one,
-// and puts it in the live one's place. Builders write to both meanwhile. It does not exchange them before each account
-// has an answer of its newest rows. A run that was cut short begins anew.
+// ReplayAnswers rebuilds the answers of all accounts from the base tables, in a table next to the live one, and then
+// exchanges the two. Builders write to both in the meantime. The exchange happens once each account has an answer that was
+// built from its newest rows. An interrupted run starts over.
 func ReplayAnswers(ctx context.Context, deps ReplayDeps) (report AnswersReport, err error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return report, errors.New("replay answers: no connection to ClickHouse, or no logger")
@@ -106,7 +106,7 @@ func (r *answersReplay) build(ctx context.Context) error {
 	r.deps.Progress.Begin("Building answers", int64(r.report.Accounts)) //nolint:gosec // a number of rows
 	defer r.deps.Progress.End()
 	for after := int64(math.MinInt64); ; {
-		ids, err := accountsAfter(ctx, r.deps.Conn, after, buildAccounts)
+		ids, err := readmodel.AccountsAfter(ctx, r.deps.Conn, after, buildAccounts)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -223,31 +223,13 @@ func filledAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 	return out, nil
 }
 
-// accountsAfter are the user ids of accounts after one, in their order.
-func accountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int) ([]int64, error) {
-	var out []int64
-	query := fmt.Sprintf("SELECT DISTINCT user_id FROM codehost_people WHERE user_id > %d ORDER BY user_id LIMIT %d", after, limit)
-	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		out = append(out, id)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the accounts: %w", err)
-	}
-	return out, nil
-}
-
 // scanSlice is how many accounts are compared at a time.
 const scanSlice = 20_000
 
 // scanAnswers hands over the accounts whose answers were not built from their newest rows.
 func scanAnswers(ctx context.Context, conn driver.Conn, table string, differing func([]int64) error) error {
 	for after := int64(math.MinInt64); ; {
-		ids, err := accountsAfter(ctx, conn, after, scanSlice)
+		ids, err := readmodel.AccountsAfter(ctx, conn, after, scanSlice)
 		if err != nil || len(ids) == 0 {
 			return err
 		}

@@ -63,7 +63,8 @@ type AnswerRow struct {
 // AnswersQuery reads the rows of accounts by user id. An account may have several rows that are not merged yet, of
 // which NewestAnswer is the one that counts.
 func AnswersQuery() string {
-	return `SELECT user_id, generation, touch, rebuilt, version, content_hash, deleted, codehost_username, username_key, toString(type), email_keys, network_username, network_username_keys, present, repos, commits, account, entries
+	return `SELECT user_id, generation, touch, rebuilt, version, content_hash, deleted, codehost_username, username_key,
+    toString(type), email_keys, network_username, network_username_keys, present, repos, commits, account, entries
 FROM ` + AnswersTable + `
 WHERE user_id IN {keys:Array(Int64)}`
 }
@@ -71,8 +72,9 @@ WHERE user_id IN {keys:Array(Int64)}`
 // Dest gives the scan destinations in the order of AnswersQuery's columns.
 func (r *AnswerRow) Dest() []any {
 	return []any{
-		&r.UserID, &r.Generation, &r.Touch, &r.Rebuilt, &r.Version, &r.ContentHash, &r.Deleted, &r.CodehostUsername, &r.UsernameKey,
-		&r.Type, &r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys, &r.Present, &r.Repos, &r.Commits, &r.Account, &r.Entries,
+		&r.UserID, &r.Generation, &r.Touch, &r.Rebuilt, &r.Version, &r.ContentHash, &r.Deleted,
+		&r.CodehostUsername, &r.UsernameKey, &r.Type, &r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys,
+		&r.Present, &r.Repos, &r.Commits, &r.Account, &r.Entries,
 	}
 }
 
@@ -385,7 +387,7 @@ func BuiltAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 // accountHash names an account in a statement that ClickHouse keeps on disk.
 const accountHash = "cityHash64(user_id)"
 
-// DropAnswers deletes the answers of accounts, by BuiltAnswer.AccountHash, from a table. No query returns them from then on.
+// DropAnswers deletes the answers of accounts, by BuiltAnswer.AccountHash, from a table. No later query returns them.
 func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, table string, accounts []uint64) error {
 	settings := longStatement()
 	settings["mutations_sync"], settings["lightweight_deletes_sync"] = 2, 2
@@ -396,13 +398,13 @@ func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, table str
 	return nil
 }
 
-// DifferingAnswers are the accounts, with ids after one and up to another, whose rows in a table of answers were not built
-// from what is the newest of each of their base rows now, or are missing.
+// DifferingAnswers returns the accounts with ids in (after, last] whose row in a table of answers is missing or was not
+// built from the newest version of each base row.
 func DifferingAnswers(ctx context.Context, conn driver.Conn, table string, after, last int64) ([]int64, error) {
 	return differingAnswers(ctx, conn, table, fmt.Sprintf("WHERE user_id > %d AND user_id <= %d", after, last))
 }
 
-// DifferingAmong is DifferingAnswers of accounts.
+// DifferingAmong is DifferingAnswers for a list of accounts.
 func DifferingAmong(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]int64, error) {
 	return differingAnswers(ctx, conn, table, "WHERE user_id IN ("+numbers(accounts)+")")
 }
@@ -414,7 +416,8 @@ func differingAnswers(ctx context.Context, conn driver.Conn, table, slice string
 	query := `SELECT b.user_id FROM (
     SELECT user_id, sum(row) AS hash FROM (
         ` + strings.Join([]string{
-		base("codehost_people", "", 1), base("codehost_repos", "repo_id, ", 0), base("codehost_commits", "sha, ", 0), base("codehost_lists", "list, ", 0),
+		base("codehost_people", "", 1), base("codehost_repos", "repo_id, ", 0),
+		base("codehost_commits", "sha, ", 0), base("codehost_lists", "list, ", 0),
 	}, "\n        UNION ALL ") + `
     ) GROUP BY user_id HAVING max(account) = 1
 ) AS b
@@ -422,18 +425,19 @@ LEFT JOIN (SELECT user_id, base_hash FROM ` + table + ` FINAL ` + slice + `) AS 
 WHERE a.base_hash != b.hash
 ORDER BY b.user_id
 SETTINGS join_use_nulls = 0`
-	var out []int64
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := readRows(ctx, conn, query, func(rows driver.Rows) error {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		out = append(out, id)
-		return nil
-	})
+	out, err := readNumbers[int64](ctx, conn, query)
 	if err != nil {
 		return nil, fmt.Errorf("compare answers with their rows: %w", err)
+	}
+	return out, nil
+}
+
+// AccountsAfter returns at most limit ids of accounts that follow one, in ascending order.
+func AccountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int) ([]int64, error) {
+	out, err := readNumbers[int64](ctx, conn, fmt.Sprintf(
+		"SELECT DISTINCT user_id FROM codehost_people WHERE user_id > %d ORDER BY user_id LIMIT %d", after, limit))
+	if err != nil {
+		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
 	return out, nil
 }
@@ -441,25 +445,29 @@ SETTINGS join_use_nulls = 0`
 // AnswerHash names a row of AnswersTable.
 const AnswerHash = "cityHash64(user_id, ver)"
 
-// ReplacedAnswers are the hashes (AnswerHash) of rows of accounts that newer ones have replaced and that are still stored in
-// a table.
+// ReplacedAnswers returns the hashes (AnswerHash) of superseded rows of accounts that a table still stores.
 func ReplacedAnswers(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]uint64, error) {
-	var out []uint64
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	list := numbers(accounts)
-	err := readRows(ctx, conn, "SELECT "+AnswerHash+" FROM "+table+" WHERE user_id IN ("+list+") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+
-		table+" WHERE user_id IN ("+list+") GROUP BY user_id)", func(rows driver.Rows) error {
-		var h uint64
-		if err := rows.Scan(&h); err != nil {
-			return err
-		}
-		out = append(out, h)
-		return nil
-	})
+	out, err := readNumbers[uint64](ctx, conn, "SELECT "+AnswerHash+" FROM "+table+" WHERE user_id IN ("+list+
+		") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+table+" WHERE user_id IN ("+list+") GROUP BY user_id)")
 	if err != nil {
-		return nil, fmt.Errorf("look for answers that were replaced: %w", err)
+		return nil, fmt.Errorf("look for superseded answers: %w", err)
 	}
 	return out, nil
+}
+
+// readNumbers returns the one column of a query.
+func readNumbers[N int64 | uint64](ctx context.Context, conn driver.Conn, query string) (out []N, err error) {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	err = readRows(ctx, conn, query, func(rows driver.Rows) error {
+		var n N
+		if err := rows.Scan(&n); err != nil {
+			return err
+		}
+		out = append(out, n)
+		return nil
+	})
+	return out, err
 }
 
 // readRows runs a query and calls scan at each row.
@@ -480,7 +488,8 @@ func readRows(ctx context.Context, conn driver.Conn, query string, scan func(dri
 // longStatement lets a statement have long lists of numbers. They are ids of people, which no log shall have.
 func longStatement() clickhouse.Settings {
 	return clickhouse.Settings{
-		"log_queries": 0, "max_query_size": 64 << 20, "max_ast_elements": 10_000_000, "max_expanded_ast_elements": 10_000_000, "max_threads": 1,
+		"log_queries": 0, "max_query_size": 64 << 20, "max_threads": 1,
+		"max_ast_elements": 10_000_000, "max_expanded_ast_elements": 10_000_000,
 	}
 }
 

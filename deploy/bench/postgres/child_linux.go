@@ -5,14 +5,14 @@ import (
 	"syscall"
 )
 
-// nobody is the user and the group without rights that every Linux has. PostgreSQL refuses to run as root.
-const nobody = 65534
+// unprivileged is the user and group ID without rights on every Linux. PostgreSQL refuses to run as root.
+const unprivileged = 65534
 
 // childAttributes returns how the cluster's processes start: they end with this program, and are not root's.
 func childAttributes() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Geteuid() == 0 {
-		attributes.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		attributes.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	return attributes
 }
@@ -22,5 +22,5 @@ func handOver(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return os.Chown(dir, nobody, nobody)
+	return os.Chown(dir, unprivileged, unprivileged)
 }

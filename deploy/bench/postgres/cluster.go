@@ -61,7 +61,7 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 		"--locale", "C", "--no-sync", "--no-instructions")
 	out, err := initialize.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("initdb: %w; root runs it as the user nobody: set TMPDIR to a folder that is open to all", err)
+		return nil, fmt.Errorf("initdb: %w; as root it runs as an unprivileged user: set TMPDIR to a folder that every user can enter", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)

@@ -6,5 +6,5 @@
 //
 // The programs are those of the installed package. Without it, Debian's packages are downloaded with apt-get into the
 // user's cache folder, once, and unpacked beside the cluster, which needs no root. If that fails too, Start returns an
-// error. PostgreSQL refuses to run as root: started by root, it runs as the user nobody.
+// error. PostgreSQL refuses to run as root: started by root, it runs as an unprivileged user.
 package postgres

@@ -80,11 +80,11 @@ func TestPostgres_AnswersWhatWasLoaded(t *testing.T) {
 		require.JSONEq(t, string(document), answer(http.MethodGet, "/v1/webset/network/person?network="+name, ""))
 		list, names = append(list, string(document)), append(names, name)
 	}
-	names, list = append(names, "somebody-else", names[0]), append(list, "{}", list[0])
+	names, list = append(names, "unknown-user", names[0]), append(list, "{}", list[0])
 	request, err := json.Marshal(map[string]any{"network": names})
 	require.NoError(t, err)
 	require.JSONEq(t, "["+strings.Join(list, ",")+"]", answer(http.MethodPost, "/v1/webset/network/person", string(request)))
-	require.Equal(t, "{}", answer(http.MethodPost, "/v1/person/enrich", `{"codehost":"somebody-else"}`))
+	require.Equal(t, "{}", answer(http.MethodPost, "/v1/person/enrich", `{"codehost":"unknown-user"}`))
 
 	// It runs as an ordinary user, and leaves nothing.
 	if os.Geteuid() == 0 {
