@@ -73,7 +73,8 @@ func publishTouches(ctx context.Context, w *bus.Writer, topic string, tasks []ev
 		messages = append(messages, kafka.Message{
 			Topic: topic, Key: []byte(t.MessageKey()), Value: value,
 			Headers: bus.SetEvent(nil, bus.Event{
-				ID: t.MessageKey(), Type: event.TypeAnswerTask, Source: "/muster/projector", Time: now, ContentType: "application/json",
+				ID: t.MessageKey(), Type: event.TypeAnswerTask, Source: "/muster/projector", Time: now,
+				ContentType: "application/json",
 			}),
 		})
 	}
@@ -179,7 +180,8 @@ func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []re
 		}
 		id, _ := t.Account() // validated
 		of := &touchOf{
-			Touch:      readmodel.Touch{UserID: id, Partition: int32(m.Partition), Offset: m.Offset}, //nolint:gosec // Kafka's partitions are int32.
+			//nolint:gosec // Kafka's partitions are int32.
+			Touch:      readmodel.Touch{UserID: id, Partition: int32(m.Partition), Offset: m.Offset},
 			generation: generation, version: t.Version,
 		}
 		if a.large {
@@ -274,7 +276,8 @@ func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.T
 	}
 	for len(due) > 0 {
 		n, rows := 0, uint64(0)
-		for n < len(due) && n < buildAccounts && due[n].generation == due[0].generation && (n == 0 || rows+due[n].rows <= buildRows) {
+		for n < len(due) && n < buildAccounts && due[n].generation == due[0].generation &&
+			(n == 0 || rows+due[n].rows <= buildRows) {
 			rows += due[n].rows
 			n++
 		}
@@ -292,7 +295,9 @@ func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.T
 }
 
 // buildSome builds answers in one statement, and again while a replica lags behind.
-func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*touchOf) error {
+func (a *answers) buildSome(
+	ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*touchOf,
+) error {
 	beside, err := filledAnswers(ctx, a.p.deps.Conn, *a.layout)
 	if err != nil {
 		return err
@@ -324,7 +329,8 @@ func (a *answers) buildSome(ctx context.Context, builds readmodel.Builds, touche
 			return nil
 		}
 		if a.p.deps.Now().Sub(began) > laggingFor {
-			a.p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "answers were built of older rows than those that were touched: the next scan finds what differs",
+			a.p.deps.Logger.LogAttrs(ctx, slog.LevelWarn,
+				"answers were built from older rows than the touched ones: the next scan finds those that differ",
 				slog.Int("accounts", len(touches)))
 			return nil
 		}
@@ -419,7 +425,8 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 		if err := readmodel.BeginAnswers(ctx, a.p.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
 			return 0, err
 		}
-		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches was recreated: a new generation of answers begins", slog.Uint64("generation", uint64(generation)))
+		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches was recreated: a new generation of answers begins",
+			slog.Uint64("generation", uint64(generation)))
 	}
 	a.checked, a.newest = true, generation
 	return generation, nil
@@ -434,16 +441,17 @@ func (a *answers) handled(b bus.Batch) {
 // newestTouches are the greatest offsets for which answers of a generation were built, by partition.
 func newestTouches(ctx context.Context, conn driver.Conn, generation uint32) (map[int]int64, error) {
 	out := make(map[int]int64)
-	err := ch.ReadRows(ctx, conn, fmt.Sprintf("SELECT partition, max(touch) FROM %s WHERE generation = %d GROUP BY partition", readmodel.AnswersTable, generation),
-		func(rows driver.Rows) error {
-			var partition int32
-			var touch int64
-			if err := rows.Scan(&partition, &touch); err != nil {
-				return err
-			}
-			out[int(partition)] = touch
-			return nil
-		})
+	query := fmt.Sprintf("SELECT partition, max(touch) FROM %s WHERE generation = %d GROUP BY partition",
+		readmodel.AnswersTable, generation)
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var partition int32
+		var touch int64
+		if err := rows.Scan(&partition, &touch); err != nil {
+			return err
+		}
+		out[int(partition)] = touch
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the touches that answers were built for: %w", err)
 	}

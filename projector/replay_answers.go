@@ -59,7 +59,8 @@ type answersReplay struct {
 }
 
 func answersRebuild(layout readmodel.Layout, id string) readmodel.Rebuild {
-	return readmodel.Rebuild{Model: readmodel.Model{Table: readmodel.AnswersTable, Key: []string{"user_id"}}, Layout: layout, ID: id}
+	model := readmodel.Model{Table: readmodel.AnswersTable, Key: []string{"user_id"}}
+	return readmodel.Rebuild{Model: model, Layout: layout, ID: id}
 }
 
 func (r *answersReplay) run(ctx context.Context) error {
@@ -72,7 +73,8 @@ func (r *answersReplay) run(ctx context.Context) error {
 			return err
 		}
 	}
-	r.table = answersRebuild(r.layout, strings.Replace(strings.ToLower(r.deps.Now().UTC().Format("20060102T150405.000")), ".", "", 1))
+	id := strings.Replace(strings.ToLower(r.deps.Now().UTC().Format("20060102T150405.000")), ".", "", 1)
+	r.table = answersRebuild(r.layout, id)
 	existing, err := createQuery(ctx, r.deps.Conn, r.layout, readmodel.AnswersTable)
 	if err != nil {
 		return err
@@ -100,7 +102,8 @@ func (r *answersReplay) run(ctx context.Context) error {
 
 // build builds the answers of all accounts, in the order of their ids.
 func (r *answersReplay) build(ctx context.Context) error {
-	if err := r.deps.Conn.QueryRow(ctx, "SELECT uniqExact(user_id) FROM codehost_people").Scan(&r.report.Accounts); err != nil {
+	row := r.deps.Conn.QueryRow(ctx, "SELECT uniqExact(user_id) FROM codehost_people")
+	if err := row.Scan(&r.report.Accounts); err != nil {
 		return fmt.Errorf("count the accounts: %w", err)
 	}
 	r.deps.Progress.Begin("Building answers", int64(r.report.Accounts)) //nolint:gosec // a number of rows
@@ -157,7 +160,8 @@ func (r *answersReplay) complete(ctx context.Context) error {
 	const tries = 60
 	for try := uint32(2); err == nil && len(differing) > 0; try++ {
 		if try > tries {
-			return fmt.Errorf("%d answers still differ from the rows that they are made of: run it again when less is ingested", len(differing))
+			return fmt.Errorf("%d answers still differ from their rows: run the command again when less is ingested",
+				len(differing))
 		}
 		var left []int64
 		for part := range slices.Chunk(differing, scanSlice) {
@@ -185,7 +189,9 @@ func (r *answersReplay) complete(ctx context.Context) error {
 // answersBeside are the tables of answers that ReplayAnswers fills, or was filling when it was cut short.
 func answersBeside(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
 	var out []string
-	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '"+readmodel.AnswersTable+"__')", func(rows driver.Rows) error {
+	query := "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '" +
+		readmodel.AnswersTable + "__')"
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return err
@@ -288,11 +294,13 @@ func (p *Projector) watchAnswers(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows is tried again", slog.Any("error", concealed(err)))
+			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows failed and is retried",
+				slog.Any("error", concealed(err)))
 		default:
 			wait = scanEvery
 			if n > 0 {
-				p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are built", slog.Int("accounts", n))
+				p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are rebuilt",
+					slog.Int("accounts", n))
 			}
 		}
 	}
