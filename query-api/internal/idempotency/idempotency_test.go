@@ -323,7 +323,7 @@ func TestAnswers(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, idempotency.KeyBytes)
 	answers, err := idempotency.NewAnswers(given, key)
 	require.NoError(t, err)
-	call := idempotency.Call{Organization: "o1", Method: "POST", Path: "/v1/x", Key: "k", Body: []byte(`{"a":1,"b":2}`), Owner: "r1", Lease: time.Minute}
+	call := idempotency.Call{Organization: "organization-one", Method: "POST", Path: "/v1/x", Key: "k", Body: []byte(`{"a":1,"b":2}`), Owner: "r1", Lease: time.Minute}
 	state, _, claim, err := answers.Begin(t.Context(), call)
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
@@ -335,7 +335,7 @@ func TestAnswers(t *testing.T) {
 	require.Len(t, given.given, 2)
 	for _, text := range given.given {
 		require.NotContains(t, text, "private")
-		require.NotContains(t, text, "o1")
+		require.NotContains(t, text, "organization-one")
 	}
 
 	call.Owner, call.Body = "r2", []byte(` {"b": 2, "a": 1.0} `)
