@@ -57,7 +57,7 @@ func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
 	h.publishRecords(decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2027","deleted":true}`))
 	h.caughtUp()
 	require.True(t, h.answers(7)[0].Deleted)
-	require.Empty(t, h.answers(7)[0].Entries)
+	require.Empty(t, h.answers(7)[0].AppendEntries(nil, readmodel.ShapeWebset))
 	require.Empty(t, h.rejectedRecords())
 }
 
@@ -147,7 +147,7 @@ func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
 	h.publishRecords(recs...)
 	h.caughtUp()
 	stop()
-	const content = "SELECT sum(cityHash64(user_id, version, base_version, base_rows, base_hash, account, entries, repos, commits)) FROM codehost_answers FINAL"
+	const content = "SELECT sum(cityHash64(user_id, version, base_version, base_rows, base_hash, content)) FROM codehost_answers FINAL"
 	accounts, want := h.count("SELECT count() FROM codehost_people FINAL"), h.count(content)
 	require.NotZero(t, accounts)
 	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
@@ -217,5 +217,5 @@ func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
 	require.EqualValues(t, 2, h.answers(7)[0].Commits)
 	startEraser(t, h, suppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureMasked)
 	require.EqualValues(t, 1, h.answers(7)[0].Commits)
-	require.Zero(t, h.count("SELECT count() FROM codehost_answers WHERE position(entries, 'hers') > 0"))
+	require.Zero(t, h.count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }

@@ -235,20 +235,20 @@ func TestEraserFindsEverything(t *testing.T) {
 	startEraser(t, h, set).await(t, event.ErasureMasked)
 	s := &store{tb: t, conn: h.conn}
 	for query, want := range map[string]uint64{
-		"SELECT count() FROM network_people":                                                       1,
-		"SELECT count() FROM search_people":                                                        1,
-		"SELECT count() FROM network_people WHERE profile_id = 'p4'":                               1,
-		"SELECT count() FROM codehost_people":                                                      1,
-		"SELECT count() FROM codehost_commits":                                                     1,
-		"SELECT count() FROM codehost_commits WHERE sha = 'b'":                                     1,
-		"SELECT count() FROM codehost_answers":                                                     1,
-		"SELECT count() FROM codehost_answers WHERE commits = 1 AND position(entries, 'hers') = 0": 1,
-		"SELECT count() FROM contexts":                                                             1,
-		"SELECT count() FROM contexts WHERE request_id = 'his'":                                    1,
-		"SELECT count() FROM webhook_attempts":                                                     2,
-		"SELECT count() FROM webhook_attempts WHERE response = ''":                                 1,
-		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'":    0,
-		"SELECT count() FROM lookups WHERE target = 'p4'":                                          s.count("SELECT count() FROM lookups WHERE value IN ('alive', 'bob@example.com')"),
+		"SELECT count() FROM network_people":                         1,
+		"SELECT count() FROM search_people":                          1,
+		"SELECT count() FROM network_people WHERE profile_id = 'p4'": 1,
+		"SELECT count() FROM codehost_people":                        1,
+		"SELECT count() FROM codehost_commits":                       1,
+		"SELECT count() FROM codehost_commits WHERE sha = 'b'":       1,
+		"SELECT count() FROM codehost_answers":                       1,
+		"SELECT count() FROM codehost_answers WHERE position(content, '\"commits_count\":1') > 0 AND position(content, 'hers') = 0": 1,
+		"SELECT count() FROM contexts":                                                          1,
+		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
+		"SELECT count() FROM webhook_attempts":                                                  2,
+		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
+		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,
+		"SELECT count() FROM lookups WHERE target = 'p4'":                                       s.count("SELECT count() FROM lookups WHERE value IN ('alive', 'bob@example.com')"),
 	} {
 		require.Equal(t, want, s.count(query), query)
 	}

@@ -19,7 +19,6 @@ import (
 	"muster/platform/bus"
 	"muster/projector"
 	"muster/schemas/event"
-	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
@@ -198,7 +197,7 @@ func (h *harness) requireNewest(want map[string]*record.Record) {
 	for id := range want {
 		ids = append(ids, id)
 	}
-	rows := h.networkPeople(readmodel.NetworkWebset, ids...)
+	rows := h.networkPeople(ids...)
 	require.Len(h.t, rows, len(want))
 	for _, r := range rows {
 		rec := want[r.ProfileID]

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,15 +119,16 @@ func fresh[R any](rows []R, freshen func([]*R) []*R) []R {
 }
 
 func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupRow {
-	return readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value)))
+	rows := readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value)))
+	return slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return r.Type != string(t) || r.Value != value })
 }
 
-func (s *store) networkPeople(columns readmodel.NetworkColumns, ids ...string) []readmodel.NetworkPersonRow {
+func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	keys := make([]uint64, len(ids))
 	for i, id := range ids {
 		keys[i] = readmodel.ProfileHash(id)
 	}
-	rows := fresh(query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.NewestNetworkPeople)
+	rows := fresh(query(s, readmodel.NetworkPeopleQuery(), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.NewestNetworkPeople)
 	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, keys...)
 	for i, r := range rows {
 		if !r.Deleted {

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -111,6 +112,11 @@ func complete(ctx context.Context, conn driver.Conn, logger *slog.Logger) error 
 
 // advised says what to do about an error that an operator has to mend.
 func advised(err error) error {
+	if errors.Is(err, ch.ErrChangedMigration) {
+		return fmt.Errorf("%w\nthe tables are of an earlier development version, and before 0.1.0 tables change in place: stop muster, remove the "+
+			"folder clickhouse in its data folder (of a server of your own: drop the database), start it again, and rebuild the "+
+			"tables from the topics with `muster replay`; or ingest the records again", err)
+	}
 	const replicaExists = 253 // REPLICA_ALREADY_EXISTS
 	if code, ok := ch.CodeOf(err); ok && code == replicaExists {
 		return fmt.Errorf("%w\na node has lost its disk, and Keeper still knows its replica: have it forgotten by SYSTEM DROP REPLICA on "+

@@ -49,7 +49,7 @@ func TestRenamesAndRecycledHandles(t *testing.T) {
 	// Both are candidates; the main rows tell who holds the name now.
 	holders := map[string]string{}
 	for _, l := range h.lookup(readmodel.LookupNetworkUsername, "ann") {
-		for _, r := range h.networkPeople(0, l.Target) {
+		for _, r := range h.networkPeople(l.Target) {
 			holders[l.Target] = r.UsernameKey
 		}
 	}
@@ -92,7 +92,7 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 		message(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
 	)
 	h.caughtUp()
-	require.Equal(t, "mapped", h.networkPeople(0, "p_1")[0].UsernameKey)
+	require.Equal(t, "mapped", h.networkPeople("p_1")[0].UsernameKey)
 	require.Contains(t, h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[0], `"new"`)
 }
 
@@ -118,7 +118,7 @@ func TestPoisonOnTheTopic(t *testing.T) {
 		message(good),
 	)
 	h.caughtUp()
-	require.Len(t, h.networkPeople(0, "p_first", "p_good", "p_1", "p_2", "p_3", "p_other", "p_4", "p_5", "p_6"), 2)
+	require.Len(t, h.networkPeople("p_first", "p_good", "p_1", "p_2", "p_3", "p_other", "p_4", "p_5", "p_6"), 2)
 	got := map[string]string{}
 	for _, r := range h.rejectedRecords() {
 		require.Equal(t, record.KindNetworkPerson, r.Kind)
@@ -181,11 +181,11 @@ func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
 	h.start(nil)
 	h.publish(message(person(t, "p_kept", "2025", `"username":"kept"`)), kafka.Message{Topic: topic, Key: key})
 	h.caughtUp()
-	require.False(t, h.networkPeople(0, "p_kept")[0].Deleted)
+	require.False(t, h.networkPeople("p_kept")[0].Deleted)
 	require.Empty(t, h.rejectedRecords())
 	h.publish(kafka.Message{Topic: topic, Key: key, Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
 	h.caughtUp()
-	require.True(t, h.networkPeople(0, "p_kept")[0].Deleted, "a record with deleted withdraws it")
+	require.True(t, h.networkPeople("p_kept")[0].Deleted, "a record with deleted withdraws it")
 }
 
 // A record that ClickHouse refuses for its data stands alone in the end; the
@@ -241,7 +241,7 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	require.EqualValues(t, 1, totalLag(lag), "the record is not committed")
 	require.NoError(t, h.conn.Exec(t.Context(), people.Thaw("network_people")))
 	h.caughtUp()
-	require.Len(t, h.networkPeople(0, "p_1"), 1)
+	require.Len(t, h.networkPeople("p_1"), 1)
 	require.Empty(t, h.rejectedRecords())
 	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "breaker did not close")
 }
@@ -285,7 +285,7 @@ func TestMissingTableIsWaitedOut(t *testing.T) {
 	}, "no retry")
 	require.NoError(t, h.conn.Exec(t.Context(), "RENAME TABLE away TO network_people"))
 	h.caughtUp()
-	require.Len(t, h.networkPeople(0, "p_1"), 1)
+	require.Len(t, h.networkPeople("p_1"), 1)
 	require.Empty(t, h.rejectedRecords())
 }
 

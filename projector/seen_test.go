@@ -45,7 +45,7 @@ func TestSeenVersions(t *testing.T) {
 	check := func() {
 		t.Helper()
 		got := map[string]string{}
-		for _, r := range h.networkPeople(0, "plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "nobody") {
+		for _, r := range h.networkPeople("plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "nobody") {
 			got[r.ProfileID] = record.Version(r.Version).Time().Format("2006-01")
 			if r.Deleted {
 				got[r.ProfileID] = "withdrawn"

@@ -196,7 +196,7 @@ func (r *Report) read(ctx context.Context, conn driver.Conn, t held, limit int) 
 		return err
 	}
 	if sum.Rows > 0 {
-		query := fmt.Sprintf("SELECT %s AS subject_identity, * FROM %s WHERE %s ORDER BY topic, partition, offset, subject_identity LIMIT %d", t.identity, t.name, t.where, limit)
+		query := fmt.Sprintf("SELECT %s AS subject_identity, %s FROM %s WHERE %s ORDER BY topic, partition, offset, subject_identity LIMIT %d", t.identity, columnsOf(t.name), t.name, t.where, limit)
 		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			columns, err := scan(rows)
 			if err != nil {
@@ -212,6 +212,17 @@ func (r *Report) read(ctx context.Context, conn driver.Conn, t held, limit int) 
 	}
 	r.Tables = append(r.Tables, sum)
 	return nil
+}
+
+// columnsOf are the columns of a table that a report shows. Packed ones are taken apart.
+func columnsOf(table string) string {
+	switch table {
+	case "lookups":
+		return "* EXCEPT (claim), type, value, target_kind, target, source, version, deleted"
+	case "network_people":
+		return "* EXCEPT (content), concat('{', " + readmodel.NetworkMembers() + ", '}') AS record"
+	}
+	return "*"
 }
 
 // scan reads a row of any columns.

@@ -13,6 +13,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
+// ErrChangedMigration says that the database has a migration which was changed since it was applied.
+var ErrChangedMigration = errors.New("an applied migration, and the parameters it is rendered with, must not change")
+
 // MigrateConfig says where and how migrations are recorded. The zero value fits a single node.
 type MigrateConfig struct {
 	// OnCluster, when set, is the name of the cluster on which the two tables of the migrator are created.
@@ -151,9 +154,9 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 			return errors.Join(errs...) // What follows is shifted and would only repeat this.
 		case a.Checksum != migrations[i].Checksum || a.Name != migrations[i].Name:
 			errs = append(errs, fmt.Errorf("migrations: %s (owner %s) was applied on %s with checksum %.12s, but this program's %v has %.12s: "+
-				"an applied migration, and the parameters it is rendered with, must not change; put it back as it was and "+
-				"write a new one with the next number, or, if the data can be rebuilt, drop the database and migrate again",
-				name, a.Owner, a.AppliedAt.UTC().Format(time.DateOnly), a.Checksum, migrations[i], migrations[i].Checksum))
+				"%w; put it back as it was and write a new one with the next number, or, if the data can be rebuilt, "+
+				"drop the database and migrate again",
+				name, a.Owner, a.AppliedAt.UTC().Format(time.DateOnly), a.Checksum, migrations[i], migrations[i].Checksum, ErrChangedMigration))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,28 +16,6 @@ import (
 // lists (BuildAnswers).
 const AnswersTable = "codehost_answers"
 
-// Answer columns hold pieces: each begins with pieceMark and a letter, whose low bits say which shapes show it, and
-// goes on with members of a JSON object, or with what begins or ends a list or an object. JSON has no such byte
-// outside of an escape.
-const pieceMark = '\x1e'
-
-// A Shape is a form in which an answer shows an account.
-type Shape byte
-
-// The shapes.
-const (
-	ShapeEnrich    Shape = 1 << iota // person.codehost
-	ShapeWebset                      // a record of the codehost webset
-	ShapeAddon                       // the add-on codehost without personal_email. No e-mail
-	ShapeAddonOpen                   // the same with personal_email
-	shapeOwner                       // the owner of repositories; with another: there it stands
-)
-
-const shapesAll = ShapeEnrich | ShapeWebset | ShapeAddon | ShapeAddonOpen
-
-// letter is the letter of a piece that shapes show.
-func (s Shape) letter() string { return string(rune('@' + s)) }
-
 // AnswerRow is a row of AnswersTable.
 type AnswerRow struct {
 	UserID              int64
@@ -56,26 +34,37 @@ type AnswerRow struct {
 	Present             uint64   // CodehostFieldMask
 	Repos               uint64   // number of repositories
 	Commits             uint64   // number of commits
-	Account             string   // for AppendAccount
-	Entries             string   // for AppendEntries
+
+	account, entries string // pieces
 }
 
 // AnswersQuery reads the rows of accounts by user id. An account may have several rows that are not merged yet, of
-// which NewestAnswer is the one that counts.
+// which the one that is Newer counts.
 func AnswersQuery() string {
-	return `SELECT user_id, generation, touch, rebuilt, version, content_hash, deleted, codehost_username, username_key,
-    toString(type), email_keys, network_username, network_username_keys, present, repos, commits, account, entries
+	return `SELECT user_id, content
 FROM ` + AnswersTable + `
 WHERE user_id IN {keys:Array(Int64)}`
 }
 
 // Dest gives the scan destinations in the order of AnswersQuery's columns.
-func (r *AnswerRow) Dest() []any {
-	return []any{
-		&r.UserID, &r.Generation, &r.Touch, &r.Rebuilt, &r.Version, &r.ContentHash, &r.Deleted,
-		&r.CodehostUsername, &r.UsernameKey, &r.Type, &r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys,
-		&r.Present, &r.Repos, &r.Commits, &r.Account, &r.Entries,
+func (r *AnswerRow) Dest() []any { return []any{&r.UserID, (*answerContent)(r)} }
+
+// answerContent reads the column content, which Builds.content writes.
+type answerContent AnswerRow
+
+// Scan implements sql.Scanner.
+func (r *answerContent) Scan(value any) error {
+	f, err := contentText(value)
+	if err != nil {
+		return err
 	}
+	r.Generation, r.Touch, r.Rebuilt = uint32(f.unsigned()), f.signed(), uint32(f.unsigned()) //nolint:gosec // as they were written
+	r.Version, r.ContentHash, r.Deleted = f.signed(), f.unsigned(), f.flag()
+	r.CodehostUsername, r.UsernameKey, r.Type, r.EmailKeys = f.text(), f.text(), f.text(), f.list()
+	r.NetworkUsername, r.NetworkUsernameKeys = f.text(), f.list()
+	r.Present, r.Repos, r.Commits = f.unsigned(), f.unsigned(), f.unsigned()
+	r.account, r.entries = f.text(), f.rest
+	return f.err
 }
 
 // Newer reports whether a row of the same account was built later than another.
@@ -96,7 +85,7 @@ func (r *AnswerRow) IsOrganization() bool { return r.Type == "Organization" }
 // AppendAccount appends the members of the account in a shape, without the lists and last_updated, to an object that b
 // ends with.
 func (r *AnswerRow) AppendAccount(b []byte, shape Shape) []byte {
-	return appendPieces(b, r.Account, shape, "")
+	return appendPieces(b, r.account, shape, "")
 }
 
 // AppendEntries appends the newest repositories and commits of the account in a shape, and the numbers of all, to an
@@ -104,37 +93,9 @@ func (r *AnswerRow) AppendAccount(b []byte, shape Shape) []byte {
 func (r *AnswerRow) AppendEntries(b []byte, shape Shape) []byte {
 	owner := ""
 	if shape == ShapeEnrich && r.Repos > 0 {
-		owner = string(appendPieces([]byte{'{'}, r.Account, shapeOwner, "")) + "}"
+		owner = string(appendPieces([]byte{'{'}, r.account, shapeSpecial, "")) + "}"
 	}
-	return appendPieces(b, r.Entries, shape, owner)
-}
-
-// appendPieces appends those pieces that a shape shows.
-func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
-	for rest := pieces; len(rest) > 1; {
-		letter, text := Shape(rest[1]-'@'), rest[2:]
-		next := strings.IndexByte(text, pieceMark)
-		if next < 0 {
-			next = len(text)
-		}
-		text, rest = text[:next], text[next:]
-		switch {
-		case letter&shape == 0:
-		case letter == shape|shapeOwner && shape != shapeOwner:
-			b = append(append(separate(b, '"'), `"owner":`...), owner...)
-		case text != "":
-			b = append(separate(b, text[0]), text...)
-		}
-	}
-	return b
-}
-
-// separate appends the comma that stands between what b ends with and a text that begins with next.
-func separate(b []byte, next byte) []byte {
-	if n := len(b); n == 0 || b[n-1] == '{' || b[n-1] == '[' || next == '}' || next == ']' {
-		return b
-	}
-	return append(b, ',')
+	return appendPieces(b, r.entries, shape, owner)
 }
 
 // A Touch says that the answer of an account is to be built.
@@ -185,17 +146,27 @@ func (b Builds) statement(touches []Touch) string {
 		return "transform(user_id, [" + ids + "], CAST([" + list(number) + "], 'Array(Int64)'), toInt64(0))"
 	}
 	piece := func(s Shape, text string) string { return "'\\x1e" + s.letter() + "', " + text }
-	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, version, content_hash, deleted, base_version, base_rows, base_hash, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, repos, commits, account, entries)
-SELECT user_id, ` + strconv.FormatUint(uint64(b.Generation), 10) + `, ` + of(func(t Touch) int64 { return t.Offset }) + `, ` +
-		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` + of(func(t Touch) int64 { return int64(t.Rebuilt) }) + `,
-    version, content_hash, deleted, greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
-    codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, r.visible, c.visible,
-    if(deleted, '', concat(` + strings.Join([]string{
-		piece(shapeOwner, "owner"), piece(ShapeEnrich, "enrich"), piece(ShapeWebset, "webset"),
-		"if(empty(addon_open), " + concat(piece(ShapeAddon|ShapeAddonOpen, "addon")) + ", " +
-			concat(piece(ShapeAddon, "addon"), piece(ShapeAddonOpen, "addon_open")) + ")",
-	}, ", ") + `)),
-    if(deleted, '', ` + concat(listOf("repos", "r"), listOf("commits", "c")) + `)
+	field := func(text string) string { return text + ", char(255)" }
+	items := func(column string) string {
+		return field("arrayStringConcat(arrayMap(k -> concat(k, char(254)), " + column + "))")
+	}
+	content := []string{
+		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"), field("toString(content_hash)"),
+		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"), items("email_keys"),
+		field("network_username"), items("network_username_keys"), field("toString(present)"), field("toString(r.visible)"), field("toString(c.visible)"),
+		field("if(deleted, '', concat(" + strings.Join([]string{
+			piece(shapeSpecial, "owner"), piece(ShapeEnrich, "enrich"), piece(ShapeWebset, "webset"),
+			"if(empty(addon_open), " + concat(piece(ShapeAddon|ShapeOpen, "addon")) + ", " +
+				concat(piece(ShapeAddon, "addon"), piece(ShapeOpen, "addon_open")) + ")",
+		}, ", ") + "))"),
+		"if(deleted, '', " + concat(listOf("repos", "r"), listOf("commits", "c")) + ")",
+	}
+	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
+SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
+		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` + of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
+    greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
+    username_key, email_keys,
+    ` + concat(content...) + `
 FROM (
     SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, enrich, owner, webset, addon, addon_open
     FROM codehost_people
@@ -203,10 +174,10 @@ FROM (
     ORDER BY ver DESC LIMIT 1 BY user_id
 ) AS p
 LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids,
-		"enrich, entry, redacted", concat(piece(ShapeEnrich, "'{'"), "enrich", piece(ShapeEnrich|shapeOwner, "''"), piece(ShapeEnrich, "'}'"),
-			either(ShapeWebset, ShapeAddonOpen))) + `) AS r ON p.user_id = r.account_id
+		"enrich, entry, redacted", concat(piece(ShapeEnrich, "'{'"), "enrich", piece(ShapeEnrich|shapeSpecial, "''"), piece(ShapeEnrich, "'}'"),
+			either(ShapeWebset, ShapeOpen))) + `) AS r ON p.user_id = r.account_id
 LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids,
-		"entry, redacted", either(ShapeEnrich|ShapeWebset, ShapeAddonOpen)) + `) AS c ON p.user_id = c.account_id
+		"entry, redacted", either(ShapeEnrich|ShapeWebset, ShapeOpen)) + `) AS c ON p.user_id = c.account_id
 LEFT JOIN (
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
     FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)

@@ -26,6 +26,7 @@ type Renderer struct {
 	company   companyShapes
 
 	w                                     writer
+	content                               []byte   // scratch
 	keys, emails                          []string // scratch
 	experience, education, certifications []ranked // scratch
 }
@@ -171,15 +172,14 @@ func (l *lookupWriter) add(lookup LookupType, value string) {
 		return
 	}
 	t := l.t
-	t.head.add(l.rec, l.at)
 	t.keyHash.add(KeyHash(lookup, value))
-	t.lookupType.add(string(lookup))
-	t.value.add(value)
-	t.targetKind.add(l.targetKind)
-	t.target.add(l.target)
-	t.source.add(l.source)
+	t.ver.add(l.rec)
+	t.topic.add(l.at.Topic)
+	t.partition.add(l.at.Partition)
+	t.offset.add(l.at.Offset)
+	var stack [128]byte
+	t.claim.add(appendClaim(stack[:0], lookup, value, l.targetKind, l.target, l.source))
 	t.confidence.add(l.confidence)
-	t.declared.add(true)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -68,15 +68,30 @@ const (
 	TargetAccount = "account"
 )
 
-// KeyHash is the hash under which lookups file a value: XXH64 of the type, a
-// zero byte and the value. Different types never share a key by value alone;
-// readers compare type and value too, since hashes may collide.
+// KeyHash is the hash under which lookups file a value: XXH64 of what the value is, a zero byte and the value. Types
+// whose values are usernames of one platform share it, and those whose values are e-mail addresses: callers look for
+// them together, and a read takes as long as it has keys. Readers compare type and value, since hashes may collide.
 func KeyHash(t LookupType, value string) uint64 {
 	var stack [96]byte
-	buf := append(stack[:0], t...)
+	buf := append(stack[:0], t.names()...)
 	buf = append(buf, 0)
 	buf = append(buf, value...)
 	return xxhash.Sum64(buf)
+}
+
+// names is what values of a type are.
+func (t LookupType) names() string {
+	switch t {
+	case LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork:
+		return "network username"
+	case LookupCodehostUsername, LookupNetworkCodehostUsername, LookupLinkCodehost:
+		return "codehost username"
+	case LookupMicroblogUsername, LookupNetworkMicroblogUsername, LookupCodehostMicroblogUsername, LookupLinkMicroblog:
+		return "microblog username"
+	case LookupNetworkEmail, LookupCodehostEmail:
+		return "email"
+	}
+	return string(t)
 }
 
 // ProfileHash is network_people.profile_hash of a profile_id.

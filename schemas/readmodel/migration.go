@@ -99,8 +99,8 @@ func (l Layout) ReplacingMergeTree(table, version string) string {
 // rows, in compact parts, which keep a granule's columns side by side in one
 // file. A point read of many columns then decompresses little besides what it
 // asks for: a third of the processor time that wide parts take
-// (deploy/docs/benchmarks.md). Rows of several hundred bytes want 32, short ones
-// 128: fewer rows cost disk, more cost reading.
+// (deploy/docs/benchmarks.md). Rows of kilobytes want 8, those of some hundred bytes 32, short ones 64: fewer rows cost
+// disk, more cost reading.
 func (l Layout) Lookup(granularity int) string {
 	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
 		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " + l.Deduplication()

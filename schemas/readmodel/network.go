@@ -90,37 +90,52 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	t.codehostUsernameKeys.add(codehost)
 	t.microblogUsernameKeys.add(microblog)
 
+	email := personalEmail(p)
+	mask := r.networkPresent(p, len(experience), len(education), len(certifications))
+	if email != "" {
+		mask |= present(netPersonalEmail)
+	}
+	content := appendNetworkFields(r.content[:0], rec, p.ProfileID, p.Username, usernameKey, emails, codehost, uint64(mask))
+
 	w.reset(false)
 	r.networkEnrich(p, derived, experience, education, certifications)
-	t.enrich.add(w.fragment())
-
-	w.reset(true)
-	r.networkShared(p, derived, experience, education, certifications)
-	changed := w.changed
-	seen := r.networkPresent(p, len(experience), len(education), len(certifications))
-	t.websetShared.add(w.fragment())
-	w.reset(true)
-	r.networkRest(p)
-	changed = changed || w.changed
-	t.websetRest.add(w.fragment())
-
-	w.reset(false)
-	if changed {
+	content = appendPiece(content, w.fragment(), ShapeEnrich)
+	content = r.appendWithoutMail(content, ShapeWebset|ShapeAddon, func() {
 		r.networkShared(p, derived, experience, education, certifications)
-		r.networkRest(p)
-	}
-	t.websetOpen.add(w.fragment())
+	})
+	content = r.appendWithoutMail(content, ShapeWebset, func() { r.networkRest(p) })
 
 	w.reset(false)
-	if email := personalEmail(p); email != "" {
+	if email != "" {
 		mark := w.open(`"personal_email":`, '{')
 		w.str(`"email":`, email)
 		w.close(mark, '}')
-		seen |= present(netPersonalEmail)
 	}
 	w.strings(`"emails":`, p.Emails, always)
-	t.websetEmail.add(w.fragment())
-	t.present.add(uint64(seen))
+	content = appendPiece(content, w.fragment(), shapeEmails)
+	t.content.add(content)
+	r.content = content
+}
+
+// appendWithoutMail appends what write writes, without e-mail for shapes and with nothing removed for ShapeOpen.
+func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byte {
+	w := &r.w
+	w.reset(true)
+	write()
+	if !w.changed {
+		return appendPiece(b, w.fragment(), shapes|ShapeOpen)
+	}
+	b = appendPiece(b, w.fragment(), shapes)
+	w.reset(false)
+	write()
+	return appendPiece(b, w.fragment(), ShapeOpen)
+}
+
+// appendNetworkFields appends the fields that the content of a network person begins with (networkContent).
+func appendNetworkFields(b []byte, rec *record.Record, profileID, username, usernameKey string, emails, codehost []string, present uint64) []byte {
+	b = appendFlag(appendUnsigned(appendUnsigned(appendSigned(appendField(b, profileID), int64(rec.Version)), uint64(rec.Revision)), rec.Hash), rec.Deleted)
+	b = appendList(appendList(appendField(appendField(b, username), usernameKey), emails), codehost)
+	return appendUnsigned(b, present)
 }
 
 // personalEmail is personal_email, else email, else the first of emails.

@@ -24,7 +24,7 @@ type ProfileRow struct {
 	CodehostKeys  []string
 	MicroblogKeys []string
 	Followers     int64 // of the microblog; -1: not known
-	// Texts are, of the network, webset_shared and webset_rest; of the code host
+	// Texts are, of the network, the members of the webset record; of the code host
 	// addon; of the microblog name, bio, location, website, avatar_url, created_at and
 	// account_type.
 	Texts []string
@@ -80,7 +80,7 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 func profilesFrom(platform string) string {
 	switch platform {
 	case identity.Network:
-		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [webset_shared, webset_rest] AS texts
+		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + membersOf("content", ShapeWebset) + `] AS texts
 FROM network_people`
 	case identity.Codehost:
 		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted OR type = 'Organization' AS gone, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts

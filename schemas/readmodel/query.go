@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // MaxKeys is the number of keys a lookup query is made for. Parameters travel
@@ -47,18 +46,29 @@ type LookupRow struct {
 	Target     string
 	Source     string // account-link: its source; else empty
 	Confidence float32
-	Declared   bool
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z
 
-	ContentHash uint64
-	Deleted     bool // the record was withdrawn, or holds Value no more
+	deleted bool // the record was withdrawn, or holds Value no more
+	claim   string
 }
 
 // Dest gives the scan destinations in the order of LookupQuery's columns.
 func (r *LookupRow) Dest() []any {
-	return []any{
-		&r.KeyHash, &r.Type, &r.Value, &r.TargetKind, &r.Target, &r.Source, &r.Confidence, &r.Declared, &r.Version, &r.ContentHash, &r.Deleted,
+	return []any{&r.KeyHash, &r.Version, &r.deleted, &r.claim, &r.Confidence}
+}
+
+// appendClaim appends a claim: what a row of lookups states, apart from how sure it is.
+func appendClaim(b []byte, lookup LookupType, value, targetKind, target, source string) []byte {
+	for _, field := range []string{string(lookup), value, targetKind, target, source} {
+		b = append(append(b, field...), fieldEnd...)
 	}
+	return b
+}
+
+// read sets the fields that the claim has.
+func (r *LookupRow) read() {
+	f := fields{rest: r.claim}
+	r.Type, r.Value, r.TargetKind, r.Target, r.Source = f.text(), f.text(), f.text(), f.text(), f.text()
 }
 
 // Bounds of what is read of one key.
@@ -67,117 +77,114 @@ const (
 	maxCandidateRows = 200 // some are older versions of others, or withdrawn
 )
 
-// LookupQuery reads the rows of up to MaxKeys key hashes (KeyHash), of each key
-// at most the 200 newest, newest first. Those of each key are for
-// NewestLookups: one flat read takes about two thirds of what a statement takes
-// that finds the newest of each candidate itself.
+// LookupQuery reads the rows of up to MaxKeys key hashes (KeyHash), of each key and type at most the 200 newest, newest
+// first: types that share a hash begin with different letters. Those of each key are for NewestLookups: one flat read takes about two thirds of what a statement takes that
+// finds the newest of each candidate itself.
 func LookupQuery() string {
-	return `SELECT key_hash, type, value, target_kind, target, source, confidence, declared, version, content_hash, deleted
+	return `SELECT key_hash, version, deleted, claim, confidence
 FROM lookups
 WHERE key_hash IN {keys:Array(UInt64)}
 ORDER BY ver DESC
-LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash`
+LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash, substring(claim, 1, 1)`
 }
 
 // NewestLookups are the candidates among the rows of one or more key hashes, which
 // are in the order of LookupQuery: of each the newest version, unless it is
-// withdrawn, and of each key at most the 100 newest. It changes rows.
+// withdrawn, and of each key and type at most the 100 newest. It changes rows.
 func NewestLookups(rows []LookupRow) []LookupRow {
 	type candidate struct {
-		key                                     uint64
-		kind, value, targetKind, target, source string
+		key   uint64
+		claim string
 	}
 	seen := make(map[candidate]bool, len(rows))
-	kept := make(map[uint64]int, 1)
+	type kind struct {
+		key    uint64
+		lookup string
+	}
+	kept := make(map[kind]int, 1)
 	out := rows[:0]
 	for _, r := range rows {
-		c := candidate{r.KeyHash, r.Type, r.Value, r.TargetKind, r.Target, r.Source}
+		c := candidate{r.KeyHash, r.claim}
 		if seen[c] {
 			continue
 		}
 		seen[c] = true
-		if !r.Deleted && kept[r.KeyHash] < maxCandidates {
-			kept[r.KeyHash]++
+		if r.deleted {
+			continue
+		}
+		r.read()
+		if k := (kind{r.KeyHash, r.Type}); kept[k] < maxCandidates {
+			kept[k]++
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// NetworkColumns chooses the rendered columns of NetworkPeopleQuery; those
-// not chosen come back empty.
-type NetworkColumns uint8
-
-// The rendered columns of network_people.
-const (
-	NetworkEnrich NetworkColumns = 1 << iota // Enrich
-	NetworkWebset                            // WebsetShared and WebsetRest
-	NetworkOpen                              // WebsetOpen and WebsetEmail (add-on personal_email); ask for NetworkWebset with it
-)
-
-// NetworkPersonRow is a network-person. The rendered columns are members of a
-// JSON object without its braces; a non-empty one neither begins nor ends
-// with a comma.
+// NetworkPersonRow is a network-person.
 type NetworkPersonRow struct {
-	ProfileHash           uint64
-	ProfileID             string
-	Version               int64
-	Revision              uint32 // mapping revision
-	ContentHash           uint64
-	Deleted               bool   // withdrawn: the row exists so that readers know, nothing else is set
-	Username              string // as the record has it
-	UsernameKey           string
-	EmailKeys             []string
-	CodehostUsernameKeys  []string // declared, the field's own first
-	MicroblogUsernameKeys []string
-	Present               uint64 // NetworkFieldMask
+	ProfileHash          uint64
+	ProfileID            string
+	Version              int64
+	Revision             uint32 // mapping revision
+	ContentHash          uint64
+	Deleted              bool   // withdrawn: the row exists so that readers know, nothing else is set
+	Username             string // as the record has it
+	UsernameKey          string
+	EmailKeys            []string
+	CodehostUsernameKeys []string // declared, the field's own first
+	Present              uint64   // NetworkFieldMask
 
-	Enrich       string // person.network without updated_at
-	WebsetShared string // the add-on network; also a part of the webset record. No e-mail
-	WebsetRest   string // the rest of the webset record without last_updated. No e-mail
-	WebsetOpen   string // shared and rest together with nothing removed; empty when that is the same
-	WebsetEmail  string // "personal_email":{...},"emails":[...],"emails_count":n; empty when there is none
+	pieces string
 }
 
 // Dest gives the scan destinations in the order of NetworkPeopleQuery's columns.
-func (r *NetworkPersonRow) Dest() []any {
-	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey,
-		&r.EmailKeys, &r.CodehostUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
-		&r.Enrich, &r.WebsetShared, &r.WebsetRest, &r.WebsetOpen, &r.WebsetEmail,
+func (r *NetworkPersonRow) Dest() []any { return []any{&r.ProfileHash, (*networkContent)(r)} }
+
+// networkContent reads the column content.
+type networkContent NetworkPersonRow
+
+// Scan implements sql.Scanner.
+func (r *networkContent) Scan(value any) error {
+	f, err := contentText(value)
+	if err != nil {
+		return err
 	}
+	r.ProfileID, r.Version, r.Revision, r.ContentHash, r.Deleted = f.text(), f.signed(), uint32(f.unsigned()), f.unsigned(), f.flag() //nolint:gosec // as it was written
+	r.Username, r.UsernameKey, r.EmailKeys, r.CodehostUsernameKeys, r.Present = f.text(), f.text(), f.list(), f.list(), f.unsigned()
+	r.pieces = f.rest
+	return f.err
 }
+
+// Append appends the members that a shape shows to an object that b ends with. emails adds what the add-on
+// personal_email adds to a record of the network webset.
+func (r *NetworkPersonRow) Append(b []byte, shape Shape, emails bool) []byte {
+	if emails {
+		shape |= shapeEmails
+	}
+	return appendPieces(b, r.pieces, shape, "")
+}
+
+// Only is the row with the members that a shape shows and no others.
+func (r *NetworkPersonRow) Only(shape Shape) *NetworkPersonRow {
+	row := *r
+	row.pieces = string(pieceMark) + shape.letter() + string(appendPieces(nil, r.pieces, shape, ""))
+	return &row
+}
+
+// Size is the number of bytes of the members.
+func (r *NetworkPersonRow) Size() int { return len(r.pieces) }
 
 // NetworkPeopleQuery reads network people by ProfileHash. Each row of the table is there, older versions and withdrawn
 // people too, for NewestNetworkPeople. Compare ProfileID: hashes may collide.
-func NetworkPeopleQuery(columns NetworkColumns) string {
-	return `SELECT profile_hash, profile_id, version, revision, content_hash, deleted, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
-		choose(
-			choice{column: "enrich", chosen: columns&NetworkEnrich != 0},
-			choice{column: "webset_shared", chosen: columns&NetworkWebset != 0},
-			choice{column: "webset_rest", chosen: columns&NetworkWebset != 0},
-			choice{column: "webset_open", chosen: columns&NetworkOpen != 0},
-			choice{column: "webset_email", chosen: columns&NetworkOpen != 0},
-		) + `
+func NetworkPeopleQuery() string {
+	return `SELECT profile_hash, content
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
 
-// NetworkDocumentsQuery reads what a search shows of network people, by ProfileHash: Enrich, and what tells versions
-// and erased people apart, with the columns of NetworkPersonRow.Document: each column takes its part of every page.
-// The rows are for NewestNetworkPeople.
-func NetworkDocumentsQuery() string {
-	return `SELECT profile_hash, profile_id, version, revision, content_hash, deleted, username_key, email_keys, enrich
-FROM network_people
-WHERE profile_hash IN {keys:Array(UInt64)}`
-}
-
-// Document gives the scan destinations in the order of the columns of NetworkDocumentsQuery.
-func (r *NetworkPersonRow) Document() []any {
-	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.UsernameKey, &r.EmailKeys, &r.Enrich,
-	}
-}
+// NetworkMembers is an expression for all members of the webset record in a row of network_people, without braces.
+func NetworkMembers() string { return membersOf("content", ShapeOpen|shapeEmails) }
 
 // NewestNetworkPeople keeps the newest version of each profile among rows, withdrawn or not: the few rows of an answer
 // are told apart in less than the server takes to sort them.
@@ -240,25 +247,4 @@ func NewestCompanies(rows []*CompanyRow) []*CompanyRow {
 		}
 	}
 	return out
-}
-
-type choice struct {
-	column string
-	chosen bool
-}
-
-// choose lists columns, an empty string in the place of those not chosen, so
-// that one row type scans every selection.
-func choose(choices ...choice) string {
-	var b strings.Builder
-	for i, c := range choices {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if !c.chosen {
-			b.WriteString("'' AS ")
-		}
-		b.WriteString(c.column)
-	}
-	return b.String()
 }

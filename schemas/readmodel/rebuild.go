@@ -32,7 +32,7 @@ func Models() []Model {
 	// A person on its topic may still embed lists.
 	embedded := record.KindCodehostPerson
 	return []Model{
-		{"lookups", []string{"key_hash", "type", "value", "target_kind", "target", "source"}, topics(record.KindNetworkPerson,
+		{"lookups", []string{"key_hash", "claim"}, topics(record.KindNetworkPerson,
 			record.KindNetworkCompany, record.KindCodehostPerson, record.KindMicroblogPerson, record.KindAccountLink)},
 		{"network_people", []string{"profile_hash", "profile_id"}, topics(record.KindNetworkPerson)},
 		{"search_people", []string{"profile_hash", "profile_id"}, topics(record.KindNetworkPerson)},

@@ -1,6 +1,8 @@
 package readmodel
 
 import (
+	"math/big"
+
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"muster/schemas/record"
@@ -117,35 +119,63 @@ func (h *head) columns(own ...field) []field {
 	)
 }
 
+// lookupTable has one column for what decides between versions: most of its rows are as short as that.
 type lookupTable struct {
-	head                                          head
-	keyHash                                       column[uint64]
-	lookupType, value, targetKind, target, source column[string]
-	confidence                                    column[float32]
-	declared                                      column[bool]
+	keyHash    column[uint64]
+	claim      text
+	ver        versions
+	confidence column[float32]
+	topic      column[string]
+	partition  column[int32]
+	offset     column[int64]
 }
 
 func (t *lookupTable) columns() []field {
-	return t.head.columns(
-		field{"key_hash", "UInt64", &t.keyHash},
-		field{"type", "String", &t.lookupType},
-		field{"value", "String", &t.value},
-		field{"target_kind", "String", &t.targetKind},
-		field{"target", "String", &t.target},
-		field{"source", "String", &t.source},
-		field{"confidence", "Float32", &t.confidence},
-		field{"declared", "Bool", &t.declared},
-	)
+	return []field{
+		{"key_hash", "UInt64", &t.keyHash},
+		{"claim", "String", &t.claim},
+		{"ver", "UInt128", &t.ver},
+		{"confidence", "Float32", &t.confidence},
+		{"topic", "String", &t.topic},
+		{"partition", "Int32", &t.partition},
+		{"offset", "Int64", &t.offset},
+	}
 }
+
+// versions are values of the column ver, which other tables derive from the columns of head: version (59 bits), mapping
+// revision (32), deletion (1) and the 36 highest bits of the content hash.
+type versions struct{ list [][2]uint64 }
+
+func (v *versions) add(rec *record.Record) {
+	deleted := uint64(0)
+	if rec.Deleted {
+		deleted = 1
+	}
+	revision := uint64(rec.Revision)
+	v.list = append(v.list, [2]uint64{uint64(rec.Version)<<5 | revision>>27, revision<<37 | deleted<<36 | rec.Hash>>28}) //nolint:gosec // versions are positive
+}
+
+func (v *versions) appendTo(dst driver.BatchColumn) error {
+	var n, low big.Int
+	var boxed any = &n
+	for _, half := range v.list {
+		n.Lsh(n.SetUint64(half[0]), 64)
+		n.Or(&n, low.SetUint64(half[1]))
+		if err := dst.AppendRow(boxed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *versions) reset() { v.list = v.list[:0] }
 
 type networkPeopleTable struct {
 	head                                                     head
 	profileHash                                              column[uint64]
 	profileID, lastUpdated, updatedAt, username, usernameKey column[string]
 	emailKeys, codehostUsernameKeys, microblogUsernameKeys   column[[]string]
-	present                                                  column[uint64]
-	enrich, websetShared, websetRest, websetOpen             text
-	websetEmail                                              text
+	content                                                  text
 }
 
 func (t *networkPeopleTable) columns() []field {
@@ -159,12 +189,7 @@ func (t *networkPeopleTable) columns() []field {
 		field{"email_keys", "Array(String)", &t.emailKeys},
 		field{"codehost_username_keys", "Array(String)", &t.codehostUsernameKeys},
 		field{"microblog_username_keys", "Array(String)", &t.microblogUsernameKeys},
-		field{"present", "UInt64", &t.present},
-		field{"enrich", "String", &t.enrich},
-		field{"webset_shared", "String", &t.websetShared},
-		field{"webset_rest", "String", &t.websetRest},
-		field{"webset_open", "String", &t.websetOpen},
-		field{"webset_email", "String", &t.websetEmail},
+		field{"content", "String", &t.content},
 	)
 }
 
@@ -180,10 +205,7 @@ func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID
 	t.emailKeys.add(nil)
 	t.codehostUsernameKeys.add(nil)
 	t.microblogUsernameKeys.add(nil)
-	t.present.add(0)
-	for _, c := range []*text{&t.enrich, &t.websetShared, &t.websetRest, &t.websetOpen, &t.websetEmail} {
-		c.add(nil)
-	}
+	t.content.add(appendNetworkFields(nil, rec, profileID, "", "", nil, nil, 0))
 }
 
 type codehostPeopleTable struct {

@@ -292,5 +292,5 @@ func others(platform string) []string {
 // splitAccount reads the target of an account-link's lookup.
 func splitAccount(row readmodel.LookupRow) (event.Account, bool) {
 	platform, username, ok := strings.Cut(row.Target, ":")
-	return event.Account{Platform: platform, Username: username}, ok && row.TargetKind == readmodel.TargetAccount && row.Declared
+	return event.Account{Platform: platform, Username: username}, ok && row.TargetKind == readmodel.TargetAccount
 }

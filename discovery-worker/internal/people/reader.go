@@ -179,13 +179,14 @@ func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.Lo
 	wanted := make(map[Key]bool, len(keys))
 	hashes := make([]uint64, 0, len(keys))
 	for _, k := range keys {
-		if k.Value != "" && !wanted[k] {
+		if k.Value != "" {
 			wanted[k] = true
 			hashes = append(hashes, readmodel.KeyHash(k.Type, k.Value))
 		}
 	}
 	found := make(map[Key][]readmodel.LookupRow, len(keys))
-	lists, err := r.lookups.Get(ctx, hashes)
+	slices.Sort(hashes) // types may share one
+	lists, err := r.lookups.Get(ctx, slices.Compact(hashes))
 	if err != nil {
 		return nil, fmt.Errorf("look up: %w", err)
 	}

@@ -40,7 +40,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 			}
 		}
 	}
-	people, err := rowsOf[uint64, readmodel.NetworkPersonRow](ctx, r, readmodel.NetworkPeopleQuery(readmodel.NetworkWebset|readmodel.NetworkOpen), network)
+	people, err := rowsOf[uint64, readmodel.NetworkPersonRow](ctx, r, readmodel.NetworkPeopleQuery(), network)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
@@ -64,7 +64,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
 			version := readmodel.Freshen(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.Username, record.Version(version).String(), object(row.WebsetShared, row.WebsetRest, row.WebsetEmail)}
+			out[ref] = Record{ref, row.Username, record.Version(version).String(), append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}
 	}
 	newest := make(map[int64]*readmodel.AnswerRow, len(developers))

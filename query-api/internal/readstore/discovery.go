@@ -41,7 +41,7 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 // has moved to another account since, and no record was withdrawn (records.md, rules 2
 // and 3).
 func (s *Store) Stands(ctx context.Context, d *event.Discovery) (bool, error) {
-	reading := s.session(readmodel.NetworkEnrich)
+	reading := s.session()
 	keys := make([]lookupKey, len(d.Socials))
 	for i, p := range d.Socials {
 		keys[i] = lookupKey{readmodel.LookupType(p.Platform + ".username"), identity.UsernameKey(p.Username)}

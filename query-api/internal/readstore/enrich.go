@@ -37,7 +37,7 @@ type Person struct {
 // Person finds a person (rulings.md, Person enrichment) and renders
 // person.codehost and person.network (MAPPING.md, section 3).
 func (s *Store) Person(ctx context.Context, q PersonQuery) (Person, error) {
-	w := s.session(readmodel.NetworkEnrich)
+	w := s.session()
 	w.noReply = s.noReplyOf(q)
 	return w.person(ctx, q)
 }
@@ -100,7 +100,7 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 		{readmodel.LookupCompanySlug, q.URLSlug, func(c *readmodel.CompanyRow) string { return c.SlugKey }},
 		{"", q.CompanyID, func(c *readmodel.CompanyRow) string { return c.CompanyID }},
 	}
-	w := s.session(readmodel.NetworkEnrich)
+	w := s.session()
 	keys := make([]lookupKey, 0, len(identifiers))
 	for _, id := range identifiers {
 		if id.kind != "" {

@@ -1,9 +1,12 @@
 package readstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
@@ -146,21 +149,8 @@ func (s *session) loadDiscovered(ctx context.Context, accounts ...account) error
 // readDiscovered reads the results of discovery that name accounts, and returns the records that they lead
 // to, the surest first.
 func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]target, error) {
-	var unknown []account
-	var hashes []uint64
-	for _, a := range accounts {
-		if _, known := s.discovered[a.key()]; !known && a.username != "" {
-			unknown, hashes = append(unknown, a), append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
-		}
-	}
-	if len(unknown) > 0 {
-		lists, err := s.store.discovered.Get(ctx, hashes)
-		if err != nil {
-			return nil, err
-		}
-		for i, a := range unknown {
-			s.discovered[a.key()] = s.usable(lists[i])
-		}
+	if err := s.askDiscovered(ctx, accounts...); err != nil {
+		return nil, err
 	}
 	var targets []target
 	for _, a := range accounts {
@@ -184,6 +174,36 @@ func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]ta
 		}
 	}
 	return targets, nil
+}
+
+// askDiscovered reads the results of discovery that name accounts.
+func (s *session) askDiscovered(ctx context.Context, accounts ...account) error {
+	var unknown []account
+	var hashes []uint64
+	for _, a := range accounts {
+		if _, known := s.discovered[a.key()]; !known && a.username != "" {
+			unknown, hashes = append(unknown, a), append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
+		}
+	}
+	lists, err := s.store.discovered.Get(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	for i, a := range unknown {
+		s.discovered[a.key()] = s.usable(lists[i])
+	}
+	return nil
+}
+
+// askLinks is ask, and reads at the same time what discovery has found of accounts whose links are to be followed.
+func (s *session) askLinks(ctx context.Context, keys []lookupKey, accounts ...account) error {
+	for _, a := range accounts {
+		keys = append(keys, linkKeys(a.platform, a.username)...)
+	}
+	g, working := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.askDiscovered(working, accounts...) })
+	err := s.ask(working, keys...)
+	return cmp.Or(g.Wait(), err)
 }
 
 func (a account) key() target { return target{a.platform.name, a.username} }
@@ -229,14 +249,14 @@ func (s *session) accountLinks(k lookupKey) []resolution.AccountLink {
 	other := platformOf(from.Other())
 	var out []resolution.AccountLink
 	for _, r := range s.found[k] {
-		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < readmodel.DiscoveredConfidence {
+		if r.TargetKind != readmodel.TargetAccount {
 			continue
 		}
 		to, ok := strings.CutPrefix(r.Target, other.name+":")
 		if !ok || s.store.ErasedAccount(other.name, to) {
 			continue
 		}
-		l := resolution.AccountLink{Declared: r.Declared, Confidence: float64(r.Confidence), Observed: r.Version}
+		l := resolution.AccountLink{Declared: true, Confidence: float64(r.Confidence), Observed: r.Version}
 		l.Usernames[from], l.Usernames[from.Other()] = k.value, to
 		out = append(out, l)
 	}

@@ -66,20 +66,24 @@ func (r *resolver) combines() bool { return r.query.Requested[0] && r.query.Requ
 func (r *resolver) readNamed(ctx context.Context) error {
 	s := r.session
 	var keys []lookupKey
+	var accounts []account
 	for _, w := range []resolution.Webset{resolution.Codehost, resolution.Network} {
 		p, username := platformOf(w), r.query.Usernames[w]
 		if username != "" {
 			keys = append(keys, lookupKey{p.username, username})
 			if r.query.Requested[w.Other()] {
-				keys = append(keys, linkKeys(p, username)...)
+				accounts = append(accounts, account{platform: p, username: username})
 			}
 		}
 		for _, e := range r.emails {
 			keys = append(keys, lookupKey{p.email, e})
 		}
 	}
-	if err := s.ask(ctx, keys...); err != nil {
+	if err := s.askLinks(ctx, keys, accounts...); err != nil {
 		return err
+	}
+	for _, a := range accounts {
+		keys = append(keys, linkKeys(a.platform, a.username)...)
 	}
 	// With them the records that declare them: most of what is linked is read in the same round.
 	var targets []target

@@ -131,18 +131,18 @@ type lookupKey struct {
 // their logical order and asked ahead in few rounds. It is used by one goroutine at a time.
 type session struct {
 	store   *Store
-	network readmodel.NetworkColumns
 	noReply noReply
 
+	lookups    map[uint64][]readmodel.LookupRow // by key hash
 	found      map[lookupKey][]readmodel.LookupRow
 	people     map[string]*person                 // by platform and identity; nil: does not exist
 	discovered map[target][]resolution.Discovered // by platform and username
 }
 
-func (s *Store) session(network readmodel.NetworkColumns) *session {
+func (s *Store) session() *session {
 	return &session{
-		store: s, network: network,
-		found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
+		store:   s,
+		lookups: make(map[uint64][]readmodel.LookupRow), found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
 		discovered: make(map[target][]resolution.Discovered),
 	}
 }
@@ -161,28 +161,27 @@ func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 		keys = append(slices.Clip(keys), lookupKey{readmodel.LookupCodehostUsername, s.noReply.username})
 	}
 	unknown := make([]lookupKey, 0, len(keys))
-	hashes := make([]uint64, 0, len(keys))
+	var hashes []uint64
 	for _, k := range keys {
 		if _, known := s.found[k]; known || k.value == "" {
 			continue
 		}
-		unknown, hashes = append(unknown, k), append(hashes, readmodel.KeyHash(k.kind, k.value))
-	}
-	if len(unknown) == 0 {
-		return nil
+		unknown = append(unknown, k)
+		h := readmodel.KeyHash(k.kind, k.value)
+		if _, known := s.lookups[h]; !known && !slices.Contains(hashes, h) {
+			hashes = append(hashes, h)
+		}
 	}
 	lists, err := s.store.lookups.Get(ctx, hashes)
 	if err != nil {
 		return err
 	}
-	for i, k := range unknown {
-		rows := lists[i]
-		// Rows are shared between callers: filter a copy, and only when a hash
-		// has collided.
-		if slices.ContainsFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) }) {
-			rows = slices.DeleteFunc(slices.Clone(rows), func(r readmodel.LookupRow) bool { return !k.names(r) })
-		}
-		s.found[k] = rows
+	for i, h := range hashes {
+		s.lookups[h] = lists[i]
+	}
+	for _, k := range unknown {
+		// Rows are shared between callers.
+		s.found[k] = slices.DeleteFunc(slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)]), func(r readmodel.LookupRow) bool { return !k.names(r) })
 	}
 	if k := s.noReply.key(); slices.Contains(unknown, k) {
 		s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
@@ -231,7 +230,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	var seen [][]readmodel.SeenRow
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		networkRows, err = s.store.network[s.network].Get(working, hashes)
+		networkRows, err = s.store.network.Get(working, hashes)
 		return err
 	})
 	g.Go(func() (err error) {

@@ -20,7 +20,7 @@ func (d documentRow) bytes() int {
 	const each = 512
 	n := each + each*len(d.seen)
 	for _, r := range d.people {
-		n += each + len(r.Enrich)
+		n += each + r.Size()
 	}
 	return n
 }
@@ -40,7 +40,7 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 	var seen [][]readmodel.SeenRow
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		people, err = s.documents.Get(working, wanted)
+		people, err = s.network.Get(working, wanted)
 		return err
 	})
 	if !as.Unseen {
@@ -53,7 +53,9 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 		return nil, err
 	}
 	for i, at := range missing {
-		out[at].people = people[i]
+		for _, r := range people[i] {
+			out[at].people = append(out[at].people, r.Only(readmodel.ShapeEnrich))
+		}
 		if seen != nil {
 			out[at].seen = seen[i]
 		}

@@ -68,7 +68,7 @@ func appendEnrichedCodehost(b []byte, r *readmodel.AnswerRow, networkUsername st
 // appendEnrichedNetwork appends person.network (MAPPING.md, 3.3).
 func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
 	b = append(b, '{')
-	b = appendMembers(b, r.Enrich)
+	b = r.Append(b, readmodel.ShapeEnrich, false)
 	b = appendDiscovered(b, by)
 	b = appendInstant(b, "updated_at", r.Version)
 	return append(b, '}')
@@ -87,19 +87,14 @@ func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
 // not nil, is the record of the add-on codehost.
 func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.AnswerRow, by *discoveredLink) []byte {
 	b = append(b, '{')
-	if email && r.WebsetOpen != "" {
-		b = appendMembers(b, r.WebsetOpen)
-	} else {
-		b = appendMembers(b, r.WebsetShared)
-		b = appendMembers(b, r.WebsetRest)
-	}
+	shape := readmodel.ShapeWebset
 	if email {
-		b = appendMembers(b, r.WebsetEmail)
+		shape = readmodel.ShapeOpen
 	}
+	b = r.Append(b, shape, email)
 	if addon != nil {
-		shape := readmodel.ShapeAddon
-		if email {
-			shape = readmodel.ShapeAddonOpen
+		if !email {
+			shape = readmodel.ShapeAddon
 		}
 		b = append(appendName(b, "codehost"), '{')
 		b = addon.AppendEntries(addon.AppendAccount(b, shape), shape)
@@ -117,7 +112,7 @@ func appendCodehostPerson(b []byte, r *readmodel.AnswerRow, addon *readmodel.Net
 	b = r.AppendEntries(b, readmodel.ShapeWebset)
 	if addon != nil {
 		b = append(appendName(b, "network"), '{')
-		b = append(appendDiscovered(appendMembers(b, addon.WebsetShared), by), '}')
+		b = append(appendDiscovered(addon.Append(b, readmodel.ShapeAddon, false), by), '}')
 	}
 	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')

@@ -88,7 +88,7 @@ type Store struct {
 	tracer     trace.Tracer
 
 	lookups     *gather.Gatherer[uint64, []readmodel.LookupRow]
-	network     map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
+	network     *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 	codehost    *gather.Gatherer[int64, *readmodel.AnswerRow]
 	seen        *gather.Gatherer[uint64, []readmodel.SeenRow]
 	microblog   *gather.Gatherer[uint64, []*readmodel.ProfileRow]
@@ -96,7 +96,6 @@ type Store struct {
 	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
 	discovered  *gather.Gatherer[uint64, []discoveredStatement]
 	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
-	documents   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 
 	shown shownRows
 
@@ -115,7 +114,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	s := &Store{
 		shown: shownRows{max: cfg.ShownBytes},
 		conn:  deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
-		network: make(map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]),
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 
@@ -123,12 +121,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
 			found[r.KeyHash] = append(found[r.KeyHash], *r)
 		}, readmodel.NewestLookups)
-	for _, columns := range []readmodel.NetworkColumns{readmodel.NetworkEnrich, readmodel.NetworkWebset | readmodel.NetworkOpen} {
-		s.network[columns] = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(columns),
-			func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
-				found[r.ProfileHash] = append(found[r.ProfileHash], r)
-			}, readmodel.NewestNetworkPeople)
-	}
+	s.network = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(),
+		func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
+			found[r.ProfileHash] = append(found[r.ProfileHash], r)
+		}, readmodel.NewestNetworkPeople)
 	s.codehost = gatherRows(ctx, b, readmodel.AnswersTable, readmodel.AnswersQuery(),
 		func(found map[int64]*readmodel.AnswerRow, r *readmodel.AnswerRow) {
 			if other := found[r.UserID]; other == nil || r.Newer(other) {
@@ -153,10 +149,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)
 		}, nil)
-	s.documents = gatherScanned(ctx, b, "network_people", readmodel.NetworkDocumentsQuery(), (*readmodel.NetworkPersonRow).Document,
-		func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
-			found[r.ProfileHash] = append(found[r.ProfileHash], r)
-		}, readmodel.NewestNetworkPeople)
 	return s, nil
 }
 
@@ -189,20 +181,14 @@ type row[T any] interface {
 	Dest() []any
 }
 
-// gatherRows is gatherScanned over a query that reads all of a row.
+// gatherRows returns a gatherer over a query of readmodel. add files one row. finish, if not nil, makes a key's value
+// of what was filed.
 func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
-	return gatherScanned(ctx, b, table, query, R.Dest, add, finish)
-}
-
-// gatherScanned returns a gatherer over a query of readmodel; dest gives the
-// destinations of a row's columns, add files one row, and finish, if not nil, makes
-// a key's value of what was filed, before anybody sees it.
-func gatherScanned[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, dest func(R) []any, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
 	return gatherFetched(ctx, b, table, func(ctx context.Context, keys []K) (map[K]V, error) {
 		found := make(map[K]V, len(keys))
 		err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
 			r := R(new(T))
-			if err := rows.Scan(dest(r)...); err != nil {
+			if err := rows.Scan(r.Dest()...); err != nil {
 				return err
 			}
 			add(found, r)

@@ -100,12 +100,8 @@ const empty = "{}"
 // 6), or "{}" when there is none or it does not meet MustHave.
 func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, error) {
 	miss := Record{Body: []byte(empty)}
-	w := s.session(readmodel.NetworkWebset | readmodel.NetworkOpen)
-	keys := []lookupKey{{networkPlatform().username, q.Username}}
-	if q.Codehost {
-		keys = append(keys, linkKeys(networkPlatform(), q.Username)...)
-	}
-	if err := w.ask(ctx, keys...); err != nil {
+	w := s.session()
+	if err := w.readAccounts(ctx, networkPlatform(), q.Username, q.Codehost); err != nil {
 		return miss, err
 	}
 	who, err := w.holder(ctx, networkPlatform(), q.Username)
@@ -133,7 +129,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, erro
 // 7), or "{}" when there is none or it does not meet MustHave.
 func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, error) {
 	miss := Record{Body: []byte(empty)}
-	w := s.session(readmodel.NetworkWebset | readmodel.NetworkOpen)
+	w := s.session()
 	who, err := w.codehostHolder(ctx, q)
 	if err != nil || who == nil {
 		return miss, err
@@ -157,6 +153,26 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 	return newRecord(appendCodehostPerson(nil, row, other.person.network, other.by), who, other.person), nil
 }
 
+// readAccounts reads the records that may have a username, and if their links are to be followed, those that declare it.
+func (s *session) readAccounts(ctx context.Context, p platform, username string, links bool) error {
+	keys := []lookupKey{{p.username, username}}
+	var accounts []account
+	if links {
+		accounts = append(accounts, account{platform: p, username: username})
+	}
+	if err := s.askLinks(ctx, keys, accounts...); err != nil {
+		return err
+	}
+	if links {
+		keys = append(keys, linkKeys(p, username)...)
+	}
+	var targets []target
+	for _, k := range keys {
+		targets = append(targets, s.candidatesOf(k)...)
+	}
+	return s.read(ctx, targets)
+}
+
 // codehostHolder is the account with the user id, else the holder of the
 // username.
 func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person, error) {
@@ -169,11 +185,7 @@ func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person,
 			return p, nil
 		}
 	}
-	keys := []lookupKey{{codehostPlatform().username, q.Username}}
-	if q.Network {
-		keys = append(keys, linkKeys(codehostPlatform(), q.Username)...)
-	}
-	if err := s.ask(ctx, keys...); err != nil {
+	if err := s.readAccounts(ctx, codehostPlatform(), q.Username, q.Network); err != nil {
 		return nil, err
 	}
 	return s.holder(ctx, codehostPlatform(), q.Username)

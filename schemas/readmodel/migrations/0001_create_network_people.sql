@@ -13,18 +13,13 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}} (
     email_keys Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
     codehost_username_keys Array(String) COMMENT 'Declared codehost usernames, comparison forms, the own field first',
     microblog_username_keys Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
-    present UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
-    enrich String COMMENT 'Members of person.network without updated_at' CODEC(ZSTD(1)),
-    webset_shared String COMMENT 'Members of the add-on network, which the webset record has too; no e-mail' CODEC(ZSTD(1)),
-    webset_rest String COMMENT 'The other members of the webset record, without last_updated; no e-mail' CODEC(ZSTD(1)),
-    webset_open String COMMENT 'All of these members with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
-    webset_email String COMMENT 'Members that the add-on personal_email adds' CODEC(ZSTD(1)),
+    content String COMMENT 'All that the API reads: fields, then the record in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1)),
     topic LowCardinality(String) COMMENT 'Topic of the record that made the row',
     partition Int32 COMMENT 'Its partition',
     offset Int64 COMMENT 'Its offset'
 )
 ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS {{.Lookup 32}}
+SETTINGS {{.Lookup 8}}
 COMMENT 'Profiles of the professional network, newest version of each';
 {{.Distributed "network_people" "profile_hash"}}

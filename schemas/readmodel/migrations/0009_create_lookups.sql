@@ -1,23 +1,23 @@
 -- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}} (
-    key_hash UInt64 COMMENT 'XXH64 of type, a zero byte and value',
-    type LowCardinality(String) COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
-    value String COMMENT 'Comparison form of the value',
-    target_kind LowCardinality(String) COMMENT 'What target names: a record kind, or account',
-    target String COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
-    source String COMMENT 'Source of an account link; else empty',
-    version Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    content_hash UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    ver UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
-    deleted Bool COMMENT 'The record was withdrawn',
+    key_hash UInt64 COMMENT 'XXH64 of what the value is, a zero byte and the value',
+    claim String COMMENT 'type, value, target_kind, target and source, each ended by the byte 0xFF, which no text has' CODEC(ZSTD(1)),
+    type String ALIAS splitByChar(char(255), claim)[1] COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
+    value String ALIAS splitByChar(char(255), claim)[2] COMMENT 'Comparison form of the value',
+    target_kind String ALIAS splitByChar(char(255), claim)[3] COMMENT 'What target names: a record kind, or account',
+    target String ALIAS splitByChar(char(255), claim)[4] COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
+    source String ALIAS splitByChar(char(255), claim)[5] COMMENT 'Source of an account link; else empty',
+    ver UInt128 COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
+    version Int64 ALIAS toInt64(bitShiftRight(ver, 69)) COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    deleted Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record was withdrawn',
     confidence Float32 COMMENT 'Confidence of the statement',
-    declared Bool COMMENT 'A record states it, nothing was inferred',
     topic LowCardinality(String) COMMENT 'Topic of the record that made the row',
     partition Int32 COMMENT 'Its partition',
     offset Int64 COMMENT 'Its offset'
 )
 ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
-ORDER BY (key_hash, type, value, target_kind, target, source)
-SETTINGS {{.Lookup 128}}
+PRIMARY KEY key_hash
+ORDER BY (key_hash, claim)
+SETTINGS {{.Lookup 64}}
 COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
 {{.Distributed "lookups" "key_hash"}}

@@ -16,19 +16,14 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}}
     `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
     `codehost_username_keys` Array(String) COMMENT 'Declared codehost usernames, comparison forms, the own field first',
     `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
-    `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
-    `enrich` String COMMENT 'Members of person.network without updated_at' CODEC(ZSTD(1)),
-    `webset_shared` String COMMENT 'Members of the add-on network, which the webset record has too; no e-mail' CODEC(ZSTD(1)),
-    `webset_rest` String COMMENT 'The other members of the webset record, without last_updated; no e-mail' CODEC(ZSTD(1)),
-    `webset_open` String COMMENT 'All of these members with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
-    `webset_email` String COMMENT 'Members that the add-on personal_email adds' CODEC(ZSTD(1)),
+    `content` String COMMENT 'All that the API reads: fields, then the record in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1)),
     `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
     `partition` Int32 COMMENT 'Its partition',
     `offset` Int64 COMMENT 'Its offset'
 )
 ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Profiles of the professional network, newest version of each';
 {{.Distributed "network_people" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
@@ -205,26 +200,25 @@ COMMENT 'Statements that two accounts belong to one person, newest version of ea
 {{.Distributed "account_links" "link_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 (
-    `key_hash` UInt64 COMMENT 'XXH64 of type, a zero byte and value',
-    `type` LowCardinality(String) COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
-    `value` String COMMENT 'Comparison form of the value',
-    `target_kind` LowCardinality(String) COMMENT 'What target names: a record kind, or account',
-    `target` String COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
-    `source` String COMMENT 'Source of an account link; else empty',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
+    `key_hash` UInt64 COMMENT 'XXH64 of what the value is, a zero byte and the value',
+    `claim` String COMMENT 'type, value, target_kind, target and source, each ended by the byte 0xFF, which no text has' CODEC(ZSTD(1)),
+    `type` String ALIAS splitByChar(char(255), claim)[1] COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
+    `value` String ALIAS splitByChar(char(255), claim)[2] COMMENT 'Comparison form of the value',
+    `target_kind` String ALIAS splitByChar(char(255), claim)[3] COMMENT 'What target names: a record kind, or account',
+    `target` String ALIAS splitByChar(char(255), claim)[4] COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
+    `source` String ALIAS splitByChar(char(255), claim)[5] COMMENT 'Source of an account link; else empty',
+    `ver` UInt128 COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
+    `version` Int64 ALIAS toInt64(bitShiftRight(ver, 69)) COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `deleted` Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record was withdrawn',
     `confidence` Float32 COMMENT 'Confidence of the statement',
-    `declared` Bool COMMENT 'A record states it, nothing was inferred',
     `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
     `partition` Int32 COMMENT 'Its partition',
     `offset` Int64 COMMENT 'Its offset'
 )
 ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
-ORDER BY (key_hash, type, value, target_kind, target, source)
-SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+PRIMARY KEY key_hash
+ORDER BY (key_hash, claim)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
 {{.Distributed "lookups" "key_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
@@ -647,23 +641,12 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_answers"}}{{.OnCluster}}
     `partition` Int32 COMMENT 'Partition of that touch',
     `rebuilt` UInt32 DEFAULT 0 COMMENT 'Number of builds without a touch since',
     `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(generation), 96), bitOr(bitShiftLeft(toUInt128(touch), 32), toUInt128(rebuilt))) COMMENT 'What ReplacingMergeTree compares: generation, touch, rebuilt',
-    `version` Int64 COMMENT 'Version of the account record: microseconds since 0001-01-01T00:00:00Z',
-    `content_hash` UInt64 COMMENT 'Hash of its content',
-    `deleted` Bool COMMENT 'The account record was withdrawn',
     `base_version` Int64 COMMENT 'Newest version of the rows that the answer was built from',
     `base_rows` UInt64 COMMENT 'Number of these rows',
     `base_hash` UInt64 COMMENT 'Hash of their identities and versions',
-    `codehost_username` String COMMENT 'Username as the record has it',
-    `username_key` String COMMENT 'Its comparison form',
-    `type` LowCardinality(String) COMMENT 'User, Organization or Bot; empty when not known',
+    `username_key` String COMMENT 'Comparison form of its username',
     `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
-    `network_username` String COMMENT 'network_username as the record has it',
-    `network_username_keys` Array(String) COMMENT 'Declared network usernames, comparison forms, the own field first',
-    `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
-    `repos` UInt64 COMMENT 'Number of repositories',
-    `commits` UInt64 COMMENT 'Number of commits',
-    `account` String COMMENT 'The account, in pieces' CODEC(ZSTD(1)),
-    `entries` String COMMENT 'Its newest repositories and commits, in pieces' CODEC(ZSTD(1))
+    `content` String COMMENT 'All that the API reads: fields, then the account and its newest repositories and commits in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1))
 )
 ENGINE = {{.ReplacingMergeTree "codehost_answers" "ver"}}
 ORDER BY (user_id)

@@ -1,0 +1,163 @@
+package readmodel
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A content column holds all that the API reads of a row: fields, each of which fieldEnd ends, then pieces. One text in
+// place of a column each halves what a read by key costs (deploy/docs/benchmarks.md). Texts are UTF-8, which has
+// neither fieldEnd nor itemEnd.
+const (
+	fieldEnd = "\xff"
+	itemEnd  = "\xfe" // ends each item of a field that is a list
+)
+
+// Pieces are members of a JSON object, or what begins or ends a list or an object of it. Each piece follows pieceMark
+// and a letter, whose low bits are the shapes that show it. JSON has no such byte outside of an escape.
+const pieceMark = '\x1e'
+
+// A Shape is a form in which an answer shows a record.
+type Shape byte
+
+// The shapes.
+const (
+	ShapeEnrich  Shape = 1 << iota // person.codehost, person.network
+	ShapeWebset                    // a record of the webset without personal_email; of the code host with or without
+	ShapeAddon                     // the add-on codehost or network without personal_email. No e-mail
+	ShapeOpen                      // with personal_email: the add-on codehost; a record of the network webset
+	shapeSpecial                   // of the code host the owner of repositories; with another: there it stands
+)
+
+// shapeEmails shows what personal_email adds to a record of the network webset with ShapeOpen.
+const shapeEmails = shapeSpecial
+
+const shapesAll = ShapeEnrich | ShapeWebset | ShapeAddon | ShapeOpen
+
+// letter is the letter of a piece that shapes show.
+func (s Shape) letter() string { return string(rune('@' + s)) }
+
+// appendPieces appends those pieces that a shape shows.
+func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
+	for rest := pieces; len(rest) > 1; {
+		letter, text := Shape(rest[1]-'@'), rest[2:]
+		next := strings.IndexByte(text, pieceMark)
+		if next < 0 {
+			next = len(text)
+		}
+		text, rest = text[:next], text[next:]
+		switch {
+		case letter&shape == 0:
+		case letter == shape|shapeSpecial && owner != "":
+			b = append(append(separate(b, '"'), `"owner":`...), owner...)
+		case text != "":
+			b = append(separate(b, text[0]), text...)
+		}
+	}
+	return b
+}
+
+// separate appends the comma that stands between what b ends with and a text that begins with next.
+func separate(b []byte, next byte) []byte {
+	if n := len(b); n == 0 || b[n-1] == '{' || b[n-1] == '[' || next == '}' || next == ']' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// membersOf is an expression for the members that a shape shows of a column of content whose pieces are whole members.
+func membersOf(column string, shape Shape) string {
+	return "arrayStringConcat(arrayMap(p -> substring(p, 2), arrayFilter(p -> length(p) > 1 AND bitAnd(ascii(p), " +
+		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(255), " + column + ")[-1])))), ',')"
+}
+
+// appendField appends a field.
+func appendField[T string | []byte](b []byte, text T) []byte {
+	return append(append(b, text...), fieldEnd...)
+}
+
+// appendList appends a field that is a list.
+func appendList(b []byte, list []string) []byte {
+	for _, item := range list {
+		b = append(append(b, item...), itemEnd...)
+	}
+	return append(b, fieldEnd...)
+}
+
+func appendUnsigned(b []byte, n uint64) []byte {
+	return append(strconv.AppendUint(b, n, 10), fieldEnd...)
+}
+
+func appendSigned(b []byte, n int64) []byte {
+	return append(strconv.AppendInt(b, n, 10), fieldEnd...)
+}
+
+func appendFlag(b []byte, set bool) []byte {
+	if set {
+		return appendField(b, "1")
+	}
+	return appendField(b, "0")
+}
+
+// appendPiece appends a piece that shapes show, unless it is empty.
+func appendPiece(b, text []byte, shapes Shape) []byte {
+	if len(text) == 0 {
+		return b
+	}
+	return append(append(b, pieceMark, '@'+byte(shapes)), text...)
+}
+
+// fields reads the fields of a content column, one after the other. A content without the expected ones is an error.
+type fields struct {
+	rest string
+	err  error
+}
+
+func (f *fields) text() string {
+	text, rest, ok := strings.Cut(f.rest, fieldEnd)
+	if !ok && f.err == nil {
+		f.err = errShortContent
+	}
+	f.rest = rest
+	return text
+}
+
+var errShortContent = fmt.Errorf("a content column lacks fields: rebuild the table (muster replay)")
+
+func (f *fields) list() []string {
+	text := f.text()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, itemEnd), itemEnd)
+}
+
+func (f *fields) flag() bool { return f.text() == "1" }
+
+func (f *fields) signed() int64 {
+	n, err := strconv.ParseInt(f.text(), 10, 64)
+	f.keep(err)
+	return n
+}
+
+func (f *fields) unsigned() uint64 {
+	n, err := strconv.ParseUint(f.text(), 10, 64)
+	f.keep(err)
+	return n
+}
+
+func (f *fields) keep(err error) {
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("a content column has a field of another kind: %w", err)
+	}
+}
+
+// contentText is the value of a String column, which scanners get.
+func contentText(value any) (fields, error) {
+	text, ok := value.(string)
+	if !ok {
+		return fields{}, fmt.Errorf("a content column is a %T", value)
+	}
+	return fields{rest: text}, nil
+}
