@@ -58,7 +58,7 @@ ENGINE = Kafka SETTINGS kafka_broker_list = '` + brokers + `', kafka_topic_list 
 	}
 	lookups := `CREATE MATERIALIZED VIEW bench_lookups_mv_` + suffix + ` TO bench_lookups_` + suffix + ` AS
 SELECT xxHash64(concat(transform(l.1, ['network.username', 'network.email', 'network.codehost_username', 'network.microblog_username'],
-        ['network username', 'email', 'codehost username', 'microblog username'], l.1), char(0), l.2)) AS key_hash, concat(l.1, char(255), l.2, char(255), 'network-person', char(255), profile_id, char(255), char(255)) AS claim,
+        ['network username', 'email', 'codehost username', 'microblog username'], l.1), char(0), l.2)) AS key_hash, concat(l.1, char(0), l.2, char(0), 'network-person', char(0), profile_id, char(0), char(0)) AS claim,
     bitOr(bitOr(bitShiftLeft(toUInt128(` + version + `), 69), bitShiftLeft(toUInt128(deleted), 36)), toUInt128(bitShiftRight(` + content + `, 28))) AS ver, toFloat32(1) AS confidence,
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source + `
@@ -70,9 +70,10 @@ SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_ha
     formatDateTime(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC'), '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
     ` + version + ` AS version, ` + content + ` AS content_hash, deleted, username, lowerUTF8(username) AS username_key,
     ` + emails + ` AS email_keys, ` + codehost + ` AS codehost_username_keys, ` + microblog + ` AS microblog_username_keys,
-    concat(profile_id, char(255), toString(version), char(255, 48, 255), toString(content_hash), char(255, 48, 255), username, char(255), username_key, char(255),
-        arrayStringConcat(arrayMap(k -> concat(k, char(254)), email_keys)), char(255), arrayStringConcat(arrayMap(k -> concat(k, char(254)), codehost_username_keys)), char(255),
-        toString(` + strings.Join(present, " + ") + `), char(255), '\x1eA',
+    concat(profile_id, char(0), toString(version), char(0, 48, 0), toString(content_hash), char(0, 48, 0), username, char(0), username_key, char(0),
+        toString(length(email_keys)), char(0), arrayStringConcat(arrayMap(k -> concat(k, char(0)), email_keys)),
+        toString(length(codehost_username_keys)), char(0), arrayStringConcat(arrayMap(k -> concat(k, char(0)), codehost_username_keys)),
+        toString(` + strings.Join(present, " + ") + `), char(0), '\x1eA',
     toJSONString(tuple(profile_id, username, url, tuple(first_name, middle_name, last_name, full_name, headline, summary, photo, connections, followers, location),
         experience, education, certifications, languages, skills, social_accounts, codehost_username, microblog_username)), '\x1eN',
     toJSONString(tuple(full_name, headline, current_position, experience, education, skills, certifications)), '\x1eJ',

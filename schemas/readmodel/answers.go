@@ -146,9 +146,9 @@ func (b Builds) statement(touches []Touch) string {
 		return "transform(user_id, [" + ids + "], CAST([" + list(number) + "], 'Array(Int64)'), toInt64(0))"
 	}
 	piece := func(s Shape, text string) string { return "'\\x1e" + s.letter() + "', " + text }
-	field := func(text string) string { return text + ", char(255)" }
+	field := func(text string) string { return text + ", char(0)" }
 	items := func(column string) string {
-		return field("arrayStringConcat(arrayMap(k -> concat(k, char(254)), " + column + "))")
+		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " + column + "))"
 	}
 	content := []string{
 		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"), field("toString(content_hash)"),

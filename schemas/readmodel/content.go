@@ -7,12 +7,9 @@ import (
 )
 
 // A content column holds all that the API reads of a row: fields, each of which fieldEnd ends, then pieces. One text in
-// place of a column each halves what a read by key costs (deploy/docs/benchmarks.md). Texts are UTF-8, which has
-// neither fieldEnd nor itemEnd.
-const (
-	fieldEnd = "\xff"
-	itemEnd  = "\xfe" // ends each item of a field that is a list
-)
+// place of a column each halves what a read by key costs (deploy/docs/benchmarks.md). A record with a NUL is refused
+// (records.md), so that no text has fieldEnd.
+const fieldEnd = "\x00"
 
 // Pieces are members of a JSON object, or what begins or ends a list or an object of it. Each piece follows pieceMark
 // and a letter, whose low bits are the shapes that show it. JSON has no such byte outside of an escape.
@@ -69,7 +66,7 @@ func separate(b []byte, next byte) []byte {
 // membersOf is an expression for the members that a shape shows of a column of content whose pieces are whole members.
 func membersOf(column string, shape Shape) string {
 	return "arrayStringConcat(arrayMap(p -> substring(p, 2), arrayFilter(p -> length(p) > 1 AND bitAnd(ascii(p), " +
-		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(255), " + column + ")[-1])))), ',')"
+		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), " + column + ")[-1])))), ',')"
 }
 
 // appendField appends a field.
@@ -77,12 +74,13 @@ func appendField[T string | []byte](b []byte, text T) []byte {
 	return append(append(b, text...), fieldEnd...)
 }
 
-// appendList appends a field that is a list.
+// appendList appends the number of items of a list, and each item as a field.
 func appendList(b []byte, list []string) []byte {
+	b = appendUnsigned(b, uint64(len(list)))
 	for _, item := range list {
-		b = append(append(b, item...), itemEnd...)
+		b = appendField(b, item)
 	}
-	return append(b, fieldEnd...)
+	return b
 }
 
 func appendUnsigned(b []byte, n uint64) []byte {
@@ -126,11 +124,15 @@ func (f *fields) text() string {
 var errShortContent = fmt.Errorf("a content column lacks fields: rebuild the table (muster replay)")
 
 func (f *fields) list() []string {
-	text := f.text()
-	if text == "" {
+	n := f.unsigned()
+	if n == 0 || n > uint64(len(f.rest)) { // each item has a fieldEnd
 		return nil
 	}
-	return strings.Split(strings.TrimSuffix(text, itemEnd), itemEnd)
+	out := make([]string, n)
+	for i := range out {
+		out[i] = f.text()
+	}
+	return out
 }
 
 func (f *fields) flag() bool { return f.text() == "1" }

@@ -54,7 +54,7 @@ func (c *conn) toStage(q *query, tables []block) (map[string]string, error) {
 		}
 	}
 	var renamed struct{ Actions []action }
-	if err := json.Unmarshal(top.Expression, &renamed, jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(top.Expression, &renamed); err != nil {
 		return nil, fmt.Errorf("nativetest: what EXPLAIN says: %w", err)
 	}
 	names := aliases(renamed.Actions)
@@ -118,7 +118,7 @@ func (c *conn) explain(q *query, tables []block) (plan, error) {
 		return plan{}, err
 	}
 	var explained []struct{ Plan plan }
-	if err := json.Unmarshal(answer, &explained, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(answer, &explained, jsontext.AllowDuplicateNames(true)); err != nil {
 		return plan{}, fmt.Errorf("nativetest: what EXPLAIN says: %w", err)
 	}
 	if len(explained) != 1 {
