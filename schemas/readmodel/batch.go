@@ -3,6 +3,7 @@ package readmodel
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"muster/schemas/derive"
 	"muster/schemas/identity"
@@ -158,6 +159,18 @@ type lookupWriter struct {
 	at                         Position
 	targetKind, target, source string
 	confidence                 float32
+}
+
+// maxNamed bounds the declared usernames that a row of lookups names.
+const maxNamed = 8
+
+// addUsername files the record under its username, with the usernames of the other webset that it declares.
+func (l *lookupWriter) addUsername(lookup LookupType, value string, declared []string) {
+	named := *l
+	if len(declared) <= maxNamed {
+		named.source = strings.Join(declared, " ")
+	}
+	named.add(lookup, value)
 }
 
 func (l *lookupWriter) addAll(t LookupType, values []string) {

@@ -60,7 +60,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
-	l.add(LookupCodehostUsername, usernameKey)
+	l.addUsername(LookupCodehostUsername, usernameKey, network)
 	l.addAll(LookupCodehostEmail, emails)
 	l.addAll(LookupCodehostNetworkUsername, network)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)

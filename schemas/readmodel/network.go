@@ -67,7 +67,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetNetworkPerson, p.ProfileID, at)
-	l.add(LookupNetworkUsername, usernameKey)
+	l.addUsername(LookupNetworkUsername, usernameKey, codehost)
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MaxKeys is the number of keys a lookup query is made for. Parameters travel
@@ -44,7 +45,9 @@ type LookupRow struct {
 	Value      string
 	TargetKind string
 	Target     string
-	Source     string // account-link: its source; else empty
+	// Source is that of an account-link. Of a record under its username it is the usernames of the other webset that it
+	// declared then: what readers may read ahead.
+	Source     string
 	Confidence float32
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z
 
@@ -56,6 +59,9 @@ type LookupRow struct {
 func (r *LookupRow) Dest() []any {
 	return []any{&r.KeyHash, &r.Version, &r.deleted, &r.claim, &r.Confidence}
 }
+
+// Declares are the usernames of the other webset that the record declared when the row was written.
+func (r *LookupRow) Declares() []string { return strings.Fields(r.Source) }
 
 // appendClaim appends a claim: what a row of lookups states, apart from how sure it is.
 func appendClaim(b []byte, lookup LookupType, value, targetKind, target, source string) []byte {

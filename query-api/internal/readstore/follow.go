@@ -195,15 +195,47 @@ func (s *session) askDiscovered(ctx context.Context, accounts ...account) error 
 	return nil
 }
 
-// askLinks is ask, and reads at the same time what discovery has found of accounts whose links are to be followed.
-func (s *session) askLinks(ctx context.Context, keys []lookupKey, accounts ...account) error {
+// readAccounts looks keys up, and whatever leads from the accounts, whose links are to be followed; then it reads the
+// records that these lookups lead to. In the same round it reads ahead what the links are likely to need.
+func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts ...account) error {
 	for _, a := range accounts {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
 	}
+	if err := s.ask(ctx, keys...); err != nil {
+		return err
+	}
+	var targets []target
+	for _, k := range keys {
+		if k.kind != codehostPlatform().email && k.kind != networkPlatform().email {
+			targets = append(targets, s.candidatesOf(k)...)
+		}
+	}
+	ahead := s.linkedKeys(accounts)
+	var unlinked []account
+	for _, a := range accounts {
+		declared := s.declaredAhead(a)
+		ahead = append(ahead, declared...)
+		linked := linkKeys(a.platform, a.username)
+		if !slices.ContainsFunc(linked, func(k lookupKey) bool { return len(s.found[k]) > 0 }) && len(declared) == 0 {
+			unlinked = append(unlinked, a)
+		}
+	}
 	g, working := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.askDiscovered(working, accounts...) })
-	err := s.ask(working, keys...)
+	g.Go(func() error { return s.ask(working, ahead...) })
+	g.Go(func() error { return s.askDiscovered(working, unlinked...) })
+	err := s.read(working, targets)
 	return cmp.Or(g.Wait(), err)
+}
+
+// declaredAhead are the lookups of the usernames that records with the account's username declare, or declared once.
+func (s *session) declaredAhead(a account) []lookupKey {
+	var keys []lookupKey
+	for _, row := range s.found[lookupKey{a.platform.username, a.username}] {
+		for _, d := range row.Declares() {
+			keys = append(keys, lookupKey{a.platform.other().username, d})
+		}
+	}
+	return keys[:min(len(keys), maxDeclared)]
 }
 
 func (a account) key() target { return target{a.platform.name, a.username} }

@@ -79,20 +79,7 @@ func (r *resolver) readNamed(ctx context.Context) error {
 			keys = append(keys, lookupKey{p.email, e})
 		}
 	}
-	if err := s.askLinks(ctx, keys, accounts...); err != nil {
-		return err
-	}
-	for _, a := range accounts {
-		keys = append(keys, linkKeys(a.platform, a.username)...)
-	}
-	// With them the records that declare them: most of what is linked is read in the same round.
-	var targets []target
-	for _, k := range keys {
-		if k.kind != platformOf(resolution.Codehost).email && k.kind != platformOf(resolution.Network).email {
-			targets = append(targets, s.candidatesOf(k)...)
-		}
-	}
-	if err := s.read(ctx, targets); err != nil || !r.combines() && r.resolve() {
+	if err := s.readAccounts(ctx, keys, accounts...); err != nil || !r.combines() && r.resolve() {
 		return err
 	}
 	var named []account

@@ -101,7 +101,7 @@ const empty = "{}"
 func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, error) {
 	miss := Record{Body: []byte(empty)}
 	w := s.session()
-	if err := w.readAccounts(ctx, networkPlatform(), q.Username, q.Codehost); err != nil {
+	if err := w.readHolders(ctx, networkPlatform(), q.Username, q.Codehost); err != nil {
 		return miss, err
 	}
 	who, err := w.holder(ctx, networkPlatform(), q.Username)
@@ -153,24 +153,13 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 	return newRecord(appendCodehostPerson(nil, row, other.person.network, other.by), who, other.person), nil
 }
 
-// readAccounts reads the records that may have a username, and if their links are to be followed, those that declare it.
-func (s *session) readAccounts(ctx context.Context, p platform, username string, links bool) error {
+// readHolders reads the records that may have a username, and if links is set, what its links lead to.
+func (s *session) readHolders(ctx context.Context, p platform, username string, links bool) error {
 	keys := []lookupKey{{p.username, username}}
-	var accounts []account
 	if links {
-		accounts = append(accounts, account{platform: p, username: username})
+		return s.readAccounts(ctx, keys, account{platform: p, username: username})
 	}
-	if err := s.askLinks(ctx, keys, accounts...); err != nil {
-		return err
-	}
-	if links {
-		keys = append(keys, linkKeys(p, username)...)
-	}
-	var targets []target
-	for _, k := range keys {
-		targets = append(targets, s.candidatesOf(k)...)
-	}
-	return s.read(ctx, targets)
+	return s.readAccounts(ctx, keys)
 }
 
 // codehostHolder is the account with the user id, else the holder of the
@@ -185,7 +174,7 @@ func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person,
 			return p, nil
 		}
 	}
-	if err := s.readAccounts(ctx, codehostPlatform(), q.Username, q.Network); err != nil {
+	if err := s.readHolders(ctx, codehostPlatform(), q.Username, q.Network); err != nil {
 		return nil, err
 	}
 	return s.holder(ctx, codehostPlatform(), q.Username)

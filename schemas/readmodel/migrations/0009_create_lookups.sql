@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}} (
     value String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Comparison form of the value',
     target_kind String ALIAS splitByChar(char(0), claim)[3] COMMENT 'What target names: a record kind, or account',
     target String ALIAS splitByChar(char(0), claim)[4] COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
-    source String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; else empty',
+    source String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; of a record under its username the usernames that it declared',
     ver UInt128 COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
     version Int64 ALIAS toInt64(bitShiftRight(ver, 69)) COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
     deleted Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record was withdrawn',
