@@ -79,5 +79,6 @@ func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
 	}, "the results are not projected")
 	require.Equal(t, []string{"kept"}, names(t.Context()))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+" WHERE found_key = 'alive' AND input_key = 'another' AND confidence = 0.97"))
-	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+" WHERE found_key = 'another' AND input_key = 'another'"), "the input")
+	require.EqualValues(t, 2, h.count("SELECT count() FROM "+readmodel.DiscoveredTable))
 }

@@ -119,8 +119,17 @@ func fresh[R any](rows []R, freshen func([]*R) []*R) []R {
 }
 
 func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupRow {
-	rows := readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value)))
+	rows := s.lookups(readmodel.KeyHash(t, value))[readmodel.KeyHash(t, value)]
 	return slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return r.Type != string(t) || r.Value != value })
+}
+
+func (s *store) lookups(keys ...uint64) map[uint64][]readmodel.LookupRow {
+	found, err := readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
+		ctx := clickhouse.Context(s.tb.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
+		return chplatform.ReadRows(ctx, s.conn, query, scan)
+	})
+	require.NoError(s.tb, err)
+	return found
 }
 
 func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {

@@ -144,8 +144,10 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 			keys[i] = readmodel.KeyHash(w.lookup, w.value)
 		}
 		found := map[target]bool{}
-		for _, r := range readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, keys...)) {
-			found[target{readmodel.LookupType(r.Type), r.Value, r.Target}] = true
+		for _, rows := range s.lookups(keys...) {
+			for _, r := range rows {
+				found[target{readmodel.LookupType(r.Type), r.Value, r.Target}] = true
+			}
 		}
 		for _, w := range chunk {
 			require.True(t, found[w], "%+v", w)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/stretchr/testify/require"
 
 	queryapi "muster/query-api"
@@ -77,53 +76,6 @@ func BenchmarkEnrich(b *testing.B) {
 			})
 		}
 	}
-	b.Run("bare", func(b *testing.B) { benchBare(b, f) })
-}
-
-// benchBare reads the same tables as an answer of the codehost webset needs, in
-// queries of 128 keys, two at a time.
-func benchBare(b *testing.B, f *fixture) {
-	const keys = 128
-	query := func(sql, list string, row func() []any) error {
-		ctx := clickhouse.Context(b.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: list}),
-			clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
-		rows, err := f.conn.Query(ctx, sql)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			if err := rows.Scan(row()...); err != nil {
-				return err
-			}
-		}
-		return rows.Close()
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-	for range 2 {
-		wg.Go(func() {
-			for next.Add(keys) <= int64(b.N)+keys {
-				hashes, ids := make([]uint64, keys), make([]int64, keys)
-				for i := range keys {
-					ids[i] = int64(rand.IntN(benchPeople))
-					hashes[i] = readmodel.KeyHash(readmodel.LookupCodehostUsername, fmt.Sprintf("user-%d", ids[i]))
-				}
-				list := readmodel.FormatKeys(ids)
-				for _, err := range []error{
-					query(readmodel.LookupQuery(), readmodel.FormatKeys(hashes), func() []any { return new(readmodel.LookupRow).Dest() }),
-					query(readmodel.AnswersQuery(), list, func() []any { return new(readmodel.AnswerRow).Dest() }),
-				} {
-					if err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
 }
 
 // BenchmarkBadInput is what a refused request costs.

@@ -1,14 +1,18 @@
 package readmodel
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"muster/schemas/event"
 	"muster/schemas/identity"
 )
 
-// DiscoveredTable is the read model of links that discovery found, by the profile
-// that was found. Its rows are candidates: a link holds as long as the newest
+// DiscoveredTable is the read model of links that discovery found, by each of their profiles. Its rows are candidates: a link holds as long as the newest
 // result of its input (DiscoveryTable) says so.
 const DiscoveredTable = "discovered_links"
 
@@ -29,13 +33,16 @@ type discoveredBatch struct {
 	offset                                 column[int64]
 }
 
-// add adds the rows of what a result says that counts elsewhere.
+// add adds the rows of what a result says that counts elsewhere: one of each profile that was found, and one of the input.
 func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 	inputKey := identity.UsernameKey(d.Input.Username)
-	for _, s := range d.Socials[1:] {
-		if s.Confidence < DiscoveredConfidence {
-			continue
-		}
+	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool { return s.Confidence < DiscoveredConfidence })
+	if len(found) > 0 {
+		input := d.Socials[0]
+		input.Account = d.Input
+		found = append(found, input)
+	}
+	for _, s := range found {
 		key := identity.UsernameKey(s.Username)
 		b.foundHash.add(DiscoveryHash(s.Platform, key))
 		b.foundPlatform.add(s.Platform)
@@ -76,16 +83,48 @@ func (b *discoveredBatch) columns() []field {
 	}
 }
 
-// DiscoveredQuery reads the newest results that say something about accounts, by
-// DiscoveryHash: those of which an account is the input, and those whose input has
-// found it before, of each account those of the 20 newest finds. Columns are those of DiscoveriesQuery. Compare what the result
-// says: a newer one may say it no more, and hashes may collide.
-func DiscoveredQuery() string {
-	return `SELECT input_hash, toString(platform), username_key, at, found, result
-FROM ` + DiscoveryTable + `
-WHERE input_hash IN {keys:Array(UInt64)} OR input_hash GLOBAL IN (
-    SELECT input_hash FROM ` + DiscoveredTable + ` WHERE found_hash IN {keys:Array(UInt64)}
-    ORDER BY version DESC LIMIT 20 BY found_hash
-)
-ORDER BY version DESC LIMIT 1 BY input_hash, platform, username_key`
+// discoveredQuery reads the inputs of results that say something about accounts, by DiscoveryHash of these.
+func discoveredQuery() string {
+	return `SELECT found_hash, input_hash, version
+FROM ` + DiscoveredTable + `
+WHERE found_hash IN {keys:Array(UInt64)}`
 }
+
+// ReadDiscoveredInputs reads the inputs (DiscoveriesQuery) whose results say something about accounts, those of the 20
+// newest of each account. A newer result may say it no more. send runs a query with up to MaxKeys DiscoveryHashes as
+// ParameterKeys.
+func ReadDiscoveredInputs(send func(query string, scan func(driver.Rows) error) error) ([]uint64, error) {
+	type find struct {
+		found, input uint64
+		version      int64
+	}
+	var finds []find
+	scan := func(rows driver.Rows) error {
+		var f find
+		if err := rows.Scan(&f.found, &f.input, &f.version); err != nil {
+			return err
+		}
+		finds = append(finds, f)
+		return nil
+	}
+	err := send(discoveredQuery()+"\nLIMIT "+strconv.Itoa(maxPlainRows), scan)
+	if err == nil && len(finds) == maxPlainRows {
+		finds = nil
+		err = send(discoveredQuery()+"\nORDER BY version DESC LIMIT "+strconv.Itoa(maxInputs)+" BY found_hash", scan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(finds, func(a, b find) int { return cmp.Compare(b.version, a.version) })
+	var inputs []uint64
+	of := make(map[uint64]int)
+	for _, f := range finds {
+		if of[f.found]++; of[f.found] <= maxInputs && !slices.Contains(inputs, f.input) {
+			inputs = append(inputs, f.input)
+		}
+	}
+	return inputs, nil
+}
+
+// maxInputs is of how many inputs an account's links are read.
+const maxInputs = 20

@@ -2,9 +2,12 @@ package readmodel
 
 import (
 	"cmp"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 // MaxKeys is the number of keys a lookup query is made for. Parameters travel
@@ -51,14 +54,18 @@ type LookupRow struct {
 	Confidence float32
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z
 
-	deleted bool // the record was withdrawn, or holds Value no more
-	claim   string
+	ver   big.Int
+	claim string
 }
 
 // Dest gives the scan destinations in the order of LookupQuery's columns.
-func (r *LookupRow) Dest() []any {
-	return []any{&r.KeyHash, &r.Version, &r.deleted, &r.claim, &r.Confidence}
-}
+func (r *LookupRow) Dest() []any { return []any{&r.KeyHash, &r.ver, &r.claim, &r.Confidence} }
+
+// Bits of ver.
+const (
+	verDeleted = 36
+	verVersion = 69
+)
 
 // Declares are the usernames of the other webset that the record declared when the row was written.
 func (r *LookupRow) Declares() []string { return strings.Fields(r.Source) }
@@ -71,8 +78,10 @@ func appendClaim(b []byte, lookup LookupType, value, targetKind, target, source 
 	return b
 }
 
-// read sets the fields that the claim has.
+// read sets the fields that ver and the claim have.
 func (r *LookupRow) read() {
+	var version big.Int
+	r.Version = version.Rsh(&r.ver, verVersion).Int64()
 	f := fields{rest: r.claim}
 	r.Type, r.Value, r.TargetKind, r.Target, r.Source = f.text(), f.text(), f.text(), f.text(), f.text()
 }
@@ -83,44 +92,73 @@ const (
 	maxCandidateRows = 200 // some are older versions of others, or withdrawn
 )
 
-// LookupQuery reads the rows of up to MaxKeys key hashes (KeyHash), of each key and type at most the 200 newest, newest
-// first: types that share a hash begin with different letters. Those of each key are for NewestLookups: one flat read takes about two thirds of what a statement takes that
-// finds the newest of each candidate itself.
-func LookupQuery() string {
-	return `SELECT key_hash, version, deleted, claim, confidence
+// maxPlainRows is how many rows a query returns that does not bound those of each key.
+const maxPlainRows = 20_000
+
+// lookupQuery reads the rows of up to MaxKeys key hashes (KeyHash). Sorting them takes the server as long as reading
+// them: they are told apart in NewestLookups.
+func lookupQuery() string {
+	return `SELECT key_hash, ver, claim, confidence
+FROM lookups
+WHERE key_hash IN {keys:Array(UInt64)}
+LIMIT ` + strconv.Itoa(maxPlainRows)
+}
+
+// boundedLookupQuery is lookupQuery for keys with very many rows: of each key and type it reads at most the 200 newest.
+// Types that share a hash begin with different letters.
+func boundedLookupQuery() string {
+	return `SELECT key_hash, ver, claim, confidence
 FROM lookups
 WHERE key_hash IN {keys:Array(UInt64)}
 ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash, substring(claim, 1, 1)`
 }
 
-// NewestLookups are the candidates among the rows of one or more key hashes, which
-// are in the order of LookupQuery: of each the newest version, unless it is
-// withdrawn, and of each key and type at most the 100 newest. It changes rows.
-func NewestLookups(rows []LookupRow) []LookupRow {
-	type candidate struct {
-		key   uint64
-		claim string
+// ReadLookups reads the candidates of up to MaxKeys key hashes, by hash: of each the newest version, unless it is
+// withdrawn, and of each key and type at most the 100 newest. send runs a query with the hashes as ParameterKeys.
+func ReadLookups(send func(query string, scan func(driver.Rows) error) error) (map[uint64][]LookupRow, error) {
+	found := make(map[uint64][]LookupRow)
+	n := 0
+	scan := func(rows driver.Rows) error {
+		var r LookupRow
+		if err := rows.Scan(r.Dest()...); err != nil {
+			return err
+		}
+		n++
+		found[r.KeyHash] = append(found[r.KeyHash], r)
+		return nil
 	}
-	seen := make(map[candidate]bool, len(rows))
-	type kind struct {
-		key    uint64
-		lookup string
+	err := send(lookupQuery(), scan)
+	if err == nil && n == maxPlainRows {
+		clear(found)
+		err = send(boundedLookupQuery(), scan)
 	}
-	kept := make(map[kind]int, 1)
+	if err != nil {
+		return nil, err
+	}
+	for k, rows := range found {
+		found[k] = newestLookups(rows)
+	}
+	return found, nil
+}
+
+// newestLookups are the candidates among the rows of a key hash. It changes rows.
+func newestLookups(rows []LookupRow) []LookupRow {
+	slices.SortStableFunc(rows, func(a, b LookupRow) int { return b.ver.Cmp(&a.ver) })
+	seen := make(map[string]bool, len(rows))
+	kept := make(map[string]int, 1)
 	out := rows[:0]
 	for _, r := range rows {
-		c := candidate{r.KeyHash, r.claim}
-		if seen[c] {
+		if seen[r.claim] {
 			continue
 		}
-		seen[c] = true
-		if r.deleted {
+		seen[r.claim] = true
+		if r.ver.Bit(verDeleted) == 1 {
 			continue
 		}
 		r.read()
-		if k := (kind{r.KeyHash, r.Type}); kept[k] < maxCandidates {
-			kept[k]++
+		if kept[r.Type] < maxCandidates {
+			kept[r.Type]++
 			out = append(out, r)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/identity"
@@ -30,11 +31,11 @@ func TestMain(m *testing.M) {
 
 func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
-		LookupQuery(),
+		lookupQuery(), boundedLookupQuery(),
 		NetworkPeopleQuery(), NetworkMembers(), AnswersQuery(),
 		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70}, {UserID: 8, Offset: 80, Rebuilt: 2}}),
 		Builds{Table: "codehost_answers__new_x", Large: true}.statement([]Touch{{UserID: 7}}),
-		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),
+		CompaniesQuery(), DiscoveriesQuery(), discoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),
 	}, "\n;\n")+"\n")
 }
 
@@ -46,31 +47,70 @@ func TestFormatKeys(t *testing.T) {
 
 // Of the versions of a candidate the newest counts, and a withdrawn one not at all.
 func TestNewestLookups(t *testing.T) {
-	row := func(key uint64, target string, version int64, deleted bool) LookupRow {
-		return LookupRow{KeyHash: key, Version: version, deleted: deleted, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, target, "s"))}
-	}
-	read := func(key uint64, target string, version int64) LookupRow {
-		r := row(key, target, version, false)
-		r.Type, r.Value, r.TargetKind, r.Target, r.Source = "network.username", "v", TargetNetworkPerson, target, "s"
+	row := func(target string, version uint64, deleted bool) LookupRow {
+		r := LookupRow{KeyHash: 1, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, target, "s"))}
+		r.ver.Lsh(r.ver.SetUint64(version), verVersion)
+		if deleted {
+			r.ver.SetBit(&r.ver, verDeleted, 1)
+		}
 		return r
 	}
-	require.Empty(t, NewestLookups(nil))
-	require.Equal(t, []LookupRow{read(1, "a", 9), read(2, "d", 7), read(1, "c", 3)}, NewestLookups([]LookupRow{
-		row(1, "a", 9, false), row(1, "b", 8, true), row(2, "d", 7, false), row(1, "a", 6, false), row(1, "a", 5, true), row(1, "b", 4, false), row(1, "c", 3, false),
+	read := func(target string, version uint64) LookupRow {
+		r := row(target, version, false)
+		r.Type, r.Value, r.TargetKind, r.Target, r.Source = "network.username", "v", TargetNetworkPerson, target, "s"
+		r.Version = int64(version) //nolint:gosec // small
+		return r
+	}
+	require.Empty(t, newestLookups(nil))
+	require.Equal(t, []LookupRow{read("a", 9), read("c", 3)}, newestLookups([]LookupRow{
+		row("b", 4, false), row("a", 6, false), row("c", 3, false), row("b", 8, true), row("a", 9, false), row("a", 5, true),
 	}))
-	links := []LookupRow{row(1, "a", 9, false), row(1, "a", 8, false)}
+	require.Empty(t, newestLookups([]LookupRow{row("a", 9, false), row("a", 9, true)}), "at equal versions a withdrawal wins")
+	links := []LookupRow{row("a", 9, false), row("a", 8, false)}
 	links[1].claim = string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, "a", "another")) // two sources say the same: two candidates
-	require.Len(t, NewestLookups(links), 2)
+	require.Len(t, newestLookups(links), 2)
 	var many []LookupRow
-	for i := range int64(maxCandidateRows) {
-		many = append(many, row(1, strconv.FormatInt(i/2, 10), 1000-i, false), row(2, strconv.FormatInt(i, 10), 1000-i, false))
+	for i := range uint64(maxCandidateRows) {
+		many = append(many, row(strconv.FormatUint(i, 10), 801+i, false))
 	}
-	per := map[uint64]int{}
-	for i, r := range NewestLookups(many) {
-		per[r.KeyHash]++
-		require.GreaterOrEqual(t, r.Version, int64(800), i)
-	}
-	require.Equal(t, map[uint64]int{1: 100, 2: maxCandidates}, per)
+	kept := newestLookups(many)
+	require.Len(t, kept, maxCandidates)
+	require.Equal(t, int64(800+maxCandidateRows), kept[0].Version)
+}
+
+// Keys with more rows than a plain query returns are read by one that bounds those of each key.
+func TestReadLookups_KeysWithVeryManyRowsAreBounded(t *testing.T) {
+	var queries []string
+	rows := &manyRows{}
+	found, err := ReadLookups(func(query string, scan func(driver.Rows) error) error {
+		queries = append(queries, query)
+		n := maxPlainRows
+		if query == boundedLookupQuery() {
+			n = 3
+		}
+		for range n {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{lookupQuery(), boundedLookupQuery()}, queries)
+	require.Len(t, found[7], 3)
+}
+
+// manyRows are rows of lookups with one key hash and different claims.
+type manyRows struct {
+	driver.Rows
+	n int
+}
+
+func (m *manyRows) Scan(dest ...any) error {
+	m.n++
+	*dest[0].(*uint64) = 7
+	*dest[2].(*string) = string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, strconv.Itoa(m.n), ""))
+	return nil
 }
 
 // The newest version of each profile is kept, withdrawn or not, whatever the order of the rows.
@@ -85,7 +125,7 @@ func TestNewestNetworkPeople(t *testing.T) {
 	}))
 }
 
-// LookupQuery tells the types of one key hash apart by their first letters.
+// boundedLookupQuery tells the types of one key hash apart by their first letters.
 func TestKeyHash_TypesThatShareOneBeginDifferently(t *testing.T) {
 	types := []LookupType{
 		LookupNetworkUsername, LookupNetworkEmail, LookupNetworkCodehostUsername, LookupNetworkMicroblogUsername,

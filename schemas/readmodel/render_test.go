@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -188,7 +189,9 @@ func lookupRows(b *Batch) []LookupRow {
 	out := make([]LookupRow, len(b.lookups.keyHash.list))
 	for i := range out {
 		r := &out[i]
-		r.KeyHash, r.Version, r.deleted = b.lookups.keyHash.list[i], int64(b.lookups.ver.list[i][0]>>5), b.lookups.ver.list[i][1]>>36&1 == 1 //nolint:gosec // positive
+		r.KeyHash = b.lookups.keyHash.list[i]
+		r.ver.Lsh(r.ver.SetUint64(b.lookups.ver.list[i][0]), 64)
+		r.ver.Or(&r.ver, new(big.Int).SetUint64(b.lookups.ver.list[i][1]))
 		r.claim, r.Confidence = b.lookups.claim.at(i), b.lookups.confidence.list[i]
 		r.read()
 	}
@@ -335,7 +338,7 @@ func TestAccountLink(t *testing.T) {
 	)
 	var got []string
 	for _, l := range lookupRows(b) {
-		got = append(got, fmt.Sprint(l.Type, " ", l.Value, " ", l.Target, " ", l.Source, " ", l.Confidence, " ", l.deleted))
+		got = append(got, fmt.Sprint(l.Type, " ", l.Value, " ", l.Target, " ", l.Source, " ", l.Confidence, " ", l.ver.Bit(verDeleted) == 1))
 	}
 	require.Equal(t, []string{
 		"link.codehost annhub network:ann-1 bio 0.5 false", "link.network ann-1 codehost:annhub bio 0.5 false",

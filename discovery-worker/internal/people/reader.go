@@ -81,19 +81,9 @@ func gathered[K comparable, V any](r *Reader, name string, fetch func(context.Co
 }
 
 func (r *Reader) fetchLookups(ctx context.Context, hashes []uint64) (map[uint64][]readmodel.LookupRow, error) {
-	found := make(map[uint64][]readmodel.LookupRow, len(hashes))
-	err := r.send(ctx, readmodel.LookupQuery(), keysParameter(hashes), func(rows driver.Rows) error {
-		var row readmodel.LookupRow
-		if err := rows.Scan(row.Dest()...); err != nil {
-			return err
-		}
-		found[row.KeyHash] = append(found[row.KeyHash], row)
-		return nil
+	return readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
+		return r.send(ctx, query, keysParameter(hashes), scan)
 	})
-	for k, rows := range found {
-		found[k] = readmodel.NewestLookups(rows)
-	}
-	return found, err
 }
 
 // fetchProfiles reads accounts of all platforms in one statement.

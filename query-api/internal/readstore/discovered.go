@@ -1,8 +1,11 @@
 package readstore
 
 import (
+	"context"
+	"slices"
 	"strconv"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 
 	"muster/schemas/event"
@@ -36,6 +39,27 @@ type discoveredStatement struct {
 	input, found event.Social
 	confidence   float64
 	version      int64
+}
+
+// readDiscovered reads what kept results of discovery say of accounts, by DiscoveryHash. Few accounts have any.
+func (s *Store) readDiscovered(ctx context.Context, keys []uint64) (map[uint64][]discoveredStatement, error) {
+	inputs, err := readmodel.ReadDiscoveredInputs(func(query string, scan func(driver.Rows) error) error {
+		return s.query(ctx, readmodel.DiscoveredTable, query, readmodel.FormatKeys(keys), len(keys), scan)
+	})
+	found := make(map[uint64][]discoveredStatement)
+	for part := range slices.Chunk(inputs, readmodel.MaxKeys) {
+		if err == nil {
+			err = s.query(ctx, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(), readmodel.FormatKeys(part), len(part), func(rows driver.Rows) error {
+				var r readmodel.DiscoveryRow
+				if err := rows.Scan(r.Dest()...); err != nil {
+					return err
+				}
+				fileDiscovered(found, &r)
+				return nil
+			})
+		}
+	}
+	return found, err
 }
 
 // fileDiscovered files what a kept result says under both accounts.

@@ -117,10 +117,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 
-	s.lookups = gatherRows(ctx, b, "lookups", readmodel.LookupQuery(),
-		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
-			found[r.KeyHash] = append(found[r.KeyHash], *r)
-		}, readmodel.NewestLookups)
+	s.lookups = gatherFetched(ctx, b, "lookups", func(ctx context.Context, keys []uint64) (map[uint64][]readmodel.LookupRow, error) {
+		return readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
+			return s.query(ctx, "lookups", query, readmodel.FormatKeys(keys), len(keys), scan)
+		})
+	})
 	s.network = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(),
 		func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
 			found[r.ProfileHash] = append(found[r.ProfileHash], r)
@@ -143,7 +144,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
 			found[r.InputHash] = append(found[r.InputHash], r)
 		}, nil)
-	s.discovered = gatherRows(ctx, b, readmodel.DiscoveredTable, readmodel.DiscoveredQuery(), fileDiscovered, nil)
+	s.discovered = gatherFetched(ctx, b, readmodel.DiscoveredTable, s.readDiscovered)
 	s.microblog = gatherFetched(ctx, b, microblogTable, s.microblogHolders)
 	s.contexts = gatherRows(ctx, b, readmodel.ContextTable, readmodel.ContextsQuery(),
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
