@@ -58,7 +58,7 @@ func TestNewestLookups(t *testing.T) {
 	read := func(target string, version uint64) LookupRow {
 		r := row(target, version, false)
 		r.Type, r.Value, r.TargetKind, r.Target, r.Source = "network.username", "v", TargetNetworkPerson, target, "s"
-		r.Version = int64(version) //nolint:gosec // small
+		r.Version = int64(version)
 		return r
 	}
 	require.Empty(t, newestLookups(nil))
