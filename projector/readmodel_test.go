@@ -166,7 +166,7 @@ func TestMigrate_OldRowsGetTheNewOrder(t *testing.T) {
 	require.NoError(t, err)
 	s.insert("older", recs[8])
 	require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
-	require.Equal(t, uint64(recs[9].Version), s.count("SELECT toUInt64(version) FROM network_people")) //nolint:gosec // positive
+	require.Equal(t, uint64(recs[9].Version), s.count("SELECT toUInt64(version) FROM network_people"))
 }
 
 func TestLookups(t *testing.T) {
