@@ -220,7 +220,7 @@ func columnsOf(table string) string {
 	case "lookups":
 		return "* EXCEPT (claim), type, value, target_kind, target, source, version, deleted"
 	case "network_people":
-		return "* EXCEPT (content), concat('{', " + readmodel.NetworkMembers() + ", '}') AS record"
+		return "* EXCEPT (content), concat('{', " + readmodel.NetworkMembers(readmodel.ShapeOpen|readmodel.ShapeEmails) + ", '}') AS record"
 	}
 	return "*"
 }

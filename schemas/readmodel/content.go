@@ -27,8 +27,8 @@ const (
 	shapeSpecial                   // of the code host the owner of repositories; with another: there it stands
 )
 
-// shapeEmails shows what personal_email adds to a record of the network webset with ShapeOpen.
-const shapeEmails = shapeSpecial
+// ShapeEmails shows what personal_email adds to a record of the network webset with ShapeOpen.
+const ShapeEmails = shapeSpecial
 
 const shapesAll = ShapeEnrich | ShapeWebset | ShapeAddon | ShapeOpen
 

@@ -112,7 +112,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 		w.close(mark, '}')
 	}
 	w.strings(`"emails":`, p.Emails, always)
-	content = appendPiece(content, w.fragment(), shapeEmails)
+	content = appendPiece(content, w.fragment(), ShapeEmails)
 	t.content.add(content)
 	r.content = content
 }

@@ -80,7 +80,7 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 func profilesFrom(platform string) string {
 	switch platform {
 	case identity.Network:
-		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + membersOf("content", ShapeWebset) + `] AS texts
+		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + NetworkMembers(ShapeWebset) + `] AS texts
 FROM network_people`
 	case identity.Codehost:
 		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted OR type = 'Organization' AS gone, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts

@@ -204,7 +204,7 @@ func (r *networkContent) Scan(value any) error {
 // personal_email adds to a record of the network webset.
 func (r *NetworkPersonRow) Append(b []byte, shape Shape, emails bool) []byte {
 	if emails {
-		shape |= shapeEmails
+		shape |= ShapeEmails
 	}
 	return appendPieces(b, r.pieces, shape, "")
 }
@@ -227,8 +227,8 @@ FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
 
-// NetworkMembers is an expression for all members of the webset record in a row of network_people, without braces.
-func NetworkMembers() string { return membersOf("content", ShapeOpen|shapeEmails) }
+// NetworkMembers is an expression for the members that a shape shows of a row of network_people, without braces.
+func NetworkMembers(shape Shape) string { return membersOf("content", shape) }
 
 // NewestNetworkPeople keeps the newest version of each profile among rows, withdrawn or not: the few rows of an answer
 // are told apart in less than the server takes to sort them.

@@ -167,7 +167,7 @@ func TestNetworkPerson(t *testing.T) {
 				tt.open = tt.webset
 			}
 			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`, tt.open), object(shown(row, ShapeOpen)))
-			require.JSONEq(t, object(tt.email), object(shown(row, shapeEmails)))
+			require.JSONEq(t, object(tt.email), object(shown(row, ShapeEmails)))
 			require.Equal(t, "2026-03-01T10:00:00.250+02:00", b.networkPeople.lastUpdated.list[0])
 			require.Equal(t, "2026-03-01T08:00:00.25Z", b.networkPeople.updatedAt.list[0])
 		})
@@ -374,7 +374,7 @@ func FuzzNetworkPerson(f *testing.F) {
 		}
 		b := rowsOf(t, rec)
 		row := contentOf(t, b)
-		for _, shape := range []Shape{ShapeEnrich, ShapeWebset, ShapeAddon, ShapeOpen, shapeEmails} {
+		for _, shape := range []Shape{ShapeEnrich, ShapeWebset, ShapeAddon, ShapeOpen, ShapeEmails} {
 			fragment := shown(row, shape)
 			var any map[string]any
 			require.NoError(t, json.Unmarshal([]byte("{"+fragment+"}"), &any), "%q", fragment)
