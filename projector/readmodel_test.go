@@ -45,7 +45,7 @@ func TestNewestVersionWinsInAnyOrder(t *testing.T) {
 		s.insert(fmt.Sprint("each ", i), rec)
 	}
 	for range 2 {
-		rows := s.networkPeople("p", "nobody")
+		rows := s.networkPeople("p", "absent")
 		require.Len(t, rows, 1)
 		require.Equal(t, "newest", rows[0].UsernameKey)
 		require.Equal(t, "2025-07-01T00:00:00Z", record.Version(rows[0].Version).String())

@@ -39,13 +39,13 @@ func TestSeenVersions(t *testing.T) {
 		message(person(t, "withdrawn", "2024-06", `"deleted":true`)),
 		message(ann("changed", "2021")), pair(t, ann("changed", "2022")), message(bob("changed", "2023")), pair(t, bob("changed", "2024")),
 		message(ann("changed back", "2021")), pair(t, bob("changed back", "2024")), pair(t, ann("changed back", "2022")),
-		pair(t, ann("nobody", "2024")),
+		pair(t, ann("absent", "2024")),
 	)
 	h.caughtUp()
 	check := func() {
 		t.Helper()
 		got := map[string]string{}
-		for _, r := range h.networkPeople("plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "nobody") {
+		for _, r := range h.networkPeople("plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "absent") {
 			got[r.ProfileID] = record.Version(r.Version).Time().Format("2006-01")
 			if r.Deleted {
 				got[r.ProfileID] = "withdrawn"

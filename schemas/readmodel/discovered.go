@@ -12,7 +12,8 @@ import (
 	"muster/schemas/identity"
 )
 
-// DiscoveredTable is the read model of links that discovery found, by each of their profiles. Its rows are candidates: a link holds as long as the newest
+// DiscoveredTable is the read model of links that discovery found, by each of
+// their profiles. Its rows are candidates: a link holds as long as the newest
 // result of its input (DiscoveryTable) says so.
 const DiscoveredTable = "discovered_links"
 
@@ -33,10 +34,13 @@ type discoveredBatch struct {
 	offset                                 column[int64]
 }
 
-// add adds the rows of what a result says that counts elsewhere: one of each profile that was found, and one of the input.
+// add adds the rows of a result with links that count elsewhere: one for each profile that was found, and one for the
+// input.
 func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 	inputKey := identity.UsernameKey(d.Input.Username)
-	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool { return s.Confidence < DiscoveredConfidence })
+	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool {
+		return s.Confidence < DiscoveredConfidence
+	})
 	if len(found) > 0 {
 		input := d.Socials[0]
 		input.Account = d.Input
@@ -126,5 +130,5 @@ func ReadDiscoveredInputs(send func(query string, scan func(driver.Rows) error) 
 	return inputs, nil
 }
 
-// maxInputs is of how many inputs an account's links are read.
+// maxInputs bounds the inputs whose results are read for an account.
 const maxInputs = 20

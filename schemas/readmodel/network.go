@@ -95,7 +95,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	if email != "" {
 		mask |= present(netPersonalEmail)
 	}
-	content := appendNetworkFields(r.content[:0], rec, p.ProfileID, p.Username, usernameKey, emails, codehost, uint64(mask))
+	content := appendNetworkFields(
+		r.content[:0], rec, p.ProfileID, p.Username, usernameKey, emails, codehost, uint64(mask))
 
 	w.reset(false)
 	r.networkEnrich(p, derived, experience, education, certifications)
@@ -132,8 +133,11 @@ func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byt
 }
 
 // appendNetworkFields appends the fields that the content of a network person begins with (networkContent).
-func appendNetworkFields(b []byte, rec *record.Record, profileID, username, usernameKey string, emails, codehost []string, present uint64) []byte {
-	b = appendFlag(appendUnsigned(appendUnsigned(appendSigned(appendField(b, profileID), int64(rec.Version)), uint64(rec.Revision)), rec.Hash), rec.Deleted)
+func appendNetworkFields(
+	b []byte, rec *record.Record, profileID, username, usernameKey string, emails, codehost []string, present uint64,
+) []byte {
+	b = appendSigned(appendField(b, profileID), int64(rec.Version))
+	b = appendFlag(appendUnsigned(appendUnsigned(b, uint64(rec.Revision)), rec.Hash), rec.Deleted)
 	b = appendList(appendList(appendField(appendField(b, username), usernameKey), emails), codehost)
 	return appendUnsigned(b, present)
 }

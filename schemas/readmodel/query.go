@@ -96,7 +96,7 @@ const (
 const maxPlainRows = 20_000
 
 // lookupQuery reads the rows of up to MaxKeys key hashes (KeyHash). Sorting them takes the server as long as reading
-// them: they are told apart in NewestLookups.
+// them, so newestLookups sorts.
 func lookupQuery() string {
 	return `SELECT key_hash, ver, claim, confidence
 FROM lookups
@@ -149,14 +149,18 @@ func newestLookups(rows []LookupRow) []LookupRow {
 	kept := make(map[string]int, 1)
 	out := rows[:0]
 	for _, r := range rows {
-		if seen[r.claim] {
+		r.read()
+		candidate := r.claim
+		if r.TargetKind != TargetAccount { // the source is what the record declared then
+			candidate = strings.TrimSuffix(r.claim, r.Source+fieldEnd)
+		}
+		if seen[candidate] {
 			continue
 		}
-		seen[r.claim] = true
+		seen[candidate] = true
 		if r.ver.Bit(verDeleted) == 1 {
 			continue
 		}
-		r.read()
 		if kept[r.Type] < maxCandidates {
 			kept[r.Type]++
 			out = append(out, r)
@@ -194,8 +198,11 @@ func (r *networkContent) Scan(value any) error {
 	if err != nil {
 		return err
 	}
-	r.ProfileID, r.Version, r.Revision, r.ContentHash, r.Deleted = f.text(), f.signed(), uint32(f.unsigned()), f.unsigned(), f.flag() //nolint:gosec // as it was written
-	r.Username, r.UsernameKey, r.EmailKeys, r.CodehostUsernameKeys, r.Present = f.text(), f.text(), f.list(), f.list(), f.unsigned()
+	r.ProfileID, r.Version = f.text(), f.signed()
+	r.Revision = uint32(f.unsigned()) //nolint:gosec // as it was written
+	r.ContentHash, r.Deleted = f.unsigned(), f.flag()
+	r.Username, r.UsernameKey = f.text(), f.text()
+	r.EmailKeys, r.CodehostUsernameKeys, r.Present = f.list(), f.list(), f.unsigned()
 	r.pieces = f.rest
 	return f.err
 }

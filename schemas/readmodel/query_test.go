@@ -66,9 +66,16 @@ func TestNewestLookups(t *testing.T) {
 		row("b", 4, false), row("a", 6, false), row("c", 3, false), row("b", 8, true), row("a", 9, false), row("a", 5, true),
 	}))
 	require.Empty(t, newestLookups([]LookupRow{row("a", 9, false), row("a", 9, true)}), "at equal versions a withdrawal wins")
-	links := []LookupRow{row("a", 9, false), row("a", 8, false)}
-	links[1].claim = string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, "a", "another")) // two sources say the same: two candidates
-	require.Len(t, newestLookups(links), 2)
+	two := func(targetKind string) []LookupRow {
+		rows := []LookupRow{row("a", 8, false), row("a", 9, false)}
+		rows[0].claim = string(appendClaim(nil, LookupLinkNetwork, "v", targetKind, "codehost:a", "one"))
+		rows[1].claim = string(appendClaim(nil, LookupLinkNetwork, "v", targetKind, "codehost:a", "another"))
+		return rows
+	}
+	require.Len(t, newestLookups(two(TargetAccount)), 2, "account-links of two sources are two candidates")
+	newest := newestLookups(two(TargetNetworkPerson))
+	require.Len(t, newest, 1, "a record that declares other usernames now is one candidate")
+	require.Equal(t, []string{"another"}, newest[0].Declares())
 	var many []LookupRow
 	for i := range uint64(maxCandidateRows) {
 		many = append(many, row(strconv.FormatUint(i, 10), 801+i, false))

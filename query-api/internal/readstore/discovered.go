@@ -41,22 +41,24 @@ type discoveredStatement struct {
 	version      int64
 }
 
-// readDiscovered reads what kept results of discovery say of accounts, by DiscoveryHash. Few accounts have any.
+// readDiscovered reads the links that stored results of discovery have for accounts, by DiscoveryHash. Most have none.
 func (s *Store) readDiscovered(ctx context.Context, keys []uint64) (map[uint64][]discoveredStatement, error) {
 	inputs, err := readmodel.ReadDiscoveredInputs(func(query string, scan func(driver.Rows) error) error {
 		return s.query(ctx, readmodel.DiscoveredTable, query, readmodel.FormatKeys(keys), len(keys), scan)
 	})
 	found := make(map[uint64][]discoveredStatement)
+	scan := func(rows driver.Rows) error {
+		var r readmodel.DiscoveryRow
+		if err := rows.Scan(r.Dest()...); err != nil {
+			return err
+		}
+		fileDiscovered(found, &r)
+		return nil
+	}
 	for part := range slices.Chunk(inputs, readmodel.MaxKeys) {
 		if err == nil {
-			err = s.query(ctx, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(), readmodel.FormatKeys(part), len(part), func(rows driver.Rows) error {
-				var r readmodel.DiscoveryRow
-				if err := rows.Scan(r.Dest()...); err != nil {
-					return err
-				}
-				fileDiscovered(found, &r)
-				return nil
-			})
+			keys := readmodel.FormatKeys(part)
+			err = s.query(ctx, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(), keys, len(part), scan)
 		}
 	}
 	return found, err

@@ -142,7 +142,8 @@ type session struct {
 func (s *Store) session() *session {
 	return &session{
 		store:   s,
-		lookups: make(map[uint64][]readmodel.LookupRow), found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
+		lookups: make(map[uint64][]readmodel.LookupRow), found: make(map[lookupKey][]readmodel.LookupRow),
+		people:     make(map[string]*person),
 		discovered: make(map[target][]resolution.Discovered),
 	}
 }
@@ -181,7 +182,8 @@ func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 	}
 	for _, k := range unknown {
 		// Rows are shared between callers.
-		s.found[k] = slices.DeleteFunc(slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)]), func(r readmodel.LookupRow) bool { return !k.names(r) })
+		rows := slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)])
+		s.found[k] = slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) })
 	}
 	if k := s.noReply.key(); slices.Contains(unknown, k) {
 		s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
