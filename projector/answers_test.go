@@ -219,3 +219,74 @@ func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
 	require.EqualValues(t, 1, h.answers(7)[0].Commits)
 	require.Zero(t, h.count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }
+
+func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
+	commit := func(sha, members string) *record.Record {
+		return decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"`+sha+`","author_date":"2024"`+members+`}`)
+	}
+	given := `"full_name":"Ann Bo","names":["Ann B."],"emails":["Own@x.example"]`
+	for _, c := range []struct {
+		name, account string
+		records       []*record.Record
+		enrich, open  string // members that the answer adds
+	}{
+		{"none", given, nil, `"names":["Ann Bo","Ann B."],"names_count":2,"emails":["Own@x.example"],"emails_count":1,"email":"Own@x.example","derived":["first_name","last_name","url"]`, `"derived":["url"]`},
+		{"languages by number of repositories, then by name", given, []*record.Record{
+			repo(t, 7, 1, "2024", `,"language":"Go"`), repo(t, 7, 2, "2024", `,"language":"Rust"`), repo(t, 7, 3, "2024", `,"language":"C"`),
+			repo(t, 7, 4, "2024", `,"language":"Rust"`), repo(t, 7, 5, "2024", ``), repo(t, 7, 6, "2024", `,"deleted":true,"language":"Go"`),
+		}, `"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["first_name","last_name","repo_languages","url"]`,
+			`"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["repo_languages","url"]`},
+		{"those of the record win", given + `,"commit_count":9,"repo_languages":["Ada"]`, []*record.Record{
+			repo(t, 7, 1, "2024", `,"language":"Go"`), commit("a", ""),
+		}, `"repo_languages":["Ada"],"repo_languages_count":1,"commit_count":9,"derived":["first_name","last_name","url"]`, `"commit_count":9,"derived":["url"]`},
+		{"authors of its own commits, the frequent ones first", given, []*record.Record{
+			commit("a", `,"author_name":"A. Bo","author_email":"second@x.example"`),
+			commit("b", `,"author_name":"Bo, Ann","author_email":"First@x.example","author_login":"ANN"`),
+			commit("c", `,"author_name":"Bo, Ann","author_email":"First@x.example"`),
+			commit("d", `,"author_name":"Ann B.","author_email":"own@X.example"`),
+			commit("e", `,"author_name":"Other","author_email":"other@x.example","author_login":"other"`),
+			commit("f", `,"author_name":"Gone","author_email":"gone@x.example","deleted":true`),
+			commit("g", `,"author_email":"7+ann@users.noreply.codehost.example"`),
+		}, `"names":["Ann Bo","Ann B.","Bo, Ann","A. Bo"],"names_count":4,"emails":["Own@x.example","First@x.example","second@x.example"],"emails_count":3,
+			"email":"Own@x.example","commit_count":6,"derived":["commit_count","emails","first_name","last_name","names","url"]`,
+			`"commit_count":6,"derived":["commit_count","url"]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openStore(t)
+			s.insert("1", append(c.records, decode(t, record.KindCodehostPerson,
+				`{"user_id":7,"last_updated":"2025","codehost_username":"Ann",`+c.account+`}`))...)
+			rows := s.answers(7)
+			require.Len(t, rows, 1)
+			for shape, want := range map[readmodel.Shape]string{readmodel.ShapeEnrich: c.enrich, readmodel.ShapeOpen: c.open} {
+				var got, members map[string]any
+				require.NoError(t, json.Unmarshal([]byte(account(rows[0], shape)), &got))
+				require.NoError(t, json.Unmarshal([]byte("{"+want+"}"), &members))
+				for name, value := range members {
+					require.Equal(t, value, got[name], name)
+				}
+				if c.name == "none" {
+					require.NotContains(t, got, "commit_count")
+					require.NotContains(t, got, "repo_languages")
+				}
+			}
+		})
+	}
+}
+
+func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
+	s := openStore(t)
+	s.insert("1",
+		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025","codehost_username":"ann"}`),
+		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
+	)
+	found := s.lookup(readmodel.LookupCodehostEmail, "ann@x.example")
+	require.Len(t, found, 1)
+	require.Equal(t, "7", found[0].Target)
+	row := s.answers(7)[0]
+	require.Equal(t, []string{"ann@x.example"}, row.DerivedEmailKeys())
+	emails, _ := readmodel.CodehostFieldMask("emails")
+	require.NotZero(t, row.FieldMask()&emails)
+	shown := row.WithoutAddresses(func(key string) bool { return key == "ann@x.example" })
+	require.NotContains(t, account(*shown, readmodel.ShapeEnrich), "nn@")
+	require.Zero(t, shown.FieldMask()&emails)
+}

@@ -90,7 +90,7 @@ func (f *finding) commits(ctx context.Context) error {
 func (f *finding) commitsOf(ctx context.Context, table string) error {
 	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
-	query := "SELECT DISTINCT " + author + " AS address FROM " + f.layout.From(table) + " WHERE position(entry, '@') > 0 AND address != ''"
+	query := "SELECT DISTINCT " + author + " AS address FROM " + f.layout.From(table) + " WHERE address != ''"
 	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		var address string
 		if err := rows.Scan(&address); err != nil {

@@ -251,10 +251,11 @@ func requireNoMail(t *testing.T, s *store, want map[record.Kind]map[string]*reco
 		check(members(r, readmodel.ShapeWebset))
 		check(members(r, readmodel.ShapeAddon))
 	}
+	addon := readmodel.Members(readmodel.ShapeAddon)
 	for _, sql := range []string{
-		"SELECT addon FROM codehost_people FINAL",
-		"SELECT if(empty(redacted), entry, redacted) FROM codehost_repos FINAL",
-		"SELECT if(empty(redacted), entry, redacted) FROM codehost_commits FINAL",
+		"SELECT " + addon + " FROM codehost_people FINAL",
+		"SELECT " + addon + " FROM codehost_repos FINAL",
+		"SELECT " + addon + " FROM codehost_commits FINAL",
 	} {
 		rows, err := s.conn.Query(t.Context(), sql)
 		require.NoError(t, err)

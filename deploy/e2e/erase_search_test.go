@@ -174,8 +174,8 @@ func others(t *testing.T, p *platform, not concerned) string {
 	for _, q := range []struct{ columns, from string }{
 		{"profile_id, content_hash, username, email_keys, splitByChar(char(0), content)[-1]", "network_people FINAL WHERE profile_id NOT IN (" + not.profiles},
 		{"profile_id", "search_people FINAL WHERE profile_id NOT IN (" + not.profiles},
-		{"user_id, content_hash, codehost_username, email_keys, enrich, webset, addon", "codehost_people FINAL WHERE toString(user_id) NOT IN (" + not.users},
-		{"user_id, repo_id, entry", "codehost_repos FINAL WHERE toString(user_id) NOT IN (" + not.users},
+		{"user_id, content_hash, codehost_username, email_keys, content", "codehost_people FINAL WHERE toString(user_id) NOT IN (" + not.users},
+		{"user_id, repo_id, content", "codehost_repos FINAL WHERE toString(user_id) NOT IN (" + not.users},
 		{"company_id, content_hash", "network_companies FINAL WHERE company_id NOT IN (''"},
 		{"user_id, content_hash, username, bio", "microblog_people FINAL WHERE user_id NOT IN (" + not.microblogs},
 	} {

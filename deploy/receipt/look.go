@@ -192,7 +192,7 @@ func looks(set *suppress.Set) []look {
 		return hit
 	}
 	return append(out,
-		look{"codehost_commits", "toString(user_id), if(position(entry, '@') > 0, JSONExtractString(concat('{', entry, '}'), 'author_email'), ''), ''" + none,
+		look{"codehost_commits", "toString(user_id), " + readmodel.CommitAuthor + ", ''" + none,
 			func(id, author, _ string, _ []string) bool {
 				if key, err := identity.EmailKey(author); err == nil && set.Author(key) {
 					return true

@@ -168,7 +168,7 @@ func tablesOf(p *person, requests []string) []held {
 		out = append(out, held{t[0], t[1], "toString(user_id) IN {ids:Array(String)}", parameters{"ids": codehost}})
 	}
 	// A commit is also its author's, whoever's account it stands in.
-	out = append(out, held{"codehost_commits", "concat(toString(user_id), '/', sha)", "toString(user_id) IN {ids:Array(String)} OR position(entry, '@') > 0 AND (" +
+	out = append(out, held{"codehost_commits", "concat(toString(user_id), '/', sha)", "toString(user_id) IN {ids:Array(String)} OR (" +
 		readmodel.CommitAuthor + " IN {emails:Array(String)} OR lower(hex(SHA256(" + readmodel.CommitAuthor + "))) IN {sums:Array(String)})",
 		parameters{"ids": codehost, "emails": slices.Sorted(maps.Keys(p.emails)), "sums": p.emailSums}})
 	const social = "concat(JSONExtractString(s, 'platform'), ':', lowerUTF8(JSONExtractString(s, 'username')))"
@@ -220,7 +220,7 @@ func columnsOf(table string) string {
 	case "lookups":
 		return "* EXCEPT (claim), type, value, target_kind, target, source, version, deleted"
 	case "network_people":
-		return "* EXCEPT (content), concat('{', " + readmodel.NetworkMembers(readmodel.ShapeOpen|readmodel.ShapeEmails) + ", '}') AS record"
+		return "* EXCEPT (content), concat('{', " + readmodel.Members(readmodel.ShapeOpen|readmodel.ShapeEmails) + ", '}') AS record"
 	}
 	return "*"
 }

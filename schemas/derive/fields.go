@@ -22,6 +22,10 @@ const (
 	RawAddress
 	CurrentPosition
 	LocationCanonical
+	CommitCount
+	RepoLanguages
+	Names
+	Emails
 )
 
 // Path is the name of a field in an answer.
@@ -56,10 +60,15 @@ func NetworkProfilePaths() []Path {
 // CodehostPaths are the paths of derived fields in a record of the codehost webset and in person.codehost, sorted.
 func CodehostPaths() []Path {
 	return []Path{
-		{FirstName, "first_name"}, {FullName, "full_name"}, {LastName, "last_name"}, {LocationCanonical,
-			"location_canonical"}, {URL, "url"},
+		{CommitCount, "commit_count"}, {Emails, "emails"}, {FirstName, "first_name"}, {FullName, "full_name"},
+		{LastName, "last_name"}, {LocationCanonical, "location_canonical"}, {Names, "names"},
+		{RepoLanguages, "repo_languages"}, {URL, "url"},
 	}
 }
 
 // CodehostAddonPaths are the paths of derived fields that the add-on codehost shows, sorted.
-func CodehostAddonPaths() []Path { return []Path{{FullName, "full_name"}, {URL, "url"}} }
+func CodehostAddonPaths() []Path {
+	return []Path{
+		{CommitCount, "commit_count"}, {FullName, "full_name"}, {RepoLanguages, "repo_languages"}, {URL, "url"},
+	}
+}

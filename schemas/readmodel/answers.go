@@ -31,10 +31,11 @@ type AnswerRow struct {
 	EmailKeys           []string
 	NetworkUsername     string   // the record's own field as it has it; may be empty
 	NetworkUsernameKeys []string // declared, the field's own first
-	Present             uint64   // CodehostFieldMask
 	Repos               uint64   // number of repositories
 	Commits             uint64   // number of commits
 
+	present          uint64 // of the record alone
+	values           accountValues
 	account, entries string // pieces
 }
 
@@ -62,8 +63,11 @@ func (r *answerContent) Scan(value any) error {
 	r.Version, r.ContentHash, r.Deleted = f.signed(), f.unsigned(), f.flag()
 	r.CodehostUsername, r.UsernameKey, r.Type, r.EmailKeys = f.text(), f.text(), f.text(), f.list()
 	r.NetworkUsername, r.NetworkUsernameKeys = f.text(), f.list()
-	r.Present, r.Repos, r.Commits = f.unsigned(), f.unsigned(), f.unsigned()
-	r.account, r.entries = f.text(), f.rest
+	r.present, r.Repos, r.Commits = f.unsigned(), f.unsigned(), f.unsigned()
+	if !r.Deleted {
+		r.values.read(&f)
+		r.account, r.entries = f.text(), f.rest
+	}
 	return f.err
 }
 
@@ -81,12 +85,6 @@ func (r *AnswerRow) Newer(than *AnswerRow) bool {
 // IsOrganization reports whether the account is an organization's: endpoints that serve people do not find it
 // (rulings.md, Names).
 func (r *AnswerRow) IsOrganization() bool { return r.Type == "Organization" }
-
-// AppendAccount appends the members of the account in a shape, without the lists and last_updated, to an object that b
-// ends with.
-func (r *AnswerRow) AppendAccount(b []byte, shape Shape) []byte {
-	return appendPieces(b, r.account, shape, "")
-}
 
 // AppendEntries appends the newest repositories and commits of the account in a shape, and the numbers of all, to an
 // object that b ends with.
@@ -145,7 +143,6 @@ func (b Builds) statement(touches []Touch) string {
 	of := func(number func(Touch) int64) string {
 		return "transform(user_id, [" + ids + "], CAST([" + list(number) + "], 'Array(Int64)'), toInt64(0))"
 	}
-	piece := func(s Shape, text string) string { return "'\\x1e" + s.letter() + "', " + text }
 	field := func(text string) string { return text + ", char(0)" }
 	items := func(column string) string {
 		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " + column + "))"
@@ -154,12 +151,8 @@ func (b Builds) statement(touches []Touch) string {
 		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"), field("toString(content_hash)"),
 		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"), items("email_keys"),
 		field("network_username"), items("network_username_keys"), field("toString(present)"), field("toString(r.visible)"), field("toString(c.visible)"),
-		field("if(deleted, '', concat(" + strings.Join([]string{
-			piece(shapeSpecial, "owner"), piece(ShapeEnrich, "enrich"), piece(ShapeWebset, "webset"),
-			"if(empty(addon_open), " + concat(piece(ShapeAddon|ShapeOpen, "addon")) + ", " +
-				concat(piece(ShapeAddon, "addon"), piece(ShapeOpen, "addon_open")) + ")",
-		}, ", ") + "))"),
-		"if(deleted, '', " + concat(listOf("repos", "r"), listOf("commits", "c")) + ")",
+		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"), field("toString(r.languages_count)"),
+			items("r.languages"), field("content"), listOf("repos", "r"), listOf("commits", "c")) + ")",
 	}
 	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
 SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
@@ -168,16 +161,17 @@ SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) A
     username_key, email_keys,
     ` + concat(content...) + `
 FROM (
-    SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, enrich, owner, webset, addon, addon_open
+    SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, content
     FROM codehost_people
     WHERE user_id IN (` + ids + `)
     ORDER BY ver DESC LIMIT 1 BY user_id
 ) AS p
-LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids,
-		"enrich, entry, redacted", concat(piece(ShapeEnrich, "'{'"), "enrich", piece(ShapeEnrich|shapeSpecial, "''"), piece(ShapeEnrich, "'}'"),
-			either(ShapeWebset, ShapeOpen))) + `) AS r ON p.user_id = r.account_id
-LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids,
-		"entry, redacted", either(ShapeEnrich|ShapeWebset, ShapeOpen)) + `) AS c ON p.user_id = c.account_id
+LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids, repoPieces,
+		", uniqExactIf("+repoLanguage+", shown AND "+repoLanguage+" != '') AS languages_count, "+
+			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") + `) AS r ON p.user_id = r.account_id
+LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids, commitPieces,
+		", "+mostOften(commitName, "shown AND own AND "+commitName+" != ''")+" AS authors, "+
+			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") + `) AS c ON p.user_id = c.account_id
 LEFT JOIN (
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
     FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)
@@ -188,11 +182,16 @@ SETTINGS join_use_nulls = 0`
 
 func concat(parts ...string) string { return "concat(" + strings.Join(parts, ", ") + ")" }
 
-// either is an entry as shapes show it that show e-mail, and as ShapeAddon does.
-func either(full, open Shape) string {
-	mark := func(s Shape) string { return "'\\x1e" + s.letter() + "{'" }
-	return "if(empty(redacted), " + concat(mark(full|open|ShapeAddon), "entry", "'}'") + ", " +
-		concat(mark(full|open), "entry", "'}'", mark(ShapeAddon), "redacted", "'}'") + ")"
+// The content of a repository begins with its language.
+const (
+	repoLanguage = "splitByChar(char(0), content, 2)[1]"
+	repoPieces   = "splitByChar(char(0), content, 2)[2]"
+)
+
+// mostOften is an aggregate of the MaxEntries most frequent values of the rows that pass, in this order, then by value.
+// The counts of more than 300 values are approximate.
+func mostOften(value, pass string) string {
+	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) + ", 3, 'counts')(" + value + ", " + pass + ")))"
 }
 
 // listOf is a list of entries and its count, or nothing when it is empty.
@@ -204,8 +203,17 @@ func listOf(name, alias string) string {
 // entries reads the newest MaxEntries of the repositories, or commits, of accounts, and what tells of all. Of an
 // account with a complete list the newer ones, and those that it has, count. Of any number 100 an account are kept in
 // memory while they are read.
-func (b Builds) entries(table, list, id, item, ids, columns, piece string) string {
-	rows := "SELECT user_id, " + id + ", version, ver, deleted, " + columns + "\n        FROM " + table
+func (b Builds) entries(table, list, id, item, ids, pieces, further string) string {
+	own := ""
+	if list == "commits" {
+		// A commit is the account's own unless it names another account as its author.
+		own = `,
+        (SELECT (groupArray(user_id), groupArray(username_key)) FROM (
+            SELECT user_id, username_key FROM codehost_people WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
+        )) AS holders,
+        ` + commitLogin + ` IN ('', transform(user_id, arrayPushBack(holders.1, toInt64(-1)), arrayPushBack(holders.2, ''), '')) AS own`
+	}
+	rows := "SELECT user_id, " + id + ", version, ver, deleted, content\n        FROM " + table
 	if b.Large {
 		rows += " FINAL\n        WHERE user_id IN (" + ids + ")"
 	} else {
@@ -222,9 +230,9 @@ func (b Builds) entries(table, list, id, item, ids, columns, piece string) strin
         ),
         (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists,
         NOT deleted AND (NOT has(lists.1, user_id) OR version > lists.2[indexOf(lists.1, user_id)]
-            OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete)) AS shown
+            OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete)) AS shown` + own + `
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, ` + id + `, ver)) AS hash, countIf(shown) AS visible,
-        arrayStringConcat(arrayMap(e -> e.3, groupArraySortedIf(` + strconv.Itoa(MaxEntries) + `)((-version, ` + id + `, ` + piece + `), shown))) AS list
+        arrayStringConcat(arrayMap(e -> e.3, groupArraySortedIf(` + strconv.Itoa(MaxEntries) + `)((-version, ` + id + `, ` + pieces + `), shown))) AS list` + further + `
     FROM (
         ` + rows + `
     )

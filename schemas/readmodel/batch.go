@@ -76,8 +76,9 @@ func (r *Renderer) Rows(b *Batch, rec *record.Record, at Position) error {
 
 // Batch holds rows by column, ready to be inserted. The zero value is empty.
 type Batch struct {
-	records int
-	slab    []string // key lists of rows
+	records    int
+	slab       []string     // key lists of rows
+	lastAuthor commitAuthor // of the last lookup of a commit
 
 	lookups          lookupTable
 	networkPeople    networkPeopleTable
@@ -94,7 +95,7 @@ type Batch struct {
 
 // Reset empties the batch and keeps its memory for the next one.
 func (b *Batch) Reset() {
-	b.records = 0
+	b.records, b.lastAuthor = 0, commitAuthor{}
 	clear(b.slab)
 	b.slab = b.slab[:0]
 	b.searchPeople.reset()

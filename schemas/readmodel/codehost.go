@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,7 +17,6 @@ import (
 type codehostShapes struct {
 	webset, enrich, location             reserved
 	repo, enrichRepo, commit, commitRepo reserved
-	derived, derivedAddon                []derive.Path
 }
 
 func newCodehostShapes() codehostShapes {
@@ -28,15 +28,13 @@ func newCodehostShapes() codehostShapes {
 	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{
-		derived:      derive.CodehostPaths(),
-		derivedAddon: derive.CodehostAddonPaths(),
-		webset:       reserve(names...).lists(lists...),
-		enrich:       reserve(append(names, "email")...).lists(lists...),
-		location:     reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
-		repo:         reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		enrichRepo:   reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		commit:       reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
-		commitRepo:   reserve("full_name", "language"),
+		webset:     reserve(names...).lists(lists...),
+		enrich:     reserve(append(names, "email")...).lists(lists...),
+		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
+		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		commit:     reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
+		commitRepo: reserve("full_name", "language"),
 	}
 }
 
@@ -85,29 +83,34 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	t.microblogUsernameKeys.add(microblog)
 	t.present.add(uint64(codehostPresent(p)))
 
-	w.reset(false)
-	r.codehostEnrich(p, names(given), derived)
-	t.enrich.add(w.fragment())
-
+	content := r.appendAccountLists(r.content[:0], p, names(given), derived)
 	w.reset(false)
 	w.integer(`"user_id":`, *p.UserID)
 	w.str(`"codehost_username":`, p.CodehostUsername)
 	w.str(`"avatar_url":`, p.AvatarURL)
-	t.owner.add(w.fragment())
-
+	content = appendPiece(content, w.fragment(), shapeSpecial)
 	w.reset(false)
-	r.codehostWebset(p, derived)
-	t.webset.add(w.fragment())
-
-	w.reset(true)
-	r.codehostAddon(p, derived)
-	changed := w.changed
-	t.addon.add(w.fragment())
+	r.codehostEnrich(p)
+	content = appendPiece(content, w.fragment(), ShapeEnrich)
 	w.reset(false)
-	if changed {
-		r.codehostAddon(p, derived)
+	r.codehostWebset(p)
+	content = appendPiece(content, w.fragment(), ShapeWebset)
+	content = r.appendWithoutMail(content, ShapeAddon, func() { r.codehostAddon(p) })
+	t.content.add(content)
+	r.content = content
+}
+
+// appendAccountLists appends the fields that the content of an account begins with (accountValues).
+func (r *Renderer) appendAccountLists(
+	b []byte, p *record.CodehostPerson, names []string, derived derive.Fields,
+) []byte {
+	email := unknownEmail(p.Unknown)
+	merged := r.mergedEmails(p, email)
+	b = appendUnsigned(b, uint64(derived))
+	for _, list := range [][]string{names, p.Names, merged, p.Emails} {
+		b = appendServed(b, list)
 	}
-	t.addonOpen.add(w.fragment())
+	return appendField(b, cmp.Or(email, p.PersonalEmail))
 }
 
 func codehostPresent(p *record.CodehostPerson) present {
@@ -158,7 +161,7 @@ func isEmptyCanonical(l *record.CanonicalLocation) bool {
 
 // codehostEnrich writes person.codehost without what the reader splices in
 // (schemas/MAPPING.md, 3.1).
-func (r *Renderer) codehostEnrich(p *record.CodehostPerson, found []string, derived derive.Fields) {
+func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w := &r.w
 	mark := w.open(`"codehost":`, '{')
 	w.integer(`"user_id":`, *p.UserID)
@@ -179,23 +182,10 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson, found []string, deri
 	w.str(`"personal_website":`, p.PersonalWebsite)
 	w.str(`"microblog_username":`, p.MicroblogUsername)
 	w.bool(`"hireable":`, p.Hireable)
-	w.strings(`"names":`, found, always)
-	given := unknownEmail(p.Unknown)
-	emails := r.mergedEmails(p, given)
-	w.strings(`"emails":`, emails, always)
-	switch {
-	case given != "":
-		w.str(`"email":`, given)
-	case p.PersonalEmail != "":
-		w.str(`"email":`, p.PersonalEmail)
-	case len(emails) > 0:
-		w.str(`"email":`, emails[0])
-	}
 	w.strings(`"social_accounts":`, p.SocialAccounts, always)
 	w.canonical(&r.codehost, p.LocationCanon)
 	w.strings(`"repo_languages":`, p.RepoLanguages, always)
 	w.int(`"commit_count":`, p.CommitCount)
-	w.derived(derived, r.codehost.derived)
 	w.unknown(p.Unknown, r.codehost.enrich)
 }
 
@@ -291,7 +281,7 @@ func (w *writer) canonical(s *codehostShapes, l *record.CanonicalLocation) {
 
 // codehostWebset writes the webset record without what the reader splices in
 // (schemas/MAPPING.md, 7.1).
-func (r *Renderer) codehostWebset(p *record.CodehostPerson, derived derive.Fields) {
+func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)
 	w.str(`"codehost_username":`, p.CodehostUsername)
@@ -299,10 +289,8 @@ func (r *Renderer) codehostWebset(p *record.CodehostPerson, derived derive.Field
 	w.str(`"first_name":`, p.FirstName)
 	w.str(`"last_name":`, p.LastName)
 	w.str(`"full_name":`, p.FullName)
-	w.strings(`"names":`, p.Names, always)
 	w.str(`"personal_email":`, p.PersonalEmail)
 	w.str(`"school_email":`, p.SchoolEmail)
-	w.strings(`"emails":`, p.Emails, always)
 	w.strings(`"additional_emails":`, p.AdditionalEmails, always)
 	w.str(`"avatar_url":`, p.AvatarURL)
 	w.str(`"url":`, p.URL)
@@ -328,13 +316,12 @@ func (r *Renderer) codehostWebset(p *record.CodehostPerson, derived derive.Field
 	w.values(`"issues":`, p.Issues, always)
 	w.values(`"follower_accounts":`, p.FollowerAccounts, always)
 	w.values(`"followed_accounts":`, p.FollowedAccounts, always)
-	w.derived(derived, r.codehost.derived)
 	w.unknown(p.Unknown, r.codehost.webset)
 }
 
 // codehostAddon writes the add-on codehost without repos, commits and last_updated
 // (schemas/MAPPING.md, 6.4).
-func (r *Renderer) codehostAddon(p *record.CodehostPerson, derived derive.Fields) {
+func (r *Renderer) codehostAddon(p *record.CodehostPerson) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)
 	w.str(`"username":`, p.CodehostUsername)
@@ -358,5 +345,4 @@ func (r *Renderer) codehostAddon(p *record.CodehostPerson, derived derive.Fields
 	w.strings(`"repo_languages":`, p.RepoLanguages, always)
 	w.values(`"stars":`, p.StarredRepos, always)
 	w.values(`"issues":`, p.Issues, always)
-	w.derived(derived, r.codehost.derivedAddon)
 }

@@ -63,10 +63,11 @@ func separate(b []byte, next byte) []byte {
 	return append(b, ',')
 }
 
-// membersOf is an expression for the members that a shape shows of a column of content whose pieces are whole members.
-func membersOf(column string, shape Shape) string {
+// Members is an expression for what a shape shows of a row with the column content, if its pieces are whole: members
+// without braces of a person, an object of a repository or commit.
+func Members(shape Shape) string {
 	return "arrayStringConcat(arrayMap(p -> substring(p, 2), arrayFilter(p -> length(p) > 1 AND bitAnd(ascii(p), " +
-		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), " + column + ")[-1])))), ',')"
+		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), content)[-1])))), ',')"
 }
 
 // appendField appends a field.
@@ -103,7 +104,37 @@ func appendPiece(b, text []byte, shapes Shape) []byte {
 	if len(text) == 0 {
 		return b
 	}
-	return append(append(b, pieceMark, '@'+byte(shapes)), text...)
+	return append(appendMark(b, shapes), text...)
+}
+
+// appendMark appends what a piece begins with that shapes show.
+func appendMark(b []byte, shapes Shape) []byte { return append(b, pieceMark, '@'+byte(shapes)) }
+
+// servedList is a list as an answer shows it: its first MaxEntries entries and the number of all.
+type servedList struct {
+	items []string
+	count int
+}
+
+// appendServed appends a list, empty entries left out.
+func appendServed(b []byte, list []string) []byte {
+	var items [MaxEntries]string
+	n := 0
+	for _, s := range list {
+		if s == "" {
+			continue
+		}
+		if n < MaxEntries {
+			items[n] = s
+		}
+		n++
+	}
+	return appendList(appendUnsigned(b, uint64(n)), items[:min(n, MaxEntries)])
+}
+
+func (f *fields) served() servedList {
+	n := f.unsigned()
+	return servedList{count: int(min(n, 1<<40)), items: f.list()} //nolint:gosec // bounded
 }
 
 // fields reads the fields of a content column, one after the other. A content without the expected ones is an error.

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"muster/schemas/identity"
 	"muster/schemas/record"
 )
 
@@ -12,17 +13,11 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	t.repoID.add(*p.ID)
 	w := &r.w
 	if rec.Deleted {
-		t.entry.add(nil)
-		t.enrich.add(nil)
-		t.redacted.add(nil)
+		t.content.add(nil)
 		return
 	}
 	w.own.set()
-	w.reset(false)
-	r.repo(p)
-	entry := w.fragment()
-	t.entry.add(entry)
-	mail := mayNeedWalk(entry) // hardly any repository has one
+	content := appendField(r.content[:0], p.Language)
 
 	w.reset(false)
 	w.integer(`"repo_id":`, *p.ID)
@@ -30,13 +25,29 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	w.str(`"created_at":`, p.CreatedAt.Full())
 	w.str(`"updated_at":`, record.PartialDate(record.Observed(p.UpdatedAt)).Full())
 	w.unknown(p.Unknown, r.codehost.enrichRepo)
-	t.enrich.add(w.fragment())
+	content = append(append(appendMark(content, ShapeEnrich), '{'), w.fragment()...)
+	content = appendMark(content, ShapeEnrich|shapeSpecial)
+	content = append(appendMark(content, ShapeEnrich), '}')
 
+	content = r.appendEntry(content, ShapeWebset, func() { r.repo(p) })
+	t.content.add(content)
+	r.content = content
+}
+
+// appendEntry appends the object whose members write writes: without e-mail for ShapeAddon, and with nothing removed for
+// shapes and ShapeOpen.
+func (r *Renderer) appendEntry(b []byte, shapes Shape, write func()) []byte {
+	w := &r.w
+	shapes |= ShapeOpen
 	w.reset(true)
-	if mail {
-		r.repo(p)
+	write()
+	if !w.changed {
+		return append(append(append(appendMark(b, shapes|ShapeAddon), '{'), w.fragment()...), '}')
 	}
-	t.redacted.add(w.ifChanged())
+	b = append(append(append(appendMark(b, ShapeAddon), '{'), w.fragment()...), '}')
+	w.reset(false)
+	write()
+	return append(append(append(appendMark(b, shapes), '{'), w.fragment()...), '}')
 }
 
 // repo writes a repository of the websets (schemas/MAPPING.md, 7.2).
@@ -59,33 +70,32 @@ func (w *writer) repoText(p *record.CodehostRepo) {
 	w.strings(`"topics":`, p.Topics, whenCut)
 }
 
-// ifChanged is the fragment, or nothing when e-mail removal found nothing.
-func (w *writer) ifChanged() []byte {
-	if !w.changed {
-		return nil
-	}
-	return w.fragment()
-}
-
-// codehostCommit adds the row of a commit.
+// codehostCommit adds the row of a commit, and files the account under the author's address. A no-reply address names
+// its account by itself.
 func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.CodehostCommit, at Position) {
 	t := &b.codehostCommits
 	t.head.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.sha.add(p.SHA)
 	if rec.Deleted {
-		t.entry.add(nil)
-		t.redacted.add(nil)
+		t.content.add(nil)
 		return
 	}
-	w := &r.w
-	w.own.set(one(p.AuthorEmail))
-	w.reset(false)
-	r.commit(p)
-	t.entry.add(w.fragment())
-	w.reset(true)
-	r.commit(p)
-	t.redacted.add(w.ifChanged())
+	address, err := identity.EmailKey(p.AuthorEmail)
+	if _, _, noReply := r.platforms.NoReply(p.AuthorEmail); err != nil || noReply {
+		address = ""
+	}
+	if author := (commitAuthor{*p.UserID, address}); address != "" && author != b.lastAuthor {
+		l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
+		l.add(LookupCodehostEmail, address)
+		b.lastAuthor = author
+	}
+	content := appendField(r.content[:0], identity.UsernameKey(p.AuthorLogin))
+	content = appendField(appendField(appendField(content, p.AuthorName), address), p.AuthorEmail)
+	r.w.own.set(one(p.AuthorEmail))
+	content = r.appendEntry(content, ShapeEnrich|ShapeWebset, func() { r.commit(p) })
+	t.content.add(content)
+	r.content = content
 }
 
 // commit writes a commit (schemas/MAPPING.md, 7.3); without e-mail the

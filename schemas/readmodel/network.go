@@ -96,7 +96,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 		mask |= present(netPersonalEmail)
 	}
 	content := appendNetworkFields(
-		r.content[:0], rec, p.ProfileID, p.Username, usernameKey, emails, codehost, uint64(mask))
+		r.content[:0], rec, p.ProfileID, p.Username, usernameKey, p.FullName, emails, codehost, uint64(mask))
 
 	w.reset(false)
 	r.networkEnrich(p, derived, experience, education, certifications)
@@ -134,11 +134,13 @@ func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byt
 
 // appendNetworkFields appends the fields that the content of a network person begins with (networkContent).
 func appendNetworkFields(
-	b []byte, rec *record.Record, profileID, username, usernameKey string, emails, codehost []string, present uint64,
+	b []byte, rec *record.Record, profileID, username, usernameKey, fullName string, emails, codehost []string,
+	present uint64,
 ) []byte {
 	b = appendSigned(appendField(b, profileID), int64(rec.Version))
 	b = appendFlag(appendUnsigned(appendUnsigned(b, uint64(rec.Revision)), rec.Hash), rec.Deleted)
-	b = appendList(appendList(appendField(appendField(b, username), usernameKey), emails), codehost)
+	b = appendField(appendField(appendField(b, username), usernameKey), fullName)
+	b = appendList(appendList(b, emails), codehost)
 	return appendUnsigned(b, present)
 }
 

@@ -22,9 +22,9 @@ type PeopleTable struct {
 // PeopleTables returns the tables of people: one for each platform.
 func PeopleTables() []PeopleTable {
 	return []PeopleTable{
-		{"network_people", identity.Network, "profile_id", "username_key", "email_keys", NetworkMembers(ShapeOpen), "0"},
-		{"codehost_people", identity.Codehost, "toString(user_id)", "username_key", "email_keys", "webset",
-			"bitCount(bitAnd(present, " + strconv.FormatUint(hostPersonalEmail|hostSchoolEmail|hostEmails|hostAdditionalEmails, 10) + "))"},
+		{"network_people", identity.Network, "profile_id", "username_key", "email_keys", Members(ShapeOpen), "0"},
+		{"codehost_people", identity.Codehost, "toString(user_id)", "username_key", "email_keys", Members(ShapeWebset),
+			"bitCount(bitAnd(present, " + strconv.FormatUint(hostSchoolEmail|hostAdditionalEmails, 10) + "))"},
 		{"microblog_people", identity.Microblog, "user_id", "username_key", "emptyArrayString()", "", "0"},
 	}
 }

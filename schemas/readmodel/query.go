@@ -179,6 +179,7 @@ type NetworkPersonRow struct {
 	Deleted              bool   // withdrawn: the row exists so that readers know, nothing else is set
 	Username             string // as the record has it
 	UsernameKey          string
+	FullName             string // derived or not; may be empty
 	EmailKeys            []string
 	CodehostUsernameKeys []string // declared, the field's own first
 	Present              uint64   // NetworkFieldMask
@@ -201,7 +202,7 @@ func (r *networkContent) Scan(value any) error {
 	r.ProfileID, r.Version = f.text(), f.signed()
 	r.Revision = uint32(f.unsigned()) //nolint:gosec // as it was written
 	r.ContentHash, r.Deleted = f.unsigned(), f.flag()
-	r.Username, r.UsernameKey = f.text(), f.text()
+	r.Username, r.UsernameKey, r.FullName = f.text(), f.text(), f.text()
 	r.EmailKeys, r.CodehostUsernameKeys, r.Present = f.list(), f.list(), f.unsigned()
 	r.pieces = f.rest
 	return f.err
@@ -233,9 +234,6 @@ func NetworkPeopleQuery() string {
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
-
-// NetworkMembers is an expression for the members that a shape shows of a row of network_people, without braces.
-func NetworkMembers(shape Shape) string { return membersOf("content", shape) }
 
 // NewestNetworkPeople keeps the newest version of each profile among rows, withdrawn or not: the few rows of an answer
 // are told apart in less than the server takes to sort them.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		lookupQuery(), boundedLookupQuery(),
-		NetworkPeopleQuery(), NetworkMembers(ShapeOpen | ShapeEmails), AnswersQuery(),
+		NetworkPeopleQuery(), Members(ShapeOpen | ShapeEmails), AnswersQuery(),
 		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70}, {UserID: 8, Offset: 80, Rebuilt: 2}}),
 		Builds{Table: "codehost_answers__new_x", Large: true}.statement([]Touch{{UserID: 7}}),
 		CompaniesQuery(), DiscoveriesQuery(), discoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),

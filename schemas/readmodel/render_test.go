@@ -44,6 +44,35 @@ func object(fragments ...string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
+// answerOf returns the answer of the first account of a batch, without repositories and commits.
+func answerOf(t *testing.T, b *Batch) *AnswerRow {
+	t.Helper()
+	row, p := &AnswerRow{}, &b.codehostPeople
+	content := appendSigned(appendUnsigned(appendSigned(appendUnsigned(nil, 1), 0), 0), p.head.version.list[0])
+	content = appendFlag(appendUnsigned(content, p.head.contentHash.list[0]), false)
+	for _, text := range []string{p.codehostUsername.list[0], p.usernameKey.list[0], p.accountType.list[0]} {
+		content = appendField(content, text)
+	}
+	content = appendField(appendList(content, p.emailKeys.list[0]), p.networkUsername.list[0])
+	content = appendUnsigned(appendList(content, p.networkUsernameKeys.list[0]), p.present.list[0])
+	for range 7 { // repositories, commits, authors, their addresses twice, languages twice
+		content = appendUnsigned(content, 0)
+	}
+	content = appendField(content, p.content.at(0))
+	require.NoError(t, (*answerContent)(row).Scan(string(content)))
+	return row
+}
+
+// accountIn returns the account in a shape.
+func accountIn(r *AnswerRow, shape Shape) string {
+	return string(r.AppendAccount([]byte{'{'}, shape)) + "}"
+}
+
+// entryIn returns a repository or commit in a shape.
+func entryIn(content string, shape Shape) string {
+	return string(appendPieces(nil, content[strings.LastIndex(content, fieldEnd)+1:], shape, ""))
+}
+
 // list repeats an element n times, "#" replaced by its index.
 func list(n int, element string) string {
 	parts := make([]string, n)
@@ -234,8 +263,9 @@ func TestCodehostPerson_ServesAllNames(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"hk","full_name":"Hedda Kruse-Bahl",
 		"last_name":"Kruse","names":["Hedda Kruse-Bahl","","Hedda K","Kruse","Hedda K","hkruse"]}`)
 	b := rowsOf(t, rec)
-	require.Contains(t, object(b.codehostPeople.enrich.at(0)), `"names":["Hedda Kruse-Bahl","Kruse","Hedda K","hkruse"],"names_count":4`)
-	require.Contains(t, object(b.codehostPeople.webset.at(0)), `"names":["Hedda Kruse-Bahl","Hedda K","Kruse","Hedda K","hkruse"],"names_count":5`)
+	row := answerOf(t, b)
+	require.Contains(t, accountIn(row, ShapeEnrich), `"names":["Hedda Kruse-Bahl","Kruse","Hedda K","hkruse"],"names_count":4`)
+	require.Contains(t, accountIn(row, ShapeWebset), `"names":["Hedda Kruse-Bahl","Hedda K","Kruse","Hedda K","hkruse"],"names_count":5`)
 	require.True(t, slices.ContainsFunc(lookupRows(b), func(r LookupRow) bool { return r.Type == string(LookupName(identity.Codehost)) }), "discovery finds the account by its other names")
 }
 
@@ -247,23 +277,23 @@ func TestCodehostPerson(t *testing.T) {
 		"personal_website":"w","social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"network_username":"ann-1","microblog_username":"am",
 		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"},null],"issues":["i"],"follower_accounts":["f"],"followed_accounts":[1],"x":{"y":1}}`)
 	b := rowsOf(t, rec)
-	row := &b.codehostPeople
+	row, answer := &b.codehostPeople, answerOf(t, b)
 	const details = `"avatar_url":"https://a.example/7","company":"@c","location":"Oslo","followers":3,"following":0,"public_repos":2,"public_gists":1,"type":"User","created_at":"2012-03-01","updated_at":"2026-02-03"`
 	const location = `"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1}`
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub",`+details+`,"codehost":{"user_id":7,"codehost_username":"AnnHub",`+details+`},
 		"first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","bio":"mail me: ann@x.example","blog":"b","url":"https://codehost.example/annhub","personal_website":"w","microblog_username":"am","hireable":false,
 		"names":["Ann B. Bo","Ann Bo"],"names_count":2,"emails":["e@x.example","Ann@x.example","s@u.example","z"],"emails_count":4,"email":"Ann@x.example",
-		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"x":{"y":1}}`, object(row.enrich.at(0)))
-	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`, object(row.owner.at(0)))
+		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"x":{"y":1}}`, accountIn(answer, ShapeEnrich))
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`, object(string(appendPieces(nil, answer.account, shapeSpecial, ""))))
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
 		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b",
 		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00",
 		"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,"network_username":"ann-1","microblog_username":"am",
-		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1}}`, object(row.webset.at(0)))
+		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1},"names":["Ann B. Bo","Ann Bo"],"names_count":2,"derived":["names"]}`, accountIn(answer, ShapeWebset))
 	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub","avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo","type":"User","hireable":false,
 		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
-	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`, object(row.addon.at(0)))
-	require.JSONEq(t, `{`+addon+`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`, object(row.addonOpen.at(0)))
+	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`, accountIn(answer, ShapeAddon))
+	require.JSONEq(t, `{`+addon+`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`, accountIn(answer, ShapeOpen))
 	require.Equal(t, []string{"ann@x.example", "e@x.example", "s@u.example"}, row.emailKeys.list[0])
 	require.Equal(t, []string{"ann-1", "ann-2"}, row.networkUsernameKeys.list[0])
 	require.Equal(t, "ann-1", row.networkUsername.list[0])
@@ -282,12 +312,12 @@ func TestCodehostPerson(t *testing.T) {
 
 func TestCodehostPersonNothing(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindCodehostPerson, `{"user_id":0,"last_updated":"2026","codehost_username":"a"}`))
-	row := &b.codehostPeople
+	row := answerOf(t, b)
 	const url = `"url":"https://codehost.example/a","derived":["url"]`
-	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"},`+url+`}`, object(row.enrich.at(0)))
-	require.JSONEq(t, `{"user_id":0,"codehost_username":"a",`+url+`}`, object(row.webset.at(0)))
-	require.JSONEq(t, `{"user_id":0,"username":"a",`+url+`}`, object(row.addon.at(0)))
-	require.Empty(t, row.addonOpen.at(0))
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"},`+url+`}`, accountIn(row, ShapeEnrich))
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a",`+url+`}`, accountIn(row, ShapeWebset))
+	require.JSONEq(t, `{"user_id":0,"username":"a",`+url+`}`, accountIn(row, ShapeAddon))
+	require.JSONEq(t, accountIn(row, ShapeAddon), accountIn(row, ShapeOpen))
 }
 
 func TestEntries(t *testing.T) {
@@ -299,16 +329,17 @@ func TestEntries(t *testing.T) {
 		decode(t, record.KindCodehostList, `{"user_id":7,"list":"repos","last_updated":"2021","items":["1","2"]}`),
 	)
 	repos := &b.codehostRepos
-	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, object(repos.entry.at(0)))
-	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, object(repos.redacted.at(0)))
-	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, object(repos.enrich.at(0)))
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeWebset))
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeAddon))
+	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, entryIn(repos.content.at(0), ShapeEnrich))
 	require.Equal(t, []bool{false, true}, repos.head.deleted.list)
-	require.Empty(t, repos.entry.at(1))
+	require.Empty(t, repos.content.at(1))
 
 	commits := &b.codehostCommits
-	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, object(commits.entry.at(0)))
-	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, object(commits.redacted.at(0)))
-	require.Empty(t, commits.redacted.at(1))
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeWebset))
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeAddon))
+	require.Equal(t, entryIn(commits.content.at(1), ShapeWebset), entryIn(commits.content.at(1), ShapeAddon))
+	require.Equal(t, "\x00A\x00odd@local\x00odd@local", commits.content.at(0)[:strings.LastIndex(commits.content.at(0), fieldEnd)])
 	require.Equal(t, [][]string{{"1", "2"}}, b.codehostLists.items.list)
 }
 
@@ -391,5 +422,5 @@ func TestCodehostPerson_TextsShowNoneOfItsAddresses(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
 		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three","school_email":"d@four","additional_emails":["e@five"]}`)
 	b := rowsOf(t, rec)
-	require.Contains(t, object(b.codehostPeople.addon.at(0)), `"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)
+	require.Contains(t, accountIn(answerOf(t, b), ShapeAddon), `"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)
 }

@@ -205,7 +205,7 @@ func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID
 	t.emailKeys.add(nil)
 	t.codehostUsernameKeys.add(nil)
 	t.microblogUsernameKeys.add(nil)
-	t.content.add(appendNetworkFields(nil, rec, profileID, "", "", nil, nil, 0))
+	t.content.add(appendNetworkFields(nil, rec, profileID, "", "", "", nil, nil, 0))
 }
 
 type codehostPeopleTable struct {
@@ -215,7 +215,7 @@ type codehostPeopleTable struct {
 	accountType, networkUsername                          column[string]
 	emailKeys, networkUsernameKeys, microblogUsernameKeys column[[]string]
 	present                                               column[uint64]
-	enrich, owner, webset, addon, addonOpen               text
+	content                                               text
 }
 
 func (t *codehostPeopleTable) columns() []field {
@@ -230,11 +230,7 @@ func (t *codehostPeopleTable) columns() []field {
 		field{"network_username_keys", "Array(String)", &t.networkUsernameKeys},
 		field{"microblog_username_keys", "Array(String)", &t.microblogUsernameKeys},
 		field{"present", "UInt64", &t.present},
-		field{"enrich", "String", &t.enrich},
-		field{"owner", "String", &t.owner},
-		field{"webset", "String", &t.webset},
-		field{"addon", "String", &t.addon},
-		field{"addon_open", "String", &t.addonOpen},
+		field{"content", "String", &t.content},
 	)
 }
 
@@ -251,40 +247,35 @@ func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID i
 	t.networkUsernameKeys.add(nil)
 	t.microblogUsernameKeys.add(nil)
 	t.present.add(0)
-	for _, c := range []*text{&t.enrich, &t.owner, &t.webset, &t.addon, &t.addonOpen} {
-		c.add(nil)
-	}
+	t.content.add(nil)
 }
 
 type codehostReposTable struct {
-	head                    head
-	userID, repoID          column[int64]
-	entry, enrich, redacted text
+	head           head
+	userID, repoID column[int64]
+	content        text
 }
 
 func (t *codehostReposTable) columns() []field {
 	return t.head.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"repo_id", "Int64", &t.repoID},
-		field{"entry", "String", &t.entry},
-		field{"enrich", "String", &t.enrich},
-		field{"redacted", "String", &t.redacted},
+		field{"content", "String", &t.content},
 	)
 }
 
 type codehostCommitsTable struct {
-	head            head
-	userID          column[int64]
-	sha             column[string]
-	entry, redacted text
+	head    head
+	userID  column[int64]
+	sha     column[string]
+	content text
 }
 
 func (t *codehostCommitsTable) columns() []field {
 	return t.head.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"sha", "String", &t.sha},
-		field{"entry", "String", &t.entry},
-		field{"redacted", "String", &t.redacted},
+		field{"content", "String", &t.content},
 	)
 }
 

@@ -41,7 +41,11 @@ func (l Layout) ViewStatements(tables string) ([]string, error) {
 			return nil, fmt.Errorf("view %s: %w", name, err)
 		}
 		var b bytes.Buffer
-		if err := t.Execute(&b, map[string]string{"Views": views, "Tables": tables, "OnCluster": l.OnCluster()}); err != nil {
+		data := map[string]string{
+			"Views": views, "Tables": tables, "OnCluster": l.OnCluster(),
+			"Addon": Members(ShapeAddon), "Webset": Members(ShapeWebset),
+		}
+		if err := t.Execute(&b, data); err != nil {
 			return nil, fmt.Errorf("view %s: %w", name, err)
 		}
 		out = append(out, b.String())

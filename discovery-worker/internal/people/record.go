@@ -77,7 +77,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
 		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
 			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(), append(row.AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
+			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(), append(row.WithoutAuthors().AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
 		}
 	}
 	return out, nil

@@ -56,21 +56,18 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return out, nil
 	}
 	row := codehost.person.codehost
-	username, by := "", codehost.by
-	if row.NetworkUsername == "" {
-		other, err := s.follow(ctx, codehost.person)
-		if err != nil {
-			return Person{}, err
-		}
-		if other.person != nil {
-			username = other.person.network.Username
-			out.Identifiers = append(out.Identifiers, identifiers(other.person)...)
-		}
-		if by == nil && other.by != nil {
-			by = &discoveredLink{identity.Network, username, other.by.confidence}
+	other, err := s.follow(ctx, codehost.person)
+	if err != nil {
+		return Person{}, err
+	}
+	by := codehost.by
+	if other.person != nil {
+		out.Identifiers = append(out.Identifiers, identifiers(other.person)...)
+		if by == nil && other.by != nil && row.NetworkUsername == "" {
+			by = &discoveredLink{identity.Network, other.person.network.Username, other.by.confidence}
 		}
 	}
-	out.Codehost = appendEnrichedCodehost(nil, row, username, by)
+	out.Codehost = appendEnrichedCodehost(nil, row, other.network(), by)
 	out.Identities = append(out.Identities, identities(codehost.person)...)
 	return out, nil
 }

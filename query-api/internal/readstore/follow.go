@@ -30,6 +30,14 @@ type account struct {
 	record   *person // nil: it has none
 }
 
+// network is the record of the network webset; nil if there is none.
+func (l linked) network() *readmodel.NetworkPersonRow {
+	if l.person == nil {
+		return nil
+	}
+	return l.person.network
+}
+
 func accountOf(p *person) account { return account{p.platform(), p.usernameKey(), p} }
 
 func (a account) webset() resolution.Webset { return websetOf(a.platform) }

@@ -82,10 +82,11 @@ func (p *person) emailKeys() []string {
 	if p.network != nil {
 		return p.network.EmailKeys
 	}
+	keys := slices.Concat(p.codehost.EmailKeys, p.codehost.DerivedEmailKeys())
 	if p.noReply != "" {
-		return append(slices.Clip(p.codehost.EmailKeys), p.noReply)
+		keys = append(keys, p.noReply)
 	}
-	return p.codehost.EmailKeys
+	return keys
 }
 
 // declared are the usernames of the other platform that the record declares.
@@ -265,7 +266,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
 		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
-			row := *r
+			row := *r.WithoutAddresses(s.store.suppressed.Author)
 			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash, seen[len(hashes)+i])
 			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.of(r)}
 		}

@@ -49,12 +49,15 @@ func comma(b []byte) []byte {
 	return b
 }
 
-// appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1).
-// networkUsername is that of the followed link, for a record without its own.
-func appendEnrichedCodehost(b []byte, r *readmodel.AnswerRow, networkUsername string, by *discoveredLink) []byte {
-	b = r.AppendAccount(append(b, '{'), readmodel.ShapeEnrich)
-	if r.NetworkUsername != "" {
-		networkUsername = r.NetworkUsername
+// appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1). other is the record that the followed link leads to;
+// nil if there is none.
+func appendEnrichedCodehost(
+	b []byte, r *readmodel.AnswerRow, other *readmodel.NetworkPersonRow, by *discoveredLink,
+) []byte {
+	b = r.AppendAccount(append(b, '{'), readmodel.ShapeEnrich, linkedNames(other)...)
+	networkUsername := r.NetworkUsername
+	if networkUsername == "" && other != nil {
+		networkUsername = other.Username
 	}
 	if networkUsername != "" {
 		b = appendString(b, "network_username", networkUsername)
@@ -105,14 +108,24 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 	return append(b, '}')
 }
 
-// appendCodehostPerson appends a record of the codehost webset (MAPPING.md,
-// section 7); addon, when not nil, is the record of the add-on network.
-func appendCodehostPerson(b []byte, r *readmodel.AnswerRow, addon *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
-	b = r.AppendAccount(append(b, '{'), readmodel.ShapeWebset)
+// linkedNames are the names that the linked record adds to those of an account.
+func linkedNames(other *readmodel.NetworkPersonRow) []string {
+	if other == nil {
+		return nil
+	}
+	return []string{other.FullName}
+}
+
+// appendCodehostPerson appends a record of the codehost webset (MAPPING.md, section 7). other is the record that the
+// followed link leads to, nil if there is none, which the add-on network shows.
+func appendCodehostPerson(
+	b []byte, r *readmodel.AnswerRow, other *readmodel.NetworkPersonRow, network bool, by *discoveredLink,
+) []byte {
+	b = r.AppendAccount(append(b, '{'), readmodel.ShapeWebset, linkedNames(other)...)
 	b = r.AppendEntries(b, readmodel.ShapeWebset)
-	if addon != nil {
+	if network && other != nil {
 		b = append(appendName(b, "network"), '{')
-		b = append(appendDiscovered(addon.Append(b, readmodel.ShapeAddon, false), by), '}')
+		b = append(appendDiscovered(other.Append(b, readmodel.ShapeAddon, false), by), '}')
 	}
 	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')

@@ -135,10 +135,10 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 		return miss, err
 	}
 	row := who.codehost
-	met := q.MustHave == MustHave{} || row.Present&q.MustHave.Mask != 0 ||
+	met := q.MustHave == MustHave{} || row.FieldMask()&q.MustHave.Mask != 0 ||
 		q.MustHave.Repos && row.Repos > 0 || q.MustHave.Commits && row.Commits > 0
 	var other linked
-	if met && q.Network || !met && q.MustHave.Link {
+	if met || q.MustHave.Link {
 		if other, err = w.follow(ctx, who); err != nil {
 			return miss, err
 		}
@@ -147,10 +147,7 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 	if !met {
 		return miss, nil
 	}
-	if !q.Network || other.person == nil {
-		return newRecord(appendCodehostPerson(nil, row, nil, nil), who, nil), nil
-	}
-	return newRecord(appendCodehostPerson(nil, row, other.person.network, other.by), who, other.person), nil
+	return newRecord(appendCodehostPerson(nil, row, other.network(), q.Network, other.by), who, other.person), nil
 }
 
 // readHolders reads the records that may have a username, and if links is set, what its links lead to.
@@ -174,7 +171,7 @@ func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person,
 			return p, nil
 		}
 	}
-	if err := s.readHolders(ctx, codehostPlatform(), q.Username, q.Network); err != nil {
+	if err := s.readHolders(ctx, codehostPlatform(), q.Username, true); err != nil {
 		return nil, err
 	}
 	return s.holder(ctx, codehostPlatform(), q.Username)

@@ -14,11 +14,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}} (
     network_username_keys Array(String) COMMENT 'Declared network usernames, comparison forms, the own field first',
     microblog_username_keys Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
     present UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
-    enrich String COMMENT 'Members of person.codehost without network_username, repos, commits and last_updated' CODEC(ZSTD(1)),
-    owner String COMMENT 'Members of the owner of a repository' CODEC(ZSTD(1)),
-    webset String COMMENT 'Members of the webset record without repos, commits and last_updated' CODEC(ZSTD(1)),
-    addon String COMMENT 'Members of the add-on codehost without repos, commits and last_updated; no e-mail' CODEC(ZSTD(1)),
-    addon_open String COMMENT 'The same with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
+    content String COMMENT 'Derived fields, names and e-mail addresses, then the account as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
     topic LowCardinality(String) COMMENT 'Topic of the record that made the row',
     partition Int32 COMMENT 'Its partition',
     offset Int64 COMMENT 'Its offset'

@@ -6,8 +6,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}} (
     content_hash UInt64 COMMENT 'Hash of its content; decides between equal versions',
     ver UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
     deleted Bool COMMENT 'The record was withdrawn',
-    entry String COMMENT 'Members of the commit' CODEC(ZSTD(1)),
-    redacted String COMMENT 'entry without e-mail; empty when that is the same' CODEC(ZSTD(1)),
+    content String COMMENT 'Author (login, name, address in comparison form and as given), then the commit as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
     topic LowCardinality(String) COMMENT 'Topic of the record that made the row',
     partition Int32 COMMENT 'Its partition',
     offset Int64 COMMENT 'Its offset'

@@ -35,5 +35,5 @@ SELECT
     network_username,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     toDateTime(greatest(intDiv(version, 1000000) - 62135596800, 0), 'UTC') AS updated_at
-FROM (SELECT *, concat('{', addon, '}') AS document, concat('{', webset, '}') AS record FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted)
+FROM (SELECT *, concat('{', {{.Addon}}, '}') AS document, concat('{', {{.Webset}}, '}') AS record FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted)
 COMMENT 'Accounts of the code host, one row each';

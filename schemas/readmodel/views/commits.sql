@@ -13,5 +13,5 @@ SELECT
     JSONExtractString(document, 'repo', 'language') AS language,
     JSONExtractString(document, 'message') AS message,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'author_date'), 'UTC') AS authored_at
-FROM (SELECT *, concat('{', if(redacted = '', entry, redacted), '}') AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
+FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
 COMMENT 'Commits, one row each';

@@ -25,5 +25,5 @@ SELECT
     JSONExtractBool(document, 'fork') AS is_fork,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'updated_at'), 'UTC') AS updated_at
-FROM (SELECT *, concat('{', if(redacted = '', entry, redacted), '}') AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted)
+FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted)
 COMMENT 'Repositories of the code host, one row each';

@@ -93,9 +93,8 @@ func (s *Store) CodehostWebset(a *Account, network bool) Object {
 
 func (s *Store) codehostRecord(a *Account) Object {
 	sh := shaper{}
-	rec, derived := deriveCodehost(decodeObject(a.raw))
+	rec, derived, seen := s.deriveAccount(a)
 	dst := Object{}
-	putDerived(dst, derived, asIs)
 	plain := []string{
 		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email", "avatar_url", "url",
 		"bio", "blog", "personal_website", "location", "company", "network_username", "microblog_username", "hireable", "followers", "following",
@@ -108,6 +107,10 @@ func (s *Store) codehostRecord(a *Account) Object {
 	for _, n := range lists {
 		putList(dst, n, present(rec[n]))
 	}
+	others := append(anyStrings(first100(namesFound(decodeObject(a.raw)))), s.names(a, seen)...)
+	derived = append(derived, putMerged(dst, "names", present(rec["names"]), others...)...)
+	derived = append(derived, putMerged(dst, "emails", present(rec["emails"]), newAddresses(a, seen)...)...)
+	putDerived(dst, derived, asIs)
 	put(dst, "location_canonical", sh.plain(rec["location_canonical"], canonicalNames))
 	for _, n := range otherLists {
 		putList(dst, n, sh.others(rec[n]))
@@ -137,10 +140,10 @@ func (s *Store) CodehostPresent(a *Account) map[string]bool {
 // codehostAddOn is 6.4.
 func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 	sh := shaper{noMail: !personalEmail}
-	rec, derived := deriveCodehost(decodeObject(a.raw))
+	rec, derived, _ := s.deriveAccount(a)
 	dst := Object{}
 	putDerived(dst, derived, func(path string) string {
-		if path == "full_name" || path == "url" {
+		if slices.Contains([]string{"full_name", "url", "commit_count", "repo_languages"}, path) {
 			return path
 		}
 		return ""
@@ -162,9 +165,8 @@ func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 func (s *Store) EnrichedCodehost(a *Account) Object {
 	sh := shaper{}
 	given := decodeObject(a.raw)
-	rec, derived := deriveCodehost(given)
+	rec, derived, seen := s.deriveAccount(a)
 	dst := Object{}
-	putDerived(dst, derived, asIs)
 	plain := []string{
 		"user_id", "codehost_username", "first_name", "last_name", "full_name", "bio", "blog", "url", "personal_website", "microblog_username",
 		"hireable", "commit_count", "last_updated",
@@ -181,9 +183,11 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	pick(details, rec, "user_id", "codehost_username")
 	dst["codehost"] = details
 
-	putList(dst, "names", namesFound(given))
-	emails := addresses(rec)
-	putList(dst, "emails", anys(emails))
+	derived = append(derived, putMerged(dst, "names", namesFound(given), s.names(a, seen)...)...)
+	emails, added := addresses(rec), newAddresses(a, seen)
+	derived = append(derived, putMerged(dst, "emails", anys(emails), added...)...)
+	emails = append(emails, added...)
+	putDerived(dst, derived, asIs)
 	put(dst, "email", givenEmail(rec["email"]))
 	if dst["email"] == nil {
 		put(dst, "email", str(rec, "personal_email"))
@@ -218,6 +222,16 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	}, withCounts("names", "emails", "social_accounts", "repo_languages", "repos", "commits"))
 	return dst
 }
+
+func anyStrings(list []any) []string {
+	var out []string
+	for _, v := range list {
+		out = append(out, v.(string))
+	}
+	return out
+}
+
+func first100(list []any) []any { return list[:min(len(list), maxEntries)] }
 
 func first(items []*item) []*item { return items[:min(len(items), maxEntries)] }
 

@@ -57,12 +57,15 @@ func (s *Store) Seal() error {
 			addTo(ix.profilesDeclaring, k, p)
 		}
 	}
+	visible("repository", s.repos, s.reposComplete, ix.reposOf, tie)
+	visible("commit", s.commits, s.commitsComplete, ix.commitsOf, tie)
+	s.reposOf, s.commitsOf = ix.reposOf, ix.commitsOf
 	for _, a := range s.accounts {
 		if tie(a.version, fmt.Sprint("codehost-person ", a.ID)) || a.organization {
 			continue
 		}
 		addTo(ix.accountsByName, identity.UsernameKey(a.Username), a)
-		for _, k := range emailKeys(a.emails) {
+		for _, k := range emailKeys(append(slices.Clone(a.emails), s.activityOf(a.ID, a.Username).addresses...)) {
 			addTo(ix.accountsByEmail, k, a)
 		}
 		for _, k := range a.declares[identity.Network] {
@@ -86,8 +89,6 @@ func (s *Store) Seal() error {
 			}
 		}
 	}
-	visible("repository", s.repos, s.reposComplete, ix.reposOf, tie)
-	visible("commit", s.commits, s.commitsComplete, ix.commitsOf, tie)
 	for _, repos := range ix.reposOf {
 		slices.SortFunc(repos, func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(number64(a.id), number64(b.id))) })
 	}

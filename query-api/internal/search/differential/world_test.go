@@ -90,7 +90,7 @@ func (*sink) Truth([]byte) error { return nil }
 // documents are the people of the store as the API serves them.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	t.Helper()
-	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.NetworkMembers(readmodel.ShapeEnrich)+" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
+	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
 	require.NoError(t, err)
 	defer rows.Close() // read to its end
 	var out []searchtest.Document

@@ -43,11 +43,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
     `network_username_keys` Array(String) COMMENT 'Declared network usernames, comparison forms, the own field first',
     `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
     `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
-    `enrich` String COMMENT 'Members of person.codehost without network_username, repos, commits and last_updated' CODEC(ZSTD(1)),
-    `owner` String COMMENT 'Members of the owner of a repository' CODEC(ZSTD(1)),
-    `webset` String COMMENT 'Members of the webset record without repos, commits and last_updated' CODEC(ZSTD(1)),
-    `addon` String COMMENT 'Members of the add-on codehost without repos, commits and last_updated; no e-mail' CODEC(ZSTD(1)),
-    `addon_open` String COMMENT 'The same with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
+    `content` String COMMENT 'Derived fields, names and e-mail addresses, then the account as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
     `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
     `partition` Int32 COMMENT 'Its partition',
     `offset` Int64 COMMENT 'Its offset'
@@ -66,9 +62,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}}
     `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
     `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
     `deleted` Bool COMMENT 'The record was withdrawn',
-    `entry` String COMMENT 'Members of the repository in the websets' CODEC(ZSTD(1)),
-    `enrich` String COMMENT 'Members of the repository in person.codehost, without owner' CODEC(ZSTD(1)),
-    `redacted` String COMMENT 'entry without e-mail; empty when that is the same' CODEC(ZSTD(1)),
+    `content` String COMMENT 'Language, then the repository as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
     `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
     `partition` Int32 COMMENT 'Its partition',
     `offset` Int64 COMMENT 'Its offset'
@@ -87,8 +81,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}}
     `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
     `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
     `deleted` Bool COMMENT 'The record was withdrawn',
-    `entry` String COMMENT 'Members of the commit' CODEC(ZSTD(1)),
-    `redacted` String COMMENT 'entry without e-mail; empty when that is the same' CODEC(ZSTD(1)),
+    `content` String COMMENT 'Author (login, name, address in comparison form and as given), then the commit as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
     `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
     `partition` Int32 COMMENT 'Its partition',
     `offset` Int64 COMMENT 'Its offset'

@@ -1,0 +1,102 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+
+	"muster/schemas/identity"
+)
+
+// activity is what an account's repositories and commits say of it (MAPPING.md, "Derived values").
+type activity struct {
+	languages, authors, addresses []string // the frequent ones first
+}
+
+// activityOf reads the visible repositories and commits of an account.
+func (s *Store) activityOf(id int64, username string) activity {
+	languages, authors, addresses := map[string]int{}, map[string]int{}, map[string]int{}
+	count := func(counts map[string]int, value string) {
+		if value != "" {
+			counts[value]++
+		}
+	}
+	for _, it := range s.reposOf[id] {
+		count(languages, str(decodeObject(it.raw), "language"))
+	}
+	for _, it := range s.commitsOf[id] {
+		rec := decodeObject(it.raw)
+		if login := identity.UsernameKey(str(rec, "author_login")); login != "" && login != identity.UsernameKey(username) {
+			continue
+		}
+		count(authors, str(rec, "author_name"))
+		address := str(rec, "author_email")
+		if _, _, noReply := s.platforms.NoReply(address); noReply || len(emailKeys([]string{address})) == 0 {
+			continue
+		}
+		count(addresses, address)
+	}
+	return activity{frequent(languages), frequent(authors), frequent(addresses)}
+}
+
+// frequent are values by how often they occur, then by value.
+func frequent(counts map[string]int) []string {
+	var out []string
+	for v := range counts {
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	return out
+}
+
+// deriveAccount is deriveCodehost with what the account's repositories and commits say.
+func (s *Store) deriveAccount(a *Account) (rec Object, derived []string, seen activity) {
+	rec, derived = deriveCodehost(decodeObject(a.raw))
+	seen = s.activityOf(a.ID, a.Username)
+	if len(present(rec["repo_languages"])) == 0 && len(seen.languages) > 0 {
+		rec["repo_languages"] = anys(seen.languages)
+		derived = append(derived, "repo_languages")
+	}
+	if n := len(s.commitsOf[a.ID]); absent(rec["commit_count"]) && n > 0 {
+		rec["commit_count"] = number(n)
+		derived = append(derived, "commit_count")
+	}
+	return rec, derived, seen
+}
+
+// putMerged serves a list with more behind it, each once, and returns the path if there was more. A list that is cut
+// stays as it is.
+func putMerged(dst Object, name string, own []any, more ...string) []string {
+	out := own
+	for _, v := range more {
+		if len(own) <= maxEntries && v != "" && !slices.Contains(out, any(v)) {
+			out = append(out, v)
+		}
+	}
+	putList(dst, name, out)
+	if len(out) > len(own) {
+		return []string{name}
+	}
+	return nil
+}
+
+// names are those of an account that the commits and the linked profile add.
+func (s *Store) names(a *Account, seen activity) []string {
+	out := slices.Clone(seen.authors)
+	if p := s.LinkedProfile(a); p != nil {
+		linked, _ := deriveNetwork(decodeObject(p.raw))
+		out = append(out, str(linked, "full_name"))
+	}
+	return out
+}
+
+// newAddresses are those of commits that the record lacks.
+func newAddresses(a *Account, seen activity) []string {
+	known := emailKeys(a.emails)
+	var out []string
+	for _, address := range seen.addresses {
+		if key := emailKeys([]string{address})[0]; !slices.Contains(known, key) {
+			known, out = append(known, key), append(out, address)
+		}
+	}
+	return out
+}
