@@ -209,28 +209,34 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
 		return err
 	}
-	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
+	return e.removeLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
 }
 
-// removeLinkLookups deletes the lookups of account-links that name an account of
-// whom was erased.
-func (e *Eraser) removeLinkLookups(ctx context.Context, tables []string) error {
+// removeLookups deletes the lookups of account-links that name an erased account, and those by the addresses of erased
+// authors, which commits in accounts of others have left.
+func (e *Eraser) removeLookups(ctx context.Context, tables []string) error {
 	for _, table := range tables {
 		var hashes []uint64
 		const hash = "cityHash64(type, value, target)"
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT toString(type), value, target, "+hash+" FROM "+e.layout.From(table)+" WHERE target_kind = '"+readmodel.TargetAccount+"'", func(rows driver.Rows) error {
+		query := "SELECT type, value, target, " + hash + " FROM " + e.layout.From(table) + " WHERE target_kind = '" +
+			readmodel.TargetAccount + "' OR type = '" + string(readmodel.LookupCodehostEmail) + "'"
+		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
 			var lookup, value, target string
 			var h uint64
 			if err := rows.Scan(&lookup, &value, &target, &h); err != nil {
 				return err
 			}
-			if e.linkErased(lookup, value, target) {
+			erased := e.linkErased(lookup, value, target)
+			if readmodel.LookupType(lookup) == readmodel.LookupCodehostEmail {
+				erased = e.deps.Suppressed.Author(value)
+			}
+			if erased {
 				hashes = append(hashes, h)
 			}
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("look for lookups of links: %w", err)
+			return fmt.Errorf("look for lookups of links and authors: %w", err)
 		}
 		if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
 			return err

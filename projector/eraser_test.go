@@ -248,7 +248,7 @@ func TestEraserFindsEverything(t *testing.T) {
 		"SELECT count() FROM webhook_attempts":                                                  2,
 		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
 		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,
-		"SELECT count() FROM lookups WHERE target = 'p4'":                                       s.count("SELECT count() FROM lookups WHERE value IN ('alive', 'bob@example.com')"),
+		"SELECT count() FROM lookups WHERE target = 'p4'":                                       s.count("SELECT count() FROM lookups WHERE target_kind = 'network-person' AND value IN ('alive', 'bob@example.com')"),
 	} {
 		require.Equal(t, want, s.count(query), query)
 	}

@@ -1,9 +1,11 @@
 package queryapi_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/record"
@@ -62,9 +64,9 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 	}{
 		"place of an account": {codehost + "derive-me", []string{"location", "location_canonical", "derived"}, `{"location":"Bergen, Norway",
 			"location_canonical":{"city":"Bergen","state":"Vestland","country":"Norway","country_code":"NO","continent":"Europe","latitude":60.393,
-				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},"derived":["first_name","last_name","location_canonical","url"]}`},
+				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},"derived":["first_name","last_name","location_canonical","names","url"]}`},
 		"given ones stay": {codehost + "derive-not", []string{"location_canonical", "url", "derived"}, `{
-			"location_canonical":{"city":"Own City","country":"Own Land"},"url":"https://codehost.example/derive-not","derived":["first_name","last_name"]}`},
+			"location_canonical":{"city":"Own City","country":"Own Land"},"url":"https://codehost.example/derive-not","derived":["first_name","last_name","names"]}`},
 		"no place":       {codehost + "nowhere", []string{"location_canonical", "first_name", "last_name"}, `{"first_name":"Mononym"}`},
 		"account is met": {codehost + "derive-me&must_have=location_canonical,url,first_name,last_name", []string{"user_id"}, `{"user_id":630010}`},
 		"account is not": {codehost + "nowhere&must_have=location_canonical", []string{"user_id"}, `{}`},
@@ -118,5 +120,53 @@ func TestDerivedValues_AreSearched(t *testing.T) {
 		result := answer["results"].([]any)[0].(map[string]any)
 		require.Equal(t, want, result["network_username"], query)
 		require.NotEmpty(t, result["derived"], query)
+	}
+}
+
+func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("k-n30", "ada-net", "2026-05-01", `"full_name":"Ada Maria Quell"`))
+	commit := func(sha, name, email, login string) string {
+		return fmt.Sprintf(`{"sha":%q,"author_name":%q,"author_email":%q,"author_login":%q,"author_date":"2026-01-01"}`, sha, name, email, login)
+	}
+	f.insert(record.KindCodehostPerson,
+		codehostPerson(630013, "names-code", "2026-05-01", `"full_name":"Ada Quell","network_username":"ada-net","commits":[`+
+			commit("f1", "A. Quell", "ada@quell.example", "names-code")+","+commit("f2", "Ada Quell", "ada@quell.example", "")+`]`),
+		codehostPerson(630014, "own-fields", "2026-05-01",
+			`"full_name":"Own Fields","names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example"]`),
+		codehostPerson(630010, "derive-me", "2026-05-01", `"full_name":"Dag Rive","emails":["dag@rive.example"],
+			"repos":[{"id":1,"language":"Go","updated_at":"2026"},{"id":2,"language":"Rust","updated_at":"2026"},{"id":3,"language":"Rust","updated_at":"2026"}],
+			"commits":[`+commit("d1", "Dag", "dag@fjord.example", "derive-me")+","+commit("d2", "", "630010+derive-me@users.noreply.codehost.example", "")+","+
+			commit("d3", "Olga", "olga@fjord.example", "olga")+`]`),
+	)
+	members := func(body string, names ...string) string {
+		got := f.post("/v1/person/enrich", body)
+		require.Equal(t, 200, got.status, got.body)
+		var answer struct {
+			Person struct {
+				Codehost jsontext.Value `json:"codehost"`
+			} `json:"person"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.body), &answer))
+		if answer.Person.Codehost == nil {
+			return "none"
+		}
+		return pick(t, string(answer.Person.Codehost), names...)
+	}
+	require.JSONEq(t, `{"names":["Ada Quell","Ada Maria Quell","A. Quell"]}`, members(`{"codehost":"names-code"}`, "names"))
+	require.JSONEq(t, `{"names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example","prim@fields.example"]}`,
+		members(`{"codehost":"own-fields"}`, "names", "email", "emails"))
+	require.JSONEq(t, `{"emails":["dag@rive.example","dag@fjord.example"],"commit_count":3,"repo_languages":["Rust","Go"],
+		"derived":["commit_count","emails","first_name","last_name","names","repo_languages","url"]}`,
+		members(`{"codehost":"derive-me"}`, "emails", "commit_count", "repo_languages", "derived"))
+	for _, address := range []string{"DAG@fjord.example", "630010+derive-me@users.noreply.codehost.example"} {
+		require.JSONEq(t, `{"user_id":630010}`, members(`{"email":"`+address+`"}`, "user_id"), address)
+	}
+	require.Equal(t, "none", members(`{"email":"olga@fjord.example"}`, "user_id"), "another account's author")
+	for query, want := range map[string]string{
+		"derive-me&must_have=commit_count": `{"user_id":630010}`, "derive-me&must_have=repo_languages": `{"user_id":630010}`,
+		"names-code&must_have=personal_email": `{"user_id":630013}`, "own-fields&must_have=commit_count": `{}`,
+	} {
+		require.JSONEq(t, want, pick(t, f.get(codehostPath+"?codehost="+query).body, "user_id"), query)
 	}
 }

@@ -72,7 +72,7 @@ func TestEnrichPersonAnswer(t *testing.T) {
 	owner := `"owner":{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png"}`
 	want := `{"websets_matched":["codehost","network"],"person":{
 		"codehost":` + codehost + `,"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","url":"https://codehost.example/Octavia",
-			"derived":["first_name","last_name","url"],"codehost":` + codehost + `},"names":["Octavia Lin"],"names_count":1,
+			"commit_count":1,"derived":["commit_count","first_name","last_name","url"],"codehost":` + codehost + `},"names":["Octavia Lin"],"names_count":1,
 			"emails":["O@Lin.example","octavia@work.example"],"emails_count":2,"email":"o@lin.example",
 			"social_accounts":["https://network.example/in/octavia-lin"],"social_accounts_count":1,"network_username":"Octavia-Lin",
 			"repos":[{"repo_id":2,"name":"new","updated_at":"2026-01-01","topics":["go"],` + owner + `},{"repo_id":1,"name":"old","updated_at":"2020-01-01",` + owner + `}],"repos_count":2,

@@ -45,7 +45,7 @@ func TestNetworkPerson(t *testing.T) {
 	open := `"headline":"Ask o@lin.example","mail":"o@lin.example","personal_email":{"email":"o@lin.example"},"emails":["o@lin.example","x@lin.example"],"emails_count":2`
 	account := func(email, authorEmail string) string {
 		return `"codehost":{"user_id":12,"username":"Octavia","type":"User","bio":"Write to ` + email + `","location":"Graz","last_updated":"2026-10-01T00:00:00Z",
-			"url":"https://codehost.example/Octavia","derived":["url"],
+			"url":"https://codehost.example/Octavia","commit_count":1,"derived":["commit_count","url"],
 			"stars":[{"full_name":"a/b"}],"stars_count":1,
 			"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by ` + email + `"},{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
 			"commits":[{"sha":"ab12","author_date":"2026-02-03",` + authorEmail + `"message":"Signed-off-by: ` + email + `"}],"commits_count":1}`
@@ -95,7 +95,8 @@ func TestCodehostPerson(t *testing.T) {
 	websetPeople(f)
 	plain := `"user_id":12,"codehost_username":"Octavia","type":"User","bio":"Write to o@lin.example","network_username":"octavia-lin","personal_email":"o@lin.example","location":"Graz",
 		"location_canonical":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT","continent":"Europe","label":"Graz, Styria, Austria",
-			"timezone":"Europe/Vienna","latitude":47.0673,"longitude":15.442},"url":"https://codehost.example/Octavia","derived":["location_canonical","url"],
+			"timezone":"Europe/Vienna","latitude":47.0673,"longitude":15.442},"url":"https://codehost.example/Octavia","names":["Octavia Lin"],"names_count":1,"commit_count":1,
+		"derived":["commit_count","location_canonical","names","url"],
 		"starred_repos":[{"full_name":"a/b"}],"starred_repos_count":1,
 		"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by o@lin.example"},{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
 		"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"o@lin.example","message":"Signed-off-by: o@lin.example"}],"commits_count":1,"last_updated":"2026-10-01T00:00:00Z"`

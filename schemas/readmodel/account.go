@@ -106,13 +106,13 @@ func (r *AnswerRow) AppendAccount(b []byte, shape Shape, linked ...string) []byt
 	return w.fragment()
 }
 
-// writeNames writes names: those of the record, of the authors of its own commits, and of the linked record.
+// writeNames writes names: those of the record, of the linked record, and of the authors of its own commits.
 func (r *AnswerRow) writeNames(w *writer, shape Shape, linked []string) derive.Fields {
 	own := r.values.names.enrich
-	others := [][]string{r.values.authors, linked}
+	others := [][]string{linked, r.values.authors}
 	if shape == ShapeWebset {
 		own = r.values.names.webset
-		others = [][]string{r.values.names.enrich.items, r.values.authors, linked}
+		others = [][]string{r.values.names.enrich.items, linked, r.values.authors}
 	}
 	list := own.extended(others...)
 	w.list(`"names":`, list)

@@ -228,9 +228,8 @@ func (s *Store) query(ctx context.Context, table, query, keys string, n int, sca
 	}()
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
-		// A statement with few keys costs little more than its plan. A second thread does not pay, and the old analyzer
-		// plans a lookup by key in two thirds of the time.
-		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1, "enable_analyzer": 0}))
+		// Many small queries at once: a second thread for one of them does not pay.
+		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
 	return ch.ReadRows(ctx, s.conn, query, scan)
 }
 

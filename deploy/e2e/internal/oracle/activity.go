@@ -81,12 +81,12 @@ func putMerged(dst Object, name string, own []any, more ...string) []string {
 
 // names are those of an account that the commits and the linked profile add.
 func (s *Store) names(a *Account, seen activity) []string {
-	out := slices.Clone(seen.authors)
+	var out []string
 	if p := s.LinkedProfile(a); p != nil {
 		linked, _ := deriveNetwork(decodeObject(p.raw))
 		out = append(out, str(linked, "full_name"))
 	}
-	return out
+	return append(out, seen.authors...)
 }
 
 // newAddresses are those of commits that the record lacks.
