@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Profiles of the professional network, newest version of each';
 {{.Distributed "network_people" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_people" "ver"}}
 ORDER BY (user_id)
-SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Accounts of the code host, newest version of each';
 {{.Distributed "codehost_people" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}}
@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_repos" "ver"}}
 ORDER BY (user_id, repo_id)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Repositories, newest version of each';
 {{.Distributed "codehost_repos" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}}
@@ -88,7 +88,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_commits" "ver"}}
 ORDER BY (user_id, sha)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Commits, newest version of each';
 {{.Distributed "codehost_commits" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_lists"}}{{.OnCluster}}
@@ -107,7 +107,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_lists"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_lists" "ver"}}
 ORDER BY (user_id, list)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Complete lists of an account, newest version of each';
 {{.Distributed "codehost_lists" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}}
@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "network_companies" "ver"}}
 ORDER BY (company_hash, company_id)
-SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Companies of the professional network, newest version of each';
 {{.Distributed "network_companies" "company_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}}
@@ -161,7 +161,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "microblog_people" "ver"}}
 ORDER BY (user_hash, user_id)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Accounts of the microblog, newest version of each';
 {{.Distributed "microblog_people" "user_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "account_links"}}{{.OnCluster}}
@@ -211,7 +211,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
 PRIMARY KEY key_hash
 ORDER BY (key_hash, claim)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
 {{.Distributed "lookups" "key_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
@@ -531,7 +531,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "seen_versions"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "seen_versions" "ver"}}
 ORDER BY (kind, key_hash, key, content_hash)
-SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Newer versions of records whose content has stayed the same';
 {{.Distributed "seen_versions" "key_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "webhook_attempts"}}{{.OnCluster}}
@@ -581,7 +581,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "discoveries"}}{{.OnCluster}}
 ENGINE = {{.ReplacingMergeTree "discoveries" "version"}}
 ORDER BY (input_hash, platform, username_key)
 TTL toDateTime(at) + toIntervalDay(366)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Newest whole result of discovery for each input';
 {{.Distributed "discoveries" "input_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "contexts"}}{{.OnCluster}}
@@ -600,7 +600,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "contexts"}}{{.OnCluster}}
 ENGINE = {{.ReplacingMergeTree "contexts" "version"}}
 ORDER BY (request_hash, request_id)
 TTL toDateTime(at) + toIntervalDay(2)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Calls of the context endpoint and what came of them; readers heed a day of them';
 {{.Distributed "contexts" "request_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "discovered_links"}}{{.OnCluster}}
@@ -623,7 +623,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "discovered_links"}}{{.OnCluster}}
 ENGINE = {{.ReplacingMergeTree "discovered_links" "version"}}
 ORDER BY (found_hash, found_platform, found_key, input_hash, input_platform, input_key)
 TTL toDateTime(at) + toIntervalDay(366)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'Which inputs of discovery have found a profile: candidates, true as long as the newest result of the input says so';
 {{.Distributed "discovered_links" "found_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_answers"}}{{.OnCluster}}
@@ -643,7 +643,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_answers"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_answers" "ver"}}
 ORDER BY (user_id)
-SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
 COMMENT 'What the API answers about accounts of the code host, one row each';
 {{.Distributed "codehost_answers" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "answer_generations"}}{{.OnCluster}}
