@@ -35,16 +35,22 @@ func (s *Store) activityOf(id int64, username string) activity {
 		}
 		count(addresses, address)
 	}
-	return activity{frequent(languages), frequent(authors), frequent(addresses)}
+	asGiven := func(value string) string { return value }
+	return activity{
+		frequent(languages, asGiven), frequent(authors, asGiven),
+		frequent(addresses, func(address string) string { return emailKeys([]string{address})[0] }),
+	}
 }
 
-// frequent are values by how often they occur, then by value.
-func frequent(counts map[string]int) []string {
+// frequent are values by how often they occur, then by their comparison form, then as given.
+func frequent(counts map[string]int, form func(string) string) []string {
 	var out []string
 	for v := range counts {
 		out = append(out, v)
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(form(a), form(b)), cmp.Compare(a, b))
+	})
 	return out
 }
 
@@ -99,4 +105,14 @@ func newAddresses(a *Account, seen activity) []string {
 		}
 	}
 	return out
+}
+
+// HasByCommit reports whether an account, which may be nil, has an address by its commits alone.
+func (s *Store) HasByCommit(a *Account, address string) bool {
+	if a == nil {
+		return false
+	}
+	keys := emailKeys([]string{address})
+	return len(keys) > 0 && !slices.Contains(emailKeys(a.emails), keys[0]) &&
+		slices.Contains(emailKeys(s.activityOf(a.ID, a.Username).addresses), keys[0])
 }
