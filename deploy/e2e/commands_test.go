@@ -328,6 +328,17 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 		organization, key := w.organization(t)
 		w.replace = append(w.replace, "ORGANIZATION", organization, "KEY_ID", key)
 		w.file(t, "accounts.yaml", first(t, page, "yaml"))
+	case "deploy/docs/csv.md":
+		// No row is a record before the mapping is written, and the exit status says so.
+		const rejected = "muster ingest network-person contacts.csv --dry-run"
+		w.replace = append(w.replace, rejected, rejected+" || [ $? = 1 ]")
+	case "deploy/docs/git.md":
+		h := newHistory(t)
+		h.commit(t, "Ada Berg", "ada@work.example", 2)
+		h.commit(t, "Trygve Nes", "7001+trygve-nes@users.noreply.codehost.example", 1)
+		w.replace = append(w.replace, "~/src", h.dir)
+	case "deploy/docs/refresh.md":
+		w.replace = append(w.replace, "updated_at < '2026-11-01'", "profile_id = 'refresh-2'")
 	case "deploy/docs/erasure.md":
 		w.erasure(t)
 	case "deploy/docs/ingest.md":

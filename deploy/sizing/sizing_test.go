@@ -68,7 +68,7 @@ func TestMeasuredIsMeasured(t *testing.T) {
 		"| lookups | 12,743,192 | 1,190 |", "| network_people | 820,871 | 1,360 |", "| codehost_people | 379,131 | 288 |",
 		"| codehost_repos | 1,228,387 | 253 |", "| codehost_commits | 2,211,973 | 547 |", "| codehost_lists | 39,709 | 7 |",
 		"| network_companies | 49,299 | 17 |", "| microblog_people | 264,038 | 69 |", "| account_links | 5,104,420 | 905 |",
-		"1,000,000 people, seed 1", "6.2 GB of records", "for 2.7 GB", "Disk of `search_people` is 1,715 MB since", "820,871 with a profile",
+		"1,000,000 people, seed 1", "6.2 GB of records", "2.7 GB in the broker's", "`search_people` took 1,715 MB", "820,871 with a profile",
 		"2,351 | 6.38", "records of 3.0 KB", "**2.14, 0.58**", "`codehost_answers` takes 50 MB",
 	} {
 		require.Contains(t, string(raw), figure, "benchmarks.md says otherwise now: sizing.go follows it")

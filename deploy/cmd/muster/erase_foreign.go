@@ -28,7 +28,7 @@ func (c *command) eraseForeign() *cobra.Command {
 		Long: `An erasure that was ordered with another root secret than the instance's ends every service, and keeps it from
 starting. This lists the keys that the erasures were made with; "this" is that of MUSTER_SECRET_KEY, or of
 secret.key in the data folder. --remove takes out what a wrong one has made; write it to a file with --keep, and ask
-for its requests again with the right one: they are not in force. deploy/docs/erasure.md, "Another root secret",
+for its requests again with the right one: they are not in force. deploy/docs/erasure.md, "Root key mismatch",
 has the steps.
 
 Without KAFKA_BROKERS it works in the data folder of a stopped "muster up".
