@@ -110,6 +110,10 @@ bench: build ## measure against named alternatives (PARTS="enrich footprint refr
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
 
+.PHONY: house
+house: ## measure the house rules: private words, long lines, hand-written lines, folders of a capability, sizes of packages
+	$(GO) run ./deploy/house
+
 chaos: build ## break the pipeline on purpose and check that nothing is lost or doubled (SEEDS=20; CHAOSFLAGS="-first 7 -only engine")
 	$(GO) build -o bin/muster-chaos ./deploy/chaos
 	bin/muster-chaos -seeds $(SEEDS) $(CHAOSFLAGS)
