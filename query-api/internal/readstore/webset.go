@@ -2,6 +2,7 @@ package readstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"muster/schemas/identity"
@@ -75,7 +76,8 @@ func identifiers(people ...*person) []string {
 		case p.network != nil:
 			out = appendIdentifiers(out, identity.Network, p.network.ProfileID, p.network.UsernameKey, p.network.EmailKeys)
 		default:
-			out = appendIdentifiers(out, identity.Codehost, strconv.FormatInt(p.codehost.UserID, 10), p.codehost.UsernameKey, p.codehost.EmailKeys)
+			out = appendIdentifiers(out, identity.Codehost, strconv.FormatInt(p.codehost.UserID, 10), p.codehost.UsernameKey,
+				slices.Concat(p.codehost.EmailKeys, p.codehost.DerivedEmailKeys()))
 		}
 	}
 	return out
