@@ -4,16 +4,22 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/bus"
 	chplatform "muster/platform/clickhouse"
 	"muster/platform/engine/nativetest"
 	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -255,4 +261,45 @@ func TestMigrateCompletesANode(t *testing.T) {
 	}, "a node lacks tables")
 	stop()
 	<-done
+}
+
+// A replica that lags behind shows a builder older rows than those that were touched: here they come after the touch.
+func TestAnswers_LaggingReplicaIsReadAgain(t *testing.T) {
+	s, _ := openCluster(t)
+	h := harnessOver(t, s)
+	h.start(nil)
+	for user := 100; user < 104; user++ { // on both shards
+		h.publishRecords(accountRecord(t, user, "2024", "old"))
+	}
+	h.caughtUp()
+	touch := func(user int, rec *record.Record) kafka.Message {
+		task := event.AnswerTask{Kind: record.KindCodehostPerson, ID: strconv.Itoa(user), Version: int64(rec.Version)}
+		value, err := json.Marshal(task)
+		require.NoError(t, err)
+		return kafka.Message{Topic: event.TopicAnswerTask, Key: []byte(task.MessageKey()), Value: value}
+	}
+	var newer []*record.Record
+	for user := 100; user < 104; user++ {
+		rec := accountRecord(t, user, "2026", "new")
+		newer = append(newer, rec)
+		h.publish(touch(user, rec))
+	}
+	pending := func() int64 {
+		lags, err := bus.Lag(t.Context(), h.kafka, projector.AnswersGroup, []string{event.TopicAnswerTask})
+		require.NoError(t, err)
+		return totalLag(lags)
+	}
+	eventually(t, func(context.Context) bool { return h.answers(100)[0].Rebuilt > 0 }, "it is built again")
+	require.NotZero(t, pending(), "the touches are not committed")
+	require.Equal(t, "old", h.answers(100)[0].UsernameKey)
+	var batch readmodel.Batch
+	renderer := readmodel.NewRenderer(identity.Default())
+	for i, rec := range newer {
+		require.NoError(t, renderer.Rows(&batch, rec, readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(1000 + i)}))
+	}
+	require.NoError(t, readmodel.Insert(t.Context(), s.conn, "late", &batch))
+	h.caughtUp()
+	for user := int64(100); user < 104; user++ {
+		require.Equal(t, "new", h.answers(user)[0].UsernameKey, user)
+	}
 }
