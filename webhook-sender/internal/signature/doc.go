@@ -1,7 +1,6 @@
-// Package signature signs webhooks by Standard Webhooks 1.0.0.
+// Package signature signs webhooks according to Standard Webhooks 1.0.0.
 //
-// It has one job: the headers of one try. The bytes that are signed are the
-// delivery's id, the time of the try in unix seconds and the exact body, joined by
-// points. While an organization rotates its secret, each secret that is valid
-// gives one signature of the list, the newest first.
+// The signed content is the delivery ID, the Unix timestamp of the attempt in seconds and the exact
+// body, joined by dots. While an organization rotates its secret, the header has one signature for
+// each valid secret, newest first.
 package signature

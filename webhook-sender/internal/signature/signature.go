@@ -12,42 +12,43 @@ import (
 	"time"
 )
 
-// ErrNoSecret says that there is nothing to sign with.
+// ErrNoSecret is returned if there is no secret to sign with.
 var ErrNoSecret = errors.New("the organization has no webhook secret")
 
-// The headers' names as net/http writes them; case does not matter on the wire.
+// Header names in canonical form; HTTP header names are case-insensitive.
 const (
 	headerID        = "Webhook-Id"
 	headerTimestamp = "Webhook-Timestamp"
 	headerSignature = "Webhook-Signature"
 )
 
-// version is that of the signature scheme.
-const version = "v1"
+// schemeVersion is the version of the signature scheme.
+const schemeVersion = "v1"
 
-// Bounds of a secret's key in bytes (Standard Webhooks 1.0.0, "Signature scheme").
+// Limits of a secret's key in bytes (Standard Webhooks 1.0.0, "Signature scheme").
 const (
-	minKey = 24
-	maxKey = 64
+	minKeyBytes = 24
+	maxKeyBytes = 64
 )
 
-// Headers returns the headers of one try at a time: webhook-id, webhook-timestamp
-// and webhook-signature with one signature a secret. Secrets are whsec_ and
-// base64 of 24 to 64 bytes. The error never shows a secret.
+// Headers returns the headers of one attempt: webhook-id, webhook-timestamp, and webhook-signature
+// with one signature for each secret. A secret is "whsec_" followed by base64 of 24 to 64 bytes. It
+// returns ErrNoSecret if there is none. Errors never contain a secret.
 func Headers(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
 	if len(secrets) == 0 {
 		return nil, ErrNoSecret
 	}
 	if id == "" || strings.Contains(id, ".") {
-		return nil, errors.New("sign webhook: an id must not be empty or contain a point")
+		return nil, errors.New("sign webhook: the ID must not be empty or contain a dot")
 	}
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
 		encoded, ok := strings.CutPrefix(secret, "whsec_")
 		key, err := base64.StdEncoding.DecodeString(encoded)
-		if !ok || err != nil || len(key) < minKey || len(key) > maxKey {
-			return nil, fmt.Errorf("sign webhook: secret %d is not whsec_ and base64 of %d to %d bytes", i+1, minKey, maxKey)
+		if !ok || err != nil || len(key) < minKeyBytes || len(key) > maxKeyBytes {
+			return nil, fmt.Errorf("sign webhook: invalid secret %d: must be \"whsec_\" and base64 of %d to %d bytes",
+				i+1, minKeyBytes, maxKeyBytes)
 		}
 		signatures[i] = sign(key, id, timestamp, body)
 	}
@@ -59,11 +60,11 @@ func Headers(secrets []string, id string, at time.Time, body []byte) (http.Heade
 	}, nil
 }
 
-// sign makes one signature (Standard Webhooks 1.0.0, "Signature scheme"). The
-// library's Sign gives the same, and formats the whole body to get there.
+// sign returns one signature (Standard Webhooks 1.0.0, "Signature scheme"). It equals that of the
+// library's Sign, without formatting the whole body.
 func sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))
 	mac.Write(body)
-	return version + "," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	return schemeVersion + "," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

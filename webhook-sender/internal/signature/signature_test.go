@@ -15,8 +15,8 @@ import (
 	"muster/webhook-sender/internal/signature"
 )
 
-// The vector that Standard Webhooks publishes with its libraries.
-func TestPublishedVector(t *testing.T) {
+// The vector is published with the Standard Webhooks libraries.
+func TestHeaders_MatchPublishedVector(t *testing.T) {
 	h, err := signature.Headers([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
 		time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`))
 	require.NoError(t, err)
@@ -25,14 +25,14 @@ func TestPublishedVector(t *testing.T) {
 	require.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", h.Get("webhook-signature"))
 }
 
-// secret makes a whsec_ secret of n equal bytes.
+// secret returns a whsec_ secret of n equal bytes.
 func secret(b byte, n int) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, n))
 }
 
-// While rotating, a receiver with either secret accepts, by the library and by
-// the specification's text; a tampered delivery is refused.
-func TestRotation(t *testing.T) {
+// During a rotation a receiver with either secret accepts the headers, with the library and with
+// the specification's formula. Tampered deliveries are rejected.
+func TestHeaders_BothSecretsVerifyDuringRotation(t *testing.T) {
 	now := time.Now()
 	body := []byte("{\"a\": \"\u00e9\\n\"}\n ")
 	older, newer := secret(1, 24), secret(2, 64)
@@ -53,7 +53,8 @@ func TestRotation(t *testing.T) {
 		require.NoError(t, receiver.Verify(body, h))
 		require.Error(t, receiver.Verify(append([]byte(" "), body...), h))
 		for name, value := range map[string]string{
-			"webhook-id": "d-2", "webhook-timestamp": "1", "webhook-signature": "v1," + base64.StdEncoding.EncodeToString(make([]byte, 32)),
+			"webhook-id": "d-2", "webhook-timestamp": "1", "webhook-signature": "v1," +
+				base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		} {
 			tampered := h.Clone()
 			tampered.Set(name, value)
@@ -65,12 +66,13 @@ func TestRotation(t *testing.T) {
 	require.Error(t, stranger.Verify(body, h))
 }
 
-func TestRefusedSecrets(t *testing.T) {
+func TestHeaders_RejectsInvalidInput(t *testing.T) {
 	_, err := signature.Headers(nil, "a", time.Now(), nil)
 	require.ErrorIs(t, err, signature.ErrNoSecret)
-	for _, bad := range []string{"", "whsec_", "whsec_%%%", secret(1, 23), secret(1, 65), strings.TrimPrefix(secret(1, 32), "whsec_")} {
+	for _, bad := range []string{"", "whsec_", "whsec_%%%", secret(1, 23), secret(1, 65),
+		strings.TrimPrefix(secret(1, 32), "whsec_")} {
 		_, err := signature.Headers([]string{bad}, "a", time.Now(), nil)
-		require.ErrorContains(t, err, "is not whsec_")
+		require.ErrorContains(t, err, "invalid secret 1")
 		if len(bad) > 12 {
 			require.NotContains(t, err.Error(), bad[6:])
 		}

@@ -17,20 +17,20 @@ import (
 	"muster/webhook-sender/internal/delivery"
 )
 
-// sim runs a machine, with breakers, on the bubble's clock.
+// sim runs a scheduler and circuit breakers on the fake clock of a synctest bubble.
 type sim struct {
-	t        *testing.T
-	machine  *delivery.Machine
-	breakers *breaker.Set
-	answer   func(delivery string) delivery.Outcome
-	begin    time.Time
-	log      map[string][]event.WebhookAttempt
-	dead     map[string]string
-	states   [][2][]byte // what the topic of states holds
-	finished map[int64]int
-	calls    int
-	refused  int
-	tasks    []func() // takes each task from the log, by offset
+	t                 *testing.T
+	scheduler         *delivery.Scheduler
+	breakers          *breaker.Set
+	answer            func(delivery string) delivery.Outcome
+	begin             time.Time
+	attempts          map[string][]event.WebhookAttempt
+	dead              map[string]string
+	states            [][2][]byte // records of the state topic
+	finished          map[int64]int
+	calls             int
+	breakerRejections int
+	tasks             []func() // enqueue each task of the log, by offset
 }
 
 func newSim(t *testing.T, answer func(string) delivery.Outcome) *sim {
@@ -38,25 +38,28 @@ func newSim(t *testing.T, answer func(string) delivery.Outcome) *sim {
 	set, err := breaker.NewSet(breaker.Config{Name: "t"})
 	require.NoError(t, err)
 	return &sim{
-		t: t, machine: delivery.New(delivery.Config{Random: func() float64 { return 0.5 }}), breakers: set, answer: answer, begin: time.Now(),
-		log: make(map[string][]event.WebhookAttempt), dead: make(map[string]string), finished: make(map[int64]int),
+		t: t, scheduler: delivery.New(delivery.Config{Random: func() float64 { return 0.5 }}), breakers: set,
+		answer: answer, begin: time.Now(), attempts: make(map[string][]event.WebhookAttempt),
+		dead: make(map[string]string), finished: make(map[int64]int),
 	}
 }
 
-func (s *sim) take(id, url string) {
+func (s *sim) enqueue(id, url string) {
 	task := &event.WebhookTask{DeliveryID: id, OrganizationID: "o", URL: url, CreatedAt: time.Now()}
 	to, err := task.Endpoint()
 	require.NoError(s.t, err)
 	offset := int64(len(s.tasks))
-	s.tasks = append(s.tasks, func() { s.machine.Take(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now()) })
+	s.tasks = append(s.tasks, func() {
+		s.scheduler.Enqueue(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now())
+	})
 	s.tasks[offset]()
 }
 
-// effect keeps what would be written.
-func (s *sim) effect() {
-	e := s.machine.Effect()
+// applyStateChange records what would be written.
+func (s *sim) applyStateChange() {
+	e := s.scheduler.TakeStateChange()
 	for _, a := range e.Attempts {
-		s.log[a.DeliveryID] = append(s.log[a.DeliveryID], a)
+		s.attempts[a.DeliveryID] = append(s.attempts[a.DeliveryID], a)
 	}
 	for _, d := range e.Dead {
 		s.dead[d.State.DeliveryID] = d.Code()
@@ -78,12 +81,12 @@ func (s *sim) effect() {
 	}
 }
 
-// restart builds the machine again from what was written, as another replica does,
-// and takes the tasks that were not finished; its breakers know nothing.
+// restart rebuilds the scheduler from the written states, as another replica does, and enqueues the
+// tasks that are not finished. The new breakers are closed.
 func (s *sim) restart() {
-	s.machine = delivery.New(delivery.Config{Random: func() float64 { return 0.5 }})
+	s.scheduler = delivery.New(delivery.Config{Random: func() float64 { return 0.5 }})
 	for _, st := range s.states {
-		require.NoError(s.t, s.machine.Restore(st[0], st[1]))
+		require.NoError(s.t, s.scheduler.Restore(st[0], st[1]))
 	}
 	set, err := breaker.NewSet(breaker.Config{Name: "t"})
 	require.NoError(s.t, err)
@@ -95,11 +98,11 @@ func (s *sim) restart() {
 	}
 }
 
-// run goes on until a time after the beginning.
+// run advances the simulation to the given time after its start.
 func (s *sim) run(until time.Duration) {
 	end := s.begin.Add(until)
 	for {
-		sends := s.machine.Due(time.Now())
+		sends := s.scheduler.NextSends(time.Now())
 		for _, send := range sends {
 			var out delivery.Outcome
 			err := s.breakers.Do(context.Background(), send.EndpointID, func(context.Context) error {
@@ -112,17 +115,17 @@ func (s *sim) run(until time.Duration) {
 			})
 			var open *breaker.OpenError
 			if errors.As(err, &open) {
-				s.refused++
-				out = delivery.Outcome{Refused: true, RetryAfter: open.RetryAfter}
+				s.breakerRejections++
+				out = delivery.Outcome{BreakerOpen: true, RetryAfter: open.RetryAfter}
 			}
 			out.At = time.Now()
-			s.machine.Done(send, out, time.Now())
+			s.scheduler.Complete(send, out, time.Now())
 		}
-		s.effect()
+		s.applyStateChange()
 		if len(sends) > 0 {
 			continue
 		}
-		at, ok := s.machine.Next()
+		at, ok := s.scheduler.NextWake()
 		if !ok || at.After(end) {
 			time.Sleep(time.Until(end))
 			return
@@ -131,21 +134,21 @@ func (s *sim) run(until time.Duration) {
 	}
 }
 
-func failure() delivery.Outcome { return delivery.Outcome{Error: "status", HTTPStatus: 500} }
+func failedOutcome() delivery.Outcome { return delivery.Outcome{Error: "status", HTTPStatus: 500} }
 
-// The whole schedule, over two restarts, to the dead letters.
-func TestSchedule(t *testing.T) {
+func TestScheduler_FollowsScheduleAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, func(string) delivery.Outcome { return failure() })
-		s.take("d", "https://h/")
+		s := newSim(t, func(string) delivery.Outcome { return failedOutcome() })
+		s.enqueue("d", "https://h/")
 		s.run(time.Hour)
 		s.restart()
 		s.run(20 * time.Hour)
 		s.restart()
 		s.run(100 * time.Hour)
-		attempts := s.log["d"]
+		attempts := s.attempts["d"]
 		want := []time.Duration{0}
-		for _, d := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour,
+		for _, d := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+			5 * time.Hour, 10 * time.Hour,
 			14 * time.Hour, 20 * time.Hour, 24 * time.Hour} {
 			want = append(want, want[len(want)-1]+d)
 		}
@@ -156,66 +159,64 @@ func TestSchedule(t *testing.T) {
 		}
 		require.Equal(t, map[string]string{"d": "exhausted"}, s.dead)
 		require.Equal(t, map[int64]int{0: 1}, s.finished)
-		require.Zero(t, s.machine.Waiting())
+		require.Zero(t, s.scheduler.Pending())
 	})
 }
 
-// A receiver that is down for an hour: everything arrives after it, few calls are
-// spent meanwhile, and an open breaker costs no attempt.
-func TestDownForAnHour(t *testing.T) {
+// The receiver is down for an hour. Few attempts are made in that time, and an open breaker uses
+// none.
+func TestScheduler_DeliversAllAfterReceiverOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		s := newSim(t, func(string) delivery.Outcome {
 			if time.Since(begin) < time.Hour {
-				return failure()
+				return failedOutcome()
 			}
 			return delivery.Outcome{OK: true, HTTPStatus: 200}
 		})
 		const n = 200
 		for i := range n {
-			s.take(fmt.Sprintf("d%d", i), "https://h/")
+			s.enqueue(fmt.Sprintf("d%d", i), "https://h/")
 		}
 		s.run(59 * time.Minute)
-		require.Less(t, s.calls, 150, "a probe each half minute")
-		require.Positive(t, s.refused)
+		require.Less(t, s.calls, 150, "one probe per 30 s")
+		require.Positive(t, s.breakerRejections)
 		s.restart()
 		s.run(8 * time.Hour)
 		require.Empty(t, s.dead)
 		for i := range n {
-			attempts := s.log[fmt.Sprintf("d%d", i)]
+			attempts := s.attempts[fmt.Sprintf("d%d", i)]
 			require.NotEmpty(t, attempts)
 			require.Equal(t, event.WebhookDelivered, attempts[len(attempts)-1].Status)
 			require.LessOrEqual(t, len(attempts), 5)
 		}
-		require.Zero(t, s.machine.Waiting())
+		require.Zero(t, s.scheduler.Pending())
 		require.Len(t, s.finished, n)
 	})
 }
 
-// A dead endpoint delays no other.
-func TestDeadAmongOthers(t *testing.T) {
+func TestScheduler_DeadEndpointDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead, err := event.ParseEndpoint("o", "https://dead/")
 		require.NoError(t, err)
 		s := newSim(t, func(id string) delivery.Outcome {
 			if id == dead.ID() {
-				return failure()
+				return failedOutcome()
 			}
 			return delivery.Outcome{OK: true}
 		})
 		for i := range 500 {
-			s.take(fmt.Sprintf("x%d", i), "https://dead/")
-			s.take(fmt.Sprintf("d%d", i), fmt.Sprintf("https://h%d/", i%99))
+			s.enqueue(fmt.Sprintf("x%d", i), "https://dead/")
+			s.enqueue(fmt.Sprintf("d%d", i), fmt.Sprintf("https://h%d/", i%99))
 		}
 		s.run(time.Second)
 		for i := range 500 {
-			require.Len(t, s.log[fmt.Sprintf("d%d", i)], 1)
+			require.Len(t, s.attempts[fmt.Sprintf("d%d", i)], 1)
 		}
 	})
 }
 
-// 410 stops the endpoint with what waits; 429 is kept to its Retry-After.
-func TestGoneAndRetryAfter(t *testing.T) {
+func TestScheduler_GoneStopsEndpointAndRetryAfterIsHonored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []delivery.Outcome{
 			{Error: "status", HTTPStatus: 429, RetryAfter: time.Hour}, {Gone: true, Error: "gone", HTTPStatus: 410},
@@ -225,43 +226,44 @@ func TestGoneAndRetryAfter(t *testing.T) {
 			answers = answers[1:]
 			return a
 		})
-		s.take("a", "https://h/")
+		s.enqueue("a", "https://h/")
 		s.run(59 * time.Minute)
-		require.Len(t, s.log["a"], 1)
-		s.take("b", "https://h/")
+		require.Len(t, s.attempts["a"], 1)
+		s.enqueue("b", "https://h/")
 		s.run(61 * time.Minute)
 		require.Equal(t, map[string]string{"a": "endpoint_stopped", "b": "gone"}, s.dead)
-		require.Equal(t, 1, s.log["b"][0].Attempt)
-		require.Len(t, s.log["a"], 2)
-		require.Equal(t, 2, s.log["a"][1].Attempt, "what was decided without a call stands beside the attempt before")
+		require.Equal(t, 1, s.attempts["b"][0].Attempt)
+		require.Len(t, s.attempts["a"], 2)
+		require.Equal(t, 2, s.attempts["a"][1].Attempt, "a decision without a call has the next attempt number")
 		s.restart()
-		s.take("c", "https://h/")
-		s.effect()
+		s.enqueue("c", "https://h/")
+		s.applyStateChange()
 		require.Equal(t, "endpoint_stopped", s.dead["c"])
 		to, err := event.ParseEndpoint("o", "https://h/")
 		require.NoError(t, err)
-		s.machine.Resume(to.ID(), 99, time.Now())
+		s.scheduler.Resume(to.ID(), 99, time.Now())
 		answers = []delivery.Outcome{{OK: true}}
-		s.take("d", "https://h/")
+		s.enqueue("d", "https://h/")
 		s.run(62 * time.Minute)
-		require.Equal(t, event.WebhookDelivered, s.log["d"][0].Status)
+		require.Equal(t, event.WebhookDelivered, s.attempts["d"][0].Status)
 	})
 }
 
-// The bounds hold whatever comes: bodies in memory, calls, calls to endpoints in
-// trouble; and what is put off is finished and delivered all the same.
-func TestBounds(t *testing.T) {
+// The limits of bodies, calls and calls per endpoint hold. Spilled deliveries are finished and
+// delivered too.
+func TestScheduler_EnforcesLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := delivery.New(delivery.Config{PerEndpoint: 2, Running: 6, HeldPerEndpoint: 4, Held: 10, Random: func() float64 { return 0 }})
+		m := delivery.New(delivery.Config{MaxPerEndpoint: 2, MaxRunning: 6, MaxHeldPerEndpoint: 4, MaxHeld: 10,
+			Random: func() float64 { return 0 }})
 		take := func(id, url string, offset int64) {
 			task := &event.WebhookTask{DeliveryID: id, OrganizationID: "o", URL: url, CreatedAt: time.Now()}
 			to, err := task.Endpoint()
 			require.NoError(t, err)
-			if m.Full(to.ID()) {
-				m.Relieve(time.Now())
+			if m.OverMemoryLimit(to.ID()) {
+				m.SpillWaiting(time.Now())
 			}
-			require.False(t, m.Full(to.ID()))
-			m.Take(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now())
+			require.False(t, m.OverMemoryLimit(to.ID()))
+			m.Enqueue(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now())
 		}
 		for i := range 50 {
 			take(fmt.Sprintf("d%d", i), fmt.Sprintf("https://h%d/", i%5), int64(i))
@@ -269,7 +271,7 @@ func TestBounds(t *testing.T) {
 		delivered := 0
 		perEndpoint := make(map[string]int)
 		for delivered < 50 {
-			sends := m.Due(time.Now())
+			sends := m.NextSends(time.Now())
 			require.NotEmpty(t, sends)
 			require.LessOrEqual(t, m.Running(), 6)
 			clear(perEndpoint)
@@ -278,12 +280,12 @@ func TestBounds(t *testing.T) {
 				require.LessOrEqual(t, perEndpoint[send.EndpointID], 2)
 			}
 			for _, send := range sends {
-				m.Done(send, delivery.Outcome{OK: true, At: time.Now()}, time.Now())
+				m.Complete(send, delivery.Outcome{OK: true, At: time.Now()}, time.Now())
 				delivered++
 			}
 		}
 		finished := make(map[int64]int)
-		effect := m.Effect()
+		effect := m.TakeStateChange()
 		for _, o := range effect.Finished {
 			finished[o]++
 		}
@@ -291,24 +293,25 @@ func TestBounds(t *testing.T) {
 		for o, n := range finished {
 			require.Equal(t, 1, n, "offset %d", o)
 		}
-		require.Zero(t, m.Waiting())
+		require.Zero(t, m.Pending())
 
-		// The same deliveries again are known, until they are forgotten.
+		// Repeated deliveries are recognized until they are evicted.
 		take("d0", "https://h0/", 50)
-		require.Empty(t, m.Due(time.Now()))
+		require.Empty(t, m.NextSends(time.Now()))
 		time.Sleep(6 * 24 * time.Hour)
-		require.Empty(t, m.Due(time.Now()))
+		require.Empty(t, m.NextSends(time.Now()))
 		take("d0", "https://h0/", 51)
-		require.Empty(t, m.Due(time.Now()), "as long as tasks are kept")
+		require.Empty(t, m.NextSends(time.Now()), "tasks are still retained")
 		time.Sleep(25 * time.Hour)
-		require.Empty(t, m.Due(time.Now()))
+		require.Empty(t, m.NextSends(time.Now()))
 		take("d0", "https://h0/", 52)
-		require.Len(t, m.Due(time.Now()), 1)
+		require.Len(t, m.NextSends(time.Now()), 1)
 	})
 }
 
-func TestNextDelay(t *testing.T) {
-	for attempts, base := range []time.Duration{0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour,
+func TestNextDelay_AddsJitterAndHonorsRetryAfter(t *testing.T) {
+	for attempts, base := range []time.Duration{0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+		5 * time.Hour, 10 * time.Hour,
 		14 * time.Hour, 20 * time.Hour, 24 * time.Hour} {
 		low, ok := delivery.NextDelay(attempts, 0, 0)
 		require.Equal(t, attempts > 0, ok)
@@ -324,49 +327,51 @@ func TestNextDelay(t *testing.T) {
 	require.Equal(t, 2*time.Hour, own)
 }
 
-// gone is the answer that stops an endpoint.
-func gone() delivery.Outcome { return delivery.Outcome{Gone: true, Error: "gone", HTTPStatus: 410} }
+// goneOutcome returns the outcome that stops an endpoint.
+func goneOutcome() delivery.Outcome {
+	return delivery.Outcome{Gone: true, Error: "gone", HTTPStatus: 410}
+}
 
-// Of two calls one is answered by 410: the other, of which nothing is known or that the
-// breaker refused, is not made again. It is given up at once, as all that waits.
-func TestGoneBesideACall(t *testing.T) {
-	for name, other := range map[string]delivery.Outcome{
-		"refused":   {Refused: true, RetryAfter: 30 * time.Second},
+// One of two calls gets a 410. The other, with an unknown result or an open breaker, is
+// dead-lettered immediately and not repeated.
+func TestScheduler_GoneDeadLettersConcurrentCall(t *testing.T) {
+	for name, otherOutcome := range map[string]delivery.Outcome{
+		"refused":   {BreakerOpen: true, RetryAfter: 30 * time.Second},
 		"abandoned": {Abandoned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, func(string) delivery.Outcome { return delivery.Outcome{OK: true} })
-				s.take("a", "https://h/")
-				s.take("b", "https://h/")
-				sends := s.machine.Due(time.Now())
+				s.enqueue("a", "https://h/")
+				s.enqueue("b", "https://h/")
+				sends := s.scheduler.NextSends(time.Now())
 				require.Len(t, sends, 2)
-				answer := gone()
-				answer.At, other.At = time.Now(), time.Now()
-				s.machine.Done(sends[0], answer, time.Now())
-				s.machine.Done(sends[1], other, time.Now())
+				answer := goneOutcome()
+				answer.At, otherOutcome.At = time.Now(), time.Now()
+				s.scheduler.Complete(sends[0], answer, time.Now())
+				s.scheduler.Complete(sends[1], otherOutcome, time.Now())
 				s.run(time.Hour)
 				require.Zero(t, s.calls)
 				require.Equal(t, map[string]string{"a": "gone", "b": "endpoint_stopped"}, s.dead)
-				require.Zero(t, s.machine.Waiting())
+				require.Zero(t, s.scheduler.Pending())
 				require.Equal(t, map[int64]int{0: 1, 1: 1}, s.finished)
 			})
 		})
 	}
 }
 
-// A process that was killed in the midst of writing a stop has written any beginning of
-// it: from the state that says so on nothing is sent, and that is the first one.
-func TestGoneIsCutShort(t *testing.T) {
+// A process may be killed after any prefix of a stop is written. The endpoint's state is the first
+// record, so nothing is sent afterwards.
+func TestScheduler_PartlyWrittenStopSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answer := failure()
+		answer := failedOutcome()
 		s := newSim(t, func(string) delivery.Outcome { return answer })
 		for i := range 3 {
-			s.take(fmt.Sprintf("d%d", i), "https://h/")
+			s.enqueue(fmt.Sprintf("d%d", i), "https://h/")
 		}
 		s.run(time.Second)
 		before, calls := len(s.states), s.calls
-		answer = gone()
+		answer = goneOutcome()
 		s.run(10 * time.Minute)
 		require.Equal(t, calls+1, s.calls)
 		all := s.states
@@ -375,54 +380,53 @@ func TestGoneIsCutShort(t *testing.T) {
 		for n := before + 1; n <= len(all); n++ {
 			s.states = all[:n]
 			s.restart()
-			s.take(fmt.Sprintf("x%d", n), "https://h/")
+			s.enqueue(fmt.Sprintf("x%d", n), "https://h/")
 			s.run(time.Duration(n) * time.Hour)
 			require.Equal(t, calls+1, s.calls, "with %d of its states", n-before)
-			require.Zero(t, s.machine.Waiting())
+			require.Zero(t, s.scheduler.Pending())
 		}
 	})
 }
 
-// An endpoint stays stopped when its only delivery was answered by 410, and an order
-// resumes it for good.
-func TestGoneAlone(t *testing.T) {
+// The endpoint's only delivery got a 410. A resume request is durable.
+func TestScheduler_StopOutlivesLastDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, func(string) delivery.Outcome { return gone() })
-		s.take("a", "https://h/")
+		s := newSim(t, func(string) delivery.Outcome { return goneOutcome() })
+		s.enqueue("a", "https://h/")
 		s.run(time.Second)
-		s.take("b", "https://h/")
+		s.enqueue("b", "https://h/")
 		s.run(time.Minute)
 		require.Equal(t, 1, s.calls)
 		require.Equal(t, map[string]string{"a": "gone", "b": "endpoint_stopped"}, s.dead)
 		to, err := event.ParseEndpoint("o", "https://h/")
 		require.NoError(t, err)
-		s.machine.Resume(to.ID(), 99, time.Now())
-		s.effect()
+		s.scheduler.Resume(to.ID(), 99, time.Now())
+		s.applyStateChange()
 		s.restart()
-		s.take("c", "https://h/")
+		s.enqueue("c", "https://h/")
 		s.run(time.Hour)
 		require.Equal(t, 2, s.calls)
 	})
 }
 
-// What is given up, or tried again, without a call says nothing about the endpoint: others
-// go there as before.
-func TestUnsentSaysNothing(t *testing.T) {
+// Neither a dead-lettered nor a retried delivery counts as a failure, if no request was made.
+func TestScheduler_UnsentDeliveryLeavesEndpointHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, func(string) delivery.Outcome { return delivery.Outcome{OK: true, HTTPStatus: 200} })
 		for i := range 20 {
-			s.take(fmt.Sprintf("d%d", i), "https://h/")
+			s.enqueue(fmt.Sprintf("d%d", i), "https://h/")
 		}
-		sends := s.machine.Due(time.Now())
+		sends := s.scheduler.NextSends(time.Now())
 		require.Len(t, sends, 8)
 		now := time.Now()
 		for i, send := range sends {
-			s.machine.Done(send, delivery.Outcome{Unsent: true, Permanent: i%2 == 0, Error: "subject_erased", At: now}, now)
+			s.scheduler.Complete(send, delivery.Outcome{Unsent: true, Permanent: i%2 == 0, Error: "subject_erased",
+				At: now}, now)
 		}
-		require.Len(t, s.machine.Due(now), 8, "calls at a time")
-		s.effect()
+		require.Len(t, s.scheduler.NextSends(now), 8, "concurrent calls")
+		s.applyStateChange()
 		for i := range 8 {
-			attempts := s.log[fmt.Sprintf("d%d", i)]
+			attempts := s.attempts[fmt.Sprintf("d%d", i)]
 			require.Len(t, attempts, 1)
 			require.Equal(t, 1, attempts[0].Attempt)
 		}

@@ -19,14 +19,14 @@ import (
 	"muster/schemas/event"
 )
 
-// OperatorConfig is what an [Operator] works with.
+// OperatorConfig configures an [Operator].
 type OperatorConfig struct {
 	Bus    bus.Config
 	Logger *slog.Logger
 	Now    func() time.Time
 }
 
-// Operator does what operators ask of the webhook-sender, through its topics.
+// Operator implements operator actions on webhooks through the sender's topics.
 type Operator struct{ cfg OperatorConfig }
 
 // NewOperator returns an operator. It does not connect.
@@ -40,7 +40,7 @@ func NewOperator(cfg OperatorConfig) *Operator {
 	return &Operator{cfg}
 }
 
-// Task makes the message of a delivery.
+// Task returns the Kafka message of a delivery.
 func Task(ctx context.Context, task *event.WebhookTask) (kafka.Message, error) {
 	key, id, value, err := task.Message()
 	if err != nil {
@@ -49,7 +49,8 @@ func Task(ctx context.Context, task *event.WebhookTask) (kafka.Message, error) {
 	return kafka.Message{
 		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value,
 		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
-			ID: id, Type: event.TypeWebhookTask, Source: "/muster/webhook", Subject: task.DeliveryID, Time: task.CreatedAt, ContentType: "application/json",
+			ID: id, Type: event.TypeWebhookTask, Source: "/muster/webhook", Subject: task.DeliveryID,
+			Time: task.CreatedAt, ContentType: "application/json",
 		})),
 	}, nil
 }
@@ -60,8 +61,8 @@ func (o *Operator) publish(ctx context.Context, m kafka.Message) (err error) {
 	return bus.WriteAll(ctx, w, []kafka.Message{m})
 }
 
-// Test sends a small delivery to an address and returns what came of its first
-// attempt. It waits for a running sender until ctx ends.
+// Test sends a small test delivery to address and returns its first attempt. It waits for a running
+// sender until ctx ends.
 func (o *Operator) Test(ctx context.Context, organization, address string) (event.WebhookAttempt, error) {
 	var attempt event.WebhookAttempt
 	id, err := uuid.NewV7()
@@ -94,7 +95,7 @@ func (o *Operator) Test(ctx context.Context, organization, address string) (even
 			return nil
 		},
 	})
-	defer func() { _ = follower.Close() }() // it ended with ctx at the latest
+	defer func() { _ = follower.Close() }() // it ends with ctx at the latest
 	if err := follower.WaitReady(ctx); err != nil {
 		return attempt, fmt.Errorf("test webhook: %w", err)
 	}
@@ -105,13 +106,13 @@ func (o *Operator) Test(ctx context.Context, organization, address string) (even
 	case attempt = <-found:
 		return attempt, nil
 	case <-ctx.Done():
-		return attempt, fmt.Errorf("test webhook %s: no attempt was reported; does a webhook-sender run? %w", task.DeliveryID, context.Cause(ctx))
+		return attempt, fmt.Errorf("test webhook %s: no attempt reported; check that a webhook-sender is running: %w",
+			task.DeliveryID, context.Cause(ctx))
 	}
 }
 
-// Resend orders a delivery to be made again, from its first attempt on, with the
-// same webhook-id. Its task is at an offset of a partition; the error is
-// [bus.ErrNoMessage] when the log no longer holds it.
+// Resend requests a new round of a delivery: its schedule restarts, the webhook-id stays. The task
+// is at offset of partition. It returns [bus.ErrNoMessage] if the log no longer holds it.
 func (o *Operator) Resend(ctx context.Context, deliveryID string, partition int, offset int64) error {
 	m, err := bus.MessageAt(ctx, o.cfg.Bus, event.TopicWebhookTask, partition, offset)
 	if err != nil {
@@ -126,24 +127,24 @@ func (o *Operator) Resend(ctx context.Context, deliveryID string, partition int,
 		return fmt.Errorf("resend %s: %w", deliveryID, err)
 	}
 	task.Round = round.String()
-	again, err := Task(ctx, &task)
+	resent, err := Task(ctx, &task)
 	if err != nil {
 		return fmt.Errorf("resend %s: %w", deliveryID, err)
 	}
-	if err := o.publish(ctx, again); err != nil {
+	if err := o.publish(ctx, resent); err != nil {
 		return fmt.Errorf("resend %s: %w", deliveryID, err)
 	}
 	return nil
 }
 
-// Troubled is the state of the endpoints that are stopped or whose breaker was open,
-// and Pending the number of deliveries that wait for each endpoint.
+// Troubled is the health of the endpoints that are stopped or whose breaker was open. Pending is
+// the number of waiting deliveries by endpoint ID.
 type Troubled struct {
 	Endpoints []event.EndpointState
 	Pending   map[string]int
 }
 
-// Endpoints reads the topic of states.
+// Endpoints reads the health of endpoints from the state topic.
 func (o *Operator) Endpoints(ctx context.Context) (Troubled, error) {
 	var mu sync.Mutex
 	endpoints := make(map[string]event.EndpointState)
@@ -155,7 +156,8 @@ func (o *Operator) Endpoints(ctx context.Context) (Troubled, error) {
 			defer mu.Unlock()
 			delivery, endpoint, removed, err := event.DecodeWebhookState(m.Key, m.Value)
 			switch {
-			case err != nil: // the sender tells
+			// The sender logs these.
+			case err != nil:
 			case endpoint != nil && removed:
 				delete(endpoints, endpoint.EndpointID)
 			case endpoint != nil:
@@ -190,8 +192,8 @@ func (o *Operator) Endpoints(ctx context.Context) (Troubled, error) {
 	return out, nil
 }
 
-// Resume lets a stopped endpoint receive again. What was given up meanwhile stays
-// with the dead letters; Resend sends it.
+// Resume lets a stopped endpoint receive again. Deliveries that were dead-lettered while it was
+// stopped stay dead-lettered; Resend sends them.
 func (o *Operator) Resume(ctx context.Context, endpointID string) error {
 	now := o.cfg.Now().UTC()
 	value, err := json.Marshal(event.WebhookResume{EndpointID: endpointID, At: now})
@@ -205,7 +207,8 @@ func (o *Operator) Resume(ctx context.Context, endpointID string) error {
 	m := kafka.Message{
 		Topic: event.TopicWebhookTask, Key: []byte(endpointID), Value: value,
 		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
-			ID: id.String(), Type: event.TypeWebhookResume, Source: "/muster/webhook", Subject: endpointID, Time: now, ContentType: "application/json",
+			ID: id.String(), Type: event.TypeWebhookResume, Source: "/muster/webhook", Subject: endpointID, Time: now,
+			ContentType: "application/json",
 		})),
 	}
 	if err := o.publish(ctx, m); err != nil {
