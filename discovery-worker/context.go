@@ -27,26 +27,25 @@ import (
 // ContextGroup is the consumer group of context tasks.
 const ContextGroup = "muster.discovery-worker.contexts"
 
-// contextHandler names the handler of context tasks, for Watermill and for its dead
-// letters.
+// contextHandler is the name of the context task handler, in Watermill and in dead letters.
 const contextHandler = "context"
 
 const (
-	// contextTime bounds one try of a context task.
-	contextTime = 3 * time.Minute
-	// contextPatience is how long a task is tried whose profile cannot be made.
-	contextPatience = 15 * time.Minute
+	// contextTimeout limits one attempt at a context task.
+	contextTimeout = 3 * time.Minute
+	// contextRetryTimeout is the age at which a failing task gets a failure as its outcome.
+	contextRetryTimeout = 15 * time.Minute
 )
 
-// handleContext works on one context task. The message is acknowledged when its
-// outcome is published, and before that its delivery, if its caller has left.
+// handleContext handles one context task. It acknowledges the message when the outcome is
+// published. If the call has ended, it publishes the webhook delivery first.
 func (s *Service) handleContext(msg *message.Message, publisher message.Publisher) error {
 	var task event.ContextTask
-	if err := readTask(msg.Payload, &task); err != nil {
+	if err := decodeTask(msg.Payload, &task); err != nil {
 		s.metrics.contexts.WithLabelValues("malformed").Inc()
 		return err
 	}
-	if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+	if over, err := s.isHandled(msg.Context(), &task.Call); over || err != nil {
 		return err
 	}
 	start := s.deps.Now()
@@ -67,18 +66,18 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		out.Status, out.Failure = event.ContextFailed, failure
 	}
 	out.At = s.deps.Now().UTC()
-	if late(out) {
-		// Who had the task before may have answered the call in time, just before it ended.
-		if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+	if isLate(out) {
+		// The previous owner of the task may have answered in time, just before it stopped.
+		if over, err := s.isHandled(msg.Context(), &task.Call); over || err != nil {
 			return err
 		}
 	}
-	err = s.end(msg.Context(), publisher, out)
+	err = s.finish(msg.Context(), publisher, out)
 	if bus.IsPermanentWriteError(err) && out.Status == event.ContextComplete {
-		// It would be refused for ever, with the whole work and the model's price each time.
+		// A retry would be rejected again, at the full cost of the model.
 		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
-		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: notMade(), Delivered: out.Delivered}
-		err = s.end(msg.Context(), publisher, out)
+		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: internalFailure(), Delivered: out.Delivered}
+		err = s.finish(msg.Context(), publisher, out)
 	}
 	if err != nil {
 		return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
@@ -88,14 +87,14 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	return nil
 }
 
-// over says that nothing is to be done for a call. Tasks come again that were finished
-// before an earlier one, and when a log has lost the group's place in it: the first
-// outcome counts, and nobody can fetch one after event.ContextKept. The error is the
-// store's: without it, nothing is known of the call, and it is not answered twice.
-func (s *Service) over(ctx context.Context, call *event.ContextCall) (bool, error) {
+// isHandled reports whether a task needs no work: it has an outcome, or nobody can fetch one after
+// event.ContextKept. Tasks are redelivered after a restart or a lost group offset; the first
+// outcome counts. It returns an error if the store cannot tell, so that a call is not answered
+// twice.
+func (s *Service) isHandled(ctx context.Context, call *event.ContextCall) (bool, error) {
 	outcome := "expired"
 	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextKept {
-		ended, err := s.reader.Ended(ctx, call.RequestID)
+		ended, err := s.reader.HasOutcome(ctx, call.RequestID)
 		if err != nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
 			return false, fmt.Errorf("context task %s is tried again: %w", call.RequestID, err)
@@ -121,14 +120,14 @@ func contextOutcome(c *event.Context) string {
 	return "complete"
 }
 
-// panicError is what a defect ends in: it must not be tried for ever.
-type panicError struct{ what, stack string }
+// panicError is a panic in building a profile. It must not be retried.
+type panicError struct{ typeName, stack string }
 
-func (e *panicError) Error() string { return "panic: " + e.what }
+func (e *panicError) Error() string { return "panic: " + e.typeName }
 
-// build makes the profile; the error may be a [*panicError].
+// build builds the profile. It returns a [*panicError] if that panics.
 func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profile.Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, contextTime)
+	ctx, cancel := context.WithTimeout(ctx, contextTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -139,14 +138,13 @@ func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profil
 	return s.profiles.Build(ctx, task)
 }
 
-// contextFailure is what the caller is told of an error; nil when the task is to be
-// tried again.
+// contextFailure returns the failure to report to the caller, or nil if the task is to be retried.
 func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	var p *panicError
 	switch {
 	case errors.As(err, &p), errors.Is(err, profile.ErrInput):
-		return notMade()
-	case age > contextPatience:
+		return internalFailure()
+	case age > contextRetryTimeout:
 		return &event.ContextFailure{
 			Status: http.StatusServiceUnavailable,
 			Detail: "the data store could not answer in time, and nothing was charged: call again",
@@ -155,29 +153,29 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	return nil
 }
 
-func notMade() *event.ContextFailure {
+func internalFailure() *event.ContextFailure {
 	return &event.ContextFailure{
 		Status: http.StatusInternalServerError,
 		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
 	}
 }
 
-// late says that an outcome is to be delivered: its call has ended without it.
-func late(c *event.Context) bool {
+// isLate reports whether an outcome must be delivered by webhook, because its call has ended.
+func isLate(c *event.Context) bool {
 	return c.Call.WebhookURL != "" && !c.At.Before(c.Call.RespondBy)
 }
 
-// end delivers and publishes an outcome.
-func (s *Service) end(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+// finish delivers an outcome if it is late, and publishes it.
+func (s *Service) finish(ctx context.Context, publisher message.Publisher, c *event.Context) error {
 	if err := s.deliver(ctx, publisher, c); err != nil {
 		return err
 	}
-	return s.conclude(ctx, publisher, c)
+	return s.publishOutcome(ctx, publisher, c)
 }
 
-// deliver hands the outcome of a call that has ended to the webhook-sender.
+// deliver publishes the webhook task of a late outcome.
 func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *event.Context) error {
-	if !late(c) || c.Delivered {
+	if !isLate(c) || c.Delivered {
 		return nil
 	}
 	task, err := c.Delivery(c.At)
@@ -185,7 +183,8 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 		return err
 	}
 	key, id, value, err := task.Message()
-	if err != nil { // query-api accepted the address
+	// query-api has validated the address.
+	if err != nil {
 		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		return nil
 	}
@@ -196,8 +195,7 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 	return nil
 }
 
-// conclude publishes the outcome.
-func (s *Service) conclude(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+func (s *Service) publishOutcome(ctx context.Context, publisher message.Publisher, c *event.Context) error {
 	value, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write outcome: %w", err)
@@ -218,8 +216,8 @@ func publish(ctx context.Context, publisher message.Publisher, topic, key string
 	return publisher.Publish(topic, m)
 }
 
-// addContexts adds the handler of context tasks to a router.
-func (s *Service) addContexts(router *message.Router, publisher message.Publisher) error {
+// addContextHandler adds the handler of context tasks to the router.
+func (s *Service) addContextHandler(router *message.Router, publisher message.Publisher) error {
 	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
 		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second, Timing: s.cfg.Timing, Logger: s.deps.Logger,
 	})
@@ -232,8 +230,7 @@ func (s *Service) addContexts(router *message.Router, publisher message.Publishe
 	return nil
 }
 
-// newProfiles makes what makes profiles.
-func newProfiles(asked *model.Client, deps Deps, reader *people.Reader, found *finder.Finder) (*profile.Builder, error) {
+func newProfileBuilder(languageModel *model.Client, deps Deps, reader *people.Reader, found *finder.Finder) (*profile.Builder, error) {
 	extractor, err := extract.New(extract.Options{Platforms: deps.Platforms})
 	if err != nil {
 		return nil, err
@@ -242,13 +239,13 @@ func newProfiles(asked *model.Client, deps Deps, reader *people.Reader, found *f
 		_, erased := deps.Suppressed.Document(deps.Platforms, raw)
 		return erased
 	}}
-	if asked != nil {
-		cfg.Model = asked
+	if languageModel != nil {
+		cfg.Model = languageModel
 	}
 	return profile.New(cfg), nil
 }
 
-// contextMetrics are those of context tasks.
+// contextMetrics are the metrics of context tasks.
 type contextMetrics struct {
 	contexts       *prometheus.CounterVec
 	contextSeconds prometheus.Histogram

@@ -26,17 +26,17 @@ import (
 	"muster/schemas/record"
 )
 
-// contexts is what a worker says of context calls, and what it delivers.
-type contexts struct {
+// contextResults collects the outcomes and deliveries of context calls.
+type contextResults struct {
 	*fixture
 	mu         sync.Mutex
 	outcomes   map[string][]event.Context
 	deliveries map[string][]event.WebhookTask
 }
 
-func followContexts(t *testing.T, f *fixture) *contexts {
+func followContexts(t *testing.T, f *fixture) *contextResults {
 	t.Helper()
-	c := &contexts{fixture: f, outcomes: make(map[string][]event.Context), deliveries: make(map[string][]event.WebhookTask)}
+	c := &contextResults{fixture: f, outcomes: make(map[string][]event.Context), deliveries: make(map[string][]event.WebhookTask)}
 	follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{
 		Topics: []string{event.TopicContext, event.TopicWebhookTask},
 		Handle: func(_ context.Context, m kafka.Message) error {
@@ -65,7 +65,7 @@ func followContexts(t *testing.T, f *fixture) *contexts {
 	return c
 }
 
-// profile is an answer of the context endpoint.
+// contextProfile is a response body of the context endpoint.
 type contextProfile struct {
 	FullName   string                    `json:"full_name"`
 	Email      string                    `json:"personal_email"`
@@ -77,7 +77,7 @@ type contextProfile struct {
 	Sources    map[string]map[string]any `json:"sources"`
 }
 
-func (c *contexts) want(id string, task event.ContextTask) event.ContextTask {
+func (c *contextResults) submit(id string, task event.ContextTask) event.ContextTask {
 	task.Call.RequestID, task.Call.OrganizationID, task.Call.KeyID, task.Call.Price = id, "org", "key", 1
 	if task.Call.RequestedAt.IsZero() {
 		task.Call.RequestedAt = time.Now()
@@ -96,7 +96,7 @@ func (c *contexts) want(id string, task event.ContextTask) event.ContextTask {
 	return task
 }
 
-func (c *contexts) outcome(id string) event.Context {
+func (c *contextResults) awaitOutcome(id string) event.Context {
 	c.t.Helper()
 	var out event.Context
 	require.Eventually(c.t, func() bool {
@@ -111,22 +111,22 @@ func (c *contexts) outcome(id string) event.Context {
 	return out
 }
 
-func (c *contexts) delivered(id string) []event.WebhookTask {
+func (c *contextResults) deliveriesOf(id string) []event.WebhookTask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.deliveries[id])
 }
 
-func (c *contexts) profile(id string) contextProfile {
+func (c *contextResults) profile(id string) contextProfile {
 	c.t.Helper()
-	o := c.outcome(id)
+	o := c.awaitOutcome(id)
 	require.Equal(c.t, event.ContextComplete, o.Status, "%+v", o.Failure)
 	var p contextProfile
 	require.NoError(c.t, json.Unmarshal(o.Profile, &p))
 	return p
 }
 
-func people(f *fixture) {
+func insertPeople(f *fixture) {
 	f.insert(record.KindNetworkPerson,
 		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","first_name":"Juno","last_name":"Abara","url":"https://network.example/in/juno-abara","headline":"Compiler engineer at Quenlix","personal_email":"juno@abara.example",`+
 			`"current_position":{"summary":"Compiler engineer","start":"2021-03","company":{"name":"Quenlix","network_url":"https://network.example/company/quenlix"}},"skills":[{"skill":"Go"}],"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
@@ -138,14 +138,14 @@ func people(f *fixture) {
 		`{"user_id":7,"codehost_username":"JunoA","full_name":"Juno Abara","url":"https://codehost.example/JunoA","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
 }
 
-func TestContext(t *testing.T) {
-	f := start(t)
-	people(f)
+func TestContext_BuildsProfiles(t *testing.T) {
+	f := newFixture(t)
+	insertPeople(f)
 	c := followContexts(t, f)
-	f.work()
+	f.startWorker()
 
 	t.Run("records are found and merged", func(t *testing.T) {
-		c.want("merge", event.ContextTask{
+		c.submit("merge", event.ContextTask{
 			Person: jsontext.Value(`"Juno Abara writes compilers. https://codehost.example/junoa"`),
 			Schema: jsontext.Value(`{"skills":{"type":"array","items":{"type":"string"}},"shoe_size":{"type":"number","description":"Shoe size"}}`),
 		})
@@ -170,15 +170,15 @@ func TestContext(t *testing.T) {
 		}
 		require.Equal(t, "network", p.Sources["network.headline"]["platform"])
 		require.Equal(t, "record", p.Sources["custom.skills"]["type"])
-		o := c.outcome("merge")
+		o := c.awaitOutcome("merge")
 		require.False(t, o.Empty)
 		require.EqualValues(t, 1, o.Credits())
 		require.Equal(t, []string{"network-person p1", "codehost-person 7"}, o.Identities)
 		require.False(t, o.Delivered)
 	})
 	t.Run("a name that contradicts is another person", func(t *testing.T) {
-		c.want("other", event.ContextTask{Person: jsontext.Value(`{"name":"Brigid Halloran","profile":"https://network.example/in/ola-other"}`)})
-		require.Empty(t, c.outcome("other").Identities)
+		c.submit("other", event.ContextTask{Person: jsontext.Value(`{"name":"Brigid Halloran","profile":"https://network.example/in/ola-other"}`)})
+		require.Empty(t, c.awaitOutcome("other").Identities)
 		require.NotEqual(t, "Nurse", c.profile("other").Network["headline"])
 	})
 	t.Run("a name with an employer is looked up", func(t *testing.T) {
@@ -186,43 +186,43 @@ func TestContext(t *testing.T) {
 			"named-text":   `"Juno Abara, Compiler engineer at Quenlix"`,
 			"named-object": `{"name":"Abara, Juno","company":"Quenlix Inc"}`,
 		} {
-			c.want(id, event.ContextTask{Person: jsontext.Value(person), Confidence: 0.5})
+			c.submit(id, event.ContextTask{Person: jsontext.Value(person), Confidence: 0.5})
 			p := c.profile(id)
-			require.Equal(t, []string{"network-person p1", "codehost-person 7"}, c.outcome(id).Identities, id)
+			require.Equal(t, []string{"network-person p1", "codehost-person 7"}, c.awaitOutcome(id).Identities, id)
 			require.Equal(t, "Compiler engineer at Quenlix", p.Network["headline"])
 			require.Equal(t, "JunoA", p.Codehost["username"])
 			require.Equal(t, "record", p.Sources["network.headline"]["type"])
 		}
 	})
 	t.Run("a name alone is not enough by default", func(t *testing.T) {
-		c.want("alone", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`)})
+		c.submit("alone", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`)})
 		require.Empty(t, c.profile("alone").Network)
 		require.Equal(t, "Ola Other", c.profile("alone").FullName)
-		c.want("alone-any", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`), Confidence: 0.01})
+		c.submit("alone-any", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`), Confidence: 0.01})
 		require.Less(t, c.profile("alone-any").Confidence["network.username"], 0.9)
 	})
 	t.Run("a name of many says nobody", func(t *testing.T) {
-		c.want("common", event.ContextTask{Person: jsontext.Value(`{"name":"Maria Sousa","city":"Lisbon"}`), Confidence: 0.01})
-		require.Empty(t, c.outcome("common").Identities)
+		c.submit("common", event.ContextTask{Person: jsontext.Value(`{"name":"Maria Sousa","city":"Lisbon"}`), Confidence: 0.01})
+		require.Empty(t, c.awaitOutcome("common").Identities)
 		require.Equal(t, "Maria Sousa", c.profile("common").FullName)
-		c.want("contradicted", event.ContextTask{Person: jsontext.Value(`{"name":"Juno Halloran","company":"Quenlix"}`), Confidence: 0.01})
-		require.Empty(t, c.outcome("contradicted").Identities)
+		c.submit("contradicted", event.ContextTask{Person: jsontext.Value(`{"name":"Juno Halloran","company":"Quenlix"}`), Confidence: 0.01})
+		require.Empty(t, c.awaitOutcome("contradicted").Identities)
 	})
 	t.Run("nothing", func(t *testing.T) {
-		c.want("nothing", event.ContextTask{Person: jsontext.Value(`""`), Schema: jsontext.Value(`{"age":{"type":"integer"}}`)})
-		o := c.outcome("nothing")
+		c.submit("nothing", event.ContextTask{Person: jsontext.Value(`""`), Schema: jsontext.Value(`{"age":{"type":"integer"}}`)})
+		o := c.awaitOutcome("nothing")
 		require.JSONEq(t, `{"custom":{"age":null},"confidence":{"custom.age":0}}`, string(o.Profile))
 		require.True(t, o.Empty)
 		require.Zero(t, o.Credits())
 	})
 	t.Run("late", func(t *testing.T) {
-		c.want("late", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: event.ContextCall{
+		c.submit("late", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: event.ContextCall{
 			RequestedAt: time.Now(), RespondBy: time.Now().Add(-time.Millisecond), WebhookURL: "https://hooks.example/x?y=z",
 		}})
-		o := c.outcome("late")
+		o := c.awaitOutcome("late")
 		require.True(t, o.Delivered)
-		require.Eventually(t, func() bool { return len(c.delivered("late")) == 1 }, 10*time.Second, time.Millisecond)
-		d := c.delivered("late")[0]
+		require.Eventually(t, func() bool { return len(c.deliveriesOf("late")) == 1 }, 10*time.Second, time.Millisecond)
+		d := c.deliveriesOf("late")[0]
 		require.Equal(t, string(o.Profile), string(d.Body))
 		require.Equal(t, "https://hooks.example/x?y=z", d.URL)
 		require.Equal(t, "org", d.OrganizationID)
@@ -244,14 +244,14 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// Whatever a model answers, the caller sees valid values that rest on the data.
-func TestContextWithModel(t *testing.T) {
-	f := start(t)
-	people(f)
+// Whatever the model answers, values are valid and their quotes are in the data.
+func TestContext_ModelValuesAreValidAndQuoted(t *testing.T) {
+	f := newFixture(t)
+	insertPeople(f)
 	c := followContexts(t, f)
 	server := modeltest.New(modeltest.Replies(modeltest.Reply{Status: 500}))
 	t.Cleanup(server.Close)
-	f.workAs(discovery.Config{Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted", Timeout: time.Second, BreakerFailures: 100}}})
+	f.startWorkerWith(discovery.Config{Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted", Timeout: time.Second, BreakerFailures: 100}}})
 	answer := func(value, confidence, source, quote string) string {
 		return `{"mood":{"value":` + value + `,"confidence":` + confidence + `,"source":"` + source + `","quote":` + quote + `}}`
 	}
@@ -281,8 +281,8 @@ func TestContextWithModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server.Script(modeltest.Replies(tc.reply))
 			id := strings.ReplaceAll(name, " ", "_")
-			c.want(id, event.ContextTask{Person: person, Schema: schema})
-			p, o := c.profile(id), c.outcome(id)
+			c.submit(id, event.ContextTask{Person: person, Schema: schema})
+			p, o := c.profile(id), c.awaitOutcome(id)
 			require.Equal(t, tc.want, string(p.Custom["mood"]))
 			require.InDelta(t, tc.confidence, p.Confidence["custom.mood"], 1e-9)
 			require.Equal(t, "Juno Abara", p.FullName, "the rest is there all the same")
@@ -303,10 +303,9 @@ func TestContextWithModel(t *testing.T) {
 	}
 }
 
-// A model that is too slow costs a profile its answers, and not what is on record: neither
-// where it scores nor where it fills in the schema.
-func TestContextWithSlowModel(t *testing.T) {
-	f := start(t)
+// The model is too slow both for scoring candidates and for filling in the schema.
+func TestContext_SlowModelKeepsRecordedFields(t *testing.T) {
+	f := newFixture(t)
 	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","username":"tavi-quorn","full_name":"Tavi Quorn","headline":"Compiler engineer at Quenlix","location":{"city":"Oslo","country":"Norway"},"personal_email":"tavi@quorn.example","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindCodehostPerson, `{"user_id":9,"codehost_username":"tavi-quorn","full_name":"Tavi Quorn","bio":"Compiler engineer","company":"Quenlix","location":"Oslo, Norway","last_updated":"2026-01-01T00:00:00Z"}`)
 	server := modeltest.New(modeltest.Replies(modeltest.Reply{Hang: true}))
@@ -341,10 +340,10 @@ func TestContextWithSlowModel(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "a task that is given back has no outcome")
 }
 
-// An outcome that no broker takes ends in a failure: it is not made again and again, and
-// holds up nobody.
-func TestContextThatCannotBePublished(t *testing.T) {
-	f := start(t)
+// An outcome that exceeds the broker's size limit becomes a failure. It is not built again and does
+// not block other tasks.
+func TestContext_UnpublishableOutcomeFailsOnce(t *testing.T) {
+	f := newFixture(t)
 	_, err := (&kafka.Client{Addr: kafka.TCP(f.bus.Brokers...)}).IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
 		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
 			ResourceType: kafka.ResourceTypeTopic, ResourceName: event.TopicContext,
@@ -353,8 +352,8 @@ func TestContextThatCannotBePublished(t *testing.T) {
 	})
 	require.NoError(t, err)
 	c := followContexts(t, f)
-	f.work()
-	var notes []string // noise, so that compression does not help
+	f.startWorker()
+	var notes []string // random, so that compression does not help
 	random := rand.NewChaCha8([32]byte{})
 	for range 20 {
 		noise := make([]byte, 900)
@@ -362,21 +361,20 @@ func TestContextThatCannotBePublished(t *testing.T) {
 		notes = append(notes, hex.EncodeToString(noise))
 	}
 	task := event.ContextTask{Person: jsontext.Value(`{"notes":["` + strings.Join(notes, `","`) + `"]}`), Schema: jsontext.Value(`{"notes":{"type":"array","items":{"type":"string"}}}`)}
-	c.want("in-time", task)
+	c.submit("in-time", task)
 	task.Call = event.ContextCall{RespondBy: time.Now().Add(-time.Second), WebhookURL: "https://hooks.example/a"}
-	c.want("late", task)
+	c.submit("late", task)
 	for _, id := range []string{"in-time", "late"} {
-		o := c.outcome(id)
+		o := c.awaitOutcome(id)
 		require.Equal(t, event.ContextFailed, o.Status)
 		require.Equal(t, http.StatusInternalServerError, o.Failure.Status)
 		require.Equal(t, id == "late", o.Delivered)
 	}
 }
 
-// The code host is a provider, not the store: without it a profile is made, not whole.
-func TestContextWithTheCodeHostAway(t *testing.T) {
-	f := start(t)
-	people(f)
+func TestContext_CodeHostOutageDegradesResult(t *testing.T) {
+	f := newFixture(t)
+	insertPeople(f)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -390,9 +388,9 @@ func TestContextWithTheCodeHostAway(t *testing.T) {
 	require.Contains(t, string(r.JSON), "Quenlix", "of the linked record")
 }
 
-// A key whose name no server takes has another one for the model, which is no key's.
-func TestNamesForTheModelAreTheFields(t *testing.T) {
-	f := start(t)
+// A key that is not a valid property name gets another name for the model, which no other key has.
+func TestContext_ModelFieldNamesAreUnique(t *testing.T) {
+	f := newFixture(t)
 	server := modeltest.New(modeltest.Replies(modeltest.Reply{
 		Content: `{"field_2":{"value":"of field_2","confidence":0.95,"source":"input","quote":"Ada"},"field_2_":{"value":"of the age","confidence":0.95,"source":"input","quote":"Ada"}}`,
 	}))

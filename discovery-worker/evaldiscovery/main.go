@@ -1,5 +1,5 @@
-// Command evaldiscovery measures discovery on generated worlds, and fits its
-// evidence model with -fit. See deploy/docs/discovery.md.
+// Command evaldiscovery measures discovery on synthetic data. With -fit it also trains the evidence
+// model. See deploy/docs/discovery.md.
 package main
 
 import (
@@ -119,7 +119,7 @@ func numbers(list string) ([]uint64, error) {
 	return out, nil
 }
 
-// train fits weights on some worlds, and the calibration on others.
+// train trains the weights on the -fit seeds and the calibration on the -calibrate seeds.
 func (o *options) train(ctx context.Context, model *evidence.Model, out io.Writer) (*evidence.Model, error) {
 	var groups []evidence.Group
 	for _, seed := range o.fit {
@@ -133,7 +133,7 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 			}
 		}
 	}
-	fitted := evidence.Fit(groups, o.version)
+	fitted := evidence.Train(groups, o.version)
 	var outcomes []evidence.Outcome
 	for _, seed := range o.calibrate {
 		answers, err := o.world(ctx, seed, fitted, out)
@@ -157,7 +157,7 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 	return fitted, nil
 }
 
-// world asks discovery in one world.
+// world runs discovery on the synthetic data of one seed.
 func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model, out io.Writer) (answers []evaluate.Answer, err error) {
 	began := time.Now()
 	engine, err := enginetest.Start(ctx)

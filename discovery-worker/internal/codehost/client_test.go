@@ -20,11 +20,11 @@ import (
 	"muster/schemas/identity"
 )
 
-// host is a code host: users, limits a token, ETags a token.
+// host is a code host with users, rate limits by token and ETags by token.
 type host struct {
 	mu                sync.Mutex
 	bios              map[string]string
-	left              map[string]int // by token
+	left              map[string]int // remaining requests by token
 	bad               map[string]bool
 	reset             time.Time
 	secondary         bool
@@ -63,7 +63,8 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(h.left[token]))
 		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(h.reset.Unix(), 10))
 	}
-	if known && r.Header.Get("If-None-Match") == etag { // costs nothing
+	// Not counted against the rate limit.
+	if known && r.Header.Get("If-None-Match") == etag {
 		h.unchanged++
 		limits()
 		w.Header().Set("ETag", etag)
@@ -110,7 +111,7 @@ func start(t *testing.T, tokens ...string) (*host, *codehost.Client, *time.Time)
 	return h, c, &now
 }
 
-func TestLookUp(t *testing.T) {
+func TestClient_LooksUpProfile(t *testing.T) {
 	h, c, _ := start(t, "one")
 	p, err := c.Ask(t.Context(), "junoa")
 	require.NoError(t, err)
@@ -120,7 +121,8 @@ func TestLookUp(t *testing.T) {
 	require.True(t, p.Person)
 	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"}, {Platform: "microblog", Username: "juno_writes"}}, p.Declared)
 
-	for range 3 { // unchanged answers come from what was kept
+	// Unchanged responses come from the cache.
+	for range 3 {
 		again, err := c.Ask(t.Context(), "junoa")
 		require.NoError(t, err)
 		require.Equal(t, p, again)
@@ -142,7 +144,7 @@ func TestLookUp(t *testing.T) {
 	require.False(t, organization.Person)
 }
 
-func TestTokensTakeTurns(t *testing.T) {
+func TestClient_RotatesTokens(t *testing.T) {
 	h, c, now := start(t, "one", "two", "three")
 	h.bad["two"] = true
 	for range 10 {
@@ -188,7 +190,7 @@ func TestTokensTakeTurns(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestClient_RejectsInvalidResponses(t *testing.T) {
 	for body, status := range map[string]int{`{"login":`: 200, `{}`: 200, `[]`: 200, `busy`: 502} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -204,8 +206,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A host that names a time far ahead, by mistake, is asked again once its window must have ended.
-func TestFarLimits(t *testing.T) {
+// A host that mistakenly names a time far ahead is called again when its window must have ended.
+func TestClient_LimitsTokenPause(t *testing.T) {
 	for name, refuse := range map[string]func(http.Header) int{
 		"seconds": func(h http.Header) int { h.Set("Retry-After", "2147483647"); return http.StatusTooManyRequests },
 		"a date": func(h http.Header) int {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Plot writes the reliability diagram of the results as SVG: the share of right answers over the
-// mean confidence in 15 bins of equal mass, with 95% by the normal approximation
-// of the binomial, and how the confidences are spread below.
+// Plot writes the reliability diagram of the results as SVG: the share of correct answers over the
+// mean confidence in 15 bins of equal mass, with 95% intervals (normal approximation of the
+// binomial), and the distribution of the confidences below.
 func (r *Results) Plot(out io.Writer) error {
 	const size, left, top = 360.0, 56.0, 40.0
 	var b strings.Builder
@@ -46,7 +46,7 @@ func (r *Results) Plot(out io.Writer) error {
 	return nil
 }
 
-// title says what was measured.
+// title returns the title of the diagram.
 func (r *Results) title() string {
 	worlds := make([]string, len(r.Worlds))
 	for i, w := range r.Worlds {

@@ -20,9 +20,8 @@ var update = flag.Bool("update", false, "make the page's tables and diagram of t
 
 const docs = "../../../deploy/docs/"
 
-// The tables and the diagram of the page on discovery are those of the stored results of
-// `make eval-discovery`, and those are of the model that is in use.
-func TestPage(t *testing.T) {
+// The page shows the stored results of `make eval-discovery`, which are of the embedded model.
+func TestPage_MatchesStoredResults(t *testing.T) {
 	raw, err := os.ReadFile(docs + "discovery-results.json")
 	require.NoError(t, err)
 	var r evaluate.Results
@@ -36,7 +35,7 @@ func TestPage(t *testing.T) {
 	page, err := os.ReadFile(docs + "discovery.md")
 	require.NoError(t, err)
 	made := string(page)
-	for name, table := range map[string]string{"measured": measures(r), "bands": bands(r)} {
+	for name, table := range map[string]string{"measured": measures(r), "bands": measureBands(r)} {
 		block := regexp.MustCompile("(?s)(<!-- " + name + " -->\n).*?(<!-- end -->)")
 		require.Regexp(t, block, made)
 		made = block.ReplaceAllString(made, "${1}"+table+"${2}")
@@ -76,7 +75,7 @@ func measures(r evaluate.Results) string {
 	return b.String()
 }
 
-func bands(r evaluate.Results) string {
+func measureBands(r evaluate.Results) string {
 	var b strings.Builder
 	b.WriteString("| without a link | precision | recall | people |\n|---|---|---|---|\n")
 	for _, band := range r.Bands {

@@ -19,7 +19,7 @@ func profile(platform, username string, names ...string) *people.Profile {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestCompare_NameLevels(t *testing.T) {
 	for names, want := range map[[2]string]string{
 		{"Juno Abara", "juno abara"}:             "exact",
 		{"Juno Abara", "Abara Juno"}:             "exact",
@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestUsernames(t *testing.T) {
+func TestCompare_UsernameLevels(t *testing.T) {
 	for _, c := range []struct{ a, nameA, b, nameB, want string }{
 		{"juno-abara", "Juno Abara", "junoabara", "", "same_name_unique"},
 		{"juno-abara-8f3a91b02", "Juno Abara", "juno_abara82", "", "same_stem_name_unique"},
@@ -75,7 +75,7 @@ func TestUsernames(t *testing.T) {
 	}
 }
 
-func TestLinks(t *testing.T) {
+func TestCompare_LinkLevels(t *testing.T) {
 	a, b := profile("network", "juno", "Juno Abara"), profile("codehost", "junoa", "Juno Abara")
 	link := func() string { return evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldLink) }
 	require.Equal(t, "none", link())
@@ -86,11 +86,11 @@ func TestLinks(t *testing.T) {
 	b.Mentioned = nil
 	require.Equal(t, "one_way", link())
 	a.Declared = []event.Account{{Platform: "codehost", Username: "another"}}
-	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldElsewhere))
+	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldOtherAccount))
 }
 
-// What each field says of two who differ in nothing else, whichever of them is asked for.
-func TestFields(t *testing.T) {
+// The two profiles differ in one field only.
+func TestCompare_EachFieldInBothDirections(t *testing.T) {
 	type say = func(*people.Profile)
 	works := func(employers ...string) say {
 		return func(p *people.Profile) { p.Employers, p.Current = employers, 1 }
@@ -192,9 +192,9 @@ func TestFields(t *testing.T) {
 		{evidence.FieldTopics, knows("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
 		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
 
-		{evidence.FieldTrade, both(as("juno"), is("Golang developer")), nothing, "network_code"},
-		{evidence.FieldTrade, is("Beekeeper"), nothing, "network_other"},
-		{evidence.FieldTrade, nothing, nothing, "missing"},
+		{evidence.FieldProfession, both(as("juno"), is("Golang developer")), nothing, "network_code"},
+		{evidence.FieldProfession, is("Beekeeper"), nothing, "network_other"},
+		{evidence.FieldProfession, nothing, nothing, "missing"},
 
 		{evidence.FieldMailbox, mail("quietotter+x@post.example"), as("quiet-otter"), "same_word"},
 		{evidence.FieldMailbox, mail("junoabara@post.example"), as("juno-abara", "Juno Abara"), "same_name"},
@@ -205,10 +205,10 @@ func TestFields(t *testing.T) {
 		{evidence.FieldDisplay, as("juno", "quietotter"), as("quietotter"), "handle"},
 		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
 
-		{evidence.FieldMotto, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
-		{evidence.FieldMotto, as("junorio", "Juno Abara"), lives("Rio"), "place"},
-		{evidence.FieldMotto, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
-		{evidence.FieldMotto, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
+		{evidence.FieldUsernameSuffix, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
+		{evidence.FieldUsernameSuffix, as("junorio", "Juno Abara"), lives("Rio"), "place"},
+		{evidence.FieldUsernameSuffix, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
+		{evidence.FieldUsernameSuffix, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
 	} {
 		a, b := profile("network", "n1"), profile("codehost", "c1")
 		c.a(a)
@@ -218,17 +218,17 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// What others say that are declared to be A's counts as A's own where it tells more, and
-// only in fields that are of a person and not of an account.
-func TestMore(t *testing.T) {
+// Fields of the accounts that A declares are used if they are stronger evidence, and only if they
+// describe a person rather than an account.
+func TestCompare_BorrowsFieldsOfDeclaredAccounts(t *testing.T) {
 	a, b, more := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
 	b.Emails, b.Employers = []string{"a@x.example"}, []string{"Quenlix"}
 	more.Emails, more.Employers, more.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
 	for _, alone := range []bool{true, false} {
 		pair := evidence.Pair{A: a, B: b}
-		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing", evidence.FieldTrade: "missing"}
+		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing", evidence.FieldProfession: "missing"}
 		if !alone {
-			pair.More = []*people.Profile{more}
+			pair.SelfAccounts = []*people.Profile{more}
 			want[evidence.FieldEmail], want[evidence.FieldEmployer] = "same", "different"
 		}
 		findings := evidence.Compare(pair)
@@ -237,11 +237,11 @@ func TestMore(t *testing.T) {
 		}
 	}
 	a.Employers = []string{"Quenlix"}
-	require.Equal(t, "same_current", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, More: []*people.Profile{more}}), evidence.FieldEmployer), "less does not count")
+	require.Equal(t, "same_current", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{more}}), evidence.FieldEmployer), "less does not count")
 }
 
-// No weight helps who is contradicted, and nobody is an organization.
-func TestSafeguards(t *testing.T) {
+// No weight overrides a safeguard.
+func TestRank_ContradictionsAndOrganizationsNeverMatch(t *testing.T) {
 	m, err := evidence.Default()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -276,15 +276,14 @@ func TestSafeguards(t *testing.T) {
 	}
 }
 
-// Nothing that a text says about itself raises a probability, organizations have
-// none, and namesakes share it.
-func TestRank(t *testing.T) {
+// Claims in a text do not raise a probability, and organizations have none.
+func TestRank_NamesakesShareProbability(t *testing.T) {
 	m, err := evidence.Default()
 	require.NoError(t, err)
 	rank := func(from *people.Profile, candidates ...*people.Profile) []*evidence.Candidate {
 		var list []*evidence.Candidate
 		for _, c := range candidates {
-			list = append(list, &evidence.Candidate{Pair: evidence.Pair{A: from, B: c, Namesakes: len(candidates) - 1}})
+			list = append(list, &evidence.Candidate{Pair: evidence.Pair{A: from, B: c, SameName: len(candidates) - 1}})
 		}
 		m.Rank(list)
 		return list
@@ -319,14 +318,14 @@ func TestRank(t *testing.T) {
 	}
 	require.LessOrEqual(t, sum, 1.0)
 
-	// Of equal ones without a record the order is always the same.
-	x, y := people.Unrecorded(event.Account{Platform: "codehost", Username: "xa"}), people.Unrecorded(event.Account{Platform: "codehost", Username: "xb"})
+	// The order of equal candidates without a record is fixed.
+	x, y := people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xa"}), people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xb"})
 	seed.Declared = []event.Account{x.Account(), y.Account()}
 	require.Equal(t, "xa", rank(seed, x, y)[0].B.Key)
 	require.Equal(t, "xa", rank(seed, y, x)[0].B.Key)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoad_RejectsInvalidModels(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "missing",
 		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,"calibrated":0.4}]}`: "does not rise",
@@ -337,13 +336,13 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The line of the calibration is followed, and that a username is common does not speak against whom a link points out.
-func TestModel(t *testing.T) {
+// Calibration interpolates linearly. A common username does not count against a linked candidate.
+func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 	rank := func(prior string, change func(seed, found *people.Profile), alike int) (*evidence.Candidate, []event.Evidence) {
 		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior + `,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
 			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,"same_word_short_some":-5,"different":-2}}}`))
 		require.NoError(t, err)
-		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"), Alike: alike}}
+		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"), SimilarUsernames: alike}}
 		change(c.A, c.B)
 		m.Rank([]*evidence.Candidate{c})
 		return c, m.Reasons(c)
@@ -371,18 +370,18 @@ func TestModel(t *testing.T) {
 	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2}, {Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
 }
 
-func TestFit(t *testing.T) {
-	same := []evidence.Finding{{Field: "name", Level: "exact"}, {Field: "place", Level: "same"}}
-	other := []evidence.Finding{{Field: "name", Level: "different"}, {Field: "place", Level: "same"}}
+func TestTrain_RanksTruthFirst(t *testing.T) {
+	same := []evidence.Comparison{{Field: "name", Level: "exact"}, {Field: "place", Level: "same"}}
+	other := []evidence.Comparison{{Field: "name", Level: "different"}, {Field: "place", Level: "same"}}
 	var groups []evidence.Group
 	for i := range 200 {
-		g := evidence.Group{Candidates: [][]evidence.Finding{other, same}, Truth: 1}
+		g := evidence.Group{Candidates: [][]evidence.Comparison{other, same}, Truth: 1}
 		if i%4 == 0 {
-			g = evidence.Group{Candidates: [][]evidence.Finding{other}, Truth: -1}
+			g = evidence.Group{Candidates: [][]evidence.Comparison{other}, Truth: -1}
 		}
 		groups = append(groups, g)
 	}
-	m := evidence.Fit(groups, "test")
+	m := evidence.Train(groups, "test")
 	require.Greater(t, m.Weights["name"]["exact"], m.Weights["place"]["same"])
 	require.Less(t, m.Weights["name"]["different"], 0.0)
 	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration, "until it is calibrated")
@@ -403,10 +402,10 @@ func FuzzCompare(f *testing.F) {
 		a, b := profile("network", userA, nameA), profile("codehost", userB, nameB)
 		a.Bio, b.Bio, a.Places, b.Websites, a.Employers = bioA, bioB, []string{bioB}, []string{bioB}, []string{bioB}
 		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 19)
-		notes := evidence.NewNotes()
-		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a}, {A: a, B: b, More: []*people.Profile{b}}} {
+		notes := evidence.NewFeatureCache()
+		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a}, {A: a, B: b, SelfAccounts: []*people.Profile{b}}} {
 			want := evidence.Compare(pair)
-			pair.Notes = notes
+			pair.Features = notes
 			require.Equal(t, want, evidence.Compare(pair), "what was noted before changes nothing")
 		}
 	})

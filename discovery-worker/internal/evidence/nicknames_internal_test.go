@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNicknameIndex: the index answers what reading the groups one by one does.
-func TestNicknameIndex(t *testing.T) {
+// The index gives the same results as a scan of the groups.
+func TestNicknames_IndexMatchesGroups(t *testing.T) {
 	var names []string
 	for line := range strings.Lines(nicknameGroups) {
 		for _, n := range strings.Fields(line) {

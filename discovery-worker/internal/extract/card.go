@@ -20,12 +20,12 @@ var (
 		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet` +
 		`|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具` +
 		`|saygılarımla)[\s,.!]*)$`)
-	cvOf = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
+	cvTitle = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
 )
 
 // cards reads the lines that stand like a card: at the beginning of a text, and
 // below the end of a mail.
-func (d *document) cards() {
+func (d *document) readCards() {
 	from := 0
 	for i, line := range d.lines {
 		if t := line.Text(); len(t) < 60 && t != "" && signOff.MatchString(t) && i+1 < len(d.lines) {
@@ -34,22 +34,22 @@ func (d *document) cards() {
 	}
 	if from > 0 {
 		d.firstPerson = true
-		d.cardAt(from, true)
+		d.readCard(from, true)
 		return
 	}
-	d.cardAt(0, false)
+	d.readCard(0, false)
 }
 
 // owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at
 // the end of a page. Of
 // several people none is the owner.
-func (d *document) owner() {
-	if d.f.has(formed) {
+func (d *document) readOwner() {
+	if d.f.hasName(formed) {
 		return
 	}
 	found, where := phrase.PersonName{}, view.Part{}
 	for i, line := range d.lines {
-		line = view.Unbulleted(line)
+		line = view.TrimBullet(line)
 		if t := line.Text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
 			continue
 		}
@@ -76,15 +76,15 @@ func (d *document) owner() {
 // of its own: a heading
 // in a language that is not known.
 func (d *document) isUnknownHeading(i int) bool {
-	next := d.next(i)
+	next := d.nextLine(i)
 	if next == i+1 || next == len(d.lines) {
 		return false
 	}
-	n, ok := d.e.Name(view.Unbulleted(d.lines[next]).Text(), false)
+	n, ok := d.e.Name(view.TrimBullet(d.lines[next]).Text(), false)
 	if !ok || d.listed[next] {
 		return false
 	}
-	title, _ := d.besideName(next)
+	title, _ := d.describeLineBelow(next)
 	for j := next + 1; j < len(d.lines) && j <= next+3; j++ {
 		title = title || d.isMailOf(d.lines[j].Text(), n)
 	}
@@ -109,8 +109,8 @@ const (
 )
 
 // cardAt reads the card whose name stands soon after a line.
-func (d *document) cardAt(from int, signed bool) {
-	at, name, where, rest := d.cardName(from)
+func (d *document) readCard(from int, signed bool) {
+	at, name, where, rest := d.findCardName(from)
 	if at < 0 {
 		return
 	}
@@ -121,13 +121,13 @@ func (d *document) cardAt(from int, signed bool) {
 	others := 0
 	headline := false
 	for i := from; i < at; i++ { // a letterhead
-		if line := view.Unbulleted(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
-			job.company = found{line.Text(), stated, line.Span()}
+		if line := view.TrimBullet(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
+			job.company = textValue{line.Text(), stated, line.Span()}
 			break
 		}
 	}
 	for i := at; i < len(d.lines) && i <= at+maxCard; i++ {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		parts := rest
 		if i > at {
 			if d.used[i] {
@@ -137,27 +137,27 @@ func (d *document) cardAt(from int, signed bool) {
 			if line.Start == line.End || d.listed[i] {
 				continue
 			}
-			if d.isProse(line) || d.heading(line) != "" {
+			if d.isProse(line) || d.headingKind(line) != "" {
 				if first := sentencesOf(line)[0].Trim("."); others == 0 && d.e.IsTitlePhrase(first.Text()) {
 					others++ // "Rust developer in Gdańsk. I look after a parser."
 				}
 				break
 			}
-			parts = d.withoutAddress(line)
+			parts = d.cutAddress(line)
 		}
 		took := 0
 		if i > at && len(parts) == 0 {
 			took++
 		}
 		for _, p := range parts {
-			p = view.Unbulleted(p.Trim(",;"))
-			if d.cardPart(p, &job, i-at) {
+			p = view.TrimBullet(p.Trim(",;"))
+			if d.readCardPart(p, &job, i-at) {
 				took++
 			}
 		}
 		if i == at+1 && len(parts) > 1 && d.isPage() && !headline {
 			headline = true
-			d.f.headline.better(found{line.Text(), formed, line.Span()})
+			d.f.headline.keepSurer(textValue{line.Text(), formed, line.Span()})
 		}
 		if took > 0 && i > at {
 			d.used[i] = true
@@ -180,11 +180,11 @@ func (d *document) cardAt(from int, signed bool) {
 // withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22
 // Quay Street | Dublin 2 |
 // Ireland".
-func (d *document) withoutAddress(line view.Part) []view.Part {
+func (d *document) cutAddress(line view.Part) []view.Part {
 	parts := line.Split(phrase.CardSplit)
 	for i := range parts {
 		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 && phrase.HasDigit(parts[i].Text()) && !phrase.PhoneNumber.MatchString(rest.Text()) && !strings.Contains(rest.Text(), "@") {
-			if pl, ok := d.e.Place(rest, false); ok && pl.City.V != nil {
+			if pl, ok := d.e.Place(rest, false); ok && pl.City.View != nil {
 				d.f.addPlace(pl, formed)
 				return parts[:i]
 			}
@@ -195,10 +195,10 @@ func (d *document) withoutAddress(line view.Part) []view.Part {
 
 // cardName finds the name at the beginning of a card: a line, or the first part
 // of one. rest is the other parts of that line.
-func (d *document) cardName(from int) (at int, name phrase.PersonName, where view.Part, rest []view.Part) {
+func (d *document) findCardName(from int) (at int, name phrase.PersonName, where view.Part, rest []view.Part) {
 	seen := 0
 	for i := from; i < len(d.lines) && seen < maxLead; i++ {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		if line.Start == line.End {
 			continue
 		}
@@ -206,7 +206,7 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 		if d.used[i] || d.listed[i] && !d.isOwner(i) {
 			continue
 		}
-		if m := cvOf.FindStringIndex(line.Text()); m != nil {
+		if m := cvTitle.FindStringIndex(line.Text()); m != nil {
 			line = line.Sub(m[1], line.End-line.Start)
 		}
 		if d.isProse(line) {
@@ -218,7 +218,7 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 			line = line.Sub(intro[2], line.End-line.Start)
 		}
 		parts := line.Split(phrase.CardSplit)
-		if m := named.FindStringSubmatchIndex(parts[0].Text()); m != nil { // "Ada Moreau @ada"
+		if m := nameWithHandle.FindStringSubmatchIndex(parts[0].Text()); m != nil { // "Ada Moreau @ada"
 			parts = append([]view.Part{parts[0].Sub(m[2], m[3]), parts[0].Sub(m[4], m[5])}, parts[1:]...)
 		}
 		if n, ok := d.e.Name(parts[0].Text(), false); ok && !d.e.words.IsCompany(parts[0].Text()) {
@@ -238,7 +238,7 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 	return -1, phrase.PersonName{}, view.Part{}, nil
 }
 
-var named = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
+var nameWithHandle = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
 
 // isPage reports whether the text was copied from a profile's page.
 func (d *document) isPage() bool {
@@ -261,31 +261,31 @@ func (d *document) isProse(p view.Part) bool {
 }
 
 // ofOneself begins what somebody says of themselves in a sentence, however short.
-var ofOneself = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
+var firstPersonStart = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
 	`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
 
 var (
-	handle  = regexp.MustCompile(`^@[\w-]{2,40}$`)
-	onSites = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
+	handleItem = regexp.MustCompile(`^@[\w-]{2,40}$`)
+	siteLabel  = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
 )
 
 // cardPart takes one item of a card. distance is how many lines it stands below
 // the name.
-func (d *document) cardPart(p view.Part, job *position, distance int) bool {
+func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	e, f, t := d.e, d.f, p.Text()
 	switch {
-	case t == "" || phrase.SiteSuffix.MatchString(t) || onSites.MatchString(t) || phrase.IsBlank(t) || ofOneself.MatchString(t):
+	case t == "" || phrase.SiteSuffix.MatchString(t) || siteLabel.MatchString(t) || phrase.IsBlank(t) || firstPersonStart.MatchString(t):
 		return false
-	case handle.MatchString(t):
+	case handleItem.MatchString(t):
 		name := strings.ToLower(strings.ReplaceAll(t[1:], "_", ""))
 		own := false
-		for part := range strings.FieldsSeq(strings.ToLower(f.name.value + " " + d.lineName(p, distance))) {
+		for part := range strings.FieldsSeq(strings.ToLower(f.name.value + " " + d.cardNameText(p, distance))) {
 			own = own || utf8.RuneCountInString(part) > 2 && strings.Contains(name, part)
 		}
 		if own {
-			e.username(f, identity.Microblog, p, formed)
+			e.addUsername(f, identity.Microblog, p, formed)
 		} else if !job.company.ok() {
-			job.company = found{t[1:], stated, p.Sub(1, len(t)).Span()}
+			job.company = textValue{t[1:], stated, p.Sub(1, len(t)).Span()}
 		}
 		return true
 	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") || strings.HasPrefix(t, "www."):
@@ -306,25 +306,25 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 		}
 	}
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
-		return d.fragments(p, job)
+		return d.readFragments(p, job)
 	}
-	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) && !e.words.IsCompany(t[:m[0]]) {
+	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) && !e.words.IsCompany(t[:m[0]]) {
 		if pl, ok := e.Place(piece(p, m, 1), true); ok {
 			f.addPlace(pl, formed)
 			p = p.Sub(0, m[0]).Trim(",.;")
 			t = p.Text()
 		}
 	}
-	if rest, pl, ok := e.Placed(p); ok {
+	if rest, pl, ok := e.SplitPlace(p); ok {
 		f.addPlace(pl, formed)
 		p = rest
 		t = p.Text()
 	}
-	title, company := e.TitleAt(p)
+	title, company := e.SplitTitle(p)
 	if e.IsTitlePhrase(title.Text()) && !job.title.ok() {
-		job.title, job.span = found{title.Text(), formed, title.Span()}, p.Span()
-		if company.V != nil && e.IsOrg(company) {
-			job.company = found{company.Text(), formed, company.Span()}
+		job.title, job.span = textValue{title.Text(), formed, title.Span()}, p.Span()
+		if company.View != nil && e.IsOrg(company) {
+			job.company = textValue{company.Text(), formed, company.Span()}
 		}
 		return true
 	}
@@ -338,10 +338,10 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 	if !job.company.ok() && e.IsOrg(p) && !phrase.HasDigitOnly(t) {
 		switch {
 		case e.words.IsCompany(t):
-			job.company = found{t, formed, p.Span()}
+			job.company = textValue{t, formed, p.Span()}
 			return true
-		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalised(t), job.title.ok() && distance == 0:
-			job.company = found{t, stated, p.Span()}
+		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalized(t), job.title.ok() && distance == 0:
+			job.company = textValue{t, stated, p.Span()}
 			return true
 		}
 	}
@@ -351,7 +351,7 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 var endBrackets = regexp.MustCompile(`\s+\(([^()]{3,80})\)$`)
 
 // lineName is the text of the card's name, for comparison with handles.
-func (d *document) lineName(p view.Part, distance int) string {
+func (d *document) cardNameText(p view.Part, distance int) string {
 	for i, line := range d.lines {
 		if line.Start <= p.Start && p.End <= line.End && i-distance >= 0 {
 			return d.lines[i-distance].Text()
@@ -362,7 +362,7 @@ func (d *document) lineName(p view.Part, distance int) string {
 
 // fragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously
 // Ridgeline Maps. Rust, Go, Postgres."
-func (d *document) fragments(p view.Part, job *position) bool {
+func (d *document) readFragments(p view.Part, job *position) bool {
 	took := false
 	for i, s := range sentencesOf(p) {
 		s = s.Trim(".!")
@@ -370,9 +370,9 @@ func (d *document) fragments(p view.Part, job *position) bool {
 		if t == "" || len(t) > 160 {
 			continue
 		}
-		if m := previously.FindStringIndex(t); m != nil {
-			if c := phrase.OrgHead(s.Sub(m[1], len(t))); d.e.IsOrg(c) {
-				d.f.addPosition(position{company: found{c.Text(), stated, c.Span()}, past: true, span: s.Span(), confidence: stated})
+		if m := formerStart.FindStringIndex(t); m != nil {
+			if c := phrase.LeadingOrg(s.Sub(m[1], len(t))); d.e.IsOrg(c) {
+				d.f.addPosition(position{company: textValue{c.Text(), stated, c.Span()}, past: true, span: s.Span(), confidence: stated})
 				took = true
 			}
 			continue
@@ -382,23 +382,23 @@ func (d *document) fragments(p view.Part, job *position) bool {
 			took = true
 			continue
 		}
-		if i == 0 && !d.f.has(stated) && !job.title.ok() && d.e.introduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
+		if i == 0 && !d.f.hasName(stated) && !job.title.ok() && d.e.readIntroduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
 			job.span = s.Span()
 			took = true
 			continue
 		}
-		s, pl, _ := d.e.Placed(s)
-		title, company := d.e.TitleAt(s)
+		s, pl, _ := d.e.SplitPlace(s)
+		title, company := d.e.SplitTitle(s)
 		if !job.title.ok() && i == 0 && d.e.IsTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 && !opening.MatchString(t) {
-			job.title, job.span = found{title.Text(), stated, title.Span()}, s.Span()
-			if company.V != nil && d.e.IsOrg(company) {
-				job.company = found{company.Text(), stated, company.Span()}
+			job.title, job.span = textValue{title.Text(), stated, title.Span()}, s.Span()
+			if company.View != nil && d.e.IsOrg(company) {
+				job.company = textValue{company.Text(), stated, company.Span()}
 			}
 			d.f.addPlace(pl, stated)
 			took = true
 			continue
 		}
-		if d.allSkills(s) {
+		if d.readSkillSentence(s) {
 			took = true
 		}
 	}
@@ -406,13 +406,13 @@ func (d *document) fragments(p view.Part, job *position) bool {
 }
 
 var (
-	previously = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant` +
+	formerStart = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant` +
 		`|antes)\s*[:,@-]?\s*(?:at\s+|@\s*)?)`)
 	opening = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
 )
 
 // allSkills takes a list when most of it are known technical terms.
-func (d *document) allSkills(p view.Part) bool {
+func (d *document) readSkillSentence(p view.Part) bool {
 	var items []view.Part
 	known := 0
 	for _, x := range p.Split(listSeparator) {
@@ -436,7 +436,7 @@ func (d *document) allSkills(p view.Part) bool {
 
 // introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
 // Broker, Bayfront Realty".
-func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence float64) bool {
+func (e *Extractor) readIntroduction(f *facts, v view.Part, p *position, confidence float64) bool {
 	parts := v.Split(phrase.Comma)
 	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {
 		return false
@@ -446,13 +446,13 @@ func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence 
 		return false
 	}
 	f.addName(n, confidence, parts[0].Span())
-	title, company := e.TitleAt(parts[1])
-	p.title = found{title.Text(), confidence, title.Span()}
-	if company.V == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
+	title, company := e.SplitTitle(parts[1])
+	p.title = textValue{title.Text(), confidence, title.Span()}
+	if company.View == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
 		company = parts[2]
 	}
-	if company.V != nil {
-		p.company = found{company.Text(), confidence - 0.01, company.Span()}
+	if company.View != nil {
+		p.company = textValue{company.Text(), confidence - 0.01, company.Span()}
 	}
 	return true
 }

@@ -23,14 +23,14 @@ const (
 
 // careerPatterns are the forms of the lines of a 履歴書 and a 職務経歴書.
 type careerPatterns struct {
-	date, behind *regexp.Regexp
+	date, after *regexp.Regexp
 }
 
 func newCareerPatterns() careerPatterns {
 	period := `(` + careerDate + `)(\s*(?:~|〜|-|–|—|−|から|より|→)\s*(` + careerDate + `|` + careerNow + `)?)?`
 	return careerPatterns{
-		date:   regexp.MustCompile(`^` + period + `\s*[:、,]?\s*(.*)$`),              // 2019年4月 株式会社山 入社
-		behind: regexp.MustCompile(`^(.{2,40}?)\s*[(\[]\s*` + period + `\s*[)\]]$`), // 株式会社山(2019年4月~現在)
+		date:  regexp.MustCompile(`^` + period + `\s*[:、,]?\s*(.*)$`),              // 2019年4月 株式会社山 入社
+		after: regexp.MustCompile(`^(.{2,40}?)\s*[(\[]\s*` + period + `\s*[)\]]$`), // 株式会社山(2019年4月~現在)
 	}
 }
 
@@ -56,7 +56,7 @@ var (
 // careers reads Japanese forms: lines of a label and a value without a colon, and lines of a date, an organization
 // and a word that says
 // what happened then.
-func (d *document) careers() {
+func (d *document) readCareers() {
 	form := false
 	for _, line := range d.lines {
 		if len(line.Text()) < 300 && careerForm.MatchString(line.Text()) {
@@ -70,7 +70,7 @@ func (d *document) careers() {
 	var jobs []position
 	listed := false // below a heading of a list
 	for i, line := range d.lines {
-		t := view.Unbulleted(line).Trim("■◆●▼▪【】・")
+		t := view.TrimBullet(line).Trim("■◆●▼▪【】・")
 		text := t.Text()
 		if text == "" || len(text) > 400 || d.used[i] {
 			continue
@@ -89,10 +89,10 @@ func (d *document) careers() {
 			continue
 		} else if kind, value, ok := d.spacedLabel(t); ok {
 			d.used[i] = true
-			d.e.value(d.f, kind, value, &d.labelled, labelled)
+			d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 			continue
 		}
-		if d.career(t, listed, &jobs) {
+		if d.readCareerLine(t, listed, &jobs) {
 			d.used[i] = true
 		}
 	}
@@ -124,7 +124,7 @@ func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bo
 }
 
 // career reads one line of a list of schools and jobs into jobs. It reports whether it is one.
-func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
+func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bool {
 	line := t.Text()
 	x := d.e.careers
 	last := len(*jobs) - 1
@@ -141,7 +141,7 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 		}
 		p.current = m[4] >= 0 && p.end == ""
 		rest = t.Sub(m[8], m[9])
-	} else if m := x.behind.FindStringSubmatchIndex(line); m != nil {
+	} else if m := x.after.FindStringSubmatchIndex(line); m != nil {
 		p.start = careerMonth(line[m[4]:m[5]])
 		if m[8] >= 0 {
 			p.end = careerMonth(line[m[8]:m[9]])
@@ -159,7 +159,7 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 	switch {
 	case careerSchool.MatchString(org):
 		end := careerSchool.FindStringIndex(org)[0]
-		d.e.schoolLine(d.f, rest.Sub(0, end), formed)
+		d.e.readSchoolLine(d.f, rest.Sub(0, end), formed)
 		return true
 	case careerLeft.MatchString(org):
 		if last >= 0 {
@@ -171,7 +171,7 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 	case !listed && !careerOrg.MatchString(org):
 		return false
 	case schoolName.MatchString(org) && !careerOrg.MatchString(schoolName.ReplaceAllString(org, "")):
-		d.e.schoolLine(d.f, rest, formed)
+		d.e.readSchoolLine(d.f, rest, formed)
 		return true
 	}
 	names := rest.Split(space)
@@ -180,11 +180,11 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 	}
 	for _, n := range names[1:] {
 		if !p.title.ok() && careerTitle.MatchString(n.Text()) {
-			p.title = text(n, formed)
+			p.title = valueOf(n, formed)
 		}
 	}
 	if org := names[0].Trim("、,・"); org.Start < org.End && (careerOrg.MatchString(org.Text()) || listed) {
-		p.company = text(org, formed)
+		p.company = valueOf(org, formed)
 	}
 	if !p.company.ok() {
 		return false

@@ -11,16 +11,16 @@ import (
 )
 
 // heading is the kind of the part that a line begins, "" when the line is no heading.
-func (d *document) heading(p view.Part) string {
-	return d.e.words.Heading(strings.TrimRight(view.Unbulleted(p).Text(), " :"))
+func (d *document) headingKind(p view.Part) string {
+	return d.e.words.Heading(strings.TrimRight(view.TrimBullet(p).Text(), " :"))
 }
 
 // isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
 func (d *document) isList(i int) bool {
-	if i > 0 && d.heading(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.heading(d.lines[i+1]) != "" {
+	if i > 0 && d.headingKind(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.headingKind(d.lines[i+1]) != "" {
 		return false
 	}
-	kind := d.heading(d.lines[i])
+	kind := d.headingKind(d.lines[i])
 	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
@@ -28,17 +28,17 @@ func (d *document) isList(i int) bool {
 // apart below a menu that has a heading of works, with a title or a place below it. Or it stands below the first line
 // of all, which is such a heading, with both below it. If the list has a second name like that, neither is the owner.
 func (d *document) isOwner(i int) bool {
-	title, lives := d.besideName(i)
+	title, lives := d.describeLineBelow(i)
 	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
 		return false
 	}
-	above := d.previous(i)
-	if first := above >= 0 && d.previous(above) < 0 && d.heading(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
+	above := d.previousLine(i)
+	if first := above >= 0 && d.previousLine(above) < 0 && d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
-		if _, ok := d.e.Name(view.Unbulleted(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
-			if title, lives := d.besideName(j); title || lives {
+		if _, ok := d.e.Name(view.TrimBullet(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
+			if title, lives := d.describeLineBelow(j); title || lives {
 				return false
 			}
 		}
@@ -47,26 +47,26 @@ func (d *document) isOwner(i int) bool {
 }
 
 // besideName reports whether the line below a name begins with a title, and whether it names a place.
-func (d *document) besideName(i int) (title, lives bool) {
-	below := d.next(i)
+func (d *document) describeLineBelow(i int) (title, lives bool) {
+	below := d.nextLine(i)
 	if below == len(d.lines) {
 		return false, false
 	}
 	parts := d.lines[below].Split(phrase.CardSplit)
 	for _, p := range parts {
 		_, isPlace := d.e.Place(p, false)
-		_, _, ends := d.e.Placed(p)
+		_, _, ends := d.e.SplitPlace(p)
 		lives = lives || isPlace || ends
 	}
-	return d.e.IsTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
+	return d.e.IsTitlePhrase(thingDescription.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
 // isMenu reports whether a line ends a menu that has a heading of works: three or more entries, which are headings and
 // single words at equal distances.
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
-	for last := i; i >= 0; i = d.previous(i) {
-		kind, text := d.heading(d.lines[i]), strings.TrimRight(view.Unbulleted(d.lines[i]).Text(), " :")
+	for last := i; i >= 0; i = d.previousLine(i) {
+		kind, text := d.headingKind(d.lines[i]), strings.TrimRight(view.TrimBullet(d.lines[i]).Text(), " :")
 		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
 			break
 		}
@@ -78,14 +78,14 @@ func (d *document) isMenu(i int) bool {
 }
 
 // previous is the line above one that is not blank, or -1.
-func (d *document) previous(i int) int {
+func (d *document) previousLine(i int) int {
 	for i--; i >= 0 && d.lines[i].Text() == ""; i-- {
 	}
 	return i
 }
 
 // next is the line below one that is not blank, or the number of lines.
-func (d *document) next(i int) int {
+func (d *document) nextLine(i int) int {
 	for i++; i < len(d.lines) && d.lines[i].Text() == ""; i++ {
 	}
 	return i
@@ -93,40 +93,40 @@ func (d *document) next(i int) int {
 
 // entryEnd is the blank line that ends what stands below a name, or the number of lines.
 func (d *document) entryEnd(i int) int {
-	for i = d.next(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
+	for i = d.nextLine(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
 	}
 	return i
 }
 
 // ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster
 // for a baker".
-var ofThing = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
+var thingDescription = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
 	`|mit|pour|de|par|para|con|per|di)\s.*`)
 
 // sections reads the entries below headings.
-func (d *document) sections() {
+func (d *document) readSections() {
 	kind, list := "", false
 	var block []int
 	flush := func() {
 		switch kind {
 		case "experience":
-			d.experience(block)
+			d.readExperience(block)
 		case "education":
-			d.education(block)
+			d.readEducation(block)
 		case "skills", "languages":
 			for _, i := range block {
 				d.used[i] = true
-				if line := view.Unbulleted(d.lines[i]); kind == "skills" {
-					d.e.skillList(d.f, line, labelled)
+				if line := view.TrimBullet(d.lines[i]); kind == "skills" {
+					d.e.readSkillList(d.f, line, labeled)
 				} else {
-					d.e.languageList(d.f, line, labelled)
+					d.e.readLanguageList(d.f, line, labeled)
 				}
 			}
 		}
 		block = nil
 	}
 	for i, line := range d.lines {
-		if h := d.heading(line); h != "" && !d.used[i] {
+		if h := d.headingKind(line); h != "" && !d.used[i] {
 			flush()
 			kind, list = h, d.isList(i)
 			d.used[i] = true
@@ -161,18 +161,18 @@ var (
 // spaced is names that only a space separates, in scripts that need none within
 // them.
 var (
-	spaced = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
-	space  = regexp.MustCompile(`\s+`)
+	spacedNames = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
+	space       = regexp.MustCompile(`\s+`)
 )
 
 // edges is what stands around the pieces of an entry.
-const edges = ` ,;:|·•–—-/()[]`
+const entryTrim = ` ,;:|·•–—-/()[]`
 
 // undated is a line without its period: what stands before it and behind it.
-func undated(p view.Part, at [2]int) []view.Part {
+func cutPeriod(p view.Part, at [2]int) []view.Part {
 	var rest []view.Part
 	for _, x := range []view.Part{p.Sub(0, at[0]), p.Sub(at[1], p.End-p.Start)} {
-		if y := x.Trim(edges); y.Start < y.End {
+		if y := x.Trim(entryTrim); y.Start < y.End {
 			rest = append(rest, y)
 		}
 	}
@@ -180,11 +180,11 @@ func undated(p view.Part, at [2]int) []view.Part {
 }
 
 // items are the pieces of a line that is an entry of a list of jobs.
-func (d *document) items(pieces []view.Part) []view.Part {
+func (d *document) splitEntry(pieces []view.Part) []view.Part {
 	var all []view.Part
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
-			x = x.Trim(edges)
+			x = x.Trim(entryTrim)
 			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) && !duration.MatchString(t) {
 				all = append(all, x)
 			}
@@ -195,7 +195,7 @@ func (d *document) items(pieces []view.Part) []view.Part {
 
 // experience reads a list of jobs: every period of time makes an entry of what
 // stands on its line or on the lines before it.
-func (d *document) experience(block []int) {
+func (d *document) readExperience(block []int) {
 	var before []view.Part // lines since the last entry
 	var pending *position
 	flush := func() {
@@ -205,9 +205,9 @@ func (d *document) experience(block []int) {
 				if strings.HasSuffix(line.Text(), ".") || d.e.words.IsCompany(line.Text()) && len(pieces) > 1 {
 					break
 				}
-				pieces = append(pieces, d.items([]view.Part{line})...)
+				pieces = append(pieces, d.splitEntry([]view.Part{line})...)
 			}
-			d.fill(pending, pieces[:min(2, len(pieces))])
+			d.fillPosition(pending, pieces[:min(2, len(pieces))])
 			if pending.company.ok() || d.e.words.IsTitle(pending.title.value) {
 				d.f.addPosition(*pending)
 			}
@@ -218,7 +218,7 @@ func (d *document) experience(block []int) {
 	defer flush()
 	for _, i := range block {
 		raw := d.lines[i]
-		line := view.Unbulleted(raw)
+		line := view.TrimBullet(raw)
 		if line.Start == line.End {
 			continue
 		}
@@ -239,21 +239,21 @@ func (d *document) experience(block []int) {
 		}
 		flush()
 		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed, span: line.Span()}
-		pieces := d.items(undated(line, when.At))
+		pieces := d.splitEntry(cutPeriod(line, when.At))
 		if d.isStudy(pieces) { // below a heading that is not known
-			d.e.schoolLine(d.f, line, formed)
+			d.e.readSchoolLine(d.f, line, formed)
 			before = nil
 			continue
 		}
-		if len(pieces) == 0 || !d.named(pieces) {
-			pieces = append(d.above(before), pieces...)
-			if len(before) == 0 && !d.named(pieces) { // the name stands below
+		if len(pieces) == 0 || !d.hasName(pieces) {
+			pieces = append(d.nameAbove(before), pieces...)
+			if len(before) == 0 && !d.hasName(pieces) { // the name stands below
 				pending = &entry
 				continue
 			}
 		}
 		before = nil
-		d.fill(&entry, pieces)
+		d.fillPosition(&entry, pieces)
 		if entry.company.ok() || d.e.words.IsTitle(entry.title.value) {
 			d.f.addPosition(entry)
 		}
@@ -265,7 +265,7 @@ func (d *document) isStudy(pieces []view.Part) bool {
 	studied, at := false, false
 	for _, p := range pieces {
 		for _, x := range p.Split(phrase.Comma) {
-			if _, _, ok := degree(x); ok {
+			if _, _, ok := splitDegree(x); ok {
 				studied = true
 			} else if d.e.words.IsSchool(x.Text()) {
 				at = true
@@ -281,7 +281,7 @@ func isDetail(t string) bool {
 }
 
 // named reports whether pieces of an entry's own line hold its name.
-func (d *document) named(pieces []view.Part) bool {
+func (d *document) hasName(pieces []view.Part) bool {
 	for _, p := range pieces {
 		if _, ok := d.e.Place(p, false); !ok && len(p.Text()) > 2 {
 			return true
@@ -292,30 +292,30 @@ func (d *document) named(pieces []view.Part) bool {
 
 // above is the entry's name on the lines above its period: the line that holds
 // both, or the two nearest.
-func (d *document) above(before []view.Part) []view.Part {
+func (d *document) nameAbove(before []view.Part) []view.Part {
 	n := len(before)
 	if n == 0 {
 		return nil
 	}
-	last := d.items(before[n-1 : n])
-	if title, company := d.e.TitleAt(before[n-1]); company.V != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
+	last := d.splitEntry(before[n-1 : n])
+	if title, company := d.e.SplitTitle(before[n-1]); company.View != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
 		return last
 	}
 	if len(last) >= 2 || n == 1 {
 		return last
 	}
-	return append(d.items(before[n-2:n-1]), last...)
+	return append(d.splitEntry(before[n-2:n-1]), last...)
 }
 
 // fill reads title and company out of the pieces of an entry.
-func (d *document) fill(p *position, pieces []view.Part) {
+func (d *document) fillPosition(p *position, pieces []view.Part) {
 	e := d.e
-	if len(pieces) == 1 && spaced.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
+	if len(pieces) == 1 && spacedNames.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
 		pieces = pieces[0].Split(space)
 	}
 	if len(pieces) == 1 {
-		title, company := e.TitleAt(pieces[0])
-		if company.V != nil {
+		title, company := e.SplitTitle(pieces[0])
+		if company.View != nil {
 			pieces = []view.Part{title, company}
 		} else if c := pieces[0].Split(phrase.Comma); len(c) == 2 {
 			pieces = c
@@ -339,28 +339,28 @@ func (d *document) fill(p *position, pieces []view.Part) {
 		if e.words.IsTitle(company.Text()) && (!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
 			title, company = company, title
 		}
-	} else if t, c := e.TitleAt(title); c.V != nil {
+	} else if t, c := e.SplitTitle(title); c.View != nil {
 		title, company = t, c
 	} else if e.words.IsCompany(title.Text()) && !e.words.IsTitle(title.Text()) {
 		title, company = view.Part{}, title
 	}
 	confidence := p.confidence
-	if words := strings.Fields(strings.ToLower(title.TextOr())); company.V == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
+	if words := strings.Fields(strings.ToLower(title.TextOrEmpty())); company.View == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
 		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL": where one ends and the other begins is not known
 	}
-	if title.V != nil && len(title.Text()) <= 120 {
-		if !e.words.IsTitle(title.Text()) && company.V == nil {
+	if title.View != nil && len(title.Text()) <= 120 {
+		if !e.words.IsTitle(title.Text()) && company.View == nil {
 			confidence = probable
 		}
-		p.title = found{title.Text(), confidence, title.Span()}
+		p.title = textValue{title.Text(), confidence, title.Span()}
 	}
-	if company.V != nil && len(company.Text()) <= 120 {
+	if company.View != nil && len(company.Text()) <= 120 {
 		if c := company.Split(phrase.Comma); len(c) == 2 { // "Northwind, Berlin"
 			if e.words.Cities[strings.ToLower(c[1].Text())] {
 				company = c[0]
 			}
 		}
-		p.company = found{company.Text(), confidence, company.Span()}
+		p.company = textValue{company.Text(), confidence, company.Span()}
 	}
 }
 
@@ -379,7 +379,7 @@ var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?:
 var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
 
 // degree splits a piece into a degree and its field.
-func degree(p view.Part) (deg, field view.Part, ok bool) {
+func splitDegree(p view.Part) (deg, field view.Part, ok bool) {
 	t := p.Text()
 	m := degreeWord.FindStringIndex(t)
 	if m == nil {
@@ -401,7 +401,7 @@ func degree(p view.Part) (deg, field view.Part, ok bool) {
 }
 
 // education reads a list of schools.
-func (d *document) education(block []int) {
+func (d *document) readEducation(block []int) {
 	var s school
 	s.confidence = formed
 	flush := func() {
@@ -411,7 +411,7 @@ func (d *document) education(block []int) {
 		s = school{confidence: formed}
 	}
 	for _, i := range block {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		if line.Start == line.End {
 			flush()
 			continue
@@ -420,7 +420,7 @@ func (d *document) education(block []int) {
 			continue
 		}
 		d.used[i] = true
-		dated := d.schoolPieces(line, &s, flush)
+		dated := d.readSchoolPieces(line, &s, flush)
 		if dated {
 			flush()
 		}
@@ -430,41 +430,41 @@ func (d *document) education(block []int) {
 
 // schoolPieces adds the pieces of a line to an entry of education; dated says
 // that it held the entry's time, which comes last.
-func (d *document) schoolPieces(line view.Part, s *school, flush func()) (dated bool) {
+func (d *document) readSchoolPieces(line view.Part, s *school, flush func()) (dated bool) {
 	e := d.e
 	pieces := []view.Part{line}
 	if when, ok := e.dates.Find(line.Text()); ok {
-		pieces, dated = undated(line, when.At), true
+		pieces, dated = cutPeriod(line, when.At), true
 		defer func(start, end string) { s.start, s.end = start, end }(when.Start, when.End)
 	} else if date, at, ok := e.dates.FindOne(line.Text()); ok {
-		pieces, dated = undated(line, at), true
+		pieces, dated = cutPeriod(line, at), true
 		defer func() { s.end = date }()
 	}
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
 			sep := phrase.Comma
-			if spaced.MatchString(x.Text()) {
+			if spacedNames.MatchString(x.Text()) {
 				sep = space
 			}
 			for _, y := range x.Split(sep) {
-				y = y.Trim(edges)
-				e.schoolPiece(y, s, flush)
+				y = y.Trim(entryTrim)
+				e.readSchoolPiece(y, s, flush)
 			}
 		}
 	}
 	return dated
 }
 
-func (e *Extractor) schoolPiece(y view.Part, s *school, flush func()) {
+func (e *Extractor) readSchoolPiece(y view.Part, s *school, flush func()) {
 	t := y.Text()
 	if t == "" || len(t) > 150 {
 		return
 	}
-	if deg, field, ok := degree(y); ok {
+	if deg, field, ok := splitDegree(y); ok {
 		if s.degree == "" {
 			s.degree = deg.Text()
 		}
-		if field.V != nil && s.field == "" && !e.words.IsSchool(field.Text()) {
+		if field.View != nil && s.field == "" && !e.words.IsSchool(field.Text()) {
 			s.field = field.Text()
 		}
 		return
@@ -484,10 +484,10 @@ func (e *Extractor) schoolPiece(y view.Part, s *school, flush func()) {
 }
 
 // schoolLine reads one entry of education in one line.
-func (e *Extractor) schoolLine(f *facts, v view.Part, confidence float64) {
+func (e *Extractor) readSchoolLine(f *facts, v view.Part, confidence float64) {
 	s := school{confidence: confidence, span: v.Span()}
 	d := &document{e: e, f: f}
-	d.schoolPieces(v, &s, nil)
+	d.readSchoolPieces(v, &s, nil)
 	if s.name != "" {
 		s.span = v.Span()
 		f.addSchool(s)

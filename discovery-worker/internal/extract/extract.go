@@ -65,7 +65,7 @@ type Field struct {
 	Span       Span
 	// Of is the path of the profile's field that an answer of [Extractor.Custom]
 	// repeats, empty for what the input alone says.
-	Of string
+	ProfilePath string
 }
 
 // Profile is what an input says.
@@ -90,10 +90,10 @@ type Extractor struct {
 	dates     *dates.Reader
 	prose     *prosePatterns
 	// mentioning are the forms of texts about others.
-	mentioning *mentionPatterns
-	handles    *handlePatterns
-	careers    careerPatterns
-	relaxed    urlFinder
+	mentionForms *mentionPatterns
+	handles      *handlePatterns
+	careers      careerPatterns
+	urls         urlFinder
 }
 
 // New makes an Extractor. It compiles the expressions and lists once.
@@ -107,15 +107,15 @@ func New(o Options) (*Extractor, error) {
 	}
 	d := dates.New()
 	return &Extractor{
-		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d),
-		handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder(),
+		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentionForms: newMentionPatterns(d),
+		handles: newHandlePatterns(), careers: newCareerPatterns(), urls: newURLFinder(),
 	}, nil
 }
 
 // Extract reads an input. The error is of the context, or says that the input is
 // too long or no JSON.
 func (e *Extractor) Extract(ctx context.Context, in Input) (Profile, error) {
-	f, err := e.read(ctx, in)
+	f, err := e.collect(ctx, in)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -123,17 +123,17 @@ func (e *Extractor) Extract(ctx context.Context, in Input) (Profile, error) {
 }
 
 // read collects what the input states.
-func (e *Extractor) read(ctx context.Context, in Input) (*facts, error) {
+func (e *Extractor) collect(ctx context.Context, in Input) (*facts, error) {
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
 		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
 	}
 	f := &facts{seen: map[string]int{}}
 	if len(in.Object) == 0 {
-		return f, e.text(ctx, f, "", in.Text, wholeText)
+		return f, e.readText(ctx, f, "", in.Text, wholeText)
 	}
 	tree, err := tree.Parse(in.Object)
 	if err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
-	return f, e.object(ctx, f, tree)
+	return f, e.readObject(ctx, f, tree)
 }

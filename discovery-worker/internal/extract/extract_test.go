@@ -24,7 +24,7 @@ func newExtractor(t testing.TB) *Extractor {
 
 // What a schema asks for is answered in its type, and null where nothing is
 // known.
-func TestCustom(t *testing.T) {
+func TestAnswerSchema_AnswersInDeclaredType(t *testing.T) {
 	e := newExtractor(t)
 	lead := "Name: Hassan Ali\nTitle: Senior IT Manager\nCompany: Pearl Hotels\nBudget: 50,000\nRemote: yes\nTags: hotel, vip\nRating: 4.5\nSkills: Linux, Terraform\n" +
 		"City: Dubai\nEmail: hassan.ali@pearlhotels.example\nTen years of experience in hotels."
@@ -71,7 +71,7 @@ func TestCustom(t *testing.T) {
 		in := Input{Text: c.text, Object: jsontext.Value(c.object)}
 		p, err := e.Extract(t.Context(), in)
 		require.NoError(t, err)
-		got, err := e.Custom(t.Context(), in, p, jsontext.Value(`{"`+key+`":`+c.schema+`}`))
+		got, err := e.AnswerSchema(t.Context(), in, p, jsontext.Value(`{"`+key+`":`+c.schema+`}`))
 		require.NoError(t, err, name)
 		require.Len(t, got, 1, name)
 		require.Equal(t, c.want, string(got[key].Value), name)
@@ -83,7 +83,7 @@ func TestCustom(t *testing.T) {
 }
 
 // The span of a value is where the input says it, markup or not.
-func TestSpans(t *testing.T) {
+func TestExtract_SpansPointIntoInput(t *testing.T) {
 	e := newExtractor(t)
 	for _, c := range []struct{ text, field, at string }{
 		{"Résumé of Zoë O’Brien\nIngenieurin, Köln Werke GmbH", "full_name", "Zoë O’Brien"},
@@ -105,7 +105,7 @@ func TestSpans(t *testing.T) {
 // Inputs that are made to take long do not, and what is read of them is bounded. How long
 // one takes is in the log, and hangs on the machine: one that a pass reads for every byte of
 // it anew reaches the time limit of the tests, which says where it was.
-func TestBounded(t *testing.T) {
+func TestExtract_HostileInputIsBounded(t *testing.T) {
 	e := newExtractor(t)
 	size := MaxInput
 	if testing.Short() {
@@ -113,7 +113,7 @@ func TestBounded(t *testing.T) {
 	}
 	repeat := func(s string) string { return strings.Repeat(s, (size-100)/len(s)) }
 	for name, text := range map[string]string{
-		"words":     filler("", size-200),
+		"words":     padded("", size-200),
 		"sentences": repeat("Ada Moreau is a Senior Engineer at Northwind of the Lake in Lyon, France. "),
 		"addresses": repeat("a@b.example http://c.example/d x.y/z "),
 		"phones":    repeat("+33 1 99 00 12 34 (202) 555-0143 "),
@@ -179,7 +179,7 @@ func TestBounded(t *testing.T) {
 // Whatever the input, there is an answer whose spans lie in it.
 func FuzzExtract(f *testing.F) {
 	for _, folder := range []string{"golden", "heldout"} {
-		for _, s := range samples(f, folder) {
+		for _, s := range readSamples(f, folder) {
 			if len(s.in.Text)+len(s.in.Object) < 4000 {
 				f.Add(s.in.Text+string(s.in.Object), len(s.in.Object) > 0)
 			}
@@ -221,14 +221,14 @@ func FuzzExtract(f *testing.F) {
 			within(id.Span)
 			require.NotEmpty(t, id.Value)
 		}
-		_, err = e.Custom(t.Context(), in, p, jsontext.Value(`{"city":{"type":"string"},"n":{"type":"number"}}`))
+		_, err = e.AnswerSchema(t.Context(), in, p, jsontext.Value(`{"city":{"type":"string"},"n":{"type":"number"}}`))
 		require.NoError(t, err)
 	})
 }
 
 // Sentences are bounded for an input, not for each of its texts: a list of many short ones took a
 // minute of a core.
-func TestSentencesOfAnInputAreBounded(t *testing.T) {
+func TestExtract_LimitsSentencesPerInput(t *testing.T) {
 	e := newExtractor(t)
 	for before, want := range map[int]bool{maxSentences - 1: true, maxSentences: false} {
 		object := `{"name":"Ada Moreau","bio":[` + strings.Repeat(`"She likes tea.",`, before) + `"She studied Physics at Oslo University."]}`
@@ -240,7 +240,7 @@ func TestSentencesOfAnInputAreBounded(t *testing.T) {
 
 // A sentence says what somebody works as, for whom, since when and where; which of it, and
 // whether it is over, hangs on its form.
-func TestJobs(t *testing.T) {
+func TestExtract_ReadsJobsFromSentences(t *testing.T) {
 	e := newExtractor(t)
 	for text, want := range map[string][]string{
 		"Ada Moreau works as a former nurse at Northwind.":          {"past.title: nurse", "past.company: Northwind"},
@@ -336,12 +336,12 @@ func TestJobs(t *testing.T) {
 		p, err := e.Extract(t.Context(), Input{Text: text})
 		require.NoError(t, err)
 		want = append(want, "full_name: Ada Moreau", "first_name: Ada", "last_name: Moreau")
-		require.ElementsMatch(t, want, flat(t, p, 0), text)
+		require.ElementsMatch(t, want, profileLines(t, p, 0), text)
 	}
 }
 
 // Where nothing tells whether a name below a heading of what somebody made is theirs, there is none, nor anything that hangs on it.
-func TestNamesOfWorks(t *testing.T) {
+func TestExtract_IgnoresNamesBelowWorks(t *testing.T) {
 	e := newExtractor(t)
 	for _, text := range []string{
 		"Hello\n\n## Projects\n\n### Silver Pen\nLead developer\n\n## Contact\nada@x.example",
@@ -356,13 +356,13 @@ func TestNamesOfWorks(t *testing.T) {
 	} {
 		p, err := e.Extract(t.Context(), Input{Text: text})
 		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"email: ada@x.example", "personal_email: ada@x.example"}, flat(t, p, 0), text)
+		require.ElementsMatch(t, []string{"email: ada@x.example", "personal_email: ada@x.example"}, profileLines(t, p, 0), text)
 	}
 }
 
 // What a member of an object means hangs on its name, on the form of its value and on the
 // members beside it.
-func TestMembers(t *testing.T) {
+func TestExtract_ReadsObjectFields(t *testing.T) {
 	e := newExtractor(t)
 	for object, want := range map[string][]string{
 		`{"city": null, "@type": "Nurse", "manager": {"title": "Nurse"}}`:                       nil,
@@ -440,12 +440,12 @@ func TestMembers(t *testing.T) {
 	} {
 		p, err := e.Extract(t.Context(), Input{Object: jsontext.Value(object)})
 		require.NoError(t, err)
-		require.ElementsMatch(t, want, flat(t, p, 0), object)
+		require.ElementsMatch(t, want, profileLines(t, p, 0), object)
 	}
 }
 
 // Memory is linear in the object: names are not kept again for each value below them.
-func TestTreeOfALongNameAndManyValues(t *testing.T) {
+func TestExtract_MemoryIsLinearInObject(t *testing.T) {
 	e, err := New(Options{})
 	require.NoError(t, err)
 	for name, in := range map[string]jsontext.Value{

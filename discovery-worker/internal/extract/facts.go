@@ -14,7 +14,7 @@ import (
 // likely.
 const (
 	certain  = 0.99
-	labelled = 0.97
+	labeled  = 0.97
 	formed   = 0.94
 	stated   = 0.92
 	probable = 0.8
@@ -28,16 +28,16 @@ const (
 )
 
 // found is a string value with its ground.
-type found struct {
+type textValue struct {
 	value      string
 	confidence float64
 	span       view.Span
 }
 
-func (f found) ok() bool { return f.value != "" }
+func (f textValue) ok() bool { return f.value != "" }
 
 // better takes the surer of two, the first of equals.
-func (f *found) better(o found) {
+func (f *textValue) keepSurer(o textValue) {
 	if o.value != "" && o.confidence > f.confidence {
 		*f = o
 	}
@@ -45,7 +45,7 @@ func (f *found) better(o found) {
 
 // position is a job, as far as it is known.
 type position struct {
-	title, company, companyURL found
+	title, company, companyURL textValue
 	start, end                 string
 	current                    bool
 	past                       bool // neither: nothing says when
@@ -75,9 +75,9 @@ type facts struct {
 	seen        map[string]int // type, platform and key of identifiers
 	sentences   int            // that were read, of all texts of the input
 
-	name, first, last, headline found
-	city, state, country        found
-	codehostID                  found
+	name, first, last, headline textValue
+	city, state, country        textValue
+	codehostID                  textValue
 
 	positions []position
 	schools   []school
@@ -90,10 +90,10 @@ func (f *facts) addName(n phrase.PersonName, confidence float64, span view.Span)
 	if confidence <= f.name.confidence {
 		return
 	}
-	f.name = found{n.Full, confidence, span}
+	f.name = textValue{n.Full, confidence, span}
 	if n.First != "" {
-		f.first = found{n.First, confidence, span}
-		f.last = found{n.Last, confidence, span}
+		f.first = textValue{n.First, confidence, span}
+		f.last = textValue{n.Last, confidence, span}
 	}
 }
 
@@ -101,20 +101,20 @@ func (f *facts) addPlace(p phrase.Location, confidence float64) {
 	if p.Empty() || f.city.confidence >= confidence || f.country.confidence >= confidence {
 		return
 	}
-	f.city, f.state, f.country = found{}, found{}, found{}
+	f.city, f.state, f.country = textValue{}, textValue{}, textValue{}
 	for _, x := range []struct {
-		to   *found
+		to   *textValue
 		from view.Part
 	}{{&f.city, p.City}, {&f.state, p.State}, {&f.country, p.Country}} {
-		if x.from.V != nil {
-			*x.to = found{x.from.Text(), confidence, x.from.Span()}
+		if x.from.View != nil {
+			*x.to = textValue{x.from.Text(), confidence, x.from.Span()}
 		}
 	}
 }
 
 // addPosition adds a job. What cannot be a title or an employer's name is left out of it.
 func (f *facts) addPosition(p position) {
-	p.title, p.company = tidyTitle(p.title), tidyCompany(p.company)
+	p.title, p.company = cleanTitle(p.title), cleanCompany(p.company)
 	if !p.title.ok() && !p.company.ok() || len(f.positions) == maxEntries*4 {
 		return
 	}
@@ -133,12 +133,12 @@ var (
 	eastAsianUnit = regexp.MustCompile(`\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]*(?:部|課|室|係|支店|支社|グループ|チーム)$`)
 	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
 	// praise stands before a title: an article, an adjective that says how the work is done.
-	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative` +
+	titlePraise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative` +
 		`|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented` +
 		`|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]` +
 		`|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
 	// counted ends a title before a number of years.
-	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about` +
+	yearCount = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about` +
 		`|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de` +
 		`|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
 		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei` +
@@ -150,7 +150,7 @@ var (
 func isQuantity(s string) bool { return quantity.MatchString(s) || aboutQuantity.MatchString(s) }
 
 // tidyCompany is an employer's name without a remark in brackets behind it, and nothing if it can be no name.
-func tidyCompany(c found) found {
+func cleanCompany(c textValue) textValue {
 	name := c.value
 	if m := lastBracket.FindStringIndex(name); m != nil && m[0] > 0 {
 		name = name[:m[0]]
@@ -163,21 +163,21 @@ func tidyCompany(c found) found {
 	}
 	name = strings.TrimRight(name, " ,;:|")
 	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) || platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
-		return found{}
+		return textValue{}
 	}
-	return c.head(name)
+	return c.truncate(name)
 }
 
 // tidyTitle is a title without a number of years behind it, and nothing if it can be no title.
-func tidyTitle(t found) found {
-	if m := praise.FindStringIndex(t.value); m != nil && m[1] < len(t.value) {
+func cleanTitle(t textValue) textValue {
+	if m := titlePraise.FindStringIndex(t.value); m != nil && m[1] < len(t.value) {
 		if t.span.End-t.span.Start == len(t.value) {
 			t.span.Start += m[1]
 		}
 		t.value = t.value[m[1]:]
 	}
 	title := t.value
-	if m := counted.FindStringIndex(title); m != nil && m[0] > 0 {
+	if m := yearCount.FindStringIndex(title); m != nil && m[0] > 0 {
 		title = title[:m[0]]
 	}
 	if open := strings.IndexAny(title, "([（"); open > 0 && !balanced(title) {
@@ -185,13 +185,13 @@ func tidyTitle(t found) found {
 	}
 	title = strings.TrimRight(title, " ,;:|")
 	if !balanced(title) || isQuantity(title) || !strings.ContainsFunc(title, unicode.IsLetter) {
-		return found{}
+		return textValue{}
 	}
-	return t.head(title)
+	return t.truncate(title)
 }
 
 // head is the beginning of a value.
-func (f found) head(value string) found {
+func (f textValue) truncate(value string) textValue {
 	if f.span.End-f.span.Start == len(f.value) {
 		f.span.End = f.span.Start + len(value)
 	}
@@ -245,7 +245,7 @@ func (f *facts) eachSpan(visit func(*view.Span)) {
 	for i := range f.identifiers {
 		visit(&f.identifiers[i].Span)
 	}
-	for _, v := range []*found{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country, &f.codehostID} {
+	for _, v := range []*textValue{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country, &f.codehostID} {
 		visit(&v.span)
 	}
 	for i := range f.positions {
@@ -265,11 +265,11 @@ func (f *facts) eachSpan(visit func(*view.Span)) {
 }
 
 // has reports whether a name has been found that is at least so sure.
-func (f *facts) has(confidence float64) bool { return f.name.confidence >= confidence }
+func (f *facts) hasName(confidence float64) bool { return f.name.confidence >= confidence }
 
 // subject reports whether a word or phrase is the known person's name or a part
 // of it.
-func (f *facts) subject(s string) bool {
+func (f *facts) isSubject(s string) bool {
 	if !f.name.ok() {
 		return false
 	}

@@ -16,25 +16,25 @@ var (
 )
 
 // block is what labels say of one job or school of a list, beside document.labelled.
-type block struct {
+type labelBlock struct {
 	school school
 	dated  bool
 	last   int // line of its last label
 }
 
 // labels reads lines of a label and a value.
-func (d *document) labels() {
+func (d *document) readLabels() {
 	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // its title is a book's
 	for i, line := range d.lines {
-		t := view.Unbulleted(line)
+		t := view.TrimBullet(line)
 		text := t.Text()
 		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
 			continue
 		}
-		if cells := d.cells(t); len(cells) > 1 {
+		if cells := d.labeledCells(t); len(cells) > 1 {
 			for _, c := range cells {
 				if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil {
-					d.used[i] = d.label(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) || d.used[i]
+					d.used[i] = d.readLabel(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) || d.used[i]
 				}
 			}
 			continue
@@ -45,11 +45,11 @@ func (d *document) labels() {
 		if d.vcard {
 			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
 				d.used[i] = true
-				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.Sub(m[6], m[7]).Trim(""))
+				d.readVCardLine(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.Sub(m[6], m[7]).Trim(""))
 				continue
 			}
 		}
-		if d.headed(i, t) {
+		if d.readMailboxHeader(i, t) {
 			continue
 		}
 		m := labelLine.FindStringSubmatchIndex(text)
@@ -57,11 +57,11 @@ func (d *document) labels() {
 			continue
 		}
 		kind := d.e.words.Kind(text[m[2]:m[3]])
-		value := braced(t.Sub(m[4], m[5]).Trim("")).Trim("\"“”[]")
+		value := trimBraces(t.Sub(m[4], m[5]).Trim("")).Trim("\"“”[]")
 		if (kind == "" || kind == "person" || kind == "start") && d.isPeriod(value) {
 			kind = "period"
 		}
-		if kind == "" && d.officer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
+		if kind == "" && d.readOfficer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.readIntroduction(d.f, value, &d.labeledJob, formed) {
 			d.used[i] = true
 			continue
 		}
@@ -71,9 +71,9 @@ func (d *document) labels() {
 		if value.Start == value.End {
 			continue // a heading
 		}
-		d.used[i] = d.label(i, kind, value)
+		d.used[i] = d.readLabel(i, kind, value)
 	}
-	d.endBlock()
+	d.flushBlock()
 }
 
 var (
@@ -83,7 +83,7 @@ var (
 )
 
 // cells are the labels and values of a line that has several, each of a known label.
-func (d *document) cells(line view.Part) []view.Part {
+func (d *document) labeledCells(line view.Part) []view.Part {
 	text := line.Text()
 	if strings.Count(text, ":") < 2 || len(text) > 1000 {
 		return nil
@@ -118,7 +118,7 @@ func (d *document) isPeriod(value view.Part) bool {
 
 // label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports
 // whether it used the value.
-func (d *document) label(i int, kind string, value view.Part) bool {
+func (d *document) readLabel(i int, kind string, value view.Part) bool {
 	if kind == "" || kind == "bio" {
 		return false
 	}
@@ -129,22 +129,22 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 			return false
 		}
 		if d.block.dated || !adjacent && d.inBlock() {
-			d.endBlock()
+			d.flushBlock()
 		}
 		d.block.dated = true
 	case "title", "company", "company address", "degree", "school name", "field":
-		if d.block.dated && d.said(kind) {
-			d.endBlock()
+		if d.block.dated && d.hasValue(kind) {
+			d.flushBlock()
 		}
 	case "person":
 		before := d.f.name
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return d.f.name != before || len(sentencesOf(value)) < 2
 	case "email", "personal email", "work email", "phone": // sentences may follow
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return len(sentencesOf(value)) < 2
 	default:
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return true
 	}
 	d.block.last = i
@@ -156,23 +156,23 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 	case "school name":
 		s.name, s.span = value.Split(phrase.Comma)[0].Text(), value.Span()
 	default:
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 	}
 	return true
 }
 
 // inBlock reports whether something is known of an entry.
 func (d *document) inBlock() bool {
-	return d.labelled.title.ok() || d.labelled.company.ok() || d.block.school != school{}
+	return d.labeledJob.title.ok() || d.labeledJob.company.ok() || d.block.school != school{}
 }
 
 // said reports whether an entry has what a label names.
-func (d *document) said(kind string) bool {
+func (d *document) hasValue(kind string) bool {
 	switch kind {
 	case "title":
-		return d.labelled.title.ok()
+		return d.labeledJob.title.ok()
 	case "company", "company address":
-		return d.labelled.company.ok()
+		return d.labeledJob.company.ok()
 	case "degree":
 		return d.block.school.degree != ""
 	case "school name":
@@ -182,21 +182,21 @@ func (d *document) said(kind string) bool {
 }
 
 // endBlock adds the job or school that the labels up to here tell of.
-func (d *document) endBlock() {
-	p, s := d.labelled, d.block.school
+func (d *document) flushBlock() {
+	p, s := d.labeledJob, d.block.school
 	if s.name != "" || s.degree != "" {
-		s.start, s.end, s.confidence = p.start, p.end, labelled
+		s.start, s.end, s.confidence = p.start, p.end, labeled
 		d.f.addSchool(s)
 	}
 	if p.title.ok() || p.company.ok() {
-		p.confidence, p.listed = labelled, d.block.dated
+		p.confidence, p.listed = labeled, d.block.dated
 		if !d.block.dated {
 			p.past = p.end != ""
 			p.current = !p.past
 		}
 		d.f.addPosition(p)
 	}
-	d.labelled, d.block = position{}, block{}
+	d.labeledJob, d.block = position{}, labelBlock{}
 }
 
 var (
@@ -206,12 +206,12 @@ var (
 	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
 	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
 	// recipient is a header that names another person.
-	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
+	recipientHeader = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
 		`|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
 )
 
 // headed reads a line that names a person with an address.
-func (d *document) headed(i int, line view.Part) bool {
+func (d *document) readMailboxHeader(i int, line view.Part) bool {
 	t := line.Text()
 	if len(t) > 400 {
 		return false
@@ -220,14 +220,14 @@ func (d *document) headed(i int, line view.Part) bool {
 	if m == nil {
 		m = mailboxLine.FindStringSubmatchIndex(t)
 	}
-	if m == nil || recipient.MatchString(t[m[2]:m[3]]) {
+	if m == nil || recipientHeader.MatchString(t[m[2]:m[3]]) {
 		return false
 	}
 	n, ok := d.e.Name(t[m[4]:m[5]], false)
 	if !ok {
 		return false
 	}
-	confidence := labelled
+	confidence := labeled
 	if strings.EqualFold(t[m[2]:m[3]], "attendee") {
 		confidence = probable
 	}
@@ -237,22 +237,22 @@ func (d *document) headed(i int, line view.Part) bool {
 }
 
 // officer reads a line that says who holds a post: "CEO: Stella Marsh".
-func (d *document) officer(label, value view.Part) bool {
-	if !d.e.IsTitlePhrase(label.Text()) || d.labelled.title.ok() {
+func (d *document) readOfficer(label, value view.Part) bool {
+	if !d.e.IsTitlePhrase(label.Text()) || d.labeledJob.title.ok() {
 		return false
 	}
 	n, ok := d.e.Name(value.Text(), false)
-	if !ok || d.f.has(labelled) && !d.f.subject(n.Full) {
+	if !ok || d.f.hasName(labeled) && !d.f.isSubject(n.Full) {
 		return false
 	}
-	d.f.addName(n, labelled, value.Span())
-	d.labelled.title = found{label.Text(), labelled, label.Span()}
+	d.f.addName(n, labeled, value.Span())
+	d.labeledJob.title = textValue{label.Text(), labeled, label.Span()}
 	return true
 }
 
 // braced is a value without the braces and the comma that BibTeX and its like put
 // around it.
-func braced(v view.Part) view.Part {
+func trimBraces(v view.Part) view.Part {
 	if t := strings.TrimRight(v.Text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
 		return v.Sub(1, len(t)-1).Trim("{}")
 	}
@@ -261,7 +261,7 @@ func braced(v view.Part) view.Part {
 
 // below reads labels that stand on a line of their own, their values on the next: a
 // form that was sent by mail. One alone may be a heading.
-func (d *document) below() {
+func (d *document) readStackedLabels() {
 	type pair struct {
 		at    int
 		kind  string
@@ -292,26 +292,26 @@ func (d *document) below() {
 	}
 	for _, p := range pairs {
 		d.used[p.at], d.used[p.at+1] = true, true
-		d.e.value(d.f, p.kind, p.value, &d.labelled, labelled)
+		d.e.readValue(d.f, p.kind, p.value, &d.labeledJob, labeled)
 	}
 }
 
 // card reads a line of a vCard (RFC 6350).
-func (d *document) card(name, params string, value view.Part) {
+func (d *document) readVCardLine(name, params string, value view.Part) {
 	f := d.f
 	switch name {
 	case "FN":
-		d.e.value(f, "name", value, &d.labelled, certain)
+		d.e.readValue(f, "name", value, &d.labeledJob, certain)
 	case "N":
 		parts := value.Split(semicolon)
 		if len(parts) > 1 {
-			d.e.value(f, "last", parts[0], &d.labelled, certain)
-			d.e.value(f, "first", parts[1], &d.labelled, certain)
+			d.e.readValue(f, "last", parts[0], &d.labeledJob, certain)
+			d.e.readValue(f, "first", parts[1], &d.labeledJob, certain)
 		}
 	case "ORG":
-		d.e.value(f, "company", value.Split(semicolon)[0], &d.labelled, certain)
+		d.e.readValue(f, "company", value.Split(semicolon)[0], &d.labeledJob, certain)
 	case "TITLE", "ROLE":
-		d.e.value(f, "title", value, &d.labelled, certain)
+		d.e.readValue(f, "title", value, &d.labeledJob, certain)
 	case "EMAIL":
 		kind := "email"
 		if strings.Contains(params, "work") {
@@ -319,14 +319,14 @@ func (d *document) card(name, params string, value view.Part) {
 		} else if strings.Contains(params, "home") {
 			kind = "personal email"
 		}
-		d.e.value(f, kind, value, &d.labelled, certain)
+		d.e.readValue(f, kind, value, &d.labeledJob, certain)
 	case "TEL":
-		d.e.value(f, "phone", value, &d.labelled, certain)
+		d.e.readValue(f, "phone", value, &d.labeledJob, certain)
 	case "ADR":
 		parts := value.Split(semicolon)
 		if len(parts) == 7 {
 			for i, kind := range map[int]string{3: "city", 4: "state", 6: "country"} {
-				d.e.value(f, kind, parts[i], &d.labelled, labelled)
+				d.e.readValue(f, kind, parts[i], &d.labeledJob, labeled)
 			}
 		}
 	}
@@ -338,7 +338,7 @@ var semicolon = regexp.MustCompile(`\s*;\s*`)
 var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
 
 // mailboxes reads lines that are a name and an address.
-func (d *document) mailboxes() {
+func (d *document) readMailboxes() {
 	for i, line := range d.lines {
 		t := line.Text()
 		if d.used[i] || len(t) > 400 || !strings.HasSuffix(t, ">") {

@@ -22,15 +22,15 @@ const defaultConfidence = 0.9
 
 // sample is an input with the answer that was written for it.
 type sample struct {
-	form, name string
-	in         Input
-	want       []string // "path: value", sorted
+	set, name string
+	in        Input
+	want      []string // "path: value", sorted
 }
 
-func (s sample) String() string { return s.form + "/" + s.name }
+func (s sample) String() string { return s.set + "/" + s.name }
 
 // samples reads the inputs of a folder.
-func samples(t testing.TB, folder string) []sample {
+func readSamples(t testing.TB, folder string) []sample {
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
 	require.NoError(t, err)
 	var all []sample
@@ -42,7 +42,7 @@ func samples(t testing.TB, folder string) []sample {
 			name, what, ok := strings.Cut(part.Name, "/")
 			require.True(t, ok, part.Name)
 			if what != "want" {
-				s := sample{form: form, name: name}
+				s := sample{set: form, name: name}
 				if what == "input.json" {
 					s.in.Object = jsontext.Value(strings.TrimSpace(string(part.Data)))
 				} else {
@@ -51,7 +51,7 @@ func samples(t testing.TB, folder string) []sample {
 				all = append(all, s)
 				continue
 			}
-			all[len(all)-1].want = wanted(t, string(part.Data))
+			all[len(all)-1].want = parseGolden(t, string(part.Data))
 		}
 	}
 	long := 900 << 10
@@ -61,9 +61,9 @@ func samples(t testing.TB, folder string) []sample {
 	for i, s := range all {
 		switch s.String() {
 		case "edges/long-text":
-			all[i].in.Text = filler(find(t, all, "bio/speaker").in.Text, long)
+			all[i].in.Text = padded(findSample(t, all, "bio/speaker").in.Text, long)
 		case "edges/long-object":
-			flat := string(find(t, all, "json/flat").in.Object)
+			flat := string(findSample(t, all, "json/flat").in.Object)
 			var log []string
 			for n := range long / 46 {
 				log = append(log, fmt.Sprintf("%q", strings.Repeat(strconv.Itoa(100_000+n*31)+" ", 6)))
@@ -75,7 +75,7 @@ func samples(t testing.TB, folder string) []sample {
 }
 
 // filler is a text followed by words that say nothing, up to a length.
-func filler(text string, length int) string {
+func padded(text string, length int) string {
 	b := strings.Builder{}
 	b.WriteString(text)
 	words := strings.Fields("the wind turned over the harbour while several boats waited for a tide that nobody had promised them and rain fell")
@@ -93,14 +93,14 @@ func filler(text string, length int) string {
 	return b.String()
 }
 
-func find(t testing.TB, all []sample, name string) sample {
+func findSample(t testing.TB, all []sample, name string) sample {
 	i := slices.IndexFunc(all, func(s sample) bool { return s.String() == name })
 	require.GreaterOrEqual(t, i, 0, name)
 	return all[i]
 }
 
 // wanted takes the lines of a golden answer apart.
-func wanted(t testing.TB, text string) []string {
+func parseGolden(t testing.TB, text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -131,7 +131,7 @@ func wanted(t testing.TB, text string) []string {
 }
 
 // flat writes a profile in the golden answers' lines, without what is less sure.
-func flat(t testing.TB, p Profile, confidence float64) []string {
+func profileLines(t testing.TB, p Profile, confidence float64) []string {
 	var all []string
 	add := func(key, value string) {
 		if value != "" {
@@ -224,7 +224,7 @@ func isIdentifier(line string) bool {
 }
 
 // judge compares two sorted lists of lines; what differs is listed in out.
-func judge(want, got []string, skip func(string) bool, out *strings.Builder) score {
+func scoreLines(want, got []string, skip func(string) bool, out *strings.Builder) score {
 	var s score
 	left := slices.Clone(want)
 	for _, g := range got {
@@ -249,39 +249,39 @@ func judge(want, got []string, skip func(string) bool, out *strings.Builder) sco
 }
 
 // read is what the extractor makes of a folder's inputs.
-type read struct {
+type extraction struct {
 	sample
 	profile Profile
 }
 
 // readAll reads a folder once: what is asked of it is asked at several confidences.
-func readAll(t *testing.T, folder string) []read {
+func extractAll(t *testing.T, folder string) []extraction {
 	e, err := New(Options{})
 	require.NoError(t, err)
-	var all []read
-	for _, s := range samples(t, folder) {
+	var all []extraction
+	for _, s := range readSamples(t, folder) {
 		p, err := e.Extract(t.Context(), s.in)
 		require.NoError(t, err, s)
-		all = append(all, read{s, p})
+		all = append(all, extraction{s, p})
 	}
 	return all
 }
 
 // judged is the outcome of a folder.
-func judged(t *testing.T, folder string, all []read, confidence float64) (fields, identifiers score) {
+func scoreAll(t *testing.T, folder string, all []extraction, confidence float64) (fields, identifiers score) {
 	forms := map[string]*score{}
 	var order []string
 	for _, s := range all {
-		got := flat(t, s.profile, confidence)
+		got := profileLines(t, s.profile, confidence)
 		var difference strings.Builder
-		f := judge(s.want, got, isIdentifier, &difference)
-		identifiers.add(judge(s.want, got, func(l string) bool { return !isIdentifier(l) }, &difference))
+		f := scoreLines(s.want, got, isIdentifier, &difference)
+		identifiers.add(scoreLines(s.want, got, func(l string) bool { return !isIdentifier(l) }, &difference))
 		fields.add(f)
-		if forms[s.form] == nil {
-			forms[s.form] = &score{}
-			order = append(order, s.form)
+		if forms[s.set] == nil {
+			forms[s.set] = &score{}
+			order = append(order, s.set)
 		}
-		forms[s.form].add(f)
+		forms[s.set].add(f)
 		if difference.Len() > 0 && os.Getenv("EXTRACT_DIFFERENCES") != "" {
 			t.Logf("%s\n%s", s, difference.String())
 		}
@@ -296,11 +296,11 @@ func judged(t *testing.T, folder string, all []read, confidence float64) (fields
 
 // The 100 golden answers hold, at the confidence that a request has by default and
 // at none: precision at least 0.95, recall at least 0.8.
-func TestGolden(t *testing.T) {
-	all := readAll(t, "golden")
+func TestExtractor_Golden(t *testing.T) {
+	all := extractAll(t, "golden")
 	require.Len(t, all, 100)
 	for _, confidence := range []float64{defaultConfidence, 0} {
-		fields, identifiers := judged(t, "golden", all, confidence)
+		fields, identifiers := scoreAll(t, "golden", all, confidence)
 		for _, s := range []score{fields, identifiers} {
 			require.GreaterOrEqual(t, s.precision(), 0.95)
 			require.GreaterOrEqual(t, s.recall(), 0.8)
@@ -312,10 +312,10 @@ func TestGolden(t *testing.T) {
 // so what is printed is not blind. What the sets that follow gave when they were
 // first run, and how to run that again, is in testdata/golden/README.md: a form that
 // nobody thought of is read poorly.
-func TestHeldOut(t *testing.T) {
-	all := readAll(t, "heldout")
+func TestExtractor_GoldenHeldOut(t *testing.T) {
+	all := extractAll(t, "heldout")
 	require.Len(t, all, 30)
-	fields, identifiers := judged(t, "heldout", all, defaultConfidence)
+	fields, identifiers := scoreAll(t, "heldout", all, defaultConfidence)
 	require.GreaterOrEqual(t, fields.precision(), 0.95)
 	require.GreaterOrEqual(t, fields.recall(), 0.9)
 	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
@@ -325,10 +325,10 @@ func TestHeldOut(t *testing.T) {
 // 30 more inputs in forms that neither of the others has, with answers that were
 // written before the extractor was changed for the kinds of TestHeldOut's misses and
 // first run after it; the kinds of their misses were worked on since.
-func TestBlind(t *testing.T) {
-	all := readAll(t, "blind")
+func TestExtractor_GoldenUnseenForms(t *testing.T) {
+	all := extractAll(t, "blind")
 	require.Len(t, all, 30)
-	fields, identifiers := judged(t, "blind", all, defaultConfidence)
+	fields, identifiers := scoreAll(t, "blind", all, defaultConfidence)
 	require.GreaterOrEqual(t, fields.precision(), 0.95)
 	require.GreaterOrEqual(t, fields.recall(), 0.8)
 	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
@@ -339,10 +339,10 @@ func TestBlind(t *testing.T) {
 // been changed for the kinds of TestBlind's misses and run after that. Theirs were
 // worked on as well, so that the next form nobody thought of is read about as well
 // as these were at first.
-func TestBlindAgain(t *testing.T) {
-	all := readAll(t, "blind2")
+func TestExtractor_GoldenMoreUnseenForms(t *testing.T) {
+	all := extractAll(t, "blind2")
 	require.Len(t, all, 30)
-	fields, identifiers := judged(t, "blind2", all, defaultConfidence)
+	fields, identifiers := scoreAll(t, "blind2", all, defaultConfidence)
 	require.GreaterOrEqual(t, fields.precision(), 0.95)
 	require.GreaterOrEqual(t, fields.recall(), 0.8)
 	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
@@ -351,11 +351,11 @@ func TestBlindAgain(t *testing.T) {
 
 // 60 short bios, READMEs and personal pages with little but a name, a title and a place, or with lists of names that are
 // somebody else's or nobody's. The kinds of their misses were worked on since they were first run.
-func TestPages(t *testing.T) {
-	all := readAll(t, "pages")
+func TestExtractor_GoldenPages(t *testing.T) {
+	all := extractAll(t, "pages")
 	require.Len(t, all, 60)
 	for _, confidence := range []float64{defaultConfidence, 0} { // a name that is nobody's is none, however unsure
-		fields, identifiers := judged(t, "pages", all, confidence)
+		fields, identifiers := scoreAll(t, "pages", all, confidence)
 		require.GreaterOrEqual(t, fields.precision(), 0.95)
 		require.GreaterOrEqual(t, fields.recall(), 0.8)
 		require.GreaterOrEqual(t, identifiers.precision(), 0.95)
@@ -365,11 +365,11 @@ func TestPages(t *testing.T) {
 
 // 15 more, written before anybody had run them, of kinds that TestPages' rules had made worse: homes with menus, portfolios, CVs in parts,
 // people of projects, towns that are called after professions, phrases before countries. They were worked on, too.
-func TestPagesAgain(t *testing.T) {
-	all := readAll(t, "pages2")
+func TestExtractor_GoldenMorePages(t *testing.T) {
+	all := extractAll(t, "pages2")
 	require.Len(t, all, 15)
 	for _, confidence := range []float64{defaultConfidence, 0} {
-		fields, identifiers := judged(t, "pages2", all, confidence)
+		fields, identifiers := scoreAll(t, "pages2", all, confidence)
 		for _, s := range []score{fields, identifiers} {
 			require.GreaterOrEqual(t, s.precision(), 0.95)
 			require.GreaterOrEqual(t, s.recall(), 0.9)

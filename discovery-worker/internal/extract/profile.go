@@ -20,9 +20,9 @@ import (
 // profile puts together what was found.
 func (f *facts) profile(e *Extractor) Profile {
 	p := Profile{Fields: map[string]Field{}}
-	put := func(path string, x found) {
+	put := func(path string, x textValue) {
 		if x.ok() {
-			p.Fields[path] = Field{Value: quote(x.value), Confidence: round(x.confidence), Span: x.span}
+			p.Fields[path] = Field{Value: quoteJSON(x.value), Confidence: round(x.confidence), Span: x.span}
 		}
 	}
 	f.completeName()
@@ -33,16 +33,16 @@ func (f *facts) profile(e *Extractor) Profile {
 	put("location.city", f.city)
 	put("location.state", f.state)
 	put("location.country", f.country)
-	now := f.current()
+	now := f.currentJob()
 	if now != nil {
 		put("current_position.summary", now.title)
 		put("current_position.company.name", now.company)
 		if now.start != "" {
-			put("current_position.start", found{dates.Full(now.start), now.confidence, now.span})
+			put("current_position.start", textValue{dates.Full(now.start), now.confidence, now.span})
 		}
 		put("current_position.company.network_url", f.companyURL(e, now))
 	}
-	f.accounts(put)
+	f.putAccounts(put)
 	if f.codehostID.ok() {
 		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence, Span: f.codehostID.span}
 	}
@@ -52,7 +52,7 @@ func (f *facts) profile(e *Extractor) Profile {
 	return p
 }
 
-func quote(s string) jsontext.Value {
+func quoteJSON(s string) jsontext.Value {
 	v, err := json.Marshal(s, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return jsontext.Value("null")
@@ -73,12 +73,12 @@ func (f *facts) completeName() {
 	switch {
 	case f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
 		if given && !family && f.name.ok() { // "Name: Steinmetz, Vorname: Ronja"
-			f.last = found{f.name.value, f.name.confidence, f.name.span}
+			f.last = textValue{f.name.value, f.name.confidence, f.name.span}
 		}
 	case given && !family && f.name.ok() && !has(f.first.value):
-		f.last = found{f.name.value, f.name.confidence, f.name.span}
+		f.last = textValue{f.name.value, f.name.confidence, f.name.span}
 	case family && !given && f.name.ok() && !has(f.last.value):
-		f.first = found{f.name.value, f.name.confidence, f.name.span}
+		f.first = textValue{f.name.value, f.name.confidence, f.name.span}
 	default:
 		return
 	}
@@ -86,18 +86,18 @@ func (f *facts) completeName() {
 	if _, east := phrase.EastAsian(f.last.value); east {
 		full = f.last.value + " " + f.first.value
 	}
-	f.name = found{full, min(f.first.confidence, f.last.confidence), f.first.span}
+	f.name = textValue{full, min(f.first.confidence, f.last.confidence), f.first.span}
 }
 
 // current is the job that the person has, put together of what says so.
-func (f *facts) current() *position {
+func (f *facts) currentJob() *position {
 	var best *position
 	for i := range f.positions {
 		p := &f.positions[i]
 		if !p.current || p.past {
 			continue
 		}
-		if best == nil || weight(p) > weight(best) {
+		if best == nil || jobWeight(p) > jobWeight(best) {
 			best = p
 		}
 	}
@@ -130,7 +130,7 @@ func (f *facts) current() *position {
 
 // weight orders what is said of the present job: the surest, the fullest, and
 // of several in a list the newest.
-func weight(p *position) float64 {
+func jobWeight(p *position) float64 {
 	w := p.confidence * 2
 	if p.title.ok() {
 		w++
@@ -151,22 +151,22 @@ func weight(p *position) float64 {
 
 // companyURL is the page of the present employer, if the input names it: the one
 // that stands with the job, or a page whose slug is made of the employer's name.
-func (f *facts) companyURL(e *Extractor, now *position) found {
+func (f *facts) companyURL(e *Extractor, now *position) textValue {
 	if now.companyURL.ok() {
 		return now.companyURL
 	}
 	for _, id := range f.identifiers {
 		if id.Type == Company && now.company.ok() && strings.Contains(compact(now.company.value), compact(id.Value)) {
-			return found{id.link, min(id.Confidence, now.company.confidence), id.Span}
+			return textValue{id.link, min(id.Confidence, now.company.confidence), id.Span}
 		}
 	}
-	return found{}
+	return textValue{}
 }
 
 // accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is
 // only named, the host
 // is not known.
-func (f *facts) accounts(put func(string, found)) {
+func (f *facts) putAccounts(put func(string, textValue)) {
 	for _, platform := range identity.PlatformNames() {
 		var best *Identifier
 		for i := range f.identifiers {
@@ -178,19 +178,19 @@ func (f *facts) accounts(put func(string, found)) {
 		if best == nil {
 			continue
 		}
-		put(platform+".username", found{best.Value, best.Confidence, best.Span})
-		put(platform+".url", found{best.link, best.Confidence, best.Span})
+		put(platform+".username", textValue{best.Value, best.Confidence, best.Span})
+		put(platform+".url", textValue{best.link, best.Confidence, best.Span})
 	}
 }
 
 // office are mailboxes that belong to no person.
-var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
+var officeMailbox = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
 	`|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt` +
 	`|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
 
 // personalEmail is the address that is the person's own.
-func (f *facts) personalEmail(e *Extractor, now *position) found {
-	var best found
+func (f *facts) personalEmail(e *Extractor, now *position) textValue {
+	var best textValue
 	emails := 0
 	for _, id := range f.identifiers {
 		if id.Type == Email {
@@ -203,17 +203,17 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		}
 		local, host, _ := strings.Cut(id.Value, "@")
 		c := 0.0
-		named := f.nameIn(host)
+		named := f.hostNamesPerson(host)
 		switch {
 		case id.role == "personal":
-			c = labelled
-		case id.role == "work" || e.employs(now, f, host):
+			c = labeled
+		case id.role == "work" || e.isEmployerHost(now, f, host):
 		case e.words.Providers[host]:
 			c = formed
 		case named:
 			c = stated
-		case office.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
-		case f.mailboxIn(local): // "ada.moreau@", as offices number their own
+		case officeMailbox.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
+		case f.isOwnMailbox(local): // "ada.moreau@", as offices number their own
 			c = guessed
 		case emails == 1 && (now == nil || !now.company.ok()) && !strings.ContainsAny(local, "._-"):
 			c = stated
@@ -222,22 +222,22 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		default:
 			c = guessed
 		}
-		best.better(found{id.Value, min(c, id.Confidence), id.Span})
+		best.keepSurer(textValue{id.Value, min(c, id.Confidence), id.Span})
 	}
 	return best
 }
 
 // mailboxIn reports whether a mailbox is the person's whole name, or the initial and
 // the last name.
-func (f *facts) mailboxIn(local string) bool {
+func (f *facts) isOwnMailbox(local string) bool {
 	local, last, first := compact(local), compact(f.last.value), compact(f.first.value)
 	return last != "" && first != "" && (local == first+last || local == last+first || local == first[:1]+last)
 }
 
 // nameIn reports whether a host is named after the person.
-func (f *facts) nameIn(host string) bool {
+func (f *facts) hostNamesPerson(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.WithoutUmlauts.Replace(strings.ToLower(s))) }} {
+	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.UmlautReplacer.Replace(strings.ToLower(s))) }} {
 		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
 		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
 			w := spell(word)
@@ -253,7 +253,7 @@ func (f *facts) nameIn(host string) bool {
 }
 
 // employs reports whether a host is that of an employer of the person.
-func (e *Extractor) employs(now *position, f *facts, host string) bool {
+func (e *Extractor) isEmployerHost(now *position, f *facts, host string) bool {
 	labels := strings.Split(host, ".")
 	if len(labels) > 1 {
 		labels = labels[:len(labels)-1]

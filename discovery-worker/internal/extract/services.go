@@ -47,7 +47,7 @@ const (
 // handlePatterns are the forms in which a text names an account.
 type handlePatterns struct {
 	before  *regexp.Regexp // "GitHub as @ada", "on LinkedIn under ada-m"
-	behind  *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
+	after   *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
 	written *regexp.Regexp // "ada-m on LinkedIn": no sign, but no word either
 	inside  *regexp.Regexp // "LinkedIn (ada-m)"
 	tweets  *regexp.Regexp
@@ -60,7 +60,7 @@ func newHandlePatterns() *handlePatterns {
 			`|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como` +
 			`|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user` +
 			`|account)\s*[:=]\s*@?)` + handleExpr + end),
-		behind: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur` +
+		after: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur` +
 			`|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
 		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m` +
 			`|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
@@ -73,7 +73,7 @@ func newHandlePatterns() *handlePatterns {
 const maxHandleText = 20_000
 
 // mentions finds handles beside the name of a service. A handle belongs to the service named nearest to it.
-func (e *Extractor) mentions(f *facts, v *view.View) {
+func (e *Extractor) findHandles(f *facts, v *view.View) {
 	text := v.Text
 	if len(text) > maxHandleText {
 		end := maxHandleText
@@ -89,7 +89,7 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 		}
 		taken[from] = true
 		if platform := platformNamed(service); platform != "" {
-			e.username(f, platform, view.Part{V: v, Start: from, End: to}, stated)
+			e.addUsername(f, platform, view.Part{View: v, Start: from, End: to}, stated)
 		}
 	}
 	x := e.handles
@@ -108,7 +108,7 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 			at = max(m[2], m[4], at+1) // the end of one form may begin the next
 		}
 	}
-	each(x.behind, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
+	each(x.after, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
 	each(x.before, func(m []int) { take(text[m[2]:m[3]], m[4], m[5]) })
 	each(x.written, func(m []int) {
 		if h := text[m[2]:m[3]]; strings.ContainsAny(h, "-_0123456789") || h == strings.ToLower(h) && len(h) > 3 {
@@ -129,10 +129,10 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
 			continue
 		}
-		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: view.Part{V: v, Start: at, End: at + len(a.Username)}.Span()})
+		e.addAccount(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: view.Part{View: v, Start: at, End: at + len(a.Username)}.Span()})
 	}
 	if m := x.tweets.FindStringSubmatchIndex(text); m != nil {
-		e.username(f, identity.Microblog, view.Part{V: v, Start: m[2], End: m[3]}, stated)
+		e.addUsername(f, identity.Microblog, view.Part{View: v, Start: m[2], End: m[3]}, stated)
 	}
 }
 
@@ -158,7 +158,7 @@ const (
 )
 
 // hidden finds e-mail addresses whose signs are spelled: "ada [at] moreau [dot] example", "ada at moreau dot example".
-func (e *Extractor) hidden(f *facts, path, text string) {
+func (e *Extractor) findObfuscatedEmails(f *facts, path, text string) {
 	start, found := 0, 0
 	for line := range strings.Lines(text) {
 		at := start
@@ -172,7 +172,7 @@ func (e *Extractor) hidden(f *facts, path, text string) {
 				continue
 			}
 			address := hiddenDot.ReplaceAllString(line[m[2]:m[3]], ".") + "@" + hiddenDot.ReplaceAllString(host, ".")
-			e.email(f, address, "", formed, view.Span{Path: path, Start: at + m[2], End: at + m[7]})
+			e.addEmail(f, address, "", formed, view.Span{Path: path, Start: at + m[2], End: at + m[7]})
 			found++
 		}
 	}

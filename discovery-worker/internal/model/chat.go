@@ -17,8 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What goes over the wire: the chat completions of OpenAI's API, as far as its
-// imitations agree on them.
+// Wire format: the chat completions of OpenAI's API, as far as compatible servers agree.
 type (
 	completionRequest struct {
 		Model          string          `json:"model"`
@@ -54,21 +53,21 @@ type (
 	}
 )
 
-// Parameters that not every server knows.
+// Parameters that not every server supports.
 const (
 	parameterFormat      = "response_format"
 	parameterTemperature = "temperature"
 )
 
-// call asks for one completion.
+// call requests one completion.
 func (c *Client) call(ctx context.Context, r Request, messages []message) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout)
 	defer cancel()
 	in := completionRequest{Model: c.cfg.Name, Messages: messages}
-	if !c.refuses(parameterTemperature) {
+	if !c.isUnsupported(parameterTemperature) {
 		in.Temperature = new(float64)
 	}
-	if !c.refuses(parameterFormat) {
+	if !c.isUnsupported(parameterFormat) {
 		in.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: outputSchema{Name: r.Task, Strict: !r.Loose, Schema: r.Schema}}
 	}
 	out, err := c.post(ctx, in)
@@ -93,7 +92,7 @@ func (c *Client) call(ctx context.Context, r Request, messages []message) (strin
 	return choice.Message.Content, nil
 }
 
-// post makes one HTTP call. What the server wrote is not repeated in errors, nor its address.
+// post makes one HTTP call. Its errors contain neither the response nor the address.
 func (c *Client) post(ctx context.Context, in completionRequest) (*completion, error) {
 	body, err := json.Marshal(in, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -127,23 +126,23 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 		return nil, c.status(resp, answer)
 	}
 	out := new(completion)
-	// Servers are many, and their JSON is not always proper; the model's own text is checked strictly afterwards.
+	// The JSON of some servers is not strictly valid. The model's answer is validated later.
 	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("%w: the server's answer is not that of a chat completion", errConnection)
 	}
 	return out, nil
 }
 
-// status says what an HTTP status that is no success means.
-func (c *Client) status(resp *http.Response, said []byte) *statusError {
+// status classifies an unsuccessful HTTP status.
+func (c *Client) status(resp *http.Response, body []byte) *statusError {
 	out := &statusError{
 		code: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After")),
 		busy: resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable,
 	}
 	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity {
-		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatSaid, parameterTemperature: temperatureSaid} {
-			if pattern.Match(said) && !c.refuses(name) {
-				out.unknown = name
+		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatPattern, parameterTemperature: temperaturePattern} {
+			if pattern.Match(body) && !c.isUnsupported(name) {
+				out.unsupported = name
 			}
 		}
 	}
@@ -151,11 +150,11 @@ func (c *Client) status(resp *http.Response, said []byte) *statusError {
 }
 
 var (
-	formatSaid      = regexp.MustCompile(`(?i)response_format|json_schema`)
-	temperatureSaid = regexp.MustCompile(`(?i)temperature`)
+	formatPattern      = regexp.MustCompile(`(?i)response_format|json_schema`)
+	temperaturePattern = regexp.MustCompile(`(?i)temperature`)
 )
 
-// retryAfter reads the header in seconds; an absent or strange one is no wait.
+// retryAfter parses a Retry-After header. It returns 0 if it is missing or invalid.
 func retryAfter(header string) time.Duration {
 	if n, err := strconv.ParseFloat(strings.TrimSpace(header), 64); err == nil && n > 0 && n < 1e6 {
 		return time.Duration(n * float64(time.Second))

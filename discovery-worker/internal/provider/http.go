@@ -15,11 +15,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxBody bounds the bytes that are read of an answer.
+// maxBody limits the bytes read of a response.
 const maxBody = 2 << 20
 
-// NewClient returns the HTTP client of providers. It follows no redirects: a key
-// goes only where it was configured to go.
+// NewClient returns the HTTP client of providers. It follows no redirects, so that keys go only
+// where they are configured to.
 func NewClient() *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
@@ -28,30 +28,29 @@ func NewClient() *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// StatusError is an answer that is none.
+// StatusError is an unsuccessful HTTP status.
 type StatusError struct{ Status int }
 
-// Error names the status.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered with status %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// ErrMalformed is an answer that is not what its server's documentation says.
+// ErrMalformed is returned for a response that does not match the server's documentation.
 var ErrMalformed = errors.New("the answer is malformed")
 
-// Head is what an answer has beside its body.
+// Head is the status and header of a response.
 type Head struct {
 	Status int
 	Header http.Header
 }
 
-// Fetch sends a request and reads its answer into out, which may be nil for
-// statuses that have none. Only the statuses of accept are answers, the first of
-// them with a body. 429 and 503 with Retry-After are a [RetryError].
+// Fetch sends a request and decodes the response into out, which may be nil. Only the statuses in
+// accept are successful, and only the first of them has a body. It returns a [RetryError] for 429
+// and 503 with Retry-After.
 func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any, accept ...int) (*Head, error) {
 	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator says where to
 	if err != nil {
-		// The URL in it may hold a query, which is somebody's name.
+		// Its URL may contain a query with a person's name.
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
 		}
@@ -74,7 +73,7 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 			return nil, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBody)
 		}
 		if json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-			return nil, ErrMalformed // what is in it is not for logs
+			return nil, ErrMalformed // the response must not be logged
 		}
 		return head, nil
 	}
@@ -85,7 +84,7 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 	return head, err
 }
 
-// RetryAfter reads the header Retry-After: seconds or a date (RFC 9110, 10.2.3).
+// RetryAfter parses a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -25,11 +25,10 @@ import (
 	"muster/schemas/identity"
 )
 
-// speaker is a local server that speaks one service's protocol, after its
-// documentation.
+// speaker is a local server that implements one service's documented protocol.
 type speaker struct {
 	name string
-	// check looks at a request; the error is what the service would complain of.
+	// check returns the error that the service would respond with to a request, or "".
 	check func(r *http.Request, body map[string]any) string
 	// answer is a response with one profile, one company page and one article.
 	answer string
@@ -104,7 +103,7 @@ func speakers() []speaker {
 	}
 }
 
-// serve starts a speaker's server; reply may answer instead of it.
+// serve starts a speaker's server. reply may answer in its place.
 func serve(t *testing.T, s speaker, reply func(n int64, w http.ResponseWriter) bool) (websearch.Service, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
@@ -149,7 +148,7 @@ func juno() *people.Profile {
 	}
 }
 
-func TestServicesSpeakTheirProtocols(t *testing.T) {
+func TestService_SendsAndParsesItsProtocol(t *testing.T) {
 	p := juno()
 	p.Names = p.Names[1:]
 	for _, s := range speakers() {
@@ -167,7 +166,7 @@ func TestServicesSpeakTheirProtocols(t *testing.T) {
 	}
 }
 
-func TestServicesFail(t *testing.T) {
+func TestService_ReportsErrors(t *testing.T) {
 	query := websearch.Query{Text: `"Juno Abara"`, Host: "github.com"}
 	for _, s := range speakers() {
 		for name, c := range map[string]struct {
@@ -245,7 +244,7 @@ func TestServicesFail(t *testing.T) {
 					if _, err := io.WriteString(w, " "); err != nil {
 						return true
 					}
-					w.(http.Flusher).Flush() // the server's own
+					w.(http.Flusher).Flush() // of the server
 				}
 			})
 			// The stream lasts until the call has ended.
@@ -256,7 +255,7 @@ func TestServicesFail(t *testing.T) {
 	}
 }
 
-// timed notes how long each call of a service takes.
+// timed records the duration of each call.
 type timed struct {
 	websearch.Service
 	mu   sync.Mutex
@@ -273,11 +272,10 @@ func (s *timed) Ask(ctx context.Context, q websearch.Query) ([]websearch.Result,
 	return s.Service.Ask(ctx, q)
 }
 
-// One dead provider, which fails or never answers, takes nothing from the others:
-// neither answers nor time, of their own calls or, once its breaker is open, of a whole
-// search. Runs in turns with it and without have the same medians, and no more than a
-// twentieth of what a busy machine may hold up comes near its timeout.
-func TestOneDeadProvider(t *testing.T) {
+// A dead service, which fails or hangs, costs neither the results nor the time of others. Runs with
+// and without it alternate and have the same medians. At most 5% of the runs, the margin for a busy
+// machine, come near its timeout.
+func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 	const rounds, searches, timeout = 7, 40, 3 * time.Second
 	for name, dead := range map[string]func(http.ResponseWriter, *http.Request){
 		"fails":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
@@ -308,7 +306,7 @@ func TestOneDeadProvider(t *testing.T) {
 				for range searches {
 					p := juno()
 					p.Names = p.Names[1:]
-					p.Employers = []string{fmt.Sprint("Firm ", n)} // another question, which no cache knows
+					p.Employers = []string{fmt.Sprint("Firm ", n)} // a new query, so that nothing is cached
 					n++
 					began := time.Now()
 					pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
@@ -349,7 +347,7 @@ func TestOneDeadProvider(t *testing.T) {
 	}
 }
 
-func TestQueries(t *testing.T) {
+func TestQueries_NeedFullName(t *testing.T) {
 	require.Equal(t, []websearch.Query{
 		{Text: `"Juno JJ Abara" Quenlix Oslo`, Host: "h"},
 		{Text: `"Juno JJ Abara" Compiler engineer poet`, Host: "h"},
@@ -358,7 +356,7 @@ func TestQueries(t *testing.T) {
 	require.NotEmpty(t, websearch.Queries(&people.Profile{Names: []string{"王伟"}}, "h"))
 }
 
-func TestNewService(t *testing.T) {
+func TestNewService_ValidatesEndpoint(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   websearch.Endpoint

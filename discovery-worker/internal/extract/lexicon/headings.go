@@ -35,13 +35,13 @@ var headingPriority = []string{ //nolint:gochecknoglobals // a constant list
 
 // headings are the words of section headings, by language.
 type headings struct {
-	languages []map[string]string // word: class
-	having    map[string][]int    // word: languages
-	whole     map[string]string   // letters of a phrase: kind
+	languages   []map[string]string // word: class
+	languagesOf map[string][]int    // word: languages
+	whole       map[string]string   // letters of a phrase: kind
 }
 
 func newHeadings() (*headings, error) {
-	h := &headings{having: map[string][]int{}, whole: map[string]string{}}
+	h := &headings{languagesOf: map[string][]int{}, whole: map[string]string{}}
 	language := ""
 	for line := range Lines(headingsText) {
 		head, list, ok := strings.Cut(line, ":")
@@ -61,10 +61,10 @@ func newHeadings() (*headings, error) {
 				h.languages = append(h.languages, map[string]string{})
 			}
 			words := h.languages[len(h.languages)-1]
-			for _, form := range []string{fold(word), fold(WithoutUmlauts.Replace(word))} {
+			for _, form := range []string{fold(word), fold(UmlautReplacer.Replace(word))} {
 				if words[form] == "" {
 					words[form] = class
-					h.having[form] = append(h.having[form], len(h.languages)-1)
+					h.languagesOf[form] = append(h.languagesOf[form], len(h.languages)-1)
 				}
 			}
 		}
@@ -83,10 +83,10 @@ func Letters(s string) string {
 }
 
 // WithoutUmlauts spells umlauts with an e.
-var WithoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
+var UmlautReplacer = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
 
 // withoutStrokes are letters that have no decomposition.
-var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ") //nolint:gochecknoglobals // a constant table
+var strokeReplacer = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ") //nolint:gochecknoglobals // a constant table
 
 // fold is a lower-case word without its accents.
 func fold(s string) string {
@@ -98,7 +98,7 @@ func fold(s string) string {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range norm.NFD.String(withoutStrokes.Replace(s)) {
+	for _, r := range norm.NFD.String(strokeReplacer.Replace(s)) {
 		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' || r == '\u309a' {
 			b.WriteRune(r)
 		}
@@ -115,7 +115,7 @@ func (h *headings) kind(line string) string {
 		return ""
 	}
 	line = headingNumber.ReplaceAllString(strings.TrimFunc(line, isDecoration), "")
-	words := strings.FieldsFunc(strings.ToLower(unspaced(line)), func(r rune) bool {
+	words := strings.FieldsFunc(strings.ToLower(joinSpacedLetters(line)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
 	})
 	if len(words) == 0 || len(words) > maxHeadingWords {
@@ -136,7 +136,7 @@ func (h *headings) kind(line string) string {
 	if strings.ContainsFunc(line, unicode.IsDigit) {
 		return ""
 	}
-	for _, i := range h.having[words[0]] {
+	for _, i := range h.languagesOf[words[0]] {
 		if kind := kindOfWords(h.languages[i], words); kind != "" {
 			return kind
 		}
@@ -199,7 +199,7 @@ func isDecoration(r rune) bool {
 var wideGap = regexp.MustCompile(`\s{2,}`)
 
 // unspaced joins the letters of words that are written apart: "P R O F I L E".
-func unspaced(line string) string {
+func joinSpacedLetters(line string) string {
 	single := strings.Fields(line)
 	if len(single) < 4 {
 		return line

@@ -292,7 +292,7 @@ func (w *Words) Kind(label string) string {
 	if ok && len(first) == 1 && first != "x" { // "s.authors", the member of a variable
 		return w.Labels[rest]
 	}
-	if !ok || !whose[first] || key == "user name" || first == "preferred" && w.Labels[rest] == "title" {
+	if !ok || !ownerPrefixes[first] || key == "user name" || first == "preferred" && w.Labels[rest] == "title" {
 		return ""
 	}
 	return w.Labels[rest]
@@ -312,4 +312,4 @@ const maxLabel = 120
 
 // whose are words before a label that say whose it is: the person's, in whatever
 // part they have.
-var whose = Set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set
+var ownerPrefixes = Set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set

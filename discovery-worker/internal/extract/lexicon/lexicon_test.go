@@ -17,7 +17,7 @@ func newWords(t *testing.T) *lexicon.Words {
 }
 
 // Headings of every language and form have their kind; names, titles and companies have none.
-func TestWords_TellsHeadingsFromNames(t *testing.T) {
+func TestWords_DistinguishesHeadingsFromNames(t *testing.T) {
 	w := newWords(t)
 	goldentest.Run(t, "testdata/headings.txtar", func(_ *testing.T, input string) string {
 		return goldentest.Lines(input, func(line string) string { return cmp.Or(w.Heading(line), "none") })

@@ -46,7 +46,7 @@ const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 �
 
 // Name reads a whole phrase as a person's name. surely says that the input calls
 // it one: then letter case is free and one word is enough.
-func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
+func (e *Reader) Name(s string, labeled bool) (PersonName, bool) {
 	s = strings.TrimSpace(Brackets.ReplaceAllString(s, ""))
 	for {
 		m := Honorific.FindStringIndex(s)
@@ -63,25 +63,25 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 		return PersonName{}, false
 	}
 	if family, given, ok := strings.Cut(s, ","); ok {
-		if !surely && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
+		if !labeled && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
 			return PersonName{}, false
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
 	}
 	s = asianSuffix.ReplaceAllString(s, "")
 	if n, ok := EastAsian(s); ok {
-		return n, surely
+		return n, labeled
 	}
-	if !surely && strings.ContainsFunc(s, func(r rune) bool {
+	if !labeled && strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 	}) {
 		return PersonName{}, false
 	}
 	tokens := strings.Fields(s)
-	if len(tokens) > 6 || len(tokens) < 2 && !surely || len(tokens) == 0 {
+	if len(tokens) > 6 || len(tokens) < 2 && !labeled || len(tokens) == 0 {
 		return PersonName{}, false
 	}
-	lower := surely && s == strings.ToLower(s)
+	lower := labeled && s == strings.ToLower(s)
 	for i, t := range tokens {
 		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
 			t = titleCase(t)
@@ -90,16 +90,16 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 		if l := strings.ToLower(t); s == strings.ToUpper(s) && Particles[l] && len(tokens) > 1 {
 			t, tokens[i] = l, l
 		}
-		if !e.namePart(t, i > 0 && i < len(tokens)-1 || surely && len(tokens) > 1) {
+		if !e.namePart(t, i > 0 && i < len(tokens)-1 || labeled && len(tokens) > 1) {
 			return PersonName{}, false
 		}
-		if !surely && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
+		if !labeled && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
 			return PersonName{}, false
 		}
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
-	if !surely && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
+	if !labeled && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
 		return PersonName{}, false
 	}
 	if len(tokens) == 1 && lower { // a handle, or what a thing is called
@@ -124,7 +124,7 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 // Parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and
 // capitals the first word is
 // the first part, unless a particle joins it to the next.
-func (e *Reader) Parts(s string, familyFirst bool) (PersonName, bool) {
+func (e *Reader) NameParts(s string, familyFirst bool) (PersonName, bool) {
 	a, b, ok := strings.Cut(s, ",")
 	if !ok {
 		words := strings.Fields(s)

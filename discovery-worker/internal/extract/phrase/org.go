@@ -26,10 +26,10 @@ var (
 
 // TitleAt splits a title from the employer that stands behind it; company.v is
 // nil without one.
-func (e *Reader) TitleAt(p view.Part) (title, company view.Part) {
+func (e *Reader) SplitTitle(p view.Part) (title, company view.Part) {
 	t := p.Text()
 	if m := atWord.FindStringIndex(t); m != nil && m[0] > 0 && m[1] < len(t) {
-		if c := OrgHead(p.Sub(m[1], len(t))); c.Start < c.End {
+		if c := LeadingOrg(p.Sub(m[1], len(t))); c.Start < c.End {
 			return p.Sub(0, m[0]).Trim(",-–—|"), c
 		}
 	}
@@ -63,7 +63,7 @@ var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)
 	`|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
 
 // OrgHead is the employer's name at the beginning of a phrase.
-func OrgHead(p view.Part) view.Part {
+func LeadingOrg(p view.Part) view.Part {
 	t := p.Text()
 	if m := orgEnd.FindStringIndex(t); m != nil {
 		if dot := t[m[0]:m[1]]; !(strings.HasPrefix(dot, ".") && Abbreviated(t[:m[0]])) {
@@ -125,7 +125,7 @@ var manyDigits = regexp.MustCompile(`\d{3}`)
 func HasDigitOnly(s string) bool { return !strings.ContainsFunc(s, unicode.IsLetter) }
 
 // AllCapitalised reports whether every word but small ones begins with a capital.
-func AllCapitalised(s string) bool {
+func AllCapitalized(s string) bool {
 	for w := range strings.FieldsSeq(s) {
 		r, _ := utf8.DecodeRuneInString(w)
 		if unicode.IsLower(r) && utf8.RuneCountInString(w) > 3 {

@@ -21,7 +21,7 @@ func newReader(t *testing.T) *phrase.Reader {
 
 func whole(line string) view.Part {
 	v := view.New("", line)
-	return view.Part{V: v, End: len(v.Text)}.Trim("")
+	return view.Part{View: v, End: len(v.Text)}.Trim("")
 }
 
 // Names are told from headings, companies and titles; of a labelled name the parts are known.
@@ -30,7 +30,7 @@ func TestReader_ReadsNames(t *testing.T) {
 	for file, read := range map[string]func(string) (phrase.PersonName, bool){
 		"names":    func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
 		"labelled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
-		"parts":    func(s string) (phrase.PersonName, bool) { return r.Parts(s, true) },
+		"parts":    func(s string) (phrase.PersonName, bool) { return r.NameParts(s, true) },
 	} {
 		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
 			return goldentest.Lines(input, func(line string) string {
@@ -53,19 +53,19 @@ func TestReader_ReadsPlaces(t *testing.T) {
 				if !ok {
 					return "none"
 				}
-				return strings.Join([]string{place.City.TextOr(), place.State.TextOr(), place.Country.TextOr()}, " | ")
+				return strings.Join([]string{place.City.TextOrEmpty(), place.State.TextOrEmpty(), place.Country.TextOrEmpty()}, " | ")
 			})
 		})
 	}
 }
 
 // A title is told from the employer behind it.
-func TestReader_TellsTitleFromEmployer(t *testing.T) {
+func TestReader_SplitsTitleAndEmployer(t *testing.T) {
 	r := newReader(t)
 	goldentest.Run(t, "testdata/titles.txtar", func(_ *testing.T, input string) string {
 		return goldentest.Lines(input, func(line string) string {
-			title, company := r.TitleAt(whole(line))
-			return title.TextOr() + " | " + company.TextOr()
+			title, company := r.SplitTitle(whole(line))
+			return title.TextOrEmpty() + " | " + company.TextOrEmpty()
 		})
 	})
 }

@@ -15,7 +15,9 @@ type Location struct {
 }
 
 // Empty reports whether nothing is known of a place.
-func (p Location) Empty() bool { return p.City.V == nil && p.State.V == nil && p.Country.V == nil }
+func (p Location) Empty() bool {
+	return p.City.View == nil && p.State.View == nil && p.Country.View == nil
+}
 
 var (
 	// Comma stands between the items of a list.
@@ -31,7 +33,7 @@ var (
 	// district is the number of a part of a town: "Dublin 2", "1. Bezirk" aside.
 	district = regexp.MustCompile(`^(\p{Lu}[\p{L} '’-]{2,40}?)\s+(?:\d{1,2}|CEDEX(?:\s\d{1,2})?|Cedex(?:\s\d{1,2})?)$`)
 	// noPlace is what stands where a place would and is none.
-	noPlace = regexp.MustCompile(`(?i)^(?:(?:fully |100% |mostly |currently )?remote(?:ly)?(?: only| first| ok)?` +
+	notPlace = regexp.MustCompile(`(?i)^(?:(?:fully |100% |mostly |currently )?remote(?:ly)?(?: only| first| ok)?` +
 		`|hybrid|on-?site|worldwide|anywhere|everywhere|earth|planet earth|the (?:internet|world|moon|cloud)` +
 		`|internet|global|europe|eu|european union|emea|apac|latam` +
 		`|asia|africa|north america|south america|latin america|americas|oceania|home ?office|wfh|work from home` +
@@ -43,7 +45,7 @@ var (
 
 // Place reads a phrase as a place. surely says that the input calls it one; else
 // its last part must be a known country or state, or all of it a known city.
-func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
+func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 	p = p.Trim(".;:")
 	if p.Start == p.End || p.End-p.Start > 200 {
 		return Location{}, false
@@ -61,7 +63,7 @@ func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 	var found Location
 	var parts []view.Part
 	for _, x := range p.Split(PlaceSplit) {
-		if x.Start < x.End && !noPlace.MatchString(x.Text()) {
+		if x.Start < x.End && !notPlace.MatchString(x.Text()) {
 			parts = append(parts, x)
 		}
 	}
@@ -74,12 +76,12 @@ func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 			parts[len(parts)-1] = last.Sub(m[2], m[3])
 		}
 	}
-	if first := parts[0].Text(); !surely && len(parts) > 1 && !HasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
+	if first := parts[0].Text(); !labeled && len(parts) > 1 && !HasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
 		!(e.words.IsTown(first) && e.words.States[strings.ToLower(parts[1].Text())]) {
 		return Location{}, false // "Data Engineer, Ulm, Germany"
 	}
 	if last := parts[len(parts)-1].Trim("."); e.words.Countries[strings.ToLower(last.Text())] ||
-		surely && len(parts) > 1 && IsCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
+		labeled && len(parts) > 1 && IsCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
 		found.Country, known = last, true
 		parts = parts[:len(parts)-1]
 	}
@@ -95,7 +97,7 @@ func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 		return found, known
 	}
 	city := parts[len(parts)-1].Trim("")
-	if !surely && e.words.IsUnit(city.Text()) && !e.words.Cities[strings.ToLower(city.Text())] {
+	if !labeled && e.words.IsUnit(city.Text()) && !e.words.Cities[strings.ToLower(city.Text())] {
 		return Location{}, false // "Acme Group, Germany"
 	}
 	if m := postcode.FindStringIndex(city.Text()); m != nil {
@@ -112,13 +114,13 @@ func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 	if e.words.Cities[strings.ToLower(city.Text())] {
 		known = known || len(parts) == 1
 	}
-	if !IsPlaceName(city.Text(), surely) {
-		if known && (surely || HasDigit(p.Text())) && (found.Country.V != nil || found.State.V != nil) { // an address whose town is not told apart
+	if !IsPlaceName(city.Text(), labeled) {
+		if known && (labeled || HasDigit(p.Text())) && (found.Country.View != nil || found.State.View != nil) { // an address whose town is not told apart
 			return found, true
 		}
 		return Location{}, false
 	}
-	if !surely && (!known || len(parts) > 2 && !HasDigit(p.Text())) {
+	if !labeled && (!known || len(parts) > 2 && !HasDigit(p.Text())) {
 		return Location{}, false
 	}
 	found.City = city
@@ -163,9 +165,9 @@ var (
 	// inCity stands before a place that a title has behind it.
 	inCity = regexp.MustCompile(`\s+(?:in|aus|à|en|em|i|w)\s+`)
 	// fromPlace says of a place that the person is there or from there.
-	fromPlace = regexp.MustCompile(`\s+(?:from|based in|living in|located in|aus|out of)\s+`)
+	residence = regexp.MustCompile(`\s+(?:from|based in|living in|located in|aus|out of)\s+`)
 	// workOf is a title that names what was made, to which a city belongs: "Author of Midnight in Vienna".
-	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer` +
+	workTitle = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer` +
 		`|translator|illustrator) (?:of|von|de|di)\s`)
 )
 
@@ -173,22 +175,22 @@ var (
 // names no
 // city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer
 // in Law, Ireland").
-func (e *Reader) Placed(p view.Part) (title view.Part, at Location, ok bool) {
+func (e *Reader) SplitPlace(p view.Part) (title view.Part, at Location, ok bool) {
 	t := p.Text()
-	for _, sep := range []*regexp.Regexp{fromPlace, Comma, inCity} {
+	for _, sep := range []*regexp.Regexp{residence, Comma, inCity} {
 		for _, m := range sep.FindAllStringIndex(t, 4) {
 			title = p.Sub(0, m[0])
 			if !e.words.IsTitle(title.Text()) {
 				continue
 			}
 			at, ok = e.Place(p.Sub(m[1], len(t)), false)
-			if ok && sep == fromPlace {
+			if ok && sep == residence {
 				return title, at, true
 			}
-			if !ok || at.City.V == nil {
+			if !ok || at.City.View == nil {
 				continue
 			}
-			if sep == Comma || e.words.Cities[strings.ToLower(at.City.Text())] && !workOf.MatchString(title.Text()) {
+			if sep == Comma || e.words.Cities[strings.ToLower(at.City.Text())] && !workTitle.MatchString(title.Text()) {
 				return title, at, true
 			}
 		}
@@ -206,11 +208,11 @@ func IsCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }
 func HasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
 
 // IsPlaceName reports whether a phrase is written as a place's name.
-func IsPlaceName(s string, surely bool) bool {
+func IsPlaceName(s string, labeled bool) bool {
 	words := strings.Fields(s)
 	if len(words) == 0 || len(words) > 4 || HasDigit(s) || strings.ContainsAny(s, "@/:|<>{}") {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(s)
-	return unicode.IsLetter(r) && (surely || !unicode.IsLower(r) && AllCapitalised(s))
+	return unicode.IsLetter(r) && (labeled || !unicode.IsLower(r) && AllCapitalized(s))
 }

@@ -17,7 +17,7 @@ import (
 
 // Node is a JSON value whose members keep their order.
 type Node struct {
-	at      *pointer
+	pointer *pointer
 	Kind    byte // of jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
 	Text    string
 	Members []Member
@@ -34,7 +34,7 @@ type Member struct {
 // pointer is the JSON pointer of a value; nil is that of the root. Values share the way
 // to them: a string for each would take the length of a name times the values below it.
 type pointer struct {
-	in     *pointer
+	parent *pointer
 	name   string // of a member
 	index  int    // of an element; -1: a member
 	length int    // of all names up to here
@@ -68,7 +68,7 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 	if err != nil {
 		return Node{}, err
 	}
-	n := Node{at: at, Kind: byte(t.Kind())}
+	n := Node{pointer: at, Kind: byte(t.Kind())}
 	switch t.Kind() {
 	case '"', '0':
 		n.Text = strings.ToValidUTF8(t.String(), "\ufffd")
@@ -79,14 +79,14 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 				return Node{}, err
 			}
 			name := key.String()
-			if err := n.child(d, name, at.below(name, -1), depth, count); err != nil {
+			if err := n.readChild(d, name, at.child(name, -1), depth, count); err != nil {
 				return Node{}, err
 			}
 		}
 		_, err = d.ReadToken()
 	case '[':
 		for d.PeekKind() != ']' {
-			if err := n.child(d, "", at.below("", len(n.Members)), depth, count); err != nil {
+			if err := n.readChild(d, "", at.child("", len(n.Members)), depth, count); err != nil {
 				return Node{}, err
 			}
 		}
@@ -96,7 +96,7 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 }
 
 // child reads the next value below a node.
-func (n *Node) child(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
+func (n *Node) readChild(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
 	if at.length > maxPointer {
 		return d.SkipValue()
 	}
@@ -105,8 +105,8 @@ func (n *Node) child(d *jsontext.Decoder, name string, at *pointer, depth int, c
 	return err
 }
 
-func (p *pointer) below(name string, index int) *pointer {
-	below := &pointer{in: p, name: name, index: index, length: len(name)}
+func (p *pointer) child(name string, index int) *pointer {
+	below := &pointer{parent: p, name: name, index: index, length: len(name)}
 	if p != nil {
 		below.length += p.length
 	}
@@ -118,7 +118,7 @@ func (p *pointer) append(b []byte) []byte {
 	if p == nil {
 		return b
 	}
-	b = append(p.in.append(b), '/')
+	b = append(p.parent.append(b), '/')
 	if p.index >= 0 {
 		return strconv.AppendInt(b, int64(p.index), 10)
 	}
@@ -136,12 +136,12 @@ func (p *pointer) append(b []byte) []byte {
 }
 
 // Path is the JSON pointer of a node.
-func (n Node) Path() string { return string(n.at.append(nil)) }
+func (n Node) Path() string { return string(n.pointer.append(nil)) }
 
 // Part is the whole of a string as one piece.
 func (n Node) Part() view.Part {
 	v := view.New(n.Path(), n.Text)
-	return view.Part{V: v, Start: 0, End: len(v.Text)}.Trim("")
+	return view.Part{View: v, Start: 0, End: len(v.Text)}.Trim("")
 }
 
 // Strings are the strings and numbers of a value: itself, or those of a list, or
@@ -188,7 +188,7 @@ func (n Node) JSON() jsontext.Value {
 }
 
 // Where is the span of a node's text.
-func (n Node) Where() view.Span {
+func (n Node) TextSpan() view.Span {
 	if n.Spanned {
 		return n.Span
 	}

@@ -38,7 +38,7 @@ func ParseXML(text string) (root Node, ranges [][2]int) {
 
 // children reads up to the end of the element of a name. An element that holds only text is a string.
 func (r *xmlReader) children(name string, depth int) Node {
-	n := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+	n := Node{Kind: '{', pointer: (*pointer)(nil).child(strconv.Itoa(len(r.ranges)), -1)}
 	index := len(r.ranges)
 	r.ranges = append(r.ranges, [2]int{r.offset, r.offset})
 	named := map[string]int{} // places of members
@@ -75,12 +75,12 @@ func (r *xmlReader) children(name string, depth int) Node {
 				n.add(named, element, r.children(element, depth+1))
 				continue
 			}
-			child := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+			child := Node{Kind: '{', pointer: (*pointer)(nil).child(strconv.Itoa(len(r.ranges)), -1)}
 			r.ranges = append(r.ranges, [2]int{from, r.offset})
 			for more := true; more; {
 				var key, value []byte
 				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
-					child.Members = append(child.Members, Member{string(key), Node{Kind: '"', at: child.at, Text: string(value)}})
+					child.Members = append(child.Members, Member{string(key), Node{Kind: '"', pointer: child.pointer, Text: string(value)}})
 				}
 			}
 			n.add(named, element, child)
@@ -98,7 +98,7 @@ func (n *Node) add(named map[string]int, name string, value Node) {
 	}
 	m := &n.Members[i]
 	if m.Value.Kind != '[' {
-		m.Value = Node{Kind: '[', at: m.Value.at, Members: []Member{{"", m.Value}}}
+		m.Value = Node{Kind: '[', pointer: m.Value.pointer, Members: []Member{{"", m.Value}}}
 	}
 	m.Value.Members = append(m.Value.Members, Member{"", value})
 }

@@ -17,7 +17,7 @@ var (
 func IsForm(text string) bool { return len(text) < 64<<10 && queryForm.MatchString(text) }
 
 // query adds a form (application/x-www-form-urlencoded).
-func (b *builder) query(text string) {
+func (b *builder) addForm(text string) {
 	value := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

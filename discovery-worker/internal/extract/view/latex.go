@@ -79,18 +79,18 @@ const maxTeXDepth = 24
 
 // texReader writes LaTeX as lines: of a label and a value, of a heading, of an entry, of text.
 type texReader struct {
-	src      string
-	b        *builder
-	closing  map[int]int // of each opening brace or bracket its other half
-	article  bool
-	sections int
-	depth    int
-	links    [][2]int
+	src       string
+	b         *builder
+	closingBy map[int]int // of each opening brace or bracket its other half
+	article   bool
+	sections  int
+	depth     int
+	links     [][2]int
 }
 
 // tex adds the text of a LaTeX document.
-func (b *builder) tex(text string) {
-	t := &texReader{src: text, b: b, closing: texGroups(text), article: texArticles.MatchString(text)}
+func (b *builder) addTeX(text string) {
+	t := &texReader{src: text, b: b, closingBy: matchGroups(text), article: texArticles.MatchString(text)}
 	t.read(0, len(text), false)
 	for _, l := range t.links {
 		b.add("\n", l[0])
@@ -101,7 +101,7 @@ func (b *builder) tex(text string) {
 }
 
 // texGroups pairs braces, and brackets that stand within one line.
-func texGroups(text string) map[int]int {
+func matchGroups(text string) map[int]int {
 	closing := map[int]int{}
 	var open []int
 	bracket := -1
@@ -145,7 +145,7 @@ func (t *texReader) read(from, to int, inline bool) {
 	for i := from; i < to; {
 		switch c := t.src[i]; c {
 		case '\\':
-			i = t.command(i, to, inline)
+			i = t.addCommand(i, to, inline)
 		case '%':
 			n := strings.IndexByte(t.src[i:to], '\n')
 			if n < 0 {
@@ -185,26 +185,26 @@ func (t *texReader) read(from, to int, inline bool) {
 		default:
 			_, n := utf8.DecodeRuneInString(t.src[i:to])
 			end := i + n
-			t.b.plain(t.src[i:end], i)
+			t.b.addPlain(t.src[i:end], i)
 			i = end
 		}
 	}
 }
 
 // args are the groups that follow an offset, at most n; options in brackets are skipped.
-func (t *texReader) args(at, to, n int) (groups [][2]int, option [2]int, end int) {
+func (t *texReader) groupsAfter(at, to, n int) (groups [][2]int, option [2]int, end int) {
 	end = at
 	for i := at; i < to && len(groups) < n; {
 		switch c := t.src[i]; {
-		case c == '{' && t.closing[i] > 0 && t.closing[i] < to:
-			groups = append(groups, [2]int{i + 1, t.closing[i]})
-			i = t.closing[i] + 1
+		case c == '{' && t.closingBy[i] > 0 && t.closingBy[i] < to:
+			groups = append(groups, [2]int{i + 1, t.closingBy[i]})
+			i = t.closingBy[i] + 1
 			end = i
-		case c == '[' && t.closing[i] > 0 && t.closing[i] < to && len(groups) == 0:
+		case c == '[' && t.closingBy[i] > 0 && t.closingBy[i] < to && len(groups) == 0:
 			if option == [2]int{} {
-				option = [2]int{i + 1, t.closing[i]}
+				option = [2]int{i + 1, t.closingBy[i]}
 			}
-			i = t.closing[i] + 1
+			i = t.closingBy[i] + 1
 			end = i
 		case c == '%':
 			n := strings.IndexByte(t.src[i:to], '\n')
@@ -222,7 +222,7 @@ func (t *texReader) args(at, to, n int) (groups [][2]int, option [2]int, end int
 }
 
 // command writes the command at an offset and returns where it ends.
-func (t *texReader) command(i, to int, inline bool) int {
+func (t *texReader) addCommand(i, to int, inline bool) int {
 	if i+1 >= to {
 		return to
 	}
@@ -231,21 +231,21 @@ func (t *texReader) command(i, to int, inline bool) int {
 		end++
 	}
 	if end == i+1 {
-		return t.symbol(i, to, inline)
+		return t.addSymbol(i, to, inline)
 	}
 	name := t.src[i+1 : end]
 	if end < to && t.src[end] == '*' {
 		end++
 	}
 	if accent := texAccents[name]; accent != "" && end < to && (t.src[end] == '{' || t.src[end] == ' ') {
-		return t.accent(accent, i, end, to)
+		return t.addAccent(accent, i, end, to)
 	}
 	if letter := texLetters[name]; letter != "" {
 		t.b.add(letter, i)
-		return t.gobble(end, to)
+		return t.skipSpace(end, to)
 	}
 	if name == "begin" || name == "end" {
-		groups, _, after := t.args(end, to, 1)
+		groups, _, after := t.groupsAfter(end, to, 1)
 		if len(groups) == 0 {
 			return end
 		}
@@ -255,16 +255,16 @@ func (t *texReader) command(i, to int, inline bool) int {
 		case t.src[i+1] == 'e':
 			return after
 		case name == "tabular" || name == "minipage" || name == "multicols" || name == "adjustwidth" || name == "tabularx" || name == "paracol" || name == "longtable":
-			_, _, after = t.args(after, to, 2)
+			_, _, after = t.groupsAfter(after, to, 2)
 			return after
-		case !t.structure(name, i, after, to):
+		case !t.addStructure(name, i, after, to):
 			return after
 		}
-		_, _, after = t.args(after, to, 6)
+		_, _, after = t.groupsAfter(after, to, 6)
 		return after
 	}
 	if name == "href" {
-		groups, _, after := t.args(end, to, 2)
+		groups, _, after := t.groupsAfter(end, to, 2)
 		if len(groups) < 2 {
 			return end
 		}
@@ -278,30 +278,30 @@ func (t *texReader) command(i, to int, inline bool) int {
 		t.b.add("\n- ", i)
 		return end
 	case lower == "textcolor" || lower == "colorbox":
-		_, _, after := t.args(end, to, 1)
+		_, _, after := t.groupsAfter(end, to, 1)
 		return after
 	case texDropped[lower]:
-		_, _, after := t.args(end, to, 3)
+		_, _, after := t.groupsAfter(end, to, 3)
 		return after
 	case texSeparators[lower] || strings.HasPrefix(name, "fa") && len(name) > 2 && unicode.IsUpper(rune(name[2])):
 		if lower == "hspace" || lower == "hskip" {
-			_, _, end = t.args(end, to, 1)
+			_, _, end = t.groupsAfter(end, to, 1)
 		}
 		t.b.add(" | ", i)
 		return end
 	case texBreaks[lower]:
-		return t.newline(i, end, inline)
+		return t.addNewline(i, end, inline)
 	}
-	if !inline && t.structure(lower, i, end, to) {
-		_, _, after := t.args(end, to, 6)
+	if !inline && t.addStructure(lower, i, end, to) {
+		_, _, after := t.groupsAfter(end, to, 6)
 		return after
 	}
-	return t.gobble(end, to)
+	return t.skipSpace(end, to)
 }
 
 // structure writes a command that names what its arguments are. It reports whether it is one.
-func (t *texReader) structure(name string, at, from, to int) bool {
-	groups, option, _ := t.args(from, to, 6)
+func (t *texReader) addStructure(name string, at, from, to int) bool {
+	groups, option, _ := t.groupsAfter(from, to, 6)
 	if len(groups) == 0 {
 		return false
 	}
@@ -346,7 +346,7 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 	case label != "":
 		line(label+": ", groups, " ")
 	case texEntries.MatchString(name):
-		t.entry(groups, at)
+		t.addEntry(groups, at)
 	case texPairs.MatchString(name):
 		separator := " | "
 		if strings.HasSuffix(name, "item") || name == "cvline" {
@@ -368,7 +368,7 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 
 // entry writes an entry of a list of jobs or schools: its time, then title and company. Classes order the arguments
 // differently.
-func (t *texReader) entry(groups [][2]int, at int) {
+func (t *texReader) addEntry(groups [][2]int, at int) {
 	dated := slices.IndexFunc(groups, func(g [2]int) bool { return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]]) })
 	order := []int{0, 1}
 	switch {
@@ -423,7 +423,7 @@ func isTeXStyle(name string) bool {
 }
 
 // symbol writes a command of one character.
-func (t *texReader) symbol(i, to int, inline bool) int {
+func (t *texReader) addSymbol(i, to int, inline bool) int {
 	c := t.src[i+1 : i+2]
 	switch {
 	case c == `\`:
@@ -431,23 +431,23 @@ func (t *texReader) symbol(i, to int, inline bool) int {
 		if end < to && t.src[end] == '*' {
 			end++
 		}
-		if end < to && t.src[end] == '[' && t.closing[end] > 0 {
-			end = t.closing[end] + 1
+		if end < to && t.src[end] == '[' && t.closingBy[end] > 0 {
+			end = t.closingBy[end] + 1
 		}
-		return t.newline(i, end, inline)
+		return t.addNewline(i, end, inline)
 	case strings.Contains(`&%#_${}@`, c):
 		t.b.add(c, i)
 	case strings.Contains(" ,;:!/\n", c):
 		t.b.add(" ", i)
 	case texAccents[c] != "":
-		return t.accent(texAccents[c], i, i+2, to)
+		return t.addAccent(texAccents[c], i, i+2, to)
 	}
 	_, n := utf8.DecodeRuneInString(t.src[i+1:])
 	return i + 1 + n
 }
 
 // newline ends a line, or an item of one.
-func (t *texReader) newline(at, end int, inline bool) int {
+func (t *texReader) addNewline(at, end int, inline bool) int {
 	if inline {
 		t.b.add(", ", at)
 	} else {
@@ -457,7 +457,7 @@ func (t *texReader) newline(at, end int, inline bool) int {
 }
 
 // accent writes the letter that follows with a mark.
-func (t *texReader) accent(mark string, at, i, to int) int {
+func (t *texReader) addAccent(mark string, at, i, to int) int {
 	for i < to && (t.src[i] == '{' || t.src[i] == ' ') {
 		i++
 	}
@@ -480,7 +480,7 @@ func (t *texReader) accent(mark string, at, i, to int) int {
 }
 
 // gobble is where the space behind a command ends, or its empty group.
-func (t *texReader) gobble(i, to int) int {
+func (t *texReader) skipSpace(i, to int) int {
 	if i+1 < to && t.src[i] == '{' && t.src[i+1] == '}' {
 		return i + 2
 	}

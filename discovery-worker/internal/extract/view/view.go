@@ -28,28 +28,28 @@ type View struct {
 	Path     string
 	original string
 	Text     string
-	at       []int32 // offset in original of every byte of text, and of its end; nil when they are the same
+	offsets  []int32 // offset in original of every byte of text, and of its end; nil when they are the same
 }
 
 // Part is a piece of a view's text.
 type Part struct {
-	V          *View
+	View       *View
 	Start, End int
 }
 
 // Text returns the text of a piece.
-func (p Part) Text() string { return p.V.Text[p.Start:p.End] }
+func (p Part) Text() string { return p.View.Text[p.Start:p.End] }
 
 // TextOr is the text of a piece, "" of none.
-func (p Part) TextOr() string {
-	if p.V == nil {
+func (p Part) TextOrEmpty() string {
+	if p.View == nil {
 		return ""
 	}
 	return p.Text()
 }
 
 // Sub is the piece of p that begins and ends at offsets of p's text.
-func (p Part) Sub(start, end int) Part { return Part{p.V, p.Start + start, p.Start + end} }
+func (p Part) Sub(start, end int) Part { return Part{p.View, p.Start + start, p.Start + end} }
 
 // Trim leaves out what stands at both ends and is in cut, and white space.
 func (p Part) Trim(cut string) Part {
@@ -73,17 +73,17 @@ func (p Part) Split(sep *regexp.Regexp) []Part {
 // Span returns where a piece stands in the original.
 func (p Part) Span() Span {
 	start, end := p.Start, p.End
-	if p.V.at != nil {
-		start, end = int(p.V.at[start]), int(p.V.at[end])
+	if p.View.offsets != nil {
+		start, end = int(p.View.offsets[start]), int(p.View.offsets[end])
 		if p.End > p.Start { // up to the end of the last character, not to the beginning of the next, before which markup may stand
-			_, last := utf8.DecodeLastRuneInString(p.V.Text[p.Start:p.End])
-			from := int(p.V.at[p.End-last])
-			if _, n := utf8.DecodeRuneInString(p.V.original[from:]); end > from+n && p.V.original[from] != '&' {
+			_, last := utf8.DecodeLastRuneInString(p.View.Text[p.Start:p.End])
+			from := int(p.View.offsets[p.End-last])
+			if _, n := utf8.DecodeRuneInString(p.View.original[from:]); end > from+n && p.View.original[from] != '&' {
 				end = from + n
 			}
 		}
 	}
-	return Span{Path: p.V.Path, Start: min(start, end), End: max(start, end)} // an entry of LaTeX has its parts in another order
+	return Span{Path: p.View.Path, Start: min(start, end), End: max(start, end)} // an entry of LaTeX has its parts in another order
 }
 
 // HTMLTag is what tells HTML from text with angle brackets.
@@ -97,27 +97,27 @@ func New(path, text string) *View {
 	var b builder
 	switch {
 	case HTMLTag.MatchString(text):
-		b.html(text)
+		b.addHTML(text)
 	case IsForm(text) && ValidQuery(text):
-		b.query(text)
+		b.addForm(text)
 	case IsLaTeX(text):
-		b.tex(text)
+		b.addTeX(text)
 	default:
-		b.plain(text, 0)
+		b.addPlain(text, 0)
 	}
-	v.Text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
+	v.Text, v.offsets = b.text.String(), append(b.offsets, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
 	return v
 }
 
 type builder struct {
-	text strings.Builder
-	at   []int32
+	text    strings.Builder
+	offsets []int32
 }
 
 func (b *builder) add(s string, at int) {
 	b.text.WriteString(s)
 	for range len(s) {
-		b.at = append(b.at, int32(at)) //nolint:gosec // the input's length is bounded by MaxInput
+		b.offsets = append(b.offsets, int32(at)) //nolint:gosec // the input's length is bounded by MaxInput
 	}
 }
 
@@ -125,7 +125,7 @@ func (b *builder) add(s string, at int) {
 var markdownLink = regexp.MustCompile(`^!?\[([^\[\]\n]*)\]\([^()\s]+\)`)
 
 // plain adds text that begins at an offset of the original.
-func (b *builder) plain(text string, offset int) {
+func (b *builder) addPlain(text string, offset int) {
 	lineStart := true
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -133,7 +133,7 @@ func (b *builder) plain(text string, offset int) {
 		switch {
 		case r == '[' || r == '!':
 			if m := markdownLink.FindStringSubmatchIndex(text[i:min(len(text), i+2600)]); m != nil {
-				b.plain(text[i+m[2]:i+m[3]], offset+i+m[2])
+				b.addPlain(text[i+m[2]:i+m[3]], offset+i+m[2])
 				i += m[1]
 				lineStart = false
 				continue
@@ -172,7 +172,7 @@ func (b *builder) plain(text string, offset int) {
 }
 
 // html adds the text of HTML, a line a block.
-func (b *builder) html(text string) {
+func (b *builder) addHTML(text string) {
 	z := xhtml.NewTokenizer(strings.NewReader(text))
 	offset, skip := 0, ""
 	for {
@@ -184,7 +184,7 @@ func (b *builder) html(text string) {
 		switch kind {
 		case xhtml.TextToken:
 			if skip == "" {
-				b.entities(raw, offset)
+				b.addEntities(raw, offset)
 			}
 		case xhtml.StartTagToken, xhtml.EndTagToken, xhtml.SelfClosingTagToken:
 			name, _ := z.TagName()
@@ -204,14 +204,14 @@ func (b *builder) html(text string) {
 }
 
 // entities adds text in which characters may be written as entities.
-func (b *builder) entities(raw string, offset int) {
+func (b *builder) addEntities(raw string, offset int) {
 	for i := 0; i < len(raw); {
 		next := strings.IndexByte(raw[i:], '&')
 		if next < 0 {
-			b.plain(raw[i:], offset+i)
+			b.addPlain(raw[i:], offset+i)
 			return
 		}
-		b.plain(raw[i:i+next], offset+i)
+		b.addPlain(raw[i:i+next], offset+i)
 		i += next
 		end := strings.IndexByte(raw[i:min(len(raw), i+12)], ';') + 1
 		if end == 0 {
@@ -229,25 +229,25 @@ func (b *builder) entities(raw string, offset int) {
 // order is a sentence that tells the reader what to do. What such a sentence, and
 // what follows it in its paragraph, says of a person is nothing that the input
 // states.
-var order = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior|everything|context)\b` +
+var instruction = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior|everything|context)\b` +
 	`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
 	`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
 	`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
 
 // orderStems are cheap signs of an order, lower case.
-var orderStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
+var instructionStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
 
 // Orders are the stretches of a text, in order, that give orders.
-func Orders(text string) [][2]int {
+func FindInstructions(text string) [][2]int {
 	var found [][2]int
 	start := 0
 	for line := range strings.Lines(text) {
 		lower := strings.ToLower(line)
-		for _, stem := range orderStems {
+		for _, stem := range instructionStems {
 			if !strings.Contains(lower, stem) {
 				continue
 			}
-			if m := order.FindStringIndex(line); m != nil {
+			if m := instruction.FindStringIndex(line); m != nil {
 				from := sentenceStart(line, m[0])
 				found = append(found, [2]int{start + from, start + len(line)})
 			}
@@ -269,7 +269,7 @@ func sentenceStart(line string, at int) int {
 }
 
 // Without blanks stretches of a text, its length kept.
-func Without(text string, stretches [][2]int) string {
+func Blank(text string, stretches [][2]int) string {
 	if len(stretches) == 0 {
 		return text
 	}
@@ -305,7 +305,7 @@ const maxLines = 20_000
 var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
 
 // Unbulleted is a line without the sign at its beginning.
-func Unbulleted(p Part) Part {
+func TrimBullet(p Part) Part {
 	for range 2 { // "- 🏠 Based in Osaka"
 		m := bullet.FindStringIndex(p.Text())
 		if m == nil {
@@ -335,7 +335,7 @@ func Valid(s string) string {
 var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
 
 // scripts returns the ranges of HTML that browsers do not show.
-func scripts(text string) [][2]int {
+func scriptRanges(text string) [][2]int {
 	var all [][2]int
 	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
 		all = append(all, [2]int{m[0], m[1]})
@@ -346,7 +346,7 @@ func scripts(text string) [][2]int {
 // Visible returns a text without what browsers do not show of HTML.
 func Visible(text string) string {
 	if HTMLTag.MatchString(text) {
-		return Without(text, scripts(text))
+		return Blank(text, scriptRanges(text))
 	}
 	return text
 }

@@ -8,22 +8,20 @@ import (
 	"strings"
 )
 
-// Group is one question of training: the candidates of a platform, and which of
-// them is the same person.
+// Group is one training example: the candidates of a platform, and which of them is right.
 type Group struct {
-	Candidates [][]Finding
-	Truth      int // index; -1: none of them
+	Candidates [][]Comparison
+	Truth      int // index, -1 if none is right
 }
 
-// term is a finding as a parameter.
+// term is a comparison level as a parameter.
 type term struct{ field, level string }
 
-// Fit makes a model of answered questions. Its weights begin as those of Fellegi
-// and Sunter, counted from the groups, and are then moved as far as the data say
-// against them: fields that repeat each other, such as a name and a username made
-// of it, must not count twice. The calibration is the identity.
-func Fit(groups []Group, version string) *Model {
-	terms, weights := counted(groups)
+// Train fits a model to groups. Weights start as Fellegi-Sunter weights, counted from the groups,
+// and are then adjusted by maximum likelihood: fields that repeat each other, such as a name and a
+// username derived from it, must not count twice. The calibration is the identity.
+func Train(groups []Group, version string) *Model {
+	terms, weights := countWeights(groups)
 	theta := slices.Clone(weights)
 	prior := -4.0
 	index := make(map[term]int, len(terms))
@@ -40,7 +38,7 @@ func Fit(groups []Group, version string) *Model {
 			coded[g] = append(coded[g], row)
 		}
 	}
-	theta, prior = descend(groups, coded, theta, prior)
+	theta, prior = fitWeights(groups, coded, theta, prior)
 	m := &Model{Version: version, Prior: round3(prior / math.Ln2), Weights: make(map[string]map[string]float64), Calibration: []Point{{0, 0}, {1, 1}}}
 	for i, t := range terms {
 		if m.Weights[t.field] == nil {
@@ -48,22 +46,21 @@ func Fit(groups []Group, version string) *Model {
 		}
 		m.Weights[t.field][t.level] = round3(theta[i] / math.Ln2)
 	}
-	m.complete()
+	m.fillFrequencyGaps()
 	return m
 }
 
-// complete gives a commonness that no group had the weight of the next rarer one,
-// and nothing in favour: that a name is commoner than any that was seen must not
-// count for it.
-func (m *Model) complete() {
-	for _, weights := range []map[string]float64{m.Weights[FieldCrowd], m.Weights[FieldUsername]} {
+// fillFrequencyGaps gives a term frequency without training data the weight of the next lower one,
+// at most 0: a name that is more common than any seen must not count in favor.
+func (m *Model) fillFrequencyGaps() {
+	for _, weights := range []map[string]float64{m.Weights[FieldNameFrequency], m.Weights[FieldUsername]} {
 		for level, w := range maps.Clone(weights) {
-			stem, ok := strings.CutSuffix(level, commonness(0))
+			stem, ok := strings.CutSuffix(level, termFrequency(0))
 			for _, n := range []int{1, 2, 5, 16} {
 				if !ok {
 					break
 				}
-				next := stem + commonness(n)
+				next := stem + termFrequency(n)
 				if have, seen := weights[next]; seen {
 					w = have
 					continue
@@ -77,10 +74,9 @@ func (m *Model) complete() {
 
 func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// counted are the terms of the groups and their weights by counting, to base e:
-// how much more often a finding is seen of the same person than of another
-// candidate.
-func counted(groups []Group) ([]term, []float64) {
+// countWeights returns the terms of the groups and their weights by counting, to base e: how much
+// more often a level occurs for the right candidate than for others.
+func countWeights(groups []Group) ([]term, []float64) {
 	type count struct{ same, other float64 }
 	counts := make(map[term]*count)
 	levels := make(map[string]float64)
@@ -119,9 +115,9 @@ func counted(groups []Group) ([]term, []float64) {
 	return terms, weights
 }
 
-// descend maximizes the likelihood of the right answers, none included, less the
-// square of the distance from half the counted weights.
-func descend(groups []Group, coded [][][]int, theta []float64, prior float64) ([]float64, float64) {
+// fitWeights maximizes the likelihood of the right answers, including none, with a quadratic
+// penalty on the distance from half the counted weights.
+func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64) ([]float64, float64) {
 	const (
 		rounds = 400
 		step   = 0.05
@@ -136,7 +132,7 @@ func descend(groups []Group, coded [][][]int, theta []float64, prior float64) ([
 		gradient := make([]float64, n+1)
 		for g, group := range groups {
 			scores := make([]float64, len(coded[g]))
-			top := 0.0 // the score of nobody
+			top := 0.0 // the score of no match
 			for i, row := range coded[g] {
 				scores[i] = prior
 				for _, k := range row {
@@ -183,9 +179,8 @@ type Outcome struct {
 	Right bool
 }
 
-// Calibrate fits the calibration of a model to what came of its raw
-// probabilities: the rising steps that fit best (isotonic regression, by pooling
-// adjacent violators), of 40 outcomes each at least, joined by lines.
+// Calibrate fits the calibration to outcomes by isotonic regression (pool adjacent violators) over
+// pools of at least 40 outcomes, joined linearly.
 func (m *Model) Calibrate(outcomes []Outcome) {
 	const least = 40
 	list := slices.Clone(outcomes)
@@ -212,7 +207,7 @@ func (m *Model) Calibrate(outcomes []Outcome) {
 	}
 	points := []Point{{0, 0}}
 	for _, p := range pools {
-		// One more of either outcome: nothing is certain.
+		// Laplace smoothing: no probability is 0 or 1.
 		q := Point{round3(p.raw / p.n), round3((p.right + 0.5) / (p.n + 1))}
 		last := points[len(points)-1]
 		if q.Raw <= last.Raw {

@@ -22,18 +22,18 @@ import (
 // maxCustom bounds the keys of a schema that are answered, maxNested how deep it
 // nests.
 const (
-	maxCustom = 200
-	maxNested = 5
+	maxSchemaKeys  = 200
+	maxSchemaDepth = 5
 )
 
 // asked is what a request's schema says of one key.
-type asked struct {
+type requestedField struct {
 	key         string
 	types       []string
 	description string
 	enum        []jsontext.Value
-	items       *asked
-	properties  []asked
+	items       *requestedField
+	properties  []requestedField
 }
 
 // Custom answers what the input says of the keys of a request's schema
@@ -43,7 +43,7 @@ type asked struct {
 // not known is null with confidence 0, and so is what would not be of the declared
 // type. schema is the object as the request has it; anything in it that is not
 // understood leaves its key null.
-func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
+func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
 	root, err := tree.Parse(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -51,16 +51,16 @@ func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schem
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
 		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
 	}
-	c := &custom{e: e, profile: profile, labels: map[string]tree.Node{}}
+	c := &schemaReader{e: e, profile: profile, labels: map[string]tree.Node{}}
 	if len(in.Object) > 0 {
 		tree, err := tree.Parse(in.Object)
 		if err != nil {
 			return nil, fmt.Errorf("read the input: %w", err)
 		}
-		c.members(tree, 0)
+		c.indexFields(tree, 0)
 	} else {
-		c.text = view.Without(in.Text, view.Orders(in.Text))
-		c.lines(c.text)
+		c.text = view.Blank(in.Text, view.FindInstructions(in.Text))
+		c.indexLines(c.text)
 	}
 	answers := map[string]Field{}
 	for i, m := range root.Members {
@@ -68,8 +68,8 @@ func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schem
 			return nil, err
 		}
 		answers[m.Key] = Field{Value: jsontext.Value("null")}
-		if i < maxCustom {
-			if f, ok := c.answer(readAsked(m.Key, m.Value, 0)); ok {
+		if i < maxSchemaKeys {
+			if f, ok := c.answer(readRequestedField(m.Key, m.Value, 0)); ok {
 				answers[m.Key] = f
 			}
 		}
@@ -78,9 +78,9 @@ func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schem
 }
 
 // readAsked reads one key of a schema.
-func readAsked(key string, n tree.Node, depth int) asked {
-	a := asked{key: key}
-	if depth > maxNested {
+func readRequestedField(key string, n tree.Node, depth int) requestedField {
+	a := requestedField{key: key}
+	if depth > maxSchemaDepth {
 		return a
 	}
 	for _, m := range n.Members {
@@ -96,11 +96,11 @@ func readAsked(key string, n tree.Node, depth int) asked {
 				a.enum = append(a.enum, v.Value.JSON())
 			}
 		case "items":
-			items := readAsked(key, m.Value, depth+1)
+			items := readRequestedField(key, m.Value, depth+1)
 			a.items = &items
 		case "properties":
 			for _, p := range m.Value.Members {
-				a.properties = append(a.properties, readAsked(p.Key, p.Value, depth+1))
+				a.properties = append(a.properties, readRequestedField(p.Key, p.Value, depth+1))
 			}
 		}
 	}
@@ -111,17 +111,17 @@ func readAsked(key string, n tree.Node, depth int) asked {
 }
 
 // custom answers the keys of one request.
-type custom struct {
+type schemaReader struct {
 	e       *Extractor
 	profile Profile
 	labels  map[string]tree.Node // what the input itself calls by a name
 	text    string
 }
 
-func (a asked) is(t string) bool { return slices.Contains(a.types, t) }
+func (a requestedField) accepts(t string) bool { return slices.Contains(a.types, t) }
 
 // members notes the members of an object under their names, the shallower first.
-func (c *custom) members(n tree.Node, depth int) {
+func (c *schemaReader) indexFields(n tree.Node, depth int) {
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
 		if n.Kind == '{' && m.Value.Kind != 'n' && key != "" && len(c.labels) < event.MaxPersonValues {
@@ -132,19 +132,19 @@ func (c *custom) members(n tree.Node, depth int) {
 	}
 	for _, m := range n.Members {
 		if m.Value.Kind == '"' && strings.Contains(m.Value.Text, "\n") {
-			c.lines(view.Without(m.Value.Text, view.Orders(m.Value.Text)))
+			c.indexLines(view.Blank(m.Value.Text, view.FindInstructions(m.Value.Text)))
 		}
 		if m.Value.Kind == '{' || m.Value.Kind == '[' {
-			c.members(m.Value, depth+1)
+			c.indexFields(m.Value, depth+1)
 		}
 	}
 }
 
 // lines notes the labelled lines of a text.
-func (c *custom) lines(text string) {
+func (c *schemaReader) indexLines(text string) {
 	v := view.New("", text)
 	for _, line := range v.Lines() {
-		line = view.Unbulleted(line)
+		line = view.TrimBullet(line)
 		t := line.Text()
 		if len(t) > 1000 {
 			continue
@@ -162,19 +162,19 @@ func (c *custom) lines(text string) {
 }
 
 // answer finds the value of one key.
-func (c *custom) answer(a asked) (Field, bool) {
-	if a.is("object") && len(a.properties) > 0 {
-		return c.object(a)
+func (c *schemaReader) answer(a requestedField) (Field, bool) {
+	if a.accepts("object") && len(a.properties) > 0 {
+		return c.answerObject(a)
 	}
 	if n, ok := c.labels[lexicon.LabelKey(a.key)]; ok {
 		if v, ok := a.cast(n); ok {
-			return Field{Value: v, Confidence: 0.95, Span: n.Where()}, true
+			return Field{Value: v, Confidence: 0.95, Span: n.TextSpan()}, true
 		}
 	}
-	if f, ok := c.known(a); ok {
+	if f, ok := c.fromProfile(a); ok {
 		return f, true
 	}
-	return c.hinted(a)
+	return c.fromHints(a)
 }
 
 // concept is a name in schemas, in labelKey's form, and the field or identifier
@@ -201,20 +201,20 @@ var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
 }
 
 // known answers a key from the profile.
-func (c *custom) known(a asked) (Field, bool) {
+func (c *schemaReader) fromProfile(a requestedField) (Field, bool) {
 	switch concept := concepts[lexicon.LabelKey(a.key)]; concept {
 	case "":
 		return Field{}, false
 	case "years":
-		return c.years(a)
+		return c.fromYears(a)
 	default:
-		return c.concept(a, concept)
+		return c.fromConcept(a, concept)
 	}
 }
 
 // concept answers a key from what the profile has under a concept.
-func (c *custom) concept(a asked, concept string) (Field, bool) {
-	values := c.values(concept)
+func (c *schemaReader) fromConcept(a requestedField, concept string) (Field, bool) {
+	values := c.conceptValues(concept)
 	if len(values) == 0 {
 		return Field{}, false
 	}
@@ -231,7 +231,7 @@ func (c *custom) concept(a asked, concept string) (Field, bool) {
 			confidence = values[0].confidence
 		}
 		if v, ok := a.castTo(t, n); ok && (t == "array" || a.allows(v)) {
-			return Field{Value: v, Confidence: confidence, Span: span, Of: c.fieldOf(concept)}, true
+			return Field{Value: v, Confidence: confidence, Span: span, ProfilePath: c.fieldOf(concept)}, true
 		}
 	}
 	return Field{}, false
@@ -239,7 +239,7 @@ func (c *custom) concept(a asked, concept string) (Field, bool) {
 
 // fieldOf is the path of the field of the profile that a concept is read from,
 // empty for identifiers.
-func (c *custom) fieldOf(concept string) string {
+func (c *schemaReader) fieldOf(concept string) string {
 	switch concept {
 	case "school", "degree", "field":
 		return "education"
@@ -247,7 +247,7 @@ func (c *custom) fieldOf(concept string) string {
 		return "experience"
 	case "location":
 		for _, path := range []string{"location.city", "location.state", "location.country"} {
-			if c.string(path) != "" {
+			if c.stringField(path) != "" {
 				return path
 			}
 		}
@@ -259,15 +259,15 @@ func (c *custom) fieldOf(concept string) string {
 }
 
 // values are what the profile has under a concept.
-func (c *custom) values(concept string) []found {
+func (c *schemaReader) conceptValues(concept string) []textValue {
 	p := c.profile
-	add := func(list []found, path string, text string) []found {
+	add := func(list []textValue, path string, text string) []textValue {
 		if text == "" {
 			return list
 		}
-		return append(list, found{text, p.Fields[path].Confidence, p.Fields[path].Span})
+		return append(list, textValue{text, p.Fields[path].Confidence, p.Fields[path].Span})
 	}
-	var all []found
+	var all []textValue
 	switch concept {
 	case Email, Phone, URL, "microblog", "work email":
 		for _, id := range p.Identifiers {
@@ -275,28 +275,28 @@ func (c *custom) values(concept string) []found {
 			switch {
 			case concept == "microblog" && id.Type == Account && id.Platform == identity.Microblog,
 				concept == id.Type,
-				concept == "work email" && id.Type == Email && (id.role == "work" || own.Value != nil && string(own.Value) != string(quote(id.Value))):
-				all = append(all, found{id.Value, id.Confidence, id.Span})
+				concept == "work email" && id.Type == Email && (id.role == "work" || own.Value != nil && string(own.Value) != string(quoteJSON(id.Value))):
+				all = append(all, textValue{id.Value, id.Confidence, id.Span})
 			}
 		}
 	case "location":
 		var parts []string
 		for _, path := range []string{"location.city", "location.state", "location.country"} {
-			if s := c.string(path); s != "" {
+			if s := c.stringField(path); s != "" {
 				parts = append(parts, s)
-				all = []found{{strings.Join(parts, ", "), p.Fields[path].Confidence, p.Fields[path].Span}}
+				all = []textValue{{strings.Join(parts, ", "), p.Fields[path].Confidence, p.Fields[path].Span}}
 			}
 		}
 	case "skills":
-		for _, s := range list[listedSkill](p, concept) {
+		for _, s := range listField[listedSkill](p, concept) {
 			all = add(all, concept, s.Skill)
 		}
 	case "languages":
-		for _, s := range list[listedLanguage](p, concept) {
+		for _, s := range listField[listedLanguage](p, concept) {
 			all = add(all, concept, s.Language)
 		}
 	case "school", "degree", "field":
-		for _, s := range list[listedSchool](p, "education") {
+		for _, s := range listField[listedSchool](p, "education") {
 			switch {
 			case concept == "school" && s.School != nil:
 				all = add(all, "education", s.School.Name)
@@ -307,7 +307,7 @@ func (c *custom) values(concept string) []found {
 			}
 		}
 	case "past company", "past title":
-		for _, j := range list[listedJob](p, "experience") {
+		for _, j := range listField[listedJob](p, "experience") {
 			switch {
 			case j.Current:
 			case concept == "past title":
@@ -317,13 +317,13 @@ func (c *custom) values(concept string) []found {
 			}
 		}
 	default:
-		all = add(all, concept, c.string(concept))
+		all = add(all, concept, c.stringField(concept))
 	}
 	return all
 }
 
 // string is a field of the profile that is a string.
-func (c *custom) string(path string) string {
+func (c *schemaReader) stringField(path string) string {
 	var s string
 	if f, ok := c.profile.Fields[path]; !ok || json.Unmarshal(f.Value, &s) != nil {
 		return ""
@@ -331,7 +331,7 @@ func (c *custom) string(path string) string {
 	return s
 }
 
-func list[T any](p Profile, path string) []T {
+func listField[T any](p Profile, path string) []T {
 	var all []T
 	if f, ok := p.Fields[path]; !ok || json.Unmarshal(f.Value, &all) != nil {
 		return nil
@@ -342,18 +342,18 @@ func list[T any](p Profile, path string) []T {
 var (
 	yearsExpr = regexp.MustCompile(`(?i)\b(\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve` +
 		`|fifteen|twenty)\+?[\s-]+years?(?:['’])?\s+(?:of\s+)?(?:[\p{L}]+\s+){0,3}experience\b`)
-	words = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
+	numberWords = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
 )
 
 // years answers how long somebody has worked, if the text says it in so many words.
-func (c *custom) years(a asked) (Field, bool) {
+func (c *schemaReader) fromYears(a requestedField) (Field, bool) {
 	m := yearsExpr.FindStringSubmatchIndex(c.text)
 	if m == nil {
 		return Field{}, false
 	}
 	n := strings.ToLower(c.text[m[2]:m[3]])
-	if words[n] != "" {
-		n = words[n]
+	if numberWords[n] != "" {
+		n = numberWords[n]
 	}
 	v, ok := a.cast(tree.Node{Kind: '"', Text: n})
 	return Field{Value: v, Confidence: stated, Span: view.Span{Start: m[0], End: m[1]}}, ok
@@ -361,32 +361,32 @@ func (c *custom) years(a asked) (Field, bool) {
 
 // hinted answers an enumeration of which the job's title names exactly one, and a
 // question whether somebody has a skill or speaks a language.
-func (c *custom) hinted(a asked) (Field, bool) {
+func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 	title := c.profile.Fields["current_position.summary"]
-	if a.is("string") && len(a.enum) > 0 && title.Value != nil {
+	if a.accepts("string") && len(a.enum) > 0 && title.Value != nil {
 		var hit jsontext.Value
 		hits := 0
 		for _, o := range a.enum {
 			var s string
-			if json.Unmarshal(o, &s) == nil && s != "" && hasWord(c.string("current_position.summary"), s) {
+			if json.Unmarshal(o, &s) == nil && s != "" && containsWords(c.stringField("current_position.summary"), s) {
 				hit = o
 				hits++
 			}
 		}
 		if hits == 1 {
-			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span, Of: "current_position.summary"}, true
+			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span, ProfilePath: "current_position.summary"}, true
 		}
 	}
 	key := lexicon.LabelKey(a.key)
 	for _, before := range []string{"knows ", "has ", "uses ", "speaks ", "is "} {
 		what, ok := strings.CutPrefix(key, before)
-		if !ok || !a.is("boolean") {
+		if !ok || !a.accepts("boolean") {
 			continue
 		}
 		for _, path := range []string{"skills", "languages"} {
-			for _, v := range c.values(path) {
+			for _, v := range c.conceptValues(path) {
 				if strings.EqualFold(v.value, what) || strings.EqualFold(v.value+" experience", what) {
-					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span, Of: path}, true
+					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span, ProfilePath: path}, true
 				}
 			}
 		}
@@ -395,7 +395,7 @@ func (c *custom) hinted(a asked) (Field, bool) {
 }
 
 // hasWord reports whether words stand in a phrase, whatever their letter case.
-func hasWord(phrase, words string) bool {
+func containsWords(phrase, words string) bool {
 	split := func(s string) string {
 		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ") + " "
 	}

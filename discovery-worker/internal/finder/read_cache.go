@@ -7,20 +7,20 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// known is what one discovery has read, so that no stage reads it again: a statement
-// costs the store more than what it looks for. It is used by one goroutine at a time.
-type known struct {
+// readCache caches the reads of one discovery: a statement costs the store more than the rows in
+// it. It is not safe for concurrent use.
+type readCache struct {
 	reader   *people.Reader
-	rows     map[people.Key][]readmodel.LookupRow // nil: there are none
-	profiles map[people.Ref]*people.Profile       // nil: there is none
+	rows     map[people.Key][]readmodel.LookupRow // nil if there are none
+	profiles map[people.Ref]*people.Profile       // nil if there is none
 }
 
-func newKnown(reader *people.Reader) *known {
-	return &known{reader: reader, rows: make(map[people.Key][]readmodel.LookupRow), profiles: make(map[people.Ref]*people.Profile)}
+func newReadCache(reader *people.Reader) *readCache {
+	return &readCache{reader: reader, rows: make(map[people.Key][]readmodel.LookupRow), profiles: make(map[people.Ref]*people.Profile)}
 }
 
-// lookup is Reader.Lookup; keys that are not asked for may be in the answer too.
-func (k *known) lookup(ctx context.Context, keys []people.Key) (map[people.Key][]readmodel.LookupRow, error) {
+// lookup is Reader.Lookup with a cache. The result may contain other keys.
+func (k *readCache) lookup(ctx context.Context, keys []people.Key) (map[people.Key][]readmodel.LookupRow, error) {
 	var missing []people.Key
 	for _, key := range keys {
 		if _, have := k.rows[key]; !have {
@@ -40,8 +40,8 @@ func (k *known) lookup(ctx context.Context, keys []people.Key) (map[people.Key][
 	return k.rows, nil
 }
 
-// read is Reader.Read.
-func (k *known) read(ctx context.Context, refs []people.Ref) (map[people.Ref]*people.Profile, error) {
+// read is Reader.Read with a cache.
+func (k *readCache) read(ctx context.Context, refs []people.Ref) (map[people.Ref]*people.Profile, error) {
 	var missing []people.Ref
 	for _, ref := range refs {
 		if _, have := k.profiles[ref]; !have {

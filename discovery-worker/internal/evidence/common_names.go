@@ -2,11 +2,10 @@ package evidence
 
 import "strings"
 
-// A store holds few of the people who exist, so that a name that nobody else in
-// it has may yet be everybody's. These are given and family names that the
-// statistics offices of many countries list among the most frequent, in the
+// A store holds few of all people, so a name that is unique in it may still be very common. These
+// given and family names are among the most frequent in the statistics of many countries, in the
 // transliteration of identity.NameTokens.
-const usualGiven = " " +
+const commonGivenNames = " " +
 	"aaron abdul abdullah abigail adam adriana agnieszka ahmad ahmed aisha akira alan albert alejandro aleksandr " +
 	"alex alexander alexandra alexey ali alice alina amanda amir amit amy ana anastasia andre andrea andreas " +
 	"andrei andrew angela anita anjali ann anna anne anthony anton antonio arjun arthur ashley ayse barbara ben " +
@@ -32,7 +31,7 @@ const usualGiven = " " +
 	"vladimir wang wei william wojciech xin yan yang yasmin ying yoko yu yuki yulia yuri yusuf yves zeynep zhang " +
 	"zoe "
 
-const usualFamily = " " +
+const commonFamilyNames = " " +
 	"abdullah abe adams aguilar ahmad ahmed akhtar ali allen almeida alvarez alves anderson ansari aziz bailey " +
 	"baker barbosa bauer becker bell bennett bernard bianchi bose brown bui campbell carter carvalho castillo " +
 	"castro chan chang chatterjee chaudhary chen cheng cho choi chopra chowdhury clark collins cook cooper costa " +
@@ -55,10 +54,10 @@ const usualFamily = " " +
 	"wilson wong wood wright wu xie xu yadav yamada yamaguchi yamamoto yang yildiz yilmaz yoon yoshida young yu " +
 	"zhang zhao zheng zhou zhu "
 
-// plain counts the parts of a name that are usual ones: 0, 1 or 2.
-func plain(tokens []string) int {
-	given := func(w string) bool { return strings.Contains(usualGiven, " "+w+" ") }
-	family := func(w string) bool { return strings.Contains(usualFamily, " "+w+" ") }
+// countCommonParts returns how many parts of a name are common ones: 0, 1 or 2.
+func countCommonParts(tokens []string) int {
+	given := func(w string) bool { return strings.Contains(commonGivenNames, " "+w+" ") }
+	family := func(w string) bool { return strings.Contains(commonFamilyNames, " "+w+" ") }
 	n := 0
 	first, last := tokens[0], tokens[len(tokens)-1]
 	if given(first) || len(tokens) > 1 && family(first) {

@@ -22,17 +22,17 @@ var scalarPaths = []string{
 }
 
 // wayCase is an input with the values that it must and must not give.
-type wayCase struct {
-	name   string
-	in     Input
-	right  map[string]string
-	maybe  map[string][]string // values that may be given
-	never  map[string][]string
-	strict bool // other values at scalarPaths are wrong
+type reportedCase struct {
+	name      string
+	in        Input
+	right     map[string]string
+	optional  map[string][]string // values that may be given
+	forbidden map[string][]string
+	strict    bool // other values at scalarPaths are wrong
 }
 
 // contextCases reads the cases that were filed with the issue.
-func contextCases(t *testing.T) []wayCase {
+func issueCases(t *testing.T) []reportedCase {
 	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "context.json"))
 	require.NoError(t, err)
 	var list []struct {
@@ -44,9 +44,9 @@ func contextCases(t *testing.T) []wayCase {
 		Never map[string][]string `json:"never"`
 	}
 	require.NoError(t, json.Unmarshal(raw, &list))
-	var all []wayCase
+	var all []reportedCase
 	for _, c := range list {
-		w := wayCase{name: c.Case, in: Input{Object: c.Request.Person}, right: c.Right, never: c.Never}
+		w := reportedCase{name: c.Case, in: Input{Object: c.Request.Person}, right: c.Right, forbidden: c.Never}
 		if c.Request.Person.Kind() == '"' {
 			w.in = Input{}
 			require.NoError(t, json.Unmarshal(c.Request.Person, &w.in.Text))
@@ -57,10 +57,10 @@ func contextCases(t *testing.T) []wayCase {
 }
 
 // waysCases reads the second set, whose answers were committed before the extractor was changed for either.
-func waysCases(t *testing.T) []wayCase {
+func secondSetCases(t *testing.T) []reportedCase {
 	files, err := filepath.Glob(filepath.Join("testdata", "ways", "*.txtar"))
 	require.NoError(t, err)
-	var all []wayCase
+	var all []reportedCase
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
 		require.NoError(t, err)
@@ -69,17 +69,17 @@ func waysCases(t *testing.T) []wayCase {
 			text := string(part.Data)
 			switch what {
 			case "input.txt":
-				all = append(all, wayCase{name: name, in: Input{Text: text}, strict: true})
+				all = append(all, reportedCase{name: name, in: Input{Text: text}, strict: true})
 			case "input.json":
-				all = append(all, wayCase{name: name, in: Input{Object: jsontext.Value(text)}, strict: true})
+				all = append(all, reportedCase{name: name, in: Input{Object: jsontext.Value(text)}, strict: true})
 			default:
 				w := &all[len(all)-1]
-				w.right, w.maybe = map[string]string{}, map[string][]string{}
+				w.right, w.optional = map[string]string{}, map[string][]string{}
 				for line := range strings.Lines(text) {
 					path, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
 					require.True(t, ok, line)
 					if optional, ok := strings.CutPrefix(path, "?"); ok {
-						w.maybe[optional] = append(w.maybe[optional], value)
+						w.optional[optional] = append(w.optional[optional], value)
 					} else {
 						w.right[path] = value
 					}
@@ -91,7 +91,7 @@ func waysCases(t *testing.T) []wayCase {
 }
 
 // leaves are the values of a profile that reach the default confidence, by path.
-func leaves(t *testing.T, p Profile) map[string]string {
+func confidentValues(t *testing.T, p Profile) map[string]string {
 	all := map[string]string{}
 	var add func(path string, v any)
 	add = func(path string, v any) {
@@ -119,7 +119,7 @@ func leaves(t *testing.T, p Profile) map[string]string {
 }
 
 // judge counts the values of a case and lists the differences in out.
-func (w wayCase) judge(got map[string]string, out *strings.Builder) score {
+func (w reportedCase) score(got map[string]string, out *strings.Builder) score {
 	var s score
 	wrong := func(path string) {
 		s.wrong++
@@ -136,13 +136,13 @@ func (w wayCase) judge(got map[string]string, out *strings.Builder) score {
 			wrong(path)
 		}
 	}
-	for path, values := range w.never {
+	for path, values := range w.forbidden {
 		if w.right[path] == "" && slices.Contains(values, got[path]) {
 			wrong(path)
 		}
 	}
 	for _, path := range scalarPaths {
-		if w.strict && w.right[path] == "" && got[path] != "" && !slices.Contains(w.maybe[path], got[path]) {
+		if w.strict && w.right[path] == "" && got[path] != "" && !slices.Contains(w.optional[path], got[path]) {
 			wrong(path)
 		}
 	}
@@ -150,15 +150,15 @@ func (w wayCase) judge(got map[string]string, out *strings.Builder) score {
 }
 
 // TestWays_ReachPrecisionAndRecall measures the cases of the issue and the second set at the default confidence.
-func TestWays_ReachPrecisionAndRecall(t *testing.T) {
+func TestExtractor_ReportedCasesReachPrecisionAndRecall(t *testing.T) {
 	e := newExtractor(t)
-	for set, cases := range map[string][]wayCase{"context.json": contextCases(t), "second set": waysCases(t)} {
+	for set, cases := range map[string][]reportedCase{"context.json": issueCases(t), "second set": secondSetCases(t)} {
 		var total score
 		for _, c := range cases {
 			p, err := e.Extract(t.Context(), c.in)
 			require.NoError(t, err, c.name)
 			var out strings.Builder
-			total.add(c.judge(leaves(t, p), &out))
+			total.add(c.score(confidentValues(t, p), &out))
 			if out.Len() > 0 {
 				t.Logf("%s\n%s", c.name, out.String())
 			}
@@ -170,7 +170,7 @@ func TestWays_ReachPrecisionAndRecall(t *testing.T) {
 }
 
 // A line that heads a section is no name, in whatever language and letter case; the name below it is found.
-func TestHeadings_AreNoNames(t *testing.T) {
+func TestExtract_HeadingsAreNotNames(t *testing.T) {
 	e := newExtractor(t)
 	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "headings.txt"))
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestHeadings_AreNoNames(t *testing.T) {
 		for _, form := range []string{heading, strings.ToUpper(heading), "## " + heading, heading + ":"} {
 			p, err := e.Extract(t.Context(), Input{Text: form + "\n\nWanda Sowa\nSoftware Engineer\nwanda@sowa.example"})
 			require.NoError(t, err)
-			got := leaves(t, p)
+			got := confidentValues(t, p)
 			require.Equal(t, "Wanda Sowa", got["full_name"], form)
 			require.Equal(t, "wanda@sowa.example", got["personal_email"], form)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // cast makes a value of the input one of the declared type.
-func (a asked) cast(n tree.Node) (jsontext.Value, bool) {
+func (a requestedField) cast(n tree.Node) (jsontext.Value, bool) {
 	if len(a.types) == 0 {
 		return nil, false
 	}
@@ -28,20 +28,20 @@ func (a asked) cast(n tree.Node) (jsontext.Value, bool) {
 }
 
 // allows reports whether an enumeration has a value.
-func (a asked) allows(v jsontext.Value) bool {
+func (a requestedField) allows(v jsontext.Value) bool {
 	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool { return string(o) == string(v) })
 }
 
 var (
-	yes = lexicon.Set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
-	no  = lexicon.Set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
+	trueWords  = lexicon.Set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
+	falseWords = lexicon.Set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
 
 	amount = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%` +
 		`|[\p{L}$€£¥+ ]{0,20})$`)
 	thousand = regexp.MustCompile(`^-?\d{1,3}(?:[., ]\d{3})+$`)
 )
 
-func (a asked) castTo(t string, n tree.Node) (jsontext.Value, bool) {
+func (a requestedField) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 	text := strings.TrimSpace(n.Text)
 	switch t {
 	case "string":
@@ -54,7 +54,7 @@ func (a asked) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 				return o, true
 			}
 		}
-		return quote(text), true
+		return quoteJSON(text), true
 	case "number", "integer":
 		if n.Kind == '0' && (t == "number" || phrase.Number.FindString(text) == strings.TrimPrefix(text, "-")) {
 			return jsontext.Value(text), true
@@ -70,20 +70,20 @@ func (a asked) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 		return jsontext.Value(strconv.FormatFloat(x, 'f', -1, 64)), true
 	case "boolean":
 		switch l := strings.ToLower(text); {
-		case n.Kind == 't' || n.Kind == '"' && yes[l]:
+		case n.Kind == 't' || n.Kind == '"' && trueWords[l]:
 			return jsontext.Value("true"), true
-		case n.Kind == 'f' || n.Kind == '"' && no[l]:
+		case n.Kind == 'f' || n.Kind == '"' && falseWords[l]:
 			return jsontext.Value("false"), true
 		}
 	case "array":
-		return a.castList(n)
+		return a.castArray(n)
 	}
 	return nil, false
 }
 
 // castList makes a list of a list, or of words between commas.
-func (a asked) castList(n tree.Node) (jsontext.Value, bool) {
-	item := asked{types: []string{"string"}}
+func (a requestedField) castArray(n tree.Node) (jsontext.Value, bool) {
+	item := requestedField{types: []string{"string"}}
 	if a.items != nil && len(a.items.types) > 0 {
 		item = *a.items
 	}
@@ -91,7 +91,7 @@ func (a asked) castList(n tree.Node) (jsontext.Value, bool) {
 	switch n.Kind {
 	case '[':
 		for _, m := range n.Members {
-			if m.Value.Kind == '{' && item.is("string") {
+			if m.Value.Kind == '{' && item.accepts("string") {
 				nodes = append(nodes, m.Value.Strings("name", "skill", "language", "title", "value")...)
 				continue
 			}

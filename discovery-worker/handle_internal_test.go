@@ -12,17 +12,17 @@ import (
 	"muster/schemas/event"
 )
 
-// A defect in the work that several tasks share ends neither the process nor, again and
-// again, the next one: its task has a result that names what is missing.
-func TestPanicsOfDiscoveryAreResults(t *testing.T) {
-	s := &Service{deps: Deps{Logger: slog.New(slog.DiscardHandler), Now: time.Now}} // without a finder: Find panics
+// The panic is in work that several tasks share.
+func TestHandleDiscovery_PanicGivesDegradedResult(t *testing.T) {
+	// Without a finder, Find panics.
+	s := &Service{deps: Deps{Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
 	var err error
 	s.metrics, err = newMetrics(nil)
 	require.NoError(t, err)
 	task := event.DiscoveryTask{RequestID: "r", Input: event.Account{Platform: "codehost", Username: "JunoA"}, RequestedAt: time.Now(), Deadline: time.Now().Add(time.Minute)}
 	value, err := json.Marshal(task)
 	require.NoError(t, err)
-	out, err := s.handle(message.NewMessage("m", value))
+	out, err := s.handleDiscovery(message.NewMessage("m", value))
 	require.NoError(t, err)
 	require.Len(t, out, 1)
 	var d event.Discovery

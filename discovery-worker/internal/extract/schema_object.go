@@ -11,12 +11,12 @@ import (
 
 // whole are the keys of objects, in labelKey's form, that mean the person: their
 // properties are asked as if they stood outside.
-var whole = lexicon.Set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
+var personKeys = lexicon.Set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
 	"contact\ncontacts\ncontact info\ncontact details\ncontact information\nlinks\nsocial\nsocials\nsocial links\nsocial media\nsocial accounts\nsocial profiles\naccounts\nprofiles\ncareer\nwork")
 
 // parts are what is known of the things that a person has: for the concept that
 // the key of an object names, its properties and the concepts that answer them.
-var parts = map[string]map[string]string{ //nolint:gochecknoglobals // a constant table
+var objectConcepts = map[string]map[string]string{ //nolint:gochecknoglobals // a constant table
 	"current_position.company.name": {
 		"name": "current_position.company.name", "company": "current_position.company.name", "company name": "current_position.company.name",
 		"url": "current_position.company.network_url", "network url": "current_position.company.network_url", "linkedin url": "current_position.company.network_url",
@@ -39,35 +39,35 @@ var parts = map[string]map[string]string{ //nolint:gochecknoglobals // a constan
 // object answers an object: from the input's member of its name, else from the
 // part of the profile that its key means. What a friend or a former employer is
 // called is not what the person is called, so that other keys are not known.
-func (c *custom) object(a asked) (Field, bool) {
+func (c *schemaReader) answerObject(a requestedField) (Field, bool) {
 	key := lexicon.LabelKey(a.key)
 	if n, ok := c.labels[key]; ok && n.Kind == '{' {
-		return c.memberwise(a, n)
+		return c.fromObject(a, n)
 	}
-	if whole[key] {
-		return a.each(c.answer)
+	if personKeys[key] {
+		return a.buildObject(c.answer)
 	}
-	known := parts[concepts[key]]
-	return a.each(func(p asked) (Field, bool) {
+	known := objectConcepts[concepts[key]]
+	return a.buildObject(func(p requestedField) (Field, bool) {
 		if concept := known[lexicon.LabelKey(p.key)]; concept != "" {
-			return c.concept(p, concept)
+			return c.fromConcept(p, concept)
 		}
 		return Field{}, false
 	})
 }
 
 // memberwise answers an object from one of the input.
-func (c *custom) memberwise(a asked, n tree.Node) (Field, bool) {
-	return a.each(func(p asked) (Field, bool) {
+func (c *schemaReader) fromObject(a requestedField, n tree.Node) (Field, bool) {
+	return a.buildObject(func(p requestedField) (Field, bool) {
 		for _, m := range n.Members {
 			if lexicon.LabelKey(m.Key) != lexicon.LabelKey(p.key) {
 				continue
 			}
-			if p.is("object") && m.Value.Kind == '{' {
-				return c.memberwise(p, m.Value)
+			if p.accepts("object") && m.Value.Kind == '{' {
+				return c.fromObject(p, m.Value)
 			}
 			if v, ok := p.cast(m.Value); ok {
-				return Field{Value: v, Confidence: 0.95, Span: m.Value.Where()}, true
+				return Field{Value: v, Confidence: 0.95, Span: m.Value.TextSpan()}, true
 			}
 		}
 		return Field{}, false
@@ -76,7 +76,7 @@ func (c *custom) memberwise(a asked, n tree.Node) (Field, bool) {
 
 // each makes an object of the properties that have an answer; one without any is
 // not known.
-func (a asked) each(answer func(asked) (Field, bool)) (Field, bool) {
+func (a requestedField) buildObject(answer func(requestedField) (Field, bool)) (Field, bool) {
 	out := Field{Confidence: 1}
 	var b strings.Builder
 	b.WriteByte('{')
@@ -89,10 +89,10 @@ func (a asked) each(answer func(asked) (Field, bool)) (Field, bool) {
 		if n > 0 {
 			b.WriteByte(',')
 		} else {
-			out.Span, out.Of = f.Span, f.Of
+			out.Span, out.ProfilePath = f.Span, f.ProfilePath
 		}
 		n++
-		b.Write(quote(p.key))
+		b.Write(quoteJSON(p.key))
 		b.WriteByte(':')
 		b.Write(f.Value)
 		out.Confidence = min(out.Confidence, f.Confidence)

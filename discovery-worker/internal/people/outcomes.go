@@ -12,8 +12,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Ended says that a context call has an outcome on record.
-func (r *Reader) Ended(ctx context.Context, requestID string) (bool, error) {
+// HasOutcome reports whether a context call has an outcome in the read models.
+func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error) {
 	ended := false
 	err := r.query(ctx, readmodel.ContextsQuery(), keysParameter([]uint64{readmodel.ContextHash(requestID)}), func(rows driver.Rows) error {
 		var row readmodel.ContextRow
@@ -27,9 +27,9 @@ func (r *Reader) Ended(ctx context.Context, requestID string) (bool, error) {
 	return ended, nil
 }
 
-// Discovered is when the newest discovery on record of an account was made; the zero
-// time when there is none.
-func (r *Reader) Discovered(ctx context.Context, a event.Account) (at time.Time, err error) {
+// LastDiscovered returns the time of the newest discovery of an account, or the zero time if there
+// is none.
+func (r *Reader) LastDiscovered(ctx context.Context, a event.Account) (at time.Time, err error) {
 	key := identity.UsernameKey(a.Username)
 	err = r.query(ctx, readmodel.DiscoveriesQuery(), keysParameter([]uint64{readmodel.DiscoveryHash(a.Platform, key)}), func(rows driver.Rows) error {
 		var row readmodel.DiscoveryRow

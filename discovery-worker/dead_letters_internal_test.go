@@ -19,18 +19,18 @@ import (
 	"muster/schemas/identity"
 )
 
-// letters are what is written to the dead letters.
-type letters struct{ all []*message.Message }
+// recordingPublisher records the published messages.
+type recordingPublisher struct{ all []*message.Message }
 
-func (l *letters) Publish(_ string, messages ...*message.Message) error {
+func (l *recordingPublisher) Publish(_ string, messages ...*message.Message) error {
 	l.all = append(l.all, messages...)
 	return nil
 }
 
-func (*letters) Close() error { return nil }
+func (*recordingPublisher) Close() error { return nil }
 
-// A dead letter says which check its message failed, and nothing of what it holds.
-func TestDeadLettersSayWhy(t *testing.T) {
+// The reason quotes nothing of the message.
+func TestDeadLetters_ReasonNamesFailedCheck(t *testing.T) {
 	s := &Service{deps: Deps{Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
 	var err error
 	s.metrics, err = newMetrics(nil)
@@ -40,15 +40,15 @@ func TestDeadLettersSayWhy(t *testing.T) {
 		handler         message.HandlerFunc
 		payload, reason string
 	}{
-		"discovery: no JSON":       {s.handle, `secret`, "the message cannot be read as a task"},
-		"discovery: another shape": {s.handle, `{"request_id":{"secret":1}}`, "the message cannot be read as a task"},
-		"discovery: no input":      {s.handle, `{"request_id":"r"}`, "discovery task r without input"},
+		"discovery: no JSON":       {s.handleDiscovery, `secret`, "the message cannot be read as a task"},
+		"discovery: another shape": {s.handleDiscovery, `{"request_id":{"secret":1}}`, "the message cannot be read as a task"},
+		"discovery: no input":      {s.handleDiscovery, `{"request_id":"r"}`, "discovery task r without input"},
 		"context: no JSON":         {contexts, `secret`, "the message cannot be read as a task"},
 		"context: no id":           {contexts, `{"person":"secret"}`, "context call without a valid request_id"},
 		"context: no organization": {contexts, `{"call":{"request_id":"r"},"person":"secret"}`, "context call r without organization_id or key_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var written letters
+			var written recordingPublisher
 			_, err := deadLetters(&written, "dead", "handler", time.Now)(c.handler)(message.NewMessage("m", []byte(c.payload)))
 			require.NoError(t, err)
 			require.Len(t, written.all, 1)
@@ -57,27 +57,27 @@ func TestDeadLettersSayWhy(t *testing.T) {
 		})
 	}
 	other := errors.New("another")
-	var written letters
+	var written recordingPublisher
 	_, err = deadLetters(&written, "dead", "handler", time.Now)(func(*message.Message) ([]*message.Message, error) { return nil, other })(message.NewMessage("m", nil))
 	require.ErrorIs(t, err, other)
 	require.Empty(t, written.all)
 }
 
-// away is a store that does not answer.
-type away struct{ driver.Conn }
+// unavailableConn is a store whose queries fail.
+type unavailableConn struct{ driver.Conn }
 
-func (away) Query(context.Context, string, ...any) (driver.Rows, error) {
+func (unavailableConn) Query(context.Context, string, ...any) (driver.Rows, error) {
 	return nil, errors.New("connection refused")
 }
 
-// What is tried again is told by the error alone, which the router logs.
-func TestRetriedContextsAreNotLoggedTwice(t *testing.T) {
+// The router logs the returned error.
+func TestHandleContext_RetriedTaskIsNotLogged(t *testing.T) {
 	var logged bytes.Buffer
 	s := &Service{deps: Deps{Logger: slog.New(slog.NewTextHandler(&logged, nil)), Now: time.Now}}
 	var err error
 	s.metrics, err = newMetrics(nil)
 	require.NoError(t, err)
-	s.reader = people.NewReader(away{}, identity.Default(), people.Config{})
+	s.reader = people.NewReader(unavailableConn{}, identity.Default(), people.Config{})
 	t.Cleanup(s.reader.Close)
 	now := time.Now()
 	value, err := json.Marshal(event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute)}})

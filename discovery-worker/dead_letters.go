@@ -13,18 +13,20 @@ import (
 	"muster/schemas/event"
 )
 
-// serviceName names the service in dead letters.
+// serviceName is the name of the service in dead letters.
 const serviceName = "discovery-worker"
 
-// malformedError is of a message that is no task; it can never be worked on. Its text has
-// nothing of the message but its id.
+// malformedError reports a message that is not a valid task. Retrying is pointless. Its text
+// contains nothing of the message except its ID.
 type malformedError struct{ reason string }
 
 func (e *malformedError) Error() string { return e.reason }
 
-// readTask reads a handler's task. The error is a [*malformedError].
-func readTask(payload []byte, task interface{ Validate() error }) error {
-	if json.Unmarshal(payload, task) != nil { // its error quotes the message
+// decodeTask decodes and validates a task. It returns a [*malformedError] if the payload is
+// invalid.
+func decodeTask(payload []byte, task interface{ Validate() error }) error {
+	// The error of json quotes the message.
+	if json.Unmarshal(payload, task) != nil {
 		return &malformedError{"the message cannot be read as a task"}
 	}
 	if err := task.Validate(); err != nil {
@@ -33,9 +35,9 @@ func readTask(payload []byte, task interface{ Validate() error }) error {
 	return nil
 }
 
-// deadLetters is a middleware that writes what can never be worked on to the dead
-// letters, with why (event.Dead), and acknowledges it then. Every other error goes
-// back to the subscriber, which delivers the message again.
+// deadLetters returns a middleware that writes malformed messages to the dead-letter topic, with
+// the reason (event.Dead), and acknowledges them. Other errors are returned to the subscriber,
+// which redelivers the message.
 func deadLetters(publisher message.Publisher, topic, handler string, now func() time.Time) message.HandlerMiddleware {
 	return func(h message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
@@ -45,7 +47,7 @@ func deadLetters(publisher message.Publisher, topic, handler string, now func() 
 				return out, err
 			}
 			origin, _ := bus.MessageOrigin(msg.Context())
-			letter := event.Dead{
+			header := event.Dead{
 				Service: serviceName, Handler: handler, Topic: origin.Topic, Partition: origin.Partition, Offset: origin.Offset,
 				Code: "malformed_task", Reason: malformed.reason, Attempts: 1, FirstFailure: now(), LastFailure: now(),
 			}
@@ -54,7 +56,7 @@ func deadLetters(publisher message.Publisher, topic, handler string, now func() 
 			for k, v := range msg.Metadata {
 				dead.Metadata[k] = v
 			}
-			letter.Set(dead.Metadata.Set)
+			header.Set(dead.Metadata.Set)
 			if err := publisher.Publish(topic, dead); err != nil {
 				return nil, fmt.Errorf("write dead letter: %w", err)
 			}

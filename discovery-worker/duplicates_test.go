@@ -17,11 +17,10 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// A task that comes again after a restart, because one before it was not finished, is not
-// done again: its outcome counts, and its caller was answered.
-func TestTasksWithAnOutcomeAreNotDoneAgain(t *testing.T) {
-	f := start(t)
-	people(f)
+// A task is redelivered after a restart if an earlier one was unfinished.
+func TestService_SkipsTasksWithOutcome(t *testing.T) {
+	f := newFixture(t)
+	insertPeople(f)
 	c := followContexts(t, f)
 	began := time.Now().UTC()
 	call := func(id string, age time.Duration) event.ContextCall {
@@ -48,21 +47,21 @@ func TestTasksWithAnOutcomeAreNotDoneAgain(t *testing.T) {
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), f.conn, "found", &found))
 
 	for _, s := range states {
-		c.want(s.Call.RequestID, event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: s.Call})
+		c.submit(s.Call.RequestID, event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: s.Call})
 	}
-	c.want("old", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: call("old", 25*time.Hour)})
-	f.askAt("first", "codehost", "junoa", began.Add(-time.Minute), began.Add(-40*time.Second))
-	f.askAt("second", "codehost", "junoa", began.Add(-20*time.Second), began.Add(-10*time.Second))
-	f.work()
+	c.submit("old", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: call("old", 25*time.Hour)})
+	f.submitAt("first", "codehost", "junoa", began.Add(-time.Minute), began.Add(-40*time.Second))
+	f.submitAt("second", "codehost", "junoa", began.Add(-20*time.Second), began.Add(-10*time.Second))
+	f.startWorker()
 
-	require.True(t, c.outcome("accepted").Delivered, "what has no outcome is done, and delivered")
-	require.Len(t, f.answer("second").Socials, 2, "what was asked for since the last discovery is done")
+	require.True(t, c.awaitOutcome("accepted").Delivered, "what has no outcome is done, and delivered")
+	require.Len(t, f.awaitResult("second").Socials, 2, "what was asked for since the last discovery is done")
 	require.Eventually(t, func() bool {
-		contexts, discoveries := f.counted("muster_context_tasks_total"), f.counted("muster_discovery_tasks_total")
+		contexts, discoveries := f.counters("muster_context_tasks_total"), f.counters("muster_discovery_tasks_total")
 		return contexts["repeated"] == 2 && contexts["expired"] == 1 && discoveries["repeated"] == 1
 	}, 10*time.Second, 5*time.Millisecond)
 	for _, id := range []string{"answered", "failed", "old"} {
-		require.Empty(t, c.delivered(id), id)
+		require.Empty(t, c.deliveriesOf(id), id)
 		c.mu.Lock()
 		require.Empty(t, c.outcomes[id], id)
 		c.mu.Unlock()
@@ -72,8 +71,8 @@ func TestTasksWithAnOutcomeAreNotDoneAgain(t *testing.T) {
 	require.Empty(t, f.results["first"])
 }
 
-// counted are the tasks that the worker has counted, by outcome.
-func (f *fixture) counted(name string) map[string]float64 {
+// counters returns the values of a counter of the last worker, by outcome.
+func (f *fixture) counters(name string) map[string]float64 {
 	families, err := f.metrics.Gather()
 	require.NoError(f.t, err)
 	out := make(map[string]float64)
@@ -87,10 +86,9 @@ func (f *fixture) counted(name string) map[string]float64 {
 	return out
 }
 
-// A worker that is stopped finishes what it has in hand, although its other handler has
-// nothing to do.
-func TestTasksInHandAreFinishedAtTheEnd(t *testing.T) {
-	f := start(t)
+// The other handler is idle during the drain.
+func TestRun_FinishesTasksInFlight(t *testing.T) {
+	f := newFixture(t)
 	c := followContexts(t, f)
 	begun, answer := make(chan struct{}), make(chan struct{})
 	server := modeltest.New(func(int, modeltest.Call) modeltest.Reply {
@@ -99,21 +97,21 @@ func TestTasksInHandAreFinishedAtTheEnd(t *testing.T) {
 		return modeltest.Reply{Content: `{"mood":{"value":"bad","confidence":1,"source":"input","quote":"bad temper"}}`}
 	})
 	t.Cleanup(server.Close)
-	stop := f.workAs(discovery.Config{
+	stop := f.startWorkerWith(discovery.Config{
 		Timing:    bus.GroupTiming{Drain: 30 * time.Second},
 		Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted"}},
 	})
-	c.want("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})
+	c.submit("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})
 	<-begun
 	time.AfterFunc(500*time.Millisecond, func() { close(answer) })
 	stop()
 	require.JSONEq(t, `"bad"`, string(c.profile("stopped").Custom["mood"]))
 }
 
-// What a worker asks elsewhere ends when it is stopped, although it outlives the task that it is for.
-func TestNothingIsAskedAfterTheEnd(t *testing.T) {
-	f := start(t)
-	people(f)
+// Calls to providers outlive their task, but not the worker.
+func TestRun_StopsBackgroundCalls(t *testing.T) {
+	f := newFixture(t)
+	insertPeople(f)
 	begun, ended := make(chan struct{}, 100), make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
@@ -121,11 +119,11 @@ func TestNothingIsAskedAfterTheEnd(t *testing.T) {
 		ended <- struct{}{}
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	stop := f.workAs(discovery.Config{
+	stop := f.startWorkerWith(discovery.Config{
 		Timing:    bus.GroupTiming{Drain: 100 * time.Millisecond},
 		Providers: discovery.Providers{SearXNG: discovery.Endpoint{URL: server.URL}, Timeout: time.Hour},
 	})
-	f.ask("asked", "network", "maria-sousa", soon())
+	f.submit("asked", "network", "maria-sousa", soon())
 	<-begun
 	stop()
 	select {

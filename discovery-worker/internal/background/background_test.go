@@ -1,4 +1,4 @@
-package detached_test
+package background_test
 
 import (
 	"context"
@@ -7,24 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/discovery-worker/internal/detached"
+	"muster/discovery-worker/internal/background"
 )
 
-// Work goes on when its beginner leaves, ends with the group, and begins in none that has ended.
-func TestGroup(t *testing.T) {
+func TestGroup_WorkOutlivesCallerAndEndsWithStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		asking, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		var g detached.Group
-		ctx, done := g.Begin(asking)
+		var g background.Group
+		ctx, done := g.Start(asking)
 		require.Equal(t, "value", ctx.Value(key{}))
 		leave()
 		require.NoError(t, ctx.Err())
 
 		ended := make(chan struct{})
-		go func() { g.End(); close(ended) }()
+		go func() { g.Stop(); close(ended) }()
 		<-ctx.Done()
-		require.ErrorIs(t, context.Cause(ctx), detached.ErrEnded)
+		require.ErrorIs(t, context.Cause(ctx), background.ErrStopped)
 		synctest.Wait()
 		select {
 		case <-ended:
@@ -34,9 +33,9 @@ func TestGroup(t *testing.T) {
 		done()
 		<-ended
 
-		late, done := g.Begin(t.Context())
+		late, done := g.Start(t.Context())
 		defer done()
-		require.ErrorIs(t, context.Cause(late), detached.ErrEnded)
-		g.End()
+		require.ErrorIs(t, context.Cause(late), background.ErrStopped)
+		g.Stop()
 	})
 }

@@ -26,20 +26,19 @@ import (
 	"muster/schemas/record"
 )
 
-// host is a code host that knows some accounts; an error is its answer when it
-// fails.
-type host struct {
+// fakeHost is a code host with some accounts. If err is set, lookups fail with it.
+type fakeHost struct {
 	people map[string]*people.Profile
 	err    error
 }
 
-func (host) Name() string { return "codehost" }
+func (fakeHost) Name() string { return "codehost" }
 
-func (h host) Ask(_ context.Context, username string) (*people.Profile, error) {
+func (h fakeHost) Ask(_ context.Context, username string) (*people.Profile, error) {
 	return h.people[username], h.err
 }
 
-func TestOutside(t *testing.T) {
+func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{record.KindNetworkPerson: {
 		`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","headline":"Compiler engineer at Farrowdale","location":{"city":"Oslo"},"current_position":{"summary":"Compiler engineer","company":{"name":"Farrowdale"}},"last_updated":"2026-01-01T00:00:00Z"}`,
@@ -53,20 +52,20 @@ func TestOutside(t *testing.T) {
 	service, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: engine.URL}, provider.NewClient())
 	require.NoError(t, err)
 	web := websearch.New([]websearch.Service{service}, identity.Default())
-	live := host{people: map[string]*people.Profile{"wquarrelby": {
+	live := fakeHost{people: map[string]*people.Profile{"wquarrelby": {
 		Platform: identity.Codehost, Username: "wquarrelby", Key: "wquarrelby", Identity: "7", Names: []string{"Wenda Quarrelby"},
 		Bio: "Compiler engineer", Places: []string{"Oslo"}, Employers: []string{"Farrowdale"}, Current: 1, Followers: 3, Person: true,
 	}}}
 	input := event.Account{Platform: identity.Network, Username: "wenda-quarrelby"}
 
 	require.Len(t, s.finder().Find(t.Context(), input).Socials, 1, "the store does not know it")
-	d := s.finder().With(finder.Outside{Web: web, Live: live}).Find(t.Context(), input)
+	d := s.finder().WithProviders(finder.Providers{Web: web, Live: live}).Find(t.Context(), input)
 	require.Empty(t, d.Degraded)
 	require.Len(t, d.Socials, 2, "%+v", d.Socials)
 	require.Equal(t, "7", d.Socials[1].Identity)
 	before := d.Socials[1].Confidence
 
-	// The model may doubt, and may not praise: whatever a bio made it say.
+	// The model can lower a confidence, but not raise it, whatever a bio makes it say.
 	for answer, check := range map[string]func(*event.Discovery){
 		`{"scores":[{"candidate":0,"same_person":1.0}]}`: func(d *event.Discovery) {
 			require.Len(t, d.Socials, 2)
@@ -86,7 +85,7 @@ func TestOutside(t *testing.T) {
 		client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		j := judge.New(client)
-		d := s.finder().With(finder.Outside{Web: web, Live: live, Judge: j, JudgeVersion: j.Version()}).Find(t.Context(), input)
+		d := s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: j, JudgeVersion: j.Version()}).Find(t.Context(), input)
 		require.Empty(t, d.Degraded)
 		check(d)
 		require.Contains(t, server.Calls()[0].User, "Farrowdale")
@@ -95,26 +94,25 @@ func TestOutside(t *testing.T) {
 		server.Close()
 	}
 
-	// What fails is named, and takes nothing from the others.
+	// A failing stage is named and does not affect the others.
 	server := modeltest.New(modeltest.Replies(modeltest.Reply{Status: http.StatusInternalServerError}))
 	t.Cleanup(server.Close)
 	client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	d = s.finder().With(finder.Outside{Web: web, Live: live, Judge: judge.New(client)}).Find(t.Context(), input)
+	d = s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: judge.New(client)}).Find(t.Context(), input)
 	require.Equal(t, []string{event.StageLanguageModel}, d.Degraded)
 	require.Len(t, d.Socials, 2)
 	status = http.StatusInternalServerError
-	d = s.finder().With(finder.Outside{Web: web, Live: live}).Find(t.Context(), input)
+	d = s.finder().WithProviders(finder.Providers{Web: web, Live: live}).Find(t.Context(), input)
 	require.Equal(t, []string{event.StageWebSearch}, d.Degraded)
 	require.Len(t, d.Socials, 1)
-	d = s.finder().With(finder.Outside{Live: host{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
+	d = s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
 	require.Equal(t, []string{event.StageCodeHost}, d.Degraded)
 }
 
-// What discovery has found before is no evidence for what it finds next (rulings.md,
-// Person enrichment): a kept link of any confidence changes no score.
-func TestDiscoveredLinksAreNoEvidence(t *testing.T) {
+// Discovered links of any confidence do not change a score (rulings.md, Person enrichment).
+func TestFind_DiscoveredLinksAreNotEvidence(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{
 		record.KindNetworkPerson:  {`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","last_updated":"2026-01-01T00:00:00Z"}`},
@@ -148,10 +146,10 @@ func TestDiscoveredLinksAreNoEvidence(t *testing.T) {
 	}
 }
 
-// An account that a record or a sure account-link names is found without a record of
-// its own (interface.md, discovery rule 2); one whose username has moved, or that a
-// text merely mentions, is not.
-func TestAccountsWithoutRecord(t *testing.T) {
+// An account that a record or a confident account-link names is returned without a record
+// (interface.md, discovery rule 2). One whose username has moved, or that is only mentioned in a
+// text, is not.
+func TestFind_ReturnsDeclaredAccountsWithoutRecord(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{
 		record.KindNetworkPerson: {

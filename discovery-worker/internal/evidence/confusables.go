@@ -8,15 +8,15 @@ import (
 	"muster/discovery-worker/internal/people"
 )
 
-// disguised reports whether a name or the username has a word of letters of two
-// scripts that look alike: nobody writes their own name so.
-func disguised(p *people.Profile) bool {
-	return mixed(p.Username) || slices.ContainsFunc(p.Names, mixed)
+// usesConfusables reports whether a name or the username has a word that mixes look-alike letters
+// of two scripts (UTS #39). Nobody writes their own name like that.
+func usesConfusables(p *people.Profile) bool {
+	return isMixedScript(p.Username) || slices.ContainsFunc(p.Names, isMixedScript)
 }
 
-// mixed reports whether a word of the text mixes Latin letters with those of
-// scripts that have their likeness, or hides characters between letters.
-func mixed(text string) bool {
+// isMixedScript reports whether a word of the text mixes Latin letters with those of a look-alike
+// script, or hides characters between letters.
+func isMixedScript(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) && !unicode.Is(unicode.Cf, r)
 	}), func(word string) bool {
@@ -28,7 +28,7 @@ func mixed(text string) bool {
 			case unicode.Is(unicode.Latin, r):
 				latin = true
 			case unicode.Is(unicode.Cf, r):
-				// Crawls leave marks of direction around words, never within.
+				// Crawlers leave directional marks around words, but not inside.
 				hidden = hidden || i > 0 && strings.TrimRightFunc(word[i:], func(r rune) bool { return unicode.Is(unicode.Cf, r) }) != "" && latin
 			}
 		}
@@ -36,20 +36,19 @@ func mixed(text string) bool {
 	})
 }
 
-// organization reports whether one of two calls itself what the other is employed
-// by, or bears a word that only organizations have in their names.
-func organization(a, b *note) bool {
-	employs := func(firm, person *note) bool {
-		return slices.ContainsFunc(firm.namesAsFirms(), func(f company) bool {
+// isOrganizationPair reports whether the name of one side is an employer of the other, or whether a
+// name has a word that only organizations use.
+func isOrganizationPair(a, b *features) bool {
+	employs := func(firm, person *features) bool {
+		return slices.ContainsFunc(firm.namesAsCompanies(), func(f company) bool {
 			return f.spaced != "" && slices.ContainsFunc(person.companies(), func(e company) bool { return e.spaced == f.spaced })
 		})
 	}
-	return employs(a, b) || employs(b, a) || a.bearsOrganization() || b.bearsOrganization()
+	return employs(a, b) || employs(b, a) || a.hasOrganizationName() || b.hasOrganizationName()
 }
 
-// ofOrganizations reports whether a name has a word that only organizations have in
-// theirs.
-func ofOrganizations(name string) bool {
+// hasOrganizationWord reports whether a name has a word that only organizations use.
+func hasOrganizationWord(name string) bool {
 	return slices.ContainsFunc(words(name), func(s string) bool {
 		switch s {
 		case "official", "gmbh", "inc", "llc", "ltd", "corp", "corporation", "foundation", "community", "newsroom", "helpdesk", "hq", "careers", "ministry", "university", "fanclub", "fans":
