@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// signOff ends a mail, before its signature.
+	// signOff ends an e-mail, before its signature.
 	signOff = regexp.MustCompile(`(?i)^(?:--|—|(?:(?:with )?(?:best|kind|warm|many|yours)\b.{0,20}|regards|best` +
 		`|cheers|thanks(?:!| again)?|thank you|sincerely|warmly|respectfully|cordially` +
 		`|mit (?:freundlichen|besten) gr(?:ü|ue)(?:ß|ss)en|(?:viele|beste|liebe|freundliche) gr(?:ü|ue)(?:ß|ss)e` +
@@ -23,8 +23,7 @@ var (
 	cvTitle = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
 )
 
-// cards reads the lines that stand like a card: at the beginning of a text, and
-// below the end of a mail.
+// readCards reads a card: lines at the beginning of a text, or after the sign-off of an e-mail.
 func (d *document) readCards() {
 	from := 0
 	for i, line := range d.lines {
@@ -40,9 +39,8 @@ func (d *document) readCards() {
 	d.readCard(0, false)
 }
 
-// owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at
-// the end of a page. Of
-// several people none is the owner.
+// readOwner reads the name next to an address derived from it, if no name is known yet: below a
+// list of jobs, or at the end of a page. If several people qualify, it reads none.
 func (d *document) readOwner() {
 	if d.f.hasName(formed) {
 		return
@@ -72,9 +70,8 @@ func (d *document) readOwner() {
 	}
 }
 
-// isUnknownHeading reports whether a line that could be a name stands alone above a name with a title or an address
-// of its own: a heading
-// in a language that is not known.
+// isUnknownHeading reports whether a line that looks like a name precedes a name with its own title
+// or address. Such a line is a heading in an unsupported language.
 func (d *document) isUnknownHeading(i int) bool {
 	next := d.nextLine(i)
 	if next == i+1 || next == len(d.lines) {
@@ -91,7 +88,7 @@ func (d *document) isUnknownHeading(i int) bool {
 	return title
 }
 
-// isMailOf reports whether a line has an address that is made of a name.
+// isMailOf reports whether a line has an address derived from a name.
 func (d *document) isMailOf(line string, n phrase.PersonName) bool {
 	at := strings.IndexByte(line, '@')
 	if at <= 0 || len(line) > 200 {
@@ -102,25 +99,27 @@ func (d *document) isMailOf(line string, n phrase.PersonName) bool {
 	return len(first) >= 3 && strings.Contains(local, first) || len(last) >= 3 && strings.Contains(local, last)
 }
 
-// Bounds of a card, in lines.
+// Limits of a card, in lines.
 const (
 	maxLead = 8  // before the name
 	maxCard = 16 // after it
 )
 
-// cardAt reads the card whose name stands soon after a line.
+// readCard reads the card whose name follows within a few lines.
 func (d *document) readCard(from int, signed bool) {
 	at, name, where, rest := d.findCardName(from)
 	if at < 0 {
 		return
 	}
-	if d.listed[at] { // the owner's name: what stands below it is no list
+	// The lines below the owner's name are not a list.
+	if d.listed[at] {
 		clear(d.listed[at:d.entryEnd(at)])
 	}
 	job := position{confidence: formed, current: true}
 	others := 0
 	headline := false
-	for i := from; i < at; i++ { // a letterhead
+	// A letterhead.
+	for i := from; i < at; i++ {
 		if line := view.TrimBullet(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
 			job.company = textValue{line.Text(), stated, line.Span()}
 			break
@@ -177,9 +176,8 @@ func (d *document) readCard(from int, signed bool) {
 	d.f.addPosition(job)
 }
 
-// withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22
-// Quay Street | Dublin 2 |
-// Ireland".
+// cutAddress returns the parts of a card line without the address at its end, which it adds to the
+// facts: "Liffey Print Ltd | 22 Quay Street | Dublin 2 | Ireland".
 func (d *document) cutAddress(line view.Part) []view.Part {
 	parts := line.Split(phrase.CardSplit)
 	for i := range parts {
@@ -193,8 +191,8 @@ func (d *document) cutAddress(line view.Part) []view.Part {
 	return parts
 }
 
-// cardName finds the name at the beginning of a card: a line, or the first part
-// of one. rest is the other parts of that line.
+// findCardName finds the name at the beginning of a card: a line, or the first part of one. rest
+// has the other parts of that line.
 func (d *document) findCardName(from int) (at int, name phrase.PersonName, where view.Part, rest []view.Part) {
 	seen := 0
 	for i := from; i < len(d.lines) && seen < maxLead; i++ {
@@ -227,7 +225,8 @@ func (d *document) findCardName(from int) (at int, name phrase.PersonName, where
 			}
 			return i, n, parts[0], parts[1:]
 		}
-		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence
+		// "I'm Ada Moreau, a nurse" is a sentence.
+		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced {
 			rest := line.Sub(c[1].Start-line.Start, line.End-line.Start)
 			_, lives := d.e.Place(rest, false)
 			if n, ok := d.e.Name(c[0].Text(), false); ok && (lives || d.e.words.IsTitle(c[1].Text())) {
@@ -240,7 +239,7 @@ func (d *document) findCardName(from int) (at int, name phrase.PersonName, where
 
 var nameWithHandle = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
 
-// isPage reports whether the text was copied from a profile's page.
+// isPage reports whether the text was copied from a profile page.
 func (d *document) isPage() bool {
 	for i, line := range d.lines {
 		if i > 12 {
@@ -260,7 +259,7 @@ func (d *document) isProse(p view.Part) bool {
 	return len(t) > 300 || len(words) > 8 && phrase.Sentence.MatchString(t) && len(phrase.CardSplit.FindAllString(t, 3)) < 2
 }
 
-// ofOneself begins what somebody says of themselves in a sentence, however short.
+// firstPersonStart matches the start of a sentence in the first person, however short.
 var firstPersonStart = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
 	`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
 
@@ -269,8 +268,8 @@ var (
 	siteLabel  = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
 )
 
-// cardPart takes one item of a card. distance is how many lines it stands below
-// the name.
+// readCardPart reads one item of a card. distance is the number of lines below the name. It reports
+// whether the item was used.
 func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	e, f, t := d.e, d.f, p.Text()
 	switch {
@@ -289,7 +288,7 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 		}
 		return true
 	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") || strings.HasPrefix(t, "www."):
-		return true // an address, which is read elsewhere
+		return true // addresses are read by findIdentifiers
 	}
 	if pl, ok := e.Place(p, false); ok {
 		f.addPlace(pl, formed)
@@ -350,7 +349,7 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 
 var endBrackets = regexp.MustCompile(`\s+\(([^()]{3,80})\)$`)
 
-// lineName is the text of the card's name, for comparison with handles.
+// cardNameText returns the line of the card's name, for comparison with handles.
 func (d *document) cardNameText(p view.Part, distance int) string {
 	for i, line := range d.lines {
 		if line.Start <= p.Start && p.End <= line.End && i-distance >= 0 {
@@ -360,8 +359,8 @@ func (d *document) cardNameText(p view.Part, distance int) string {
 	return ""
 }
 
-// fragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously
-// Ridgeline Maps. Rust, Go, Postgres."
+// readFragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously Ridgeline
+// Maps. Rust, Go, Postgres."
 func (d *document) readFragments(p view.Part, job *position) bool {
 	took := false
 	for i, s := range sentencesOf(p) {
@@ -411,7 +410,7 @@ var (
 	opening = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
 )
 
-// allSkills takes a list when most of it are known technical terms.
+// readSkillSentence reads a list as skills if most of its items are known technical terms.
 func (d *document) readSkillSentence(p view.Part) bool {
 	var items []view.Part
 	known := 0
@@ -434,8 +433,8 @@ func (d *document) readSkillSentence(p view.Part) bool {
 	return true
 }
 
-// introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
-// Broker, Bayfront Realty".
+// readIntroduction reads a name followed by title and employer: "Nadia Rahman, Senior Broker,
+// Bayfront Realty".
 func (e *Extractor) readIntroduction(f *facts, v view.Part, p *position, confidence float64) bool {
 	parts := v.Split(phrase.Comma)
 	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {

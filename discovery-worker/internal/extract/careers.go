@@ -12,7 +12,7 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// eras are the first years of the Japanese calendar's eras, less one.
+// eras are the years before the first years of Japanese eras.
 var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018} //nolint:gochecknoglobals // a constant table
 
 const (
@@ -21,7 +21,7 @@ const (
 	careerNow = `現在に至る|現在にいたる|現在在職中|在職中|在籍中|勤務中|現在|至今|現職`
 )
 
-// careerPatterns are the forms of the lines of a 履歴書 and a 職務経歴書.
+// careerPatterns match the lines of Japanese résumés (履歴書, 職務経歴書).
 type careerPatterns struct {
 	date, after *regexp.Regexp
 }
@@ -53,9 +53,8 @@ var (
 	schoolName   = regexp.MustCompile(`大学院?|高等学校|高校|専門学校|短期大学|学院|高専|中学校|小学校|スクール`)
 )
 
-// careers reads Japanese forms: lines of a label and a value without a colon, and lines of a date, an organization
-// and a word that says
-// what happened then.
+// readCareers reads Japanese résumé forms: lines with a label and a value without a colon, and
+// lines with a date, an organization and a verb such as "joined".
 func (d *document) readCareers() {
 	form := false
 	for _, line := range d.lines {
@@ -68,7 +67,7 @@ func (d *document) readCareers() {
 		return
 	}
 	var jobs []position
-	listed := false // below a heading of a list
+	listed := false // below the heading of a list
 	for i, line := range d.lines {
 		t := view.TrimBullet(line).Trim("■◆●▼▪【】・")
 		text := t.Text()
@@ -103,7 +102,8 @@ func (d *document) readCareers() {
 	}
 }
 
-// spacedLabel reads a label and a value that only space separates; the letters of the label may stand apart.
+// spacedLabel splits a label and a value that only a space separates. The characters of the label
+// may be spaced too.
 func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bool) {
 	text, label := t.Text(), ""
 	for i, r := range text {
@@ -123,7 +123,7 @@ func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bo
 	return kind, value, ok
 }
 
-// career reads one line of a list of schools and jobs into jobs. It reports whether it is one.
+// readCareerLine reads one line of a list of schools and jobs. It reports whether it is one.
 func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bool {
 	line := t.Text()
 	x := d.e.careers
@@ -196,7 +196,7 @@ func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bo
 	return true
 }
 
-// careerMonth is a date as partial as it is written, "" for the present.
+// careerMonth returns a date in its written precision, or "" for the present.
 func careerMonth(s string) string {
 	if careerOpen.MatchString(s) {
 		return ""

@@ -10,12 +10,13 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// heading is the kind of the part that a line begins, "" when the line is no heading.
+// headingKind returns the kind of section that a line heads, or "".
 func (d *document) headingKind(p view.Part) string {
 	return d.e.words.Heading(strings.TrimRight(view.TrimBullet(p).Text(), " :"))
 }
 
-// isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
+// isList reports whether a heading starts a list that is not about the person. A heading among
+// others is a menu entry.
 func (d *document) isList(i int) bool {
 	if i > 0 && d.headingKind(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.headingKind(d.lines[i+1]) != "" {
 		return false
@@ -24,9 +25,10 @@ func (d *document) isList(i int) bool {
 	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
-// isOwner reports whether a name in a list is that of the page's owner, if no person was named before. The name stands
-// apart below a menu that has a heading of works, with a title or a place below it. Or it stands below the first line
-// of all, which is such a heading, with both below it. If the list has a second name like that, neither is the owner.
+// isOwner reports whether a name in such a list is that of the page's owner, if no person was named
+// before. It is, if it is separated and follows a menu with a heading of works, with a title or
+// place below it. Or it follows the first line of the text, which is such a heading, with both
+// below it. If the list has a second such name, neither is the owner.
 func (d *document) isOwner(i int) bool {
 	title, lives := d.describeLineBelow(i)
 	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
@@ -46,7 +48,8 @@ func (d *document) isOwner(i int) bool {
 	return true
 }
 
-// besideName reports whether the line below a name begins with a title, and whether it names a place.
+// describeLineBelow reports whether the line below a name starts with a title, and whether it has a
+// place.
 func (d *document) describeLineBelow(i int) (title, lives bool) {
 	below := d.nextLine(i)
 	if below == len(d.lines) {
@@ -61,8 +64,8 @@ func (d *document) describeLineBelow(i int) (title, lives bool) {
 	return d.e.IsTitlePhrase(thingDescription.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
-// isMenu reports whether a line ends a menu that has a heading of works: three or more entries, which are headings and
-// single words at equal distances.
+// isMenu reports whether a line ends a menu with a heading of works: at least three entries, which
+// are headings and single words at equal distances.
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
 	for last := i; i >= 0; i = d.previousLine(i) {
@@ -77,33 +80,33 @@ func (d *document) isMenu(i int) bool {
 	return made && entries >= 3
 }
 
-// previous is the line above one that is not blank, or -1.
+// previousLine returns the previous non-blank line, or -1.
 func (d *document) previousLine(i int) int {
 	for i--; i >= 0 && d.lines[i].Text() == ""; i-- {
 	}
 	return i
 }
 
-// next is the line below one that is not blank, or the number of lines.
+// nextLine returns the next non-blank line, or the number of lines.
 func (d *document) nextLine(i int) int {
 	for i++; i < len(d.lines) && d.lines[i].Text() == ""; i++ {
 	}
 	return i
 }
 
-// entryEnd is the blank line that ends what stands below a name, or the number of lines.
+// entryEnd returns the blank line that ends the entry below a name, or the number of lines.
 func (d *document) entryEnd(i int) int {
 	for i = d.nextLine(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
 	}
 	return i
 }
 
-// ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster
-// for a baker".
+// thingDescription matches the description of a thing, which may contain a profession: all of "A
+// package manager", the end of "Poster for a baker".
 var thingDescription = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
 	`|mit|pour|de|par|para|con|per|di)\s.*`)
 
-// sections reads the entries below headings.
+// readSections reads the entries below headings.
 func (d *document) readSections() {
 	kind, list := "", false
 	var block []int
@@ -134,7 +137,8 @@ func (d *document) readSections() {
 		}
 		list = list && !(len(line.Text()) < 60 && signOff.MatchString(line.Text()))
 		d.listed[i] = list
-		if d.used[i] { // a label, which may begin a part of its own
+		// A label, which may start its own section.
+		if d.used[i] {
 			if kind == "skills" || kind == "languages" {
 				flush()
 				kind = ""
@@ -158,17 +162,16 @@ var (
 	duration   = regexp.MustCompile(`^\d+\s*(?:yrs?|years?|mos?|months?|Jahre?|ans?)\b.*`)
 )
 
-// spaced is names that only a space separates, in scripts that need none within
-// them.
+// spacedNames matches names separated by a space, in scripts that have none within names.
 var (
 	spacedNames = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
 	space       = regexp.MustCompile(`\s+`)
 )
 
-// edges is what stands around the pieces of an entry.
+// entryTrim are the characters around the pieces of an entry.
 const entryTrim = ` ,;:|·•–—-/()[]`
 
-// undated is a line without its period: what stands before it and behind it.
+// cutPeriod returns the parts of a line before and after its period.
 func cutPeriod(p view.Part, at [2]int) []view.Part {
 	var rest []view.Part
 	for _, x := range []view.Part{p.Sub(0, at[0]), p.Sub(at[1], p.End-p.Start)} {
@@ -179,7 +182,7 @@ func cutPeriod(p view.Part, at [2]int) []view.Part {
 	return rest
 }
 
-// items are the pieces of a line that is an entry of a list of jobs.
+// splitEntry splits the pieces of an entry in a list of jobs.
 func (d *document) splitEntry(pieces []view.Part) []view.Part {
 	var all []view.Part
 	for _, p := range pieces {
@@ -193,8 +196,8 @@ func (d *document) splitEntry(pieces []view.Part) []view.Part {
 	return all
 }
 
-// experience reads a list of jobs: every period of time makes an entry of what
-// stands on its line or on the lines before it.
+// readExperience reads a list of jobs. Every period makes an entry of the text on its line, or on
+// the lines before it.
 func (d *document) readExperience(block []int) {
 	var before []view.Part // lines since the last entry
 	var pending *position
@@ -227,7 +230,7 @@ func (d *document) readExperience(block []int) {
 		when, ok := d.e.dates.Find(t)
 		if !ok || len(t) > 300 {
 			if pl, isPlace := d.e.Place(line, false); isPlace && !pl.Empty() {
-				continue // where the job was
+				continue // the place of the job
 			}
 			if isDetail(raw.Text()) {
 				flush()
@@ -240,14 +243,16 @@ func (d *document) readExperience(block []int) {
 		flush()
 		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed, span: line.Span()}
 		pieces := d.splitEntry(cutPeriod(line, when.At))
-		if d.isStudy(pieces) { // below a heading that is not known
+		// Below an unknown heading.
+		if d.isStudy(pieces) {
 			d.e.readSchoolLine(d.f, line, formed)
 			before = nil
 			continue
 		}
 		if len(pieces) == 0 || !d.hasName(pieces) {
 			pieces = append(d.nameAbove(before), pieces...)
-			if len(before) == 0 && !d.hasName(pieces) { // the name stands below
+			// The name follows below.
+			if len(before) == 0 && !d.hasName(pieces) {
 				pending = &entry
 				continue
 			}
@@ -260,7 +265,7 @@ func (d *document) readExperience(block []int) {
 	}
 }
 
-// isStudy reports whether an entry is of a degree at a school.
+// isStudy reports whether an entry is a degree at a school.
 func (d *document) isStudy(pieces []view.Part) bool {
 	studied, at := false, false
 	for _, p := range pieces {
@@ -275,12 +280,12 @@ func (d *document) isStudy(pieces []view.Part) bool {
 	return studied && at
 }
 
-// isDetail reports whether a line tells of the work: a bullet or a sentence.
+// isDetail reports whether a line describes the work: a bullet or a sentence.
 func isDetail(t string) bool {
 	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) && len(strings.Fields(t)) > 3
 }
 
-// named reports whether pieces of an entry's own line hold its name.
+// hasName reports whether pieces contain the name of an entry.
 func (d *document) hasName(pieces []view.Part) bool {
 	for _, p := range pieces {
 		if _, ok := d.e.Place(p, false); !ok && len(p.Text()) > 2 {
@@ -290,8 +295,8 @@ func (d *document) hasName(pieces []view.Part) bool {
 	return false
 }
 
-// above is the entry's name on the lines above its period: the line that holds
-// both, or the two nearest.
+// nameAbove returns the name of an entry from the lines above its period: the nearest line if it
+// has both title and company, or the two nearest.
 func (d *document) nameAbove(before []view.Part) []view.Part {
 	n := len(before)
 	if n == 0 {
@@ -307,7 +312,7 @@ func (d *document) nameAbove(before []view.Part) []view.Part {
 	return append(d.splitEntry(before[n-2:n-1]), last...)
 }
 
-// fill reads title and company out of the pieces of an entry.
+// fillPosition sets title and company from the pieces of an entry.
 func (d *document) fillPosition(p *position, pieces []view.Part) {
 	e := d.e
 	if len(pieces) == 1 && spacedNames.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
@@ -346,7 +351,7 @@ func (d *document) fillPosition(p *position, pieces []view.Part) {
 	}
 	confidence := p.confidence
 	if words := strings.Fields(strings.ToLower(title.TextOrEmpty())); company.View == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
-		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL": where one ends and the other begins is not known
+		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL" is ambiguous
 	}
 	if title.View != nil && len(title.Text()) <= 120 {
 		if !e.words.IsTitle(title.Text()) && company.View == nil {
@@ -364,7 +369,7 @@ func (d *document) fillPosition(p *position, pieces []view.Part) {
 	}
 }
 
-// degreeWord begins a degree; the field may follow.
+// degreeWord matches the start of a degree; the field may follow.
 var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws` +
 	`|business administration|fine arts|education|technology|commerce))?|master(?:'s` +
 	`|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education` +
@@ -378,7 +383,7 @@ var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?:
 
 var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
 
-// degree splits a piece into a degree and its field.
+// splitDegree splits a piece into a degree and its field.
 func splitDegree(p view.Part) (deg, field view.Part, ok bool) {
 	t := p.Text()
 	m := degreeWord.FindStringIndex(t)
@@ -400,7 +405,7 @@ func splitDegree(p view.Part) (deg, field view.Part, ok bool) {
 	return deg, rest, true
 }
 
-// education reads a list of schools.
+// readEducation reads a list of schools.
 func (d *document) readEducation(block []int) {
 	var s school
 	s.confidence = formed
@@ -428,8 +433,8 @@ func (d *document) readEducation(block []int) {
 	flush()
 }
 
-// schoolPieces adds the pieces of a line to an entry of education; dated says
-// that it held the entry's time, which comes last.
+// readSchoolPieces adds the pieces of a line to an entry. dated reports whether the line has the
+// entry's period, which ends the entry.
 func (d *document) readSchoolPieces(line view.Part, s *school, flush func()) (dated bool) {
 	e := d.e
 	pieces := []view.Part{line}
@@ -483,7 +488,7 @@ func (e *Extractor) readSchoolPiece(y view.Part, s *school, flush func()) {
 	}
 }
 
-// schoolLine reads one entry of education in one line.
+// readSchoolLine reads an entry of education from one line.
 func (e *Extractor) readSchoolLine(f *facts, v view.Part, confidence float64) {
 	s := school{confidence: confidence, span: v.Span()}
 	d := &document{e: e, f: f}

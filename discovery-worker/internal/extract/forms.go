@@ -15,16 +15,16 @@ var (
 	beginVCard    = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
 )
 
-// block is what labels say of one job or school of a list, beside document.labelled.
+// labelBlock is the labeled school of a list entry; the job is in document.labeledJob.
 type labelBlock struct {
 	school school
 	dated  bool
 	last   int // line of its last label
 }
 
-// labels reads lines of a label and a value.
+// readLabels reads lines with a label and a value.
 func (d *document) readLabels() {
-	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // its title is a book's
+	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // the title is that of a book
 	for i, line := range d.lines {
 		t := view.TrimBullet(line)
 		text := t.Text()
@@ -78,11 +78,11 @@ func (d *document) readLabels() {
 
 var (
 	cellSplit = regexp.MustCompile(`\t+|\s{3,}|\s*[|│]\s*|\s+[·•;]\s+`)
-	// cellLabel begins a label in scripts that need no wide space before it: "姓名:周子昂 性别:男".
+	// cellLabel matches a label in scripts that need no wide space before it: "姓名:周子昂 性别:男".
 	cellLabel = regexp.MustCompile(`\s+[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]{2,8}\s?:`)
 )
 
-// cells are the labels and values of a line that has several, each of a known label.
+// labeledCells returns the cells of a line with several known labels and their values.
 func (d *document) labeledCells(line view.Part) []view.Part {
 	text := line.Text()
 	if strings.Count(text, ":") < 2 || len(text) > 1000 {
@@ -110,14 +110,14 @@ func (d *document) labeledCells(line view.Part) []view.Part {
 	return cells
 }
 
-// isPeriod reports whether a value is a period of time and nothing else.
+// isPeriod reports whether a value is a period and nothing else.
 func (d *document) isPeriod(value view.Part) bool {
 	when, ok := d.e.dates.Find(value.Text())
 	return ok && when.At[0] < 4 && len(strings.Trim(value.Text()[when.At[1]:], " .)")) == 0
 }
 
-// label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports
-// whether it used the value.
+// readLabel reads the value of a label. In lists of jobs and schools it separates the entries. It
+// reports whether it used the value.
 func (d *document) readLabel(i int, kind string, value view.Part) bool {
 	if kind == "" || kind == "bio" {
 		return false
@@ -161,12 +161,12 @@ func (d *document) readLabel(i int, kind string, value view.Part) bool {
 	return true
 }
 
-// inBlock reports whether something is known of an entry.
+// inBlock reports whether the current entry has a value.
 func (d *document) inBlock() bool {
 	return d.labeledJob.title.ok() || d.labeledJob.company.ok() || d.block.school != school{}
 }
 
-// said reports whether an entry has what a label names.
+// hasValue reports whether the current entry has the value that a label names.
 func (d *document) hasValue(kind string) bool {
 	switch kind {
 	case "title":
@@ -181,7 +181,7 @@ func (d *document) hasValue(kind string) bool {
 	return false
 }
 
-// endBlock adds the job or school that the labels up to here tell of.
+// flushBlock adds the job or school of the labels read so far.
 func (d *document) flushBlock() {
 	p, s := d.labeledJob, d.block.school
 	if s.name != "" || s.degree != "" {
@@ -200,17 +200,16 @@ func (d *document) flushBlock() {
 }
 
 var (
-	// mailboxLine is a label and a mailbox (RFC 5322), as headers of mails and of
-	// commits have it.
+	// mailboxLine matches a label and a mailbox (RFC 5322), as in headers of e-mails and commits.
 	mailboxLine = regexp.MustCompile(`^([A-Za-z][A-Za-z -]{1,30}):\s*"?([^<>"@:]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
-	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
+	// commonName matches the CN parameter of iCalendar (RFC 5545, section 3.2.2).
 	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
-	// recipient is a header that names another person.
+	// recipientHeader matches a header that names another person.
 	recipientHeader = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
 		`|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
 )
 
-// headed reads a line that names a person with an address.
+// readMailboxHeader reads a line that names a person with an address.
 func (d *document) readMailboxHeader(i int, line view.Part) bool {
 	t := line.Text()
 	if len(t) > 400 {
@@ -236,7 +235,7 @@ func (d *document) readMailboxHeader(i int, line view.Part) bool {
 	return true
 }
 
-// officer reads a line that says who holds a post: "CEO: Stella Marsh".
+// readOfficer reads a line with a post and its holder: "CEO: Stella Marsh".
 func (d *document) readOfficer(label, value view.Part) bool {
 	if !d.e.IsTitlePhrase(label.Text()) || d.labeledJob.title.ok() {
 		return false
@@ -250,8 +249,7 @@ func (d *document) readOfficer(label, value view.Part) bool {
 	return true
 }
 
-// braced is a value without the braces and the comma that BibTeX and its like put
-// around it.
+// trimBraces removes the braces and the comma of BibTeX values.
 func trimBraces(v view.Part) view.Part {
 	if t := strings.TrimRight(v.Text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
 		return v.Sub(1, len(t)-1).Trim("{}")
@@ -259,8 +257,8 @@ func trimBraces(v view.Part) view.Part {
 	return v
 }
 
-// below reads labels that stand on a line of their own, their values on the next: a
-// form that was sent by mail. One alone may be a heading.
+// readStackedLabels reads labels whose values are on the next line, as in forms sent by e-mail. It
+// needs at least three, because one may be a heading.
 func (d *document) readStackedLabels() {
 	type pair struct {
 		at    int
@@ -296,7 +294,7 @@ func (d *document) readStackedLabels() {
 	}
 }
 
-// card reads a line of a vCard (RFC 6350).
+// readVCardLine reads a line of a vCard (RFC 6350).
 func (d *document) readVCardLine(name, params string, value view.Part) {
 	f := d.f
 	switch name {
@@ -334,10 +332,10 @@ func (d *document) readVCardLine(name, params string, value view.Part) {
 
 var semicolon = regexp.MustCompile(`\s*;\s*`)
 
-// mailbox is a name and an address (RFC 5322).
+// mailbox matches a name and an address (RFC 5322).
 var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
 
-// mailboxes reads lines that are a name and an address.
+// readMailboxes reads lines with a name and an address.
 func (d *document) readMailboxes() {
 	for i, line := range d.lines {
 		t := line.Text()

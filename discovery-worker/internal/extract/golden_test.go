@@ -17,10 +17,10 @@ import (
 	"muster/schemas/identity"
 )
 
-// defaultConfidence is a request's when it names none (interface.md, Limits).
+// defaultConfidence is the default of a request (interface.md, Limits).
 const defaultConfidence = 0.9
 
-// sample is an input with the answer that was written for it.
+// sample is an input with its golden answer.
 type sample struct {
 	set, name string
 	in        Input
@@ -29,7 +29,7 @@ type sample struct {
 
 func (s sample) String() string { return s.set + "/" + s.name }
 
-// samples reads the inputs of a folder.
+// readSamples reads the inputs of a folder.
 func readSamples(t testing.TB, folder string) []sample {
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func readSamples(t testing.TB, folder string) []sample {
 	}
 	long := 900 << 10
 	if testing.Short() {
-		long /= 16 // TestBounded says what length costs
+		long /= 16 // TestExtract_HostileInputIsBounded measures long inputs
 	}
 	for i, s := range all {
 		switch s.String() {
@@ -74,7 +74,7 @@ func readSamples(t testing.TB, folder string) []sample {
 	return all
 }
 
-// filler is a text followed by words that say nothing, up to a length.
+// padded returns a text followed by meaningless words, up to a length.
 func padded(text string, length int) string {
 	b := strings.Builder{}
 	b.WriteString(text)
@@ -99,7 +99,7 @@ func findSample(t testing.TB, all []sample, name string) sample {
 	return all[i]
 }
 
-// wanted takes the lines of a golden answer apart.
+// parseGolden parses the lines of a golden answer.
 func parseGolden(t testing.TB, text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -130,7 +130,7 @@ func parseGolden(t testing.TB, text string) []string {
 	return all
 }
 
-// flat writes a profile in the golden answers' lines, without what is less sure.
+// profileLines returns a profile in the format of golden answers, without less confident values.
 func profileLines(t testing.TB, p Profile, confidence float64) []string {
 	var all []string
 	add := func(key, value string) {
@@ -143,7 +143,8 @@ func profileLines(t testing.TB, p Profile, confidence float64) []string {
 			continue
 		}
 		switch path {
-		case "microblog.username", "microblog.url": // a line of the identifier
+		// The identifier has its own line.
+		case "microblog.username", "microblog.url":
 		case "experience":
 			var list []listedJob
 			require.NoError(t, json.Unmarshal(f.Value, &list))
@@ -202,7 +203,7 @@ func profileLines(t testing.TB, p Profile, confidence float64) []string {
 	return all
 }
 
-// score counts the values that are right, wrong and missing.
+// score counts correct, wrong and missing values.
 type score struct{ right, wrong, missing int }
 
 func (s *score) add(o score) { s.right += o.right; s.wrong += o.wrong; s.missing += o.missing }
@@ -217,13 +218,13 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// isIdentifier reports whether a line names an identifier rather than a field.
+// isIdentifier reports whether a line is an identifier rather than a field.
 func isIdentifier(line string) bool {
 	key, _, _ := strings.Cut(line, ":")
 	return key == Email || key == Phone || key == URL || key == "microblog"
 }
 
-// judge compares two sorted lists of lines; what differs is listed in out.
+// scoreLines compares two sorted lists of lines and writes the differences to out.
 func scoreLines(want, got []string, skip func(string) bool, out *strings.Builder) score {
 	var s score
 	left := slices.Clone(want)
@@ -248,13 +249,13 @@ func scoreLines(want, got []string, skip func(string) bool, out *strings.Builder
 	return s
 }
 
-// read is what the extractor makes of a folder's inputs.
+// extraction is the profile extracted from a sample.
 type extraction struct {
 	sample
 	profile Profile
 }
 
-// readAll reads a folder once: what is asked of it is asked at several confidences.
+// extractAll extracts a folder once, for scores at several confidences.
 func extractAll(t *testing.T, folder string) []extraction {
 	e, err := New(Options{})
 	require.NoError(t, err)
@@ -267,7 +268,7 @@ func extractAll(t *testing.T, folder string) []extraction {
 	return all
 }
 
-// judged is the outcome of a folder.
+// scoreAll scores a folder and logs the results.
 func scoreAll(t *testing.T, folder string, all []extraction, confidence float64) (fields, identifiers score) {
 	forms := map[string]*score{}
 	var order []string
@@ -294,8 +295,7 @@ func scoreAll(t *testing.T, folder string, all []extraction, confidence float64)
 	return fields, identifiers
 }
 
-// The 100 golden answers hold, at the confidence that a request has by default and
-// at none: precision at least 0.95, recall at least 0.8.
+// 100 inputs, at the default confidence of a request and at 0.
 func TestExtractor_Golden(t *testing.T) {
 	all := extractAll(t, "golden")
 	require.Len(t, all, 100)
@@ -308,10 +308,9 @@ func TestExtractor_Golden(t *testing.T) {
 	}
 }
 
-// 30 inputs in forms that no golden one has. The kinds of their misses were worked on,
-// so what is printed is not blind. What the sets that follow gave when they were
-// first run, and how to run that again, is in testdata/golden/README.md: a form that
-// nobody thought of is read poorly.
+// 30 inputs in forms that no golden input has. The extractor was improved on their errors, so this
+// is not a blind test. testdata/golden/README.md has the first results of the later sets, and how
+// to reproduce them.
 func TestExtractor_GoldenHeldOut(t *testing.T) {
 	all := extractAll(t, "heldout")
 	require.Len(t, all, 30)
@@ -322,9 +321,8 @@ func TestExtractor_GoldenHeldOut(t *testing.T) {
 	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
 }
 
-// 30 more inputs in forms that neither of the others has, with answers that were
-// written before the extractor was changed for the kinds of TestHeldOut's misses and
-// first run after it; the kinds of their misses were worked on since.
+// 30 more inputs in new forms. Their answers were written before the extractor was improved on the
+// held-out set, and first run after that. It has been improved on their errors since.
 func TestExtractor_GoldenUnseenForms(t *testing.T) {
 	all := extractAll(t, "blind")
 	require.Len(t, all, 30)
@@ -335,10 +333,9 @@ func TestExtractor_GoldenUnseenForms(t *testing.T) {
 	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
 }
 
-// 30 more, in forms that none of the others has, written after the extractor had
-// been changed for the kinds of TestBlind's misses and run after that. Theirs were
-// worked on as well, so that the next form nobody thought of is read about as well
-// as these were at first.
+// 30 more inputs in new forms, written and first run after the extractor was improved on the
+// previous set. It has been improved on their errors since; their first result estimates that of
+// unknown forms.
 func TestExtractor_GoldenMoreUnseenForms(t *testing.T) {
 	all := extractAll(t, "blind2")
 	require.Len(t, all, 30)
@@ -349,12 +346,13 @@ func TestExtractor_GoldenMoreUnseenForms(t *testing.T) {
 	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
 }
 
-// 60 short bios, READMEs and personal pages with little but a name, a title and a place, or with lists of names that are
-// somebody else's or nobody's. The kinds of their misses were worked on since they were first run.
+// 60 short bios, READMEs and personal pages with little data, or with lists of other names. The
+// extractor was improved on their errors.
 func TestExtractor_GoldenPages(t *testing.T) {
 	all := extractAll(t, "pages")
 	require.Len(t, all, 60)
-	for _, confidence := range []float64{defaultConfidence, 0} { // a name that is nobody's is none, however unsure
+	// Another person's name is wrong at any confidence.
+	for _, confidence := range []float64{defaultConfidence, 0} {
 		fields, identifiers := scoreAll(t, "pages", all, confidence)
 		require.GreaterOrEqual(t, fields.precision(), 0.95)
 		require.GreaterOrEqual(t, fields.recall(), 0.8)
@@ -363,8 +361,9 @@ func TestExtractor_GoldenPages(t *testing.T) {
 	}
 }
 
-// 15 more, written before anybody had run them, of kinds that TestPages' rules had made worse: homes with menus, portfolios, CVs in parts,
-// people of projects, towns that are called after professions, phrases before countries. They were worked on, too.
+// 15 more, written before a first run, of kinds that the rules for the previous pages had made
+// worse: home pages with menus, portfolios, CVs in parts, project members, towns with the name of a
+// profession, phrases before countries. The extractor was improved on their errors.
 func TestExtractor_GoldenMorePages(t *testing.T) {
 	all := extractAll(t, "pages2")
 	require.Len(t, all, 15)

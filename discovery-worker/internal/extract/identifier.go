@@ -15,17 +15,16 @@ import (
 	"muster/schemas/identity"
 )
 
-// urlFinder finds web addresses, also without a scheme.
+// urlFinder finds web addresses, with and without a scheme.
 type urlFinder struct{ relaxed *regexp.Regexp }
 
 func newURLFinder() urlFinder { return urlFinder{xurls.Relaxed()} }
 
-// maxTokens bounds the words of one text that are tried as addresses.
+// maxTokens limits the words of one text that are parsed as addresses.
 const maxTokens = 4000
 
-// identifiers finds e-mail addresses, web addresses and accounts in an original
-// text, markup included, outside of the stretches that give orders and of
-// scripts.
+// findIdentifiers finds e-mail addresses, web addresses and accounts in an original text, including
+// markup. The caller has blanked instructions and scripts.
 func (e *Extractor) findIdentifiers(f *facts, path, text string) {
 	tried := 0
 	for start := 0; start < len(text) && tried < maxTokens; {
@@ -56,7 +55,7 @@ func isSeparator(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"|,;·•，、；“”«»`", r)
 }
 
-// token reads one word of a text that may be an address.
+// readToken reads one word that may be an address.
 func (e *Extractor) readToken(f *facts, path, token string, at int) {
 	trimmed := strings.TrimLeft(token, "'*_~")
 	at += len(token) - len(trimmed)
@@ -67,7 +66,7 @@ func (e *Extractor) readToken(f *facts, path, token string, at int) {
 	}
 	span := view.Span{Path: path, Start: at, End: at + len(token)}
 	if i := strings.IndexByte(token, '@'); i > 0 && !strings.Contains(token, "://") {
-		// "Mail:name@host" and "名:name@host" stand together.
+		// "Mail:name@host" and "名:name@host" have no space.
 		if c := strings.LastIndexAny(token[:i], ":=："); c >= 0 {
 			_, n := utf8.DecodeRuneInString(token[c:])
 			span.Start += c + n
@@ -76,10 +75,12 @@ func (e *Extractor) readToken(f *facts, path, token string, at int) {
 		e.addEmail(f, token, "", labeled, span)
 		return
 	}
-	if len(token) <= 8 && degreeWord.MatchString(token) { // "B.Tech", where .tech is a domain too
+	// "B.Tech" is a degree, although .tech is a domain.
+	if len(token) <= 8 && degreeWord.MatchString(token) {
 		return
 	}
-	if strings.Contains(token, "::") || codeMember.MatchString(token) { // a program's words
+	// Source code.
+	if strings.Contains(token, "::") || codeMember.MatchString(token) {
 		return
 	}
 	loc := e.urls.relaxed.FindStringIndex(token)
@@ -89,7 +90,7 @@ func (e *Extractor) readToken(f *facts, path, token string, at int) {
 	e.addLink(f, token[loc[0]:loc[1]], labeled, view.Span{Path: path, Start: at + loc[0], End: at + loc[1]})
 }
 
-// code is the member of a variable of one letter.
+// codeMember matches a field of a one-letter variable.
 var codeMember = regexp.MustCompile(`^[a-z]\.[a-z_]+$`)
 
 func cutFold(s, prefix string) (string, bool) {
@@ -99,7 +100,7 @@ func cutFold(s, prefix string) (string, bool) {
 	return s, false
 }
 
-// email adds an address.
+// addEmail adds an e-mail address. A no-reply address of the code host is an account.
 func (e *Extractor) addEmail(f *facts, s, known string, confidence float64, span view.Span) {
 	key, err := identity.EmailKey(s)
 	if err != nil {
@@ -119,10 +120,10 @@ func (e *Extractor) addEmail(f *facts, s, known string, confidence float64, span
 	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: known}, key)
 }
 
-// assets are the ends of paths that lead to no page.
+// assetPath matches paths of files that are not pages.
 var assetPath = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|svg|webp|ico|css|js|mjs|woff2?|ttf|mp4|webm)$`)
 
-// link adds the account, company or web address that a URL leads to.
+// addLink adds the account, company or web address of a URL.
 func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.Span) {
 	if len(raw) > identity.MaxURL {
 		return
@@ -150,7 +151,7 @@ func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.
 	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, urlKey(u))
 }
 
-// identifierKey is what identifiers of a type are compared by.
+// identifierKey returns the comparison key of an identifier.
 func identifierKey(id Identifier) string {
 	switch id.Type {
 	case URL:
@@ -161,12 +162,12 @@ func identifierKey(id Identifier) string {
 	return id.Value
 }
 
-// urlKey is what web addresses are compared by.
+// urlKey returns the comparison key of a web address.
 func urlKey(u string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
-// below reads the account under whose page an address lies.
+// accountOfPage returns the account whose page contains an address.
 func (e *Extractor) accountOfPage(u *url.URL) (platform, username string, ok bool) {
 	first, _, more := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if !more || first == "" {
@@ -176,8 +177,7 @@ func (e *Extractor) accountOfPage(u *url.URL) (platform, username string, ok boo
 	return platform, username, err == nil
 }
 
-// clean is a web address with a scheme and without query, fragment and last
-// slash.
+// cleanURL returns a web address with a scheme and without query, fragment and trailing slash.
 func cleanURL(raw string, secure bool) string {
 	rest := raw
 	scheme := "http"
@@ -205,7 +205,7 @@ func (e *Extractor) addAccount(f *facts, id Identifier) {
 	f.addIdentifier(id, identity.UsernameKey(id.Value))
 }
 
-// username adds an account of which the input gives the name or the URL.
+// addUsername adds an account from its name or URL.
 func (e *Extractor) addUsername(f *facts, platform string, p view.Part, confidence float64) {
 	t := p.Trim("@.").Text()
 	if t == "" || phrase.IsBlank(t) || isService(t) {
@@ -222,7 +222,7 @@ func (e *Extractor) addUsername(f *facts, platform string, p view.Part, confiden
 	e.addAccount(f, id)
 }
 
-// addIdentifier adds an identifier once; the surer one stays.
+// addIdentifier adds an identifier, or raises the confidence of an equal one.
 func (f *facts) addIdentifier(id Identifier, key string) {
 	key = id.Type + "\x00" + id.Platform + "\x00" + key
 	if at, ok := f.seen[key]; ok {
@@ -243,7 +243,7 @@ func (f *facts) addIdentifier(id Identifier, key string) {
 	f.identifiers = append(f.identifiers, id)
 }
 
-// phones finds numbers in a text.
+// findPhones finds phone numbers in a text.
 func (e *Extractor) findPhones(f *facts, v *view.View) {
 	if !strings.ContainsAny(v.Text, "+(-.") {
 		return
@@ -253,7 +253,7 @@ func (e *Extractor) findPhones(f *facts, v *view.View) {
 	}
 }
 
-// phone adds a number; region is where one without a plus is dialled.
+// addPhone adds a phone number. region is the region of numbers without a plus.
 func (e *Extractor) addPhone(f *facts, p view.Part, region string, confidence float64) bool {
 	p = p.Trim("")
 	t := p.Text()
@@ -272,12 +272,14 @@ func (e *Extractor) addPhone(f *facts, p view.Part, region string, confidence fl
 	return true
 }
 
-// viewed finds identifiers in what a text says rather than in how it is written: a form of a browser, LaTeX.
+// findViewedIdentifiers finds identifiers in the view of a text rather than in its source: in web
+// forms and LaTeX.
 func (e *Extractor) findViewedIdentifiers(f *facts, v *view.View) {
 	for _, line := range v.Lines() {
 		found := facts{seen: map[string]int{}}
 		e.findIdentifiers(&found, v.Path, line.Text())
-		for _, id := range found.identifiers { // offsets are those of the line
+		// Offsets are relative to the line.
+		for _, id := range found.identifiers {
 			id.Span = line.Sub(id.Span.Start, id.Span.End).Span()
 			f.addIdentifier(id, identifierKey(id))
 		}

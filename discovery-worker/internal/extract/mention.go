@@ -9,8 +9,8 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// mentionPatterns are the forms in which a text introduces somebody of whom it is not
-// the own page: a mention with what they are beside it.
+// mentionPatterns match sentences that introduce a person in a text by others, with title or
+// employer.
 type mentionPatterns struct {
 	inBrackets *regexp.Regexp // "Ada Moreau (CTO, Northwind)"
 	apposition *regexp.Regexp // "Ada Moreau, head of research at Northwind"
@@ -66,15 +66,15 @@ func newMentionPatterns(d *dates.Reader) *mentionPatterns {
 	}
 }
 
-// mentioned reads a sentence that introduces a person while nobody else is known to
-// be whom the text is about. It reports whether it did.
+// readMention reads a sentence that introduces a person, if the subject of the text is not known
+// yet. It reports whether it did.
 func (d *document) readMention(s view.Part) bool {
 	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
 	known := f.hasName(stated)
 	if known && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
 		return false
 	}
-	// own takes the name of a group if it is or may be the person's.
+	// own sets the name from group 1, if it is or may be the subject's.
 	own := func(m []int) bool {
 		p := piece(s, m, 1)
 		n, ok := d.longestName(p)
@@ -122,8 +122,8 @@ func (d *document) readMention(s view.Part) bool {
 	return false
 }
 
-// inBrackets reads what stands in brackets behind a name: a title and an
-// organization, or an organization and a place. It is false for anything else.
+// readBrackets reads brackets after a name: a title and an organization, or an organization and a
+// place. It returns false for anything else.
 func (d *document) readBrackets(inner view.Part, p *position) (phrase.Location, bool) {
 	e := d.e
 	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() && (e.words.Cities[strings.ToLower(pl.City.TextOrEmpty())] || pl.State.View != nil && pl.Country.View != nil) {
@@ -152,8 +152,8 @@ func (d *document) readBrackets(inner view.Part, p *position) (phrase.Location, 
 	return phrase.Location{}, false
 }
 
-// introduced reads what follows the name of somebody who is introduced, and the
-// organization that introduces them.
+// readIntroduced reads the text after the name of an introduced person, and the introducing
+// organization.
 func (d *document) readIntroduced(s, rest view.Part, before string) {
 	e, f, x := d.e, d.f, d.e.mentionForms
 	if m := x.asJob.FindStringSubmatchIndex(rest.Text()); m != nil {
@@ -183,7 +183,7 @@ func (d *document) readIntroduced(s, rest view.Part, before string) {
 
 var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;()]{1,40})?)(?:$|[,.;])`)
 
-// formerly reads where somebody came from.
+// readFormerJob reads a previous employer.
 func (d *document) readFormerJob(s view.Part) bool {
 	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
 	if m := x.from.FindStringSubmatchIndex(t); m != nil {
@@ -210,7 +210,7 @@ func (d *document) readFormerJob(s view.Part) bool {
 	return false
 }
 
-// beside reads what stands in brackets behind a name that a label gives.
+// readNameBrackets reads brackets after a labeled name.
 func (e *Extractor) readNameBrackets(f *facts, v view.Part, p *position) {
 	t := v.Text()
 	open := strings.IndexByte(t, '(')

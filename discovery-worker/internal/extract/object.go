@@ -13,28 +13,28 @@ import (
 	"muster/schemas/identity"
 )
 
-// others are members that speak of somebody else.
+// otherPeopleField matches fields about other people.
 var otherPeopleField = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
 	`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
 	`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
 	`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
 	`|repositories)$`)
 
-// unowned are members that hold organizations and others, with which the person has to do in
-// whatever way: the names in them are not theirs.
+// organizationsField matches fields with organizations and people related to the person. Names in
+// them are not the person's.
 var organizationsField = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
 	`|colleges` +
 	`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
 
-// answered are members in which a shop answers with whom it was asked for.
+// customersField matches the field in which a shop returns the requested person.
 var customersField = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
-// works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs,
-// its pages may be.
+// worksField matches fields with works and awards of the person. Names, addresses and accounts in
+// them may be of others; pages are kept.
 var worksField = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
 	`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
-// object reads an object by the names of its members.
+// readObject reads an object by its field names.
 func (e *Extractor) readObject(ctx context.Context, f *facts, n tree.Node) error {
 	job := position{current: true, confidence: labeled, span: view.Span{Path: n.Path()}}
 	if err := e.readFields(ctx, f, n, &job, 0); err != nil {
@@ -44,7 +44,7 @@ func (e *Extractor) readObject(ctx context.Context, f *facts, n tree.Node) error
 	return nil
 }
 
-// xml reads XML as an object of its elements.
+// readXML reads XML as an object of its elements.
 func (e *Extractor) readXML(ctx context.Context, f *facts, path, text string) error {
 	root, ranges := tree.ParseXML(text)
 	if err := e.readObject(ctx, f, root); err != nil {
@@ -61,11 +61,10 @@ func (e *Extractor) readXML(ctx context.Context, f *facts, path, text string) er
 	return nil
 }
 
-// confidenceAt lowers what stands deep in an object: the shallower of two is the
-// person.
+// confidenceAt returns the confidence at a depth: of two names the less nested one is the person's.
 func confidenceAt(depth int) float64 { return max(labeled-0.01*float64(depth), 0.9) }
 
-// members reads a value that nothing is known of. Of a job it fills p.
+// readFields reads a value of unknown kind. It sets the parts of a job in p.
 func (e *Extractor) readFields(ctx context.Context, f *facts, n tree.Node, p *position, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -101,9 +100,8 @@ func (e *Extractor) readFields(ctx context.Context, f *facts, n tree.Node, p *po
 	return nil
 }
 
-// pages reads the web addresses of what the person made: those that their members call so. Whose an account or a
-// mail address
-// is, or a page in a member of any other name, nothing tells.
+// readPages reads the web addresses of works, from fields that name them so. Other addresses and
+// accounts may be of other people.
 func (e *Extractor) readPages(ctx context.Context, f *facts, n tree.Node) error {
 	if n.Kind == '"' {
 		text, all := view.Valid(n.Text), &facts{seen: map[string]int{}}
@@ -125,7 +123,7 @@ func (e *Extractor) readPages(ctx context.Context, f *facts, n tree.Node) error 
 	return ctx.Err()
 }
 
-// pair reads an object that is itself a name and a value.
+// labelValuePair splits an object that is itself a label and a value.
 func labelValuePair(n tree.Node) (label string, value tree.Node, ok bool) {
 	if len(n.Members) != 2 {
 		return "", tree.Node{}, false
@@ -143,7 +141,7 @@ func labelValuePair(n tree.Node) (label string, value tree.Node, ok bool) {
 	return label, value, ok && label != ""
 }
 
-// member reads one member of an object.
+// readField reads one field of an object.
 func (e *Extractor) readField(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position, depth int) error {
 	if m.Value.Kind == 'n' || len(m.Key) > 200 || strings.HasPrefix(m.Key, "@") {
 		return nil
@@ -181,7 +179,7 @@ func (e *Extractor) readField(ctx context.Context, f *facts, parent tree.Node, m
 	return nil
 }
 
-// isScalarKind reports whether what a label of a kind names is one value, also where an object wraps it.
+// isScalarKind reports whether a kind has one value, also if an object wraps it.
 func isScalarKind(kind string) bool {
 	switch kind {
 	case "email", "personal email", "work email", "phone", "city", "state", "country", "website":
@@ -192,14 +190,14 @@ func isScalarKind(kind string) bool {
 
 func isNested(n tree.Node) bool { return n.Kind == '{' || n.Kind == '[' }
 
-// kindOf is what the name of a member says that it is.
+// fieldKind returns the kind of a field by its name.
 func (e *Extractor) fieldKind(m tree.Member) string {
 	switch lexicon.LabelKey(m.Key) {
-	case "account", "institution": // a text of this name is something else
+	case "account", "institution": // only if the value is an object
 		if m.Value.Kind == '{' {
 			return "company"
 		}
-	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, of those entries that have a title
+	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, if the entries have a title
 		if isNested(m.Value) {
 			return "experience"
 		}
@@ -211,8 +209,8 @@ func (e *Extractor) fieldKind(m tree.Member) string {
 	return e.words.Kind(m.Key)
 }
 
-// wrapped is the value of an object that holds one value and what is said about it:
-// {"value": "Ada", "verified": true}.
+// unwrap returns the value of an object that holds one value and metadata: {"value": "Ada",
+// "verified": true}.
 func unwrap(v tree.Node) (tree.Node, bool) {
 	if v.Kind != '{' || len(v.Members) > 4 {
 		return tree.Node{}, false
@@ -226,13 +224,14 @@ func unwrap(v tree.Node) (tree.Node, bool) {
 	return tree.Node{}, false
 }
 
-// structured reads a value whose kind has parts, such as a job. It is false for any other.
+// readStructured reads a value whose kind has parts, such as a job. It returns false for any other
+// kind.
 func (e *Extractor) readStructured(f *facts, kind string, v tree.Node, p *position, c float64) bool {
 	object := v.Kind == '{'
 	objects := v.Kind == '[' && len(v.Members) > 0 && v.Members[0].Value.Kind == '{'
 	switch {
 	case kind == "experience" && (v.Kind == '[' || object && len(v.Members) > 0),
-		kind == "work email" && objects: // "work", the list of jobs of JSON Resume
+		kind == "work email" && objects: // "work" is the list of jobs of JSON Resume
 		e.readJobList(f, v, c)
 	case object && (kind == "current position" || kind == "title" || kind == "work email"):
 		e.readJob(f, v, p, c)
@@ -259,7 +258,7 @@ func (e *Extractor) readStructured(f *facts, kind string, v tree.Node, p *positi
 	return true
 }
 
-// values reads the texts and numbers of a value of a known kind.
+// readValues reads the strings and numbers of a value of a known kind.
 func (e *Extractor) readValues(f *facts, kind string, v tree.Node, p *position, c float64) {
 	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
@@ -277,7 +276,7 @@ func (e *Extractor) readValues(f *facts, kind string, v tree.Node, p *position, 
 	}
 }
 
-// companyOf reads an employer that is an object.
+// readCompany reads an employer object.
 func (e *Extractor) readCompany(v tree.Node, p *position, c float64) {
 	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
 		e.readValue(&facts{}, "company", s.Part(), p, c)
@@ -290,8 +289,8 @@ func (e *Extractor) readCompany(v tree.Node, p *position, c float64) {
 	}
 }
 
-// platformMember reads members whose meaning hangs on the object around them:
-// what a platform's own interface gives.
+// readPlatformField reads fields whose meaning depends on their object, as in responses of platform
+// APIs.
 func (e *Extractor) readPlatformField(f *facts, parent tree.Node, m tree.Member, c float64) bool {
 	switch lexicon.LabelKey(m.Key) {
 	case "login", "username", "user name", "handle":
@@ -315,8 +314,8 @@ func (e *Extractor) readPlatformField(f *facts, parent tree.Node, m tree.Member,
 	return true
 }
 
-// platformOf is the platform whose account an object describes by its links or by the names
-// of its members, "" for none; own says that the names are those of the code host.
+// describedPlatform returns the platform whose account an object describes, by its links or field
+// names, or "". own means that the names are the code host's.
 func (e *Extractor) describedPlatform(n tree.Node) (platform string, own bool) {
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
@@ -338,9 +337,8 @@ func (e *Extractor) describedPlatform(n tree.Node) (platform string, own bool) {
 	return platform, own
 }
 
-// accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of
-// a service that is
-// no platform goes nowhere. It is false for any other object.
+// readAccountEntry reads an object with a service and an account, as in the profiles of JSON
+// Resume. Accounts of other services are dropped. It returns false for any other object.
 func (e *Extractor) readAccountEntry(f *facts, n tree.Node, c float64) bool {
 	service, user, link := "", tree.Node{}, tree.Node{}
 	for _, m := range n.Members {
@@ -376,7 +374,7 @@ func (e *Extractor) readAccountEntry(f *facts, n tree.Node, c float64) bool {
 	return true
 }
 
-// accountOf reads an object that describes an account.
+// readAccount reads an object that describes an account.
 func (e *Extractor) readAccount(f *facts, platform string, v tree.Node, c float64) {
 	for _, m := range v.Members {
 		key := lexicon.LabelKey(m.Key)
@@ -394,12 +392,13 @@ func (e *Extractor) readAccount(f *facts, platform string, v tree.Node, c float6
 	}
 }
 
-// job reads an object that describes a job.
+// readJob reads an object that describes a job.
 func (e *Extractor) readJob(f *facts, v tree.Node, p *position, c float64) {
 	if p.span.Path == "" {
 		p.span = view.Span{Path: v.Path()}
 	}
-	defer func() { // a job's name is its employer's, where no other member is
+	// The name of a job is its employer's, if no other field has it.
+	defer func() {
 		for _, m := range v.Members {
 			if lexicon.LabelKey(m.Key) == "name" && m.Value.Kind == '"' && p.title.ok() && !p.company.ok() {
 				e.readValue(f, "company", m.Value.Part(), p, c)
@@ -432,7 +431,8 @@ func (e *Extractor) readJob(f *facts, v tree.Node, p *position, c float64) {
 			if when, ok := e.dates.Find(m.Value.Text); ok {
 				p.start, p.end, p.current = when.Start, when.End, when.Current
 			}
-		case isNested(m.Value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")): // of Europass
+		// Europass nests the period.
+		case isNested(m.Value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")):
 			inner := m.Value
 			if inner.Kind == '[' && len(inner.Members) > 0 {
 				inner = inner.Members[0].Value
@@ -442,7 +442,7 @@ func (e *Extractor) readJob(f *facts, v tree.Node, p *position, c float64) {
 	}
 }
 
-// jobDate reads the start or end of a job: a string, a number, or an object of year and
+// readJobDate reads the start or end of a job: a string, a number, or an object with year and
 // month.
 func (e *Extractor) readJobDate(v tree.Node, kind string, p *position) {
 	t := v.Text
@@ -478,7 +478,7 @@ func (e *Extractor) readJobDate(v tree.Node, kind string, p *position) {
 	}
 }
 
-// jobList reads a list of jobs.
+// readJobList reads a list of jobs.
 func (e *Extractor) readJobList(f *facts, v tree.Node, c float64) {
 	list := v.Members
 	if v.Kind == '{' {
@@ -521,7 +521,7 @@ func (e *Extractor) readJobList(f *facts, v tree.Node, c float64) {
 	}
 }
 
-// ended reports whether a job says by a null that it has no end.
+// hasNullEnd reports whether a job has an end that is null.
 func hasNullEnd(v tree.Node) bool {
 	for _, m := range v.Members {
 		if k := lexicon.LabelKey(m.Key); (k == "end" || k == "end date") && m.Value.Kind == 'n' {
@@ -531,7 +531,7 @@ func hasNullEnd(v tree.Node) bool {
 	return false
 }
 
-// schoolList reads education: a list, an object or a text.
+// readSchoolList reads education: a list, an object or a text.
 func (e *Extractor) readSchoolList(f *facts, v tree.Node, c float64) {
 	list := v.Members
 	if v.Kind != '[' {
@@ -550,7 +550,7 @@ func (e *Extractor) readSchoolList(f *facts, v tree.Node, c float64) {
 	}
 }
 
-// school reads an object that describes a time at a school.
+// readSchool reads an object that describes a school.
 func (e *Extractor) readSchool(f *facts, v tree.Node, c float64) {
 	s := school{confidence: c, span: view.Span{Path: v.Path()}}
 	for _, m := range v.Members {

@@ -17,7 +17,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// profile puts together what was found.
+// profile builds the profile from the facts.
 func (f *facts) profile(e *Extractor) Profile {
 	p := Profile{Fields: map[string]Field{}}
 	put := func(path string, x textValue) {
@@ -64,8 +64,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func round(c float64) float64 { return float64(int(c*100+0.5)) / 100 }
 
-// completeName makes the full name of its parts when they alone are given, and
-// the parts' confidence that of the whole.
+// completeName builds the full name from its parts if only they are given.
 func (f *facts) completeName() {
 	given := f.first.ok() && !(f.first.span == f.name.span && f.name.ok())
 	family := f.last.ok() && !(f.last.span == f.name.span && f.name.ok())
@@ -89,7 +88,7 @@ func (f *facts) completeName() {
 	f.name = textValue{full, min(f.first.confidence, f.last.confidence), f.first.span}
 }
 
-// current is the job that the person has, put together of what says so.
+// currentJob returns the person's current job, merged from compatible positions, or nil.
 func (f *facts) currentJob() *position {
 	var best *position
 	for i := range f.positions {
@@ -128,8 +127,7 @@ func (f *facts) currentJob() *position {
 	return &now
 }
 
-// weight orders what is said of the present job: the surest, the fullest, and
-// of several in a list the newest.
+// jobWeight orders current positions: by confidence, then completeness, then start.
 func jobWeight(p *position) float64 {
 	w := p.confidence * 2
 	if p.title.ok() {
@@ -149,8 +147,8 @@ func jobWeight(p *position) float64 {
 	return w
 }
 
-// companyURL is the page of the present employer, if the input names it: the one
-// that stands with the job, or a page whose slug is made of the employer's name.
+// companyURL returns the page of the current employer: the one given with the job, or one whose
+// slug matches the employer's name.
 func (f *facts) companyURL(e *Extractor, now *position) textValue {
 	if now.companyURL.ok() {
 		return now.companyURL
@@ -163,9 +161,8 @@ func (f *facts) companyURL(e *Extractor, now *position) textValue {
 	return textValue{}
 }
 
-// accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is
-// only named, the host
-// is not known.
+// putAccounts puts the most confident account of each platform. A URL is put only if the input has
+// it.
 func (f *facts) putAccounts(put func(string, textValue)) {
 	for _, platform := range identity.PlatformNames() {
 		var best *Identifier
@@ -183,12 +180,12 @@ func (f *facts) putAccounts(put func(string, textValue)) {
 	}
 }
 
-// office are mailboxes that belong to no person.
+// officeMailbox matches mailboxes that do not belong to a person.
 var officeMailbox = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
 	`|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt` +
 	`|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
 
-// personalEmail is the address that is the person's own.
+// personalEmail returns the most likely personal address of the person.
 func (f *facts) personalEmail(e *Extractor, now *position) textValue {
 	var best textValue
 	emails := 0
@@ -213,7 +210,7 @@ func (f *facts) personalEmail(e *Extractor, now *position) textValue {
 		case named:
 			c = stated
 		case officeMailbox.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
-		case f.isOwnMailbox(local): // "ada.moreau@", as offices number their own
+		case f.isOwnMailbox(local): // "ada.moreau@", which employers use too
 			c = guessed
 		case emails == 1 && (now == nil || !now.company.ok()) && !strings.ContainsAny(local, "._-"):
 			c = stated
@@ -227,14 +224,13 @@ func (f *facts) personalEmail(e *Extractor, now *position) textValue {
 	return best
 }
 
-// mailboxIn reports whether a mailbox is the person's whole name, or the initial and
-// the last name.
+// isOwnMailbox reports whether a mailbox is the person's full name, or initial and last name.
 func (f *facts) isOwnMailbox(local string) bool {
 	local, last, first := compact(local), compact(f.last.value), compact(f.first.value)
 	return last != "" && first != "" && (local == first+last || local == last+first || local == first[:1]+last)
 }
 
-// nameIn reports whether a host is named after the person.
+// hostNamesPerson reports whether a host is named after the person.
 func (f *facts) hostNamesPerson(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
 	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.UmlautReplacer.Replace(strings.ToLower(s))) }} {
@@ -252,7 +248,7 @@ func (f *facts) hostNamesPerson(host string) bool {
 	return false
 }
 
-// employs reports whether a host is that of an employer of the person.
+// isEmployerHost reports whether a host belongs to an employer of the person.
 func (e *Extractor) isEmployerHost(now *position, f *facts, host string) bool {
 	labels := strings.Split(host, ".")
 	if len(labels) > 1 {
@@ -285,10 +281,10 @@ func firstWord(s string) string {
 	return first
 }
 
-// legalForm is what stands behind a company's name and not in its host.
+// legalForm has the words after a company name that its host omits.
 var legalForm = map[string]bool{"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true, "corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true, "ab": true, "oy": true, "plc": true, "co": true, "group": true} //nolint:gochecknoglobals // a constant set
 
-// compact is the Latin letters and digits of a name, lower case.
+// compact returns the lower-case Latin letters and digits of a name.
 func compact(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -298,7 +294,7 @@ func compact(s string) string {
 	}, strings.ToLower(unidecode.Unidecode(strings.ReplaceAll(s, "ß", "ss"))))
 }
 
-// Shapes of lists: those of the network webset's record (schemas/MAPPING.md, 6).
+// Entries of lists, as in the network webset's record (schemas/MAPPING.md, section 6).
 type (
 	listedJob struct {
 		Summary string       `json:"summary,omitzero"`
@@ -326,8 +322,7 @@ type (
 	}
 )
 
-// putLists adds the lists. experience is served when there is more to say than
-// current_position does.
+// putLists adds the lists. experience is added only if it has more than current_position.
 func (f *facts) putLists(fields map[string]Field, now *position) {
 	put := func(path string, list any, n int, confidence float64, span view.Span) {
 		if n == 0 {
@@ -395,7 +390,7 @@ func lowest(list []entry) float64 {
 	return c
 }
 
-// jobs are the present job and the past ones, each once, at most maxEntries.
+// jobs returns the current and past jobs without duplicates, at most maxEntries.
 func (f *facts) jobs(now *position) []position {
 	var all []position
 	if now != nil {

@@ -10,14 +10,14 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// Bounds of prose.
+// Limits of prose.
 const (
-	maxSentences = 2000 // of an input
-	maxSentence  = 1200 // bytes
+	maxSentences = 2000 // per input
+	maxSentence  = 1200 // in bytes
 )
 
-// Pieces of the expressions below. A name and an organization are words with
-// capitals; everything is bounded.
+// Parts of the expressions below. Names and organizations are capitalized words. All repetitions
+// are bounded.
 const (
 	capital  = `[\p{Lu}][\p{L}\p{M}'’.-]{0,40}`
 	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de` +
@@ -29,13 +29,13 @@ const (
 		`|empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
 	jobExpr = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
 	jobMost = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
-	// introExpr stands before the name of who says it, or is shown.
+	// introExpr matches an introduction before the name of the speaker or the person shown.
 	introExpr = `(?i:i['’]m|i am|my name is|my name['’]s|this is|ich hei(?:ß|ss)e|ich bin|mein name ist` +
 		`|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me` +
 		`|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+`
 )
 
-// prosePatterns are the forms of sentences that are known.
+// prosePatterns match the known forms of sentences.
 type prosePatterns struct {
 	intro     *regexp.Regexp // "my name is X"
 	subject   *regexp.Regexp // "X is", at the beginning
@@ -140,7 +140,7 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 	}
 }
 
-// sentencesOf cuts a piece of text into sentences.
+// sentencesOf splits a piece of text into sentences.
 func sentencesOf(p view.Part) []view.Part {
 	var all []view.Part
 	t := p.Text()
@@ -167,7 +167,7 @@ func sentencesOf(p view.Part) []view.Part {
 	return all
 }
 
-// sentences reads the lines that nothing else has read, as sentences.
+// readSentences reads the remaining lines as sentences.
 func (d *document) readSentences(ctx context.Context) error {
 	job := position{confidence: stated, current: true}
 	for i, line := range d.lines {
@@ -208,10 +208,10 @@ func (d *document) readSentences(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// spoken is the mark of who answers in an interview.
+// speakerLabel matches the label of the answering person in an interview.
 var speakerLabel = regexp.MustCompile(`^(?:A|\p{Lu}[\p{L}. ]{0,30}):\s+I`)
 
-// piece is the part of a sentence that a group of a match covers.
+// piece returns the part of a sentence that a group of a match covers.
 func piece(s view.Part, m []int, group int) view.Part {
 	if m == nil || m[2*group] < 0 {
 		return view.Part{}
@@ -219,7 +219,7 @@ func piece(s view.Part, m []int, group int) view.Part {
 	return s.Sub(m[2*group], m[2*group+1])
 }
 
-// sentence reads one sentence if the person is its subject.
+// readSentence reads one sentence if the person is its subject.
 func (d *document) readSentence(s view.Part) {
 	e, f, t := d.e, d.f, s.Text()
 	x := e.prose
@@ -278,18 +278,18 @@ func (d *document) readSentence(s view.Part) {
 	}
 }
 
-// ofSubject begins a sentence about its subject: "A former nurse, she teaches".
+// subjectAfterApposition matches the start of a sentence such as "A former nurse, she teaches".
 var subjectAfterApposition = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
 
-// polite is how a text that is not about two people calls its subject.
+// politeMention matches a mention of the subject by title and last name.
 var politeMention = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
 	`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
-// acquainted begins a sentence in which somebody tells of another.
+// acquaintanceStart matches the start of a sentence about another person.
 var acquaintanceStart = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly ` +
 	`|warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
 
-// firstPerson is a sentence that its writer says of themselves.
+// firstPerson matches a sentence in the first person.
 var firstPerson = regexp.MustCompile(`(?:^|[\s,(])(?:I|I['’]m|I['’]ve)\s`)
 
 var (
@@ -300,7 +300,7 @@ var (
 		`|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
 )
 
-// longestName reads a name at the beginning of a phrase of capitals.
+// longestName returns the longest name at the beginning of a phrase.
 func (d *document) longestName(p view.Part) (phrase.PersonName, bool) {
 	words := strings.Fields(p.Text())
 	for n := len(words); n >= 2; n-- {
@@ -311,7 +311,7 @@ func (d *document) longestName(p view.Part) (phrase.PersonName, bool) {
 	return phrase.PersonName{}, false
 }
 
-// text is a value that stands in a piece.
+// valueOf returns the text of a piece as a value.
 func valueOf(p view.Part, confidence float64) textValue {
 	if p.View == nil || p.Start >= p.End {
 		return textValue{}
@@ -319,7 +319,7 @@ func valueOf(p view.Part, confidence float64) textValue {
 	return textValue{p.Text(), confidence, p.Span()}
 }
 
-// predicates reads what a sentence says of the person.
+// readPredicates reads what a sentence states about the person.
 func (d *document) readPredicates(s view.Part) {
 	said := s
 	if m := secondClause.FindStringSubmatchIndex(s.Text()); m != nil {
@@ -343,16 +343,16 @@ func (d *document) readPredicates(s view.Part) {
 	}
 }
 
-// andSelf is a name with a second sentence behind it: "My name is Ada Moreau and I am a nurse".
+// secondClause matches a clause after an introduction: "My name is Ada Moreau and I am a nurse".
 var secondClause = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och` +
 	`|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
 
-// ofFirm ends before what says where a firm is, not the person.
+// firmContext matches a text before the place of a company, which is not the person's.
 var firmContext = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
 	`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
 	`|azienda)[\s,]*$`)
 
-// studies reads education out of a sentence about the person.
+// readStudies reads education from a sentence about the person.
 func (d *document) readStudies(s view.Part) {
 	e, t := d.e, s.Text()
 	x := e.prose
@@ -398,7 +398,7 @@ func (d *document) readStudies(s view.Part) {
 	if m := x.studied.FindStringSubmatchIndex(t); m != nil {
 		field := piece(s, m, 1)
 		if m[4+2] >= 0 && field.View != nil && field.Text() == strings.ToLower(field.Text()) && date(m, 3) != "" {
-			field = view.Part{} // "studied music at a conservatory" says little
+			field = view.Part{} // "studied music at a conservatory" is too vague
 		}
 		add(piece(s, m, 2), view.Part{}, field, date(m, 3), date(m, 4))
 		return

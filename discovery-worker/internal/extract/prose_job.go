@@ -10,14 +10,14 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// sentenceJob is a job as a sentence states it; a piece that is not there is empty.
+// sentenceJob is a job in a sentence. Missing pieces are empty.
 type sentenceJob struct {
 	title, company, since view.Part
-	isFormer              bool // a word before the title says that it is over
-	isPast                bool // so may the sentence, up to the end of its form
+	isFormer              bool // a word before the title marks the job as past
+	isPast                bool // a word before the end of the match marks it as past
 }
 
-// job reads a sentence of a form, whose groups are named for what they cover.
+// job matches a sentence with a form, by the names of its groups.
 func (x *prosePatterns) job(form *regexp.Regexp, s view.Part) (sentenceJob, bool) {
 	t := s.Text()
 	m := form.FindStringSubmatchIndex(t)
@@ -36,7 +36,7 @@ func (x *prosePatterns) job(form *regexp.Regexp, s view.Part) (sentenceJob, bool
 	}, true
 }
 
-// jobs reads a job out of a sentence about the person, by the first form that gives one.
+// readJobs reads a job from a sentence about the person, with the first matching form.
 func (d *document) readJobs(s view.Part) {
 	x, words := d.e.prose, d.e.words
 	if j, ok := x.job(x.joined, s); ok {
@@ -64,7 +64,8 @@ func (d *document) readJobs(s view.Part) {
 	}
 }
 
-// wholeOrg gives an organization the head of its name back: "CFO of Bank | of | America".
+// restoreOrgHead moves the first word of an organization from the title to the company: "CFO of
+// Bank | of | America".
 func restoreOrgHead(j sentenceJob) sentenceJob {
 	title := j.title.Text()
 	if i := strings.LastIndex(title, " of "); i > 0 && orgFirstWords[title[strings.LastIndexByte(title, ' ')+1:]] {
@@ -74,8 +75,8 @@ func restoreOrgHead(j sentenceJob) sentenceJob {
 	return j
 }
 
-// jobBehindName reads what follows a name: "I'm Ben Carter, a frontend developer at
-// Papertrail Games".
+// jobAfterName reads a job after a name: "I'm Ben Carter, a frontend developer at Papertrail
+// Games".
 func (d *document) jobAfterName(s view.Part) (sentenceJob, bool) {
 	t := s.Text()
 	m := afterName.FindStringIndex(t)
@@ -96,7 +97,7 @@ func (d *document) jobAfterName(s view.Part) (sentenceJob, bool) {
 	return sentenceJob{title: title, company: company, isPast: d.e.prose.pastSign.MatchString(t[:m[1]])}, d.e.words.IsShortTitle(title.Text())
 }
 
-// addJoined adds the job of somebody who joined an organization, as whatever it was.
+// addJoined adds the job of a person who joined an organization.
 func (d *document) addJoined(j sentenceJob, s view.Part) {
 	p := position{company: valueOf(phrase.LeadingOrg(j.company), stated), current: true, confidence: stated, span: s.Span()}
 	if j.title.View != nil && d.isJob(j.title.Text()) {
@@ -108,8 +109,7 @@ func (d *document) addJoined(j sentenceJob, s view.Part) {
 	d.f.addPosition(p)
 }
 
-// addJob adds a job, and reports whether there was one: what stands in the title's place
-// may be something else.
+// addJob adds a job, unless its title cannot be one. It reports whether it did.
 func (d *document) addJob(j sentenceJob, s view.Part) bool {
 	t := s.Text()
 	p := position{confidence: stated, span: s.Span()}
@@ -138,8 +138,8 @@ func (d *document) addJob(j sentenceJob, s view.Part) bool {
 	return p.title.ok() || p.company.ok()
 }
 
-// employer is the organization of a job. What stands there or behind it may be a place:
-// the person's, unless the job is over.
+// readEmployer returns the organization of a job. The organization, or the text after it, may be a
+// place, which is the person's unless the job is over.
 func (d *document) readEmployer(org, s view.Part, past bool) textValue {
 	e := d.e
 	if name := strings.ToLower(org.Text()); e.words.Cities[name] || e.words.Countries[name] {
@@ -154,8 +154,7 @@ func (d *document) readEmployer(org, s view.Part, past bool) textValue {
 	return valueOf(org, stated)
 }
 
-// placeBehind reads the place that follows a piece of a sentence: "at Baobab Analytics in
-// Accra".
+// readPlaceAfter reads the place after a piece of a sentence: "at Baobab Analytics in Accra".
 func (d *document) readPlaceAfter(p, s view.Part) {
 	rest := view.Part{View: s.View, Start: p.End, End: s.End}
 	if m := inPlace.FindStringSubmatchIndex(rest.Text()); m != nil {
@@ -184,7 +183,7 @@ var (
 		`|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
 )
 
-// orgHeads begin the name of an organization that goes on with "of".
+// orgFirstWords are first words of organizations that continue with "of".
 var orgFirstWords = map[string]bool{"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true, "Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true} //nolint:gochecknoglobals // a constant set
 
 // isJob reports whether a phrase between "is" and "at" may be a job.

@@ -14,24 +14,24 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// scalarPaths are the paths at which a strict case has no value but the wanted ones.
+// scalarPaths are the paths that must be empty in a strict case, unless a value is expected.
 var scalarPaths = []string{
 	"full_name", "personal_email", "codehost.username", "network.username", "microblog.username",
 	"location.city", "location.state", "location.country",
 	"current_position.summary", "current_position.start", "current_position.company.name",
 }
 
-// wayCase is an input with the values that it must and must not give.
+// reportedCase is an input with its required and forbidden values.
 type reportedCase struct {
 	name      string
 	in        Input
 	right     map[string]string
-	optional  map[string][]string // values that may be given
+	optional  map[string][]string // allowed values
 	forbidden map[string][]string
 	strict    bool // other values at scalarPaths are wrong
 }
 
-// contextCases reads the cases that were filed with the issue.
+// issueCases reads the cases of the bug report.
 func issueCases(t *testing.T) []reportedCase {
 	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "context.json"))
 	require.NoError(t, err)
@@ -56,7 +56,8 @@ func issueCases(t *testing.T) []reportedCase {
 	return all
 }
 
-// waysCases reads the second set, whose answers were committed before the extractor was changed for either.
+// secondSetCases reads the second set, whose answers were committed before the extractor was
+// changed for either set.
 func secondSetCases(t *testing.T) []reportedCase {
 	files, err := filepath.Glob(filepath.Join("testdata", "ways", "*.txtar"))
 	require.NoError(t, err)
@@ -90,7 +91,7 @@ func secondSetCases(t *testing.T) []reportedCase {
 	return all
 }
 
-// leaves are the values of a profile that reach the default confidence, by path.
+// confidentValues returns the values of a profile with at least the default confidence, by path.
 func confidentValues(t *testing.T, p Profile) map[string]string {
 	all := map[string]string{}
 	var add func(path string, v any)
@@ -118,7 +119,7 @@ func confidentValues(t *testing.T, p Profile) map[string]string {
 	return all
 }
 
-// judge counts the values of a case and lists the differences in out.
+// score counts the values of a case and writes the differences to out.
 func (w reportedCase) score(got map[string]string, out *strings.Builder) score {
 	var s score
 	wrong := func(path string) {
@@ -149,7 +150,7 @@ func (w reportedCase) score(got map[string]string, out *strings.Builder) score {
 	return s
 }
 
-// TestWays_ReachPrecisionAndRecall measures the cases of the issue and the second set at the default confidence.
+// Both sets are scored at the default confidence.
 func TestExtractor_ReportedCasesReachPrecisionAndRecall(t *testing.T) {
 	e := newExtractor(t)
 	for set, cases := range map[string][]reportedCase{"context.json": issueCases(t), "second set": secondSetCases(t)} {
@@ -169,7 +170,7 @@ func TestExtractor_ReportedCasesReachPrecisionAndRecall(t *testing.T) {
 	}
 }
 
-// A line that heads a section is no name, in whatever language and letter case; the name below it is found.
+// This holds in any language and letter case. The name below the heading is found.
 func TestExtract_HeadingsAreNotNames(t *testing.T) {
 	e := newExtractor(t)
 	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "headings.txt"))

@@ -19,14 +19,13 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxCustom bounds the keys of a schema that are answered, maxNested how deep it
-// nests.
+// maxSchemaKeys limits the answered keys of a schema, maxSchemaDepth its depth.
 const (
 	maxSchemaKeys  = 200
 	maxSchemaDepth = 5
 )
 
-// asked is what a request's schema says of one key.
+// requestedField is one key of a request's schema.
 type requestedField struct {
 	key         string
 	types       []string
@@ -36,13 +35,12 @@ type requestedField struct {
 	properties  []requestedField
 }
 
-// Custom answers what the input says of the keys of a request's schema
-// (interface.md, POST /v1/context): members and labels of the same name, what the
-// profile knows under the name, and of enumerations the one that the job's title
-// names. profile is Extract's of the same input. Every key has an entry; what is
-// not known is null with confidence 0, and so is what would not be of the declared
-// type. schema is the object as the request has it; anything in it that is not
-// understood leaves its key null.
+// AnswerSchema answers the keys of a request's schema from the input (interface.md, POST
+// /v1/context): from fields and labels with the same name, from profile fields with the same
+// meaning, and for enumerations from the job title. profile is the result of Extract for the same
+// input. Every key has an entry. Unknown values, and values that do not match the declared type,
+// are null with confidence 0. schema is the object of the request; keys with an unsupported
+// definition are null.
 func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
 	root, err := tree.Parse(schema)
 	if err != nil {
@@ -77,7 +75,7 @@ func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile,
 	return answers, nil
 }
 
-// readAsked reads one key of a schema.
+// readRequestedField parses one key of a schema.
 func readRequestedField(key string, n tree.Node, depth int) requestedField {
 	a := requestedField{key: key}
 	if depth > maxSchemaDepth {
@@ -110,17 +108,17 @@ func readRequestedField(key string, n tree.Node, depth int) requestedField {
 	return a
 }
 
-// custom answers the keys of one request.
+// schemaReader answers the keys of one request.
 type schemaReader struct {
 	e       *Extractor
 	profile Profile
-	labels  map[string]tree.Node // what the input itself calls by a name
+	labels  map[string]tree.Node // fields and labels of the input, by name
 	text    string
 }
 
 func (a requestedField) accepts(t string) bool { return slices.Contains(a.types, t) }
 
-// members notes the members of an object under their names, the shallower first.
+// indexFields indexes the fields of an object by name. The least nested one wins.
 func (c *schemaReader) indexFields(n tree.Node, depth int) {
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
@@ -140,7 +138,7 @@ func (c *schemaReader) indexFields(n tree.Node, depth int) {
 	}
 }
 
-// lines notes the labelled lines of a text.
+// indexLines indexes the labeled lines of a text.
 func (c *schemaReader) indexLines(text string) {
 	v := view.New("", text)
 	for _, line := range v.Lines() {
@@ -161,7 +159,7 @@ func (c *schemaReader) indexLines(text string) {
 	}
 }
 
-// answer finds the value of one key.
+// answer returns the value of one key.
 func (c *schemaReader) answer(a requestedField) (Field, bool) {
 	if a.accepts("object") && len(a.properties) > 0 {
 		return c.answerObject(a)
@@ -177,8 +175,8 @@ func (c *schemaReader) answer(a requestedField) (Field, bool) {
 	return c.fromHints(a)
 }
 
-// concept is a name in schemas, in labelKey's form, and the field or identifier
-// that answers it.
+// concepts map names in schemas, as LabelKey normalizes them, to the field or identifier that
+// answers them.
 var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"current company": "current_position.company.name", "company": "current_position.company.name", "employer": "current_position.company.name", "current employer": "current_position.company.name", "organization": "current_position.company.name", "company name": "current_position.company.name", "workplace": "current_position.company.name",
 	"current title": "current_position.summary", "title": "current_position.summary", "job title": "current_position.summary", "role": "current_position.summary", "current role": "current_position.summary", "position": "current_position.summary", "current position": "current_position.summary", "occupation": "current_position.summary", "job": "current_position.summary", "profession": "current_position.summary",
@@ -200,7 +198,7 @@ var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"years of experience": "years", "years experience": "years", "experience years": "years", "total years of experience": "years",
 }
 
-// known answers a key from the profile.
+// fromProfile answers a key from the profile.
 func (c *schemaReader) fromProfile(a requestedField) (Field, bool) {
 	switch concept := concepts[lexicon.LabelKey(a.key)]; concept {
 	case "":
@@ -212,7 +210,7 @@ func (c *schemaReader) fromProfile(a requestedField) (Field, bool) {
 	}
 }
 
-// concept answers a key from what the profile has under a concept.
+// fromConcept answers a key from the profile values of a concept.
 func (c *schemaReader) fromConcept(a requestedField, concept string) (Field, bool) {
 	values := c.conceptValues(concept)
 	if len(values) == 0 {
@@ -237,8 +235,7 @@ func (c *schemaReader) fromConcept(a requestedField, concept string) (Field, boo
 	return Field{}, false
 }
 
-// fieldOf is the path of the field of the profile that a concept is read from,
-// empty for identifiers.
+// fieldOf returns the path of the profile field of a concept, or "" for identifiers.
 func (c *schemaReader) fieldOf(concept string) string {
 	switch concept {
 	case "school", "degree", "field":
@@ -258,7 +255,7 @@ func (c *schemaReader) fieldOf(concept string) string {
 	return ""
 }
 
-// values are what the profile has under a concept.
+// conceptValues returns the profile values of a concept.
 func (c *schemaReader) conceptValues(concept string) []textValue {
 	p := c.profile
 	add := func(list []textValue, path string, text string) []textValue {
@@ -322,7 +319,7 @@ func (c *schemaReader) conceptValues(concept string) []textValue {
 	return all
 }
 
-// string is a field of the profile that is a string.
+// stringField returns a string field of the profile, or "".
 func (c *schemaReader) stringField(path string) string {
 	var s string
 	if f, ok := c.profile.Fields[path]; !ok || json.Unmarshal(f.Value, &s) != nil {
@@ -345,7 +342,7 @@ var (
 	numberWords = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
 )
 
-// years answers how long somebody has worked, if the text says it in so many words.
+// fromYears answers a number of years of experience, if the text states it.
 func (c *schemaReader) fromYears(a requestedField) (Field, bool) {
 	m := yearsExpr.FindStringSubmatchIndex(c.text)
 	if m == nil {
@@ -359,8 +356,8 @@ func (c *schemaReader) fromYears(a requestedField) (Field, bool) {
 	return Field{Value: v, Confidence: stated, Span: view.Span{Start: m[0], End: m[1]}}, ok
 }
 
-// hinted answers an enumeration of which the job's title names exactly one, and a
-// question whether somebody has a skill or speaks a language.
+// fromHints answers an enumeration of which the job title names exactly one value, and a boolean
+// about a skill or language.
 func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 	title := c.profile.Fields["current_position.summary"]
 	if a.accepts("string") && len(a.enum) > 0 && title.Value != nil {
@@ -394,7 +391,7 @@ func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 	return Field{}, false
 }
 
-// hasWord reports whether words stand in a phrase, whatever their letter case.
+// containsWords reports whether a phrase contains words, ignoring case.
 func containsWords(phrase, words string) bool {
 	split := func(s string) string {
 		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ") + " "

@@ -14,7 +14,7 @@ import (
 	"muster/discovery-worker/internal/extract/tree"
 )
 
-// cast makes a value of the input one of the declared type.
+// cast converts a value of the input to the declared type.
 func (a requestedField) cast(n tree.Node) (jsontext.Value, bool) {
 	if len(a.types) == 0 {
 		return nil, false
@@ -27,7 +27,7 @@ func (a requestedField) cast(n tree.Node) (jsontext.Value, bool) {
 	return nil, false
 }
 
-// allows reports whether an enumeration has a value.
+// allows reports whether the enumeration contains a value.
 func (a requestedField) allows(v jsontext.Value) bool {
 	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool { return string(o) == string(v) })
 }
@@ -48,7 +48,7 @@ func (a requestedField) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 		if n.Kind != '"' && n.Kind != '0' || text == "" || len(text) > 2000 {
 			return nil, false
 		}
-		for _, o := range a.enum { // as the schema spells it
+		for _, o := range a.enum { // in the spelling of the schema
 			var s string
 			if json.Unmarshal(o, &s) == nil && strings.EqualFold(s, text) {
 				return o, true
@@ -81,7 +81,7 @@ func (a requestedField) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 	return nil, false
 }
 
-// castList makes a list of a list, or of words between commas.
+// castArray converts a list, or words separated by commas, to an array.
 func (a requestedField) castArray(n tree.Node) (jsontext.Value, bool) {
 	item := requestedField{types: []string{"string"}}
 	if a.items != nil && len(a.items.types) > 0 {

@@ -9,13 +9,12 @@ import (
 	"muster/discovery-worker/internal/extract/tree"
 )
 
-// whole are the keys of objects, in labelKey's form, that mean the person: their
-// properties are asked as if they stood outside.
+// personKeys are the keys of objects, as LabelKey normalizes them, that mean the person. Their
+// properties are answered like top-level keys.
 var personKeys = lexicon.Set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
 	"contact\ncontacts\ncontact info\ncontact details\ncontact information\nlinks\nsocial\nsocials\nsocial links\nsocial media\nsocial accounts\nsocial profiles\naccounts\nprofiles\ncareer\nwork")
 
-// parts are what is known of the things that a person has: for the concept that
-// the key of an object names, its properties and the concepts that answer them.
+// objectConcepts map the concept of an object's key to its properties and their concepts.
 var objectConcepts = map[string]map[string]string{ //nolint:gochecknoglobals // a constant table
 	"current_position.company.name": {
 		"name": "current_position.company.name", "company": "current_position.company.name", "company name": "current_position.company.name",
@@ -36,9 +35,9 @@ var objectConcepts = map[string]map[string]string{ //nolint:gochecknoglobals // 
 	},
 }
 
-// object answers an object: from the input's member of its name, else from the
-// part of the profile that its key means. What a friend or a former employer is
-// called is not what the person is called, so that other keys are not known.
+// answerObject answers an object: from an object of the input with the same name, or from the part
+// of the profile that the key means. Objects with other keys, such as a friend or former employer,
+// are not answered from the profile.
 func (c *schemaReader) answerObject(a requestedField) (Field, bool) {
 	key := lexicon.LabelKey(a.key)
 	if n, ok := c.labels[key]; ok && n.Kind == '{' {
@@ -56,7 +55,7 @@ func (c *schemaReader) answerObject(a requestedField) (Field, bool) {
 	})
 }
 
-// memberwise answers an object from one of the input.
+// fromObject answers an object from one of the input.
 func (c *schemaReader) fromObject(a requestedField, n tree.Node) (Field, bool) {
 	return a.buildObject(func(p requestedField) (Field, bool) {
 		for _, m := range n.Members {
@@ -74,8 +73,7 @@ func (c *schemaReader) fromObject(a requestedField, n tree.Node) (Field, bool) {
 	})
 }
 
-// each makes an object of the properties that have an answer; one without any is
-// not known.
+// buildObject builds an object of the properties that have an answer. It returns false if none has.
 func (a requestedField) buildObject(answer func(requestedField) (Field, bool)) (Field, bool) {
 	out := Field{Confidence: 1}
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// platformNames are the names by which texts call the platforms, in labelKey's form.
+// platformNames are names of the platforms in texts, as LabelKey normalizes them.
 var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"github": identity.Codehost, "git hub": identity.Codehost, "gh": identity.Codehost, "codehost": identity.Codehost, "github com": identity.Codehost,
 	"linkedin": identity.Network, "linked in": identity.Network, "network": identity.Network, "linkedin com": identity.Network,
@@ -18,10 +18,10 @@ var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant t
 	"twitter com": identity.Microblog, "twitter x": identity.Microblog, "x twitter": identity.Microblog, "x formerly twitter": identity.Microblog,
 }
 
-// platformNamed is the platform that a name calls, "" for any other service.
+// platformNamed returns the platform with a name, or "" for any other service.
 func platformNamed(s string) string { return platformNames[lexicon.LabelKey(strings.ToLower(s))] }
 
-// otherServices are networks that have no field in a profile.
+// otherServices match services without a profile field.
 var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube|tiktok|mastodon|bluesky|threads` +
 	`|reddit|pinterest|snapchat|telegram|whatsapp|signal|discord|slack|twitch` +
 	`|medium|substack|dev\.?to|hashnode|stack ?overflow|stack ?exchange|quora|gitlab|bitbucket|codeberg|sourcehut` +
@@ -37,18 +37,18 @@ func isService(s string) bool {
 	return len(s) < 30 && (platformNamed(s) != "" || otherServices.MatchString(s))
 }
 
-// Handles beside the name of a service.
+// Handles next to the name of a service.
 const (
 	serviceExpr = `(github|git hub|codehost|twitter|microblog|linkedin|network|instagram|mastodon|bluesky|facebook` +
 		`|youtube|tiktok|telegram|gitlab|threads|medium|kaggle|x)`
 	handleExpr = `([\w](?:[\w.-]{0,38}[\w])?)`
 )
 
-// handlePatterns are the forms in which a text names an account.
+// handlePatterns match accounts in texts.
 type handlePatterns struct {
 	before  *regexp.Regexp // "GitHub as @ada", "on LinkedIn under ada-m"
 	after   *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
-	written *regexp.Regexp // "ada-m on LinkedIn": no sign, but no word either
+	written *regexp.Regexp // "ada-m on LinkedIn": no @, but not a plain word either
 	inside  *regexp.Regexp // "LinkedIn (ada-m)"
 	tweets  *regexp.Regexp
 }
@@ -69,10 +69,12 @@ func newHandlePatterns() *handlePatterns {
 	}
 }
 
-// maxHandleText bounds how much of a text is read for handles: so far is a text about one person.
+// maxHandleText limits the part of a text that is searched for handles. Longer texts are rarely
+// about one person.
 const maxHandleText = 20_000
 
-// mentions finds handles beside the name of a service. A handle belongs to the service named nearest to it.
+// findHandles finds handles next to the name of a service. A handle belongs to the nearest service
+// name.
 func (e *Extractor) findHandles(f *facts, v *view.View) {
 	text := v.Text
 	if len(text) > maxHandleText {
@@ -82,7 +84,7 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 		}
 		text = text[:end]
 	}
-	taken := map[int]bool{} // where a handle begins
+	taken := map[int]bool{} // offsets of handles
 	take := func(service string, from, to int) {
 		if taken[from] || to-from < 2 {
 			return
@@ -105,7 +107,7 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 				}
 			}
 			use(m)
-			at = max(m[2], m[4], at+1) // the end of one form may begin the next
+			at = max(m[2], m[4], at+1) // matches may overlap
 		}
 	}
 	each(x.after, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
@@ -136,8 +138,7 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 	}
 }
 
-// hiddenAt and hiddenDot are what stands for the signs of an address that shall not be found by machines: "[at]",
-// "(dot)".
+// hiddenSigns, hiddenMail and hiddenDot match obfuscated addresses: "[at]", "(dot)".
 var (
 	hiddenSigns = regexp.MustCompile(`(?i)[\[({<]\s*(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa` +
 		`|malpa|klammeraffe)\s*[\])}>]|\s(?:at|arroba|ät|arobase)\s|_at_`)
@@ -151,13 +152,14 @@ var (
 		`|punkt|punto|ponto|point)\s|_dot_`)
 )
 
-// Bounds of addresses whose signs are spelled, and of the lines that have them.
+// Limits of obfuscated addresses, and of the length of their lines.
 const (
 	maxHidden  = 20
 	hiddenLine = 2000
 )
 
-// hidden finds e-mail addresses whose signs are spelled: "ada [at] moreau [dot] example", "ada at moreau dot example".
+// findObfuscatedEmails finds e-mail addresses with spelled-out signs: "ada [at] moreau [dot]
+// example", "ada at moreau dot example".
 func (e *Extractor) findObfuscatedEmails(f *facts, path, text string) {
 	start, found := 0, 0
 	for line := range strings.Lines(text) {
@@ -168,7 +170,7 @@ func (e *Extractor) findObfuscatedEmails(f *facts, path, text string) {
 		}
 		for _, m := range hiddenMail.FindAllStringSubmatchIndex(line, 4) {
 			host := line[m[6]:m[7]]
-			if m[4] >= 0 && !hiddenDot.MatchString(host) { // "engineer at acme.example" is no address
+			if m[4] >= 0 && !hiddenDot.MatchString(host) { // "engineer at acme.example" is not an address
 				continue
 			}
 			address := hiddenDot.ReplaceAllString(line[m[2]:m[3]], ".") + "@" + hiddenDot.ReplaceAllString(host, ".")

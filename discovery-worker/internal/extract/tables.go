@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	// ruler is a line of a table that only looks like one.
+	// tableRule matches a horizontal rule of a table.
 	tableRule = regexp.MustCompile(`^[\s|+:=─━│┼-]{3,}$`)
 	columnGap = regexp.MustCompile(`\t+|\s{2,}`)
 	pipe      = regexp.MustCompile(`\s*[|│]\s*`)
 )
 
-// tables reads lines that are rows: of a header and a row below it, or of a label
-// and a value each. What it reads is the first person of a table: a row is one.
+// readTables reads tables: a header and the first row below it, which is the person, or rows with a
+// label and a value.
 func (d *document) readTables() {
 	for i := 0; i < len(d.lines); i++ {
 		if d.used[i] || len(d.lines[i].Text()) > 4000 {
@@ -45,13 +45,13 @@ func (d *document) readTables() {
 			}
 		}
 		for row++; row < len(d.lines) && len(cellsOf(d.lines[row], delimiter)) == len(header); row++ {
-			d.used[row] = true // others
+			d.used[row] = true // other people
 		}
 		i = row
 	}
 }
 
-// header is the labels of a line that heads a table and what separates them.
+// tableHeader returns the labels of a header line and their delimiter.
 func (d *document) tableHeader(line view.Part) (labels []view.Part, delimiter rune) {
 	for _, c := range ",;\t|" {
 		if strings.Count(line.Text(), string(c)) < 1 {
@@ -76,7 +76,7 @@ func (d *document) tableHeader(line view.Part) (labels []view.Part, delimiter ru
 	return nil, 0
 }
 
-// pair reads a row of a label and a value.
+// readLabelRow reads a row with a label and a value.
 func (d *document) readLabelRow(i int) {
 	line := d.lines[i]
 	var cells []view.Part
@@ -97,7 +97,7 @@ func (d *document) readLabelRow(i int) {
 	}
 }
 
-// cellsOf cuts a row at a separator; quotes are those of RFC 4180.
+// cellsOf splits a row at a delimiter, with the quotes of RFC 4180.
 func cellsOf(line view.Part, delimiter rune) []view.Part {
 	if delimiter == '|' {
 		return line.Trim("|│").Split(pipe)

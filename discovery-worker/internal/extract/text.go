@@ -7,15 +7,14 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// How much of a text is taken for the person's own page.
+// Roles of a text, which determine how much of it is about the person.
 const (
-	wholeText    = iota // the input is this text: its first lines may be a card
-	proseField          // a member that holds prose
-	unknownField        // a member that nobody knows
+	wholeText    = iota // the whole input: its first lines may be a card
+	proseField          // a field that holds prose
+	unknownField        // a field of unknown kind
 )
 
-// text reads a text: identifiers anywhere, then labels, parts under headings,
-// cards, and sentences.
+// readText reads a text: identifiers anywhere, then labels, sections, cards and sentences.
 func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, how int) error {
 	text = view.Valid(text)
 	text = view.Blank(text, view.FindInstructions(text))
@@ -56,17 +55,17 @@ func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, h
 	return d.readSentences(ctx)
 }
 
-// document is a text while it is read line by line.
+// document is a text that is read line by line.
 type document struct {
 	e     *Extractor
 	f     *facts
 	lines []view.Part
 	used  []bool
-	// listed are the lines of a list of others, whose names are not the person's.
+	// listed marks the lines of lists about others, whose names are not the person's.
 	listed []bool
 
-	labeledJob  position   // of which labels speak
-	block       labelBlock // what stands with it in a list of jobs or schools
+	labeledJob  position   // job of the labels read
+	block       labelBlock // school of the labels read
 	vcard       bool
-	firstPerson bool // the text is signed by who wrote it
+	firstPerson bool // the text has a signature of its author
 }

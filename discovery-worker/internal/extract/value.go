@@ -10,7 +10,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// value takes a value of which a label says what it is. Of a job it fills p.
+// readValue reads a value of a labeled kind. It sets the parts of a job in p.
 func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, confidence float64) {
 	v = v.Trim("*_")
 	t := v.Text()
@@ -46,7 +46,8 @@ func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, c
 	case "title":
 		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.Heading(t) == "" {
 			v, pl, _ := e.SplitPlace(v)
-			if !p.listed { // where a job of a list was, the person need not be
+			// The place of a job in a list need not be the person's.
+			if !p.listed {
 				f.addPlace(pl, stated)
 			}
 			title, company := e.SplitTitle(v)
@@ -59,7 +60,8 @@ func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, c
 		if c := v.Trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
 			p.company = textValue{c.Text(), confidence, c.Span()}
 		}
-	case "company address": // the name stands before the address
+	// The name precedes the address.
+	case "company address":
 		e.readValue(f, "company", v.Split(phrase.PlaceSplit)[0], p, confidence)
 	case "period":
 		if when, ok := e.dates.Find(t); ok {
@@ -101,7 +103,7 @@ func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, c
 	}
 }
 
-// more takes values of places and lists.
+// readPlaceOrList reads values of places and lists.
 func (e *Extractor) readPlaceOrList(f *facts, kind string, v view.Part, p *position, confidence float64) {
 	t, span := v.Text(), v.Span()
 	switch kind {
@@ -149,7 +151,7 @@ var (
 )
 
 var (
-	// howWell stands before a skill and says how well it is known: "some Rust", "a bit of Go".
+	// skillQualifier matches a level before a skill: "some Rust", "a bit of Go".
 	skillQualifier = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of` +
 		`|currently learning|learning|knowledge of|familiar(?:ity)? with|experience (?:with|in)|proficien(?:t` +
 		`|cy) (?:with|in)` +
@@ -161,7 +163,7 @@ var (
 		`|(?i:notions d['’]|un peu d['’]|maîtrise d['’])|(?:basic|basics of|fundamental|rudimentary|advanced` +
 		`|intermediate|strong|solid|good|excellent|deep|working|proficient|expert|fluent|beginner|rusty` +
 		`|minimal|gute|sehr gute|fundierte|solide|bonnes?|buen|buena|buona|boa|goede)\s+(?:in\s+)?)`)
-	// level stands behind a skill: "Go - advanced".
+	// skillLevel matches a level after a skill: "Go - advanced".
 	skillLevel = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert` +
 		`|master|proficient|fluent|native|good|excellent|very good|familiar|some|(?:sehr )?gut|grundkenntnisse` +
 		`|fortgeschritten|experte|débutant|intermédiaire|avancé|courant|básico|intermedio|avanzado|básico|avançado` +

@@ -24,7 +24,6 @@ func whole(line string) view.Part {
 	return view.Part{View: v, End: len(v.Text)}.Trim("")
 }
 
-// Names are told from headings, companies and titles; of a labelled name the parts are known.
 func TestReader_ReadsNames(t *testing.T) {
 	r := newReader(t)
 	for file, read := range map[string]func(string) (phrase.PersonName, bool){
@@ -43,7 +42,6 @@ func TestReader_ReadsNames(t *testing.T) {
 	}
 }
 
-// Addresses give town, state and country, whatever stands between their parts.
 func TestReader_ReadsPlaces(t *testing.T) {
 	r := newReader(t)
 	for file, surely := range map[string]bool{"places": false, "labelled-places": true} {
@@ -59,7 +57,6 @@ func TestReader_ReadsPlaces(t *testing.T) {
 	}
 }
 
-// A title is told from the employer behind it.
 func TestReader_SplitsTitleAndEmployer(t *testing.T) {
 	r := newReader(t)
 	goldentest.Run(t, "testdata/titles.txtar", func(_ *testing.T, input string) string {

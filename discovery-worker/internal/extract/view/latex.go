@@ -10,13 +10,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// texCommand is a command at the beginning of a line, by which a text is known to be LaTeX.
+// texCommand matches a command at the beginning of a line, which identifies LaTeX.
 var texCommand = regexp.MustCompile(`(?m)^\s*\\[A-Za-z]{2,30}\*?(?:\[[^\[\]\n]*\])*\{`)
 
 // IsLaTeX reports whether a text is LaTeX.
 func IsLaTeX(text string) bool { return strings.Contains(text, `\`) && texCommand.MatchString(text) }
 
-// texDroppedWords are commands that say nothing; their arguments are left out.
+// texDroppedWords are commands without content. Their arguments are dropped.
 const texDroppedWords = `
 		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
 		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
@@ -26,7 +26,7 @@ const texDroppedWords = `
 		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
 		tikz gdef raisebox`
 
-// Commands by what a CV says with them.
+// Commands by their meaning in CVs.
 var (
 	texLabels = map[string]string{ //nolint:gochecknoglobals // a constant table
 		"name": "name", "author": "name", "makeheading": "name", "firstname": "first name", "givenname": "first name", "fname": "first name",
@@ -68,27 +68,27 @@ var texLetters = map[string]string{ //nolint:gochecknoglobals // a constant tabl
 	"textquotesingle": "'", "textquoteright": "'", "aposetrophe": "'", "ldots": "...", "dots": "...", "degree": "°", "textdegree": "°", "at": "@", "textat": "@", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
 }
 
-// texAccents are commands that put a mark on the next letter.
+// texAccents are commands that add a mark to the next letter.
 var texAccents = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"'": "\u0301", "`": "\u0300", "^": "\u0302", `"`: "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307", "c": "\u0327", "v": "\u030c", "u": "\u0306",
 	"H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323", "b": "\u0331",
 }
 
-// maxTeXDepth bounds groups within groups.
+// maxTeXDepth limits nested groups.
 const maxTeXDepth = 24
 
-// texReader writes LaTeX as lines: of a label and a value, of a heading, of an entry, of text.
+// texReader converts LaTeX to lines with a label and a value, a heading, a list entry, or text.
 type texReader struct {
 	src       string
 	b         *builder
-	closingBy map[int]int // of each opening brace or bracket its other half
+	closingBy map[int]int // offset of an opening brace or bracket to that of the closing one
 	article   bool
 	sections  int
 	depth     int
 	links     [][2]int
 }
 
-// tex adds the text of a LaTeX document.
+// addTeX adds the text of a LaTeX document.
 func (b *builder) addTeX(text string) {
 	t := &texReader{src: text, b: b, closingBy: matchGroups(text), article: texArticles.MatchString(text)}
 	t.read(0, len(text), false)
@@ -100,7 +100,7 @@ func (b *builder) addTeX(text string) {
 	}
 }
 
-// texGroups pairs braces, and brackets that stand within one line.
+// matchGroups pairs braces, and brackets within one line.
 func matchGroups(text string) map[int]int {
 	closing := map[int]int{}
 	var open []int
@@ -135,7 +135,7 @@ func matchGroups(text string) map[int]int {
 	return closing
 }
 
-// read writes a stretch of the source. inline makes one line of it.
+// read adds a range of the source. If inline is true, it becomes one line.
 func (t *texReader) read(from, to int, inline bool) {
 	if t.depth++; t.depth > maxTeXDepth {
 		t.depth--
@@ -191,7 +191,7 @@ func (t *texReader) read(from, to int, inline bool) {
 	}
 }
 
-// args are the groups that follow an offset, at most n; options in brackets are skipped.
+// groupsAfter returns up to n groups after an offset, and the first option in brackets.
 func (t *texReader) groupsAfter(at, to, n int) (groups [][2]int, option [2]int, end int) {
 	end = at
 	for i := at; i < to && len(groups) < n; {
@@ -221,7 +221,7 @@ func (t *texReader) groupsAfter(at, to, n int) (groups [][2]int, option [2]int, 
 	return groups, option, end
 }
 
-// command writes the command at an offset and returns where it ends.
+// addCommand adds the command at an offset and returns its end.
 func (t *texReader) addCommand(i, to int, inline bool) int {
 	if i+1 >= to {
 		return to
@@ -299,7 +299,7 @@ func (t *texReader) addCommand(i, to int, inline bool) int {
 	return t.skipSpace(end, to)
 }
 
-// structure writes a command that names what its arguments are. It reports whether it is one.
+// addStructure adds a command whose name labels its arguments. It reports whether it is one.
 func (t *texReader) addStructure(name string, at, from, to int) bool {
 	groups, option, _ := t.groupsAfter(from, to, 6)
 	if len(groups) == 0 {
@@ -330,7 +330,8 @@ func (t *texReader) addStructure(name string, at, from, to int) bool {
 	case bare == "title" && (t.article || name == "ecvtitle"):
 		line("", groups, " | ")
 	case bare == "author":
-		if end := strings.Index(t.src[groups[0][0]:groups[0][1]], `\`+`\`); end >= 0 { // what stands below the name
+		// The lines below the name.
+		if end := strings.Index(t.src[groups[0][0]:groups[0][1]], `\`+`\`); end >= 0 {
 			line("", [][2]int{{groups[0][0] + end, groups[0][1]}}, "")
 			groups[0][1] = groups[0][0] + end
 		}
@@ -366,8 +367,8 @@ func (t *texReader) addStructure(name string, at, from, to int) bool {
 	return true
 }
 
-// entry writes an entry of a list of jobs or schools: its time, then title and company. Classes order the arguments
-// differently.
+// addEntry adds an entry of a list of jobs or schools: its period, then title and company. Document
+// classes order the arguments differently.
 func (t *texReader) addEntry(groups [][2]int, at int) {
 	dated := slices.IndexFunc(groups, func(g [2]int) bool { return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]]) })
 	order := []int{0, 1}
@@ -402,7 +403,7 @@ func (t *texReader) addEntry(groups [][2]int, at int) {
 	t.b.add("\n", groups[len(groups)-1][1])
 }
 
-// lineStart reports whether only space stands before an offset on its line.
+// lineStart reports whether only white space precedes an offset on its line.
 func (t *texReader) lineStart(at int) bool {
 	for i := at - 1; i >= 0 && t.src[i] != '\n'; i-- {
 		if t.src[i] != ' ' && t.src[i] != '\t' {
@@ -412,7 +413,7 @@ func (t *texReader) lineStart(at int) bool {
 	return true
 }
 
-// isTeXStyle reports whether a command says how its argument looks.
+// isTeXStyle reports whether a command only formats its argument.
 func isTeXStyle(name string) bool {
 	switch name {
 	case "emph", "underline", "uppercase", "makeuppercase", "lowercase", "centerline", "makebox", "mbox", "fbox", "parbox", "resizebox", "scalebox", "hbox", "vbox",
@@ -422,7 +423,7 @@ func isTeXStyle(name string) bool {
 	return strings.HasPrefix(name, "text") || strings.HasPrefix(name, "font") || strings.HasSuffix(name, "style") || strings.HasSuffix(name, "size") || strings.HasSuffix(name, "large") || strings.HasSuffix(name, "huge")
 }
 
-// symbol writes a command of one character.
+// addSymbol adds a command of one character.
 func (t *texReader) addSymbol(i, to int, inline bool) int {
 	c := t.src[i+1 : i+2]
 	switch {
@@ -446,7 +447,7 @@ func (t *texReader) addSymbol(i, to int, inline bool) int {
 	return i + 1 + n
 }
 
-// newline ends a line, or an item of one.
+// addNewline ends a line, or an item of one.
 func (t *texReader) addNewline(at, end int, inline bool) int {
 	if inline {
 		t.b.add(", ", at)
@@ -456,7 +457,7 @@ func (t *texReader) addNewline(at, end int, inline bool) int {
 	return end
 }
 
-// accent writes the letter that follows with a mark.
+// addAccent adds the next letter with a mark.
 func (t *texReader) addAccent(mark string, at, i, to int) int {
 	for i < to && (t.src[i] == '{' || t.src[i] == ' ') {
 		i++
@@ -479,7 +480,7 @@ func (t *texReader) addAccent(mark string, at, i, to int) int {
 	return i
 }
 
-// gobble is where the space behind a command ends, or its empty group.
+// skipSpace returns the offset after a command's trailing space or empty group.
 func (t *texReader) skipSpace(i, to int) int {
 	if i+1 < to && t.src[i] == '{' && t.src[i+1] == '}' {
 		return i + 2
