@@ -53,7 +53,8 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	built, err := s.build(msg.Context(), &task)
 	switch {
 	case err == nil:
-		out.Profile, out.Empty, out.Degraded, out.Identities, out.Versions = built.JSON, built.Empty, built.Degraded, built.Identities, built.Versions
+		out.Profile, out.Empty, out.Degraded = built.JSON, built.Empty, built.Degraded
+		out.Identities, out.Versions = built.Identities, built.Versions
 	case msg.Context().Err() != nil:
 		return fmt.Errorf("context task: %w", context.Cause(msg.Context()))
 	default:
@@ -62,7 +63,8 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 			s.metrics.contexts.WithLabelValues("retried").Inc()
 			return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
 		}
-		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID),
+			slog.Any("error", err))
 		out.Status, out.Failure = event.ContextFailed, failure
 	}
 	out.At = s.deps.Now().UTC()
@@ -75,8 +77,10 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	err = s.finish(msg.Context(), publisher, out)
 	if bus.IsPermanentWriteError(err) && out.Status == event.ContextComplete {
 		// A retry would be rejected again, at the full cost of the model.
-		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
-		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: internalFailure(), Delivered: out.Delivered}
+		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published",
+			slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: internalFailure(),
+			Delivered: out.Delivered}
 		err = s.finish(msg.Context(), publisher, out)
 	}
 	if err != nil {
@@ -132,7 +136,8 @@ func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profil
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = nil, &panicError{fmt.Sprintf("%T", p), string(debug.Stack())}
-			s.deps.Logger.ErrorContext(ctx, "context task panicked", slog.String("request_id", task.Call.RequestID), slog.String("stack", string(debug.Stack())))
+			s.deps.Logger.ErrorContext(ctx, "context task panicked", slog.String("request_id", task.Call.RequestID),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return s.profiles.Build(ctx, task)
@@ -156,7 +161,8 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 func internalFailure() *event.ContextFailure {
 	return &event.ContextFailure{
 		Status: http.StatusInternalServerError,
-		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
+		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the " +
+			"request_id",
 	}
 }
 
@@ -185,10 +191,12 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 	key, id, value, err := task.Message()
 	// query-api has validated the address.
 	if err != nil {
-		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered",
+			slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		return nil
 	}
-	if err := publish(ctx, publisher, event.TopicWebhookTask, key, value, bus.Event{ID: id, Type: event.TypeWebhookTask, Subject: task.DeliveryID, Time: task.CreatedAt}); err != nil {
+	if err := publish(ctx, publisher, event.TopicWebhookTask, key, value,
+		bus.Event{ID: id, Type: event.TypeWebhookTask, Subject: task.DeliveryID, Time: task.CreatedAt}); err != nil {
 		return fmt.Errorf("publish delivery: %w", err)
 	}
 	c.Delivered = true
@@ -201,7 +209,8 @@ func (s *Service) publishOutcome(ctx context.Context, publisher message.Publishe
 		return fmt.Errorf("write outcome: %w", err)
 	}
 	id := c.Call.RequestID
-	if err := publish(ctx, publisher, event.TopicContext, id, value, bus.Event{ID: id, Type: event.TypeContext, Subject: id, Time: c.At}); err != nil {
+	if err := publish(ctx, publisher, event.TopicContext, id, value,
+		bus.Event{ID: id, Type: event.TypeContext, Subject: id, Time: c.At}); err != nil {
 		return fmt.Errorf("publish outcome: %w", err)
 	}
 	return nil
@@ -219,26 +228,30 @@ func publish(ctx context.Context, publisher message.Publisher, topic, key string
 // addContextHandler adds the handler of context tasks to the router.
 func (s *Service) addContextHandler(router *message.Router, publisher message.Publisher) error {
 	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
-		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second, Timing: s.cfg.Timing, Logger: s.deps.Logger,
+		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second,
+		Timing: s.cfg.Timing, Logger: s.deps.Logger,
 	})
 	if err != nil {
 		return err
 	}
 	router.AddConsumerHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
 		return s.handleContext(msg, publisher)
-	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler, s.deps.Now), middleware.Recoverer)
+	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler,
+		s.deps.Now), middleware.Recoverer)
 	return nil
 }
 
-func newProfileBuilder(languageModel *model.Client, deps Deps, reader *people.Reader, found *finder.Finder) (*profile.Builder, error) {
+func newProfileBuilder(languageModel *model.Client, deps Deps, reader *people.Reader,
+	found *finder.Finder) (*profile.Builder, error) {
 	extractor, err := extract.New(extract.Options{Platforms: deps.Platforms})
 	if err != nil {
 		return nil, err
 	}
-	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger, Erased: func(raw []byte) bool {
-		_, erased := deps.Suppressed.Document(deps.Platforms, raw)
-		return erased
-	}}
+	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger,
+		Erased: func(raw []byte) bool {
+			_, erased := deps.Suppressed.Document(deps.Platforms, raw)
+			return erased
+		}}
 	if languageModel != nil {
 		cfg.Model = languageModel
 	}
@@ -255,7 +268,8 @@ func newContextMetrics() contextMetrics {
 	return contextMetrics{
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_context_tasks_total",
-			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, repeated, expired, malformed).",
+			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, repeated, " +
+				"expired, malformed).",
 		}, []string{"outcome"}),
 		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "muster_context_seconds", Help: "Time of the work on one context task.",

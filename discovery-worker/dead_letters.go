@@ -48,8 +48,9 @@ func deadLetters(publisher message.Publisher, topic, handler string, now func() 
 			}
 			origin, _ := bus.MessageOrigin(msg.Context())
 			header := event.Dead{
-				Service: serviceName, Handler: handler, Topic: origin.Topic, Partition: origin.Partition, Offset: origin.Offset,
-				Code: "malformed_task", Reason: malformed.reason, Attempts: 1, FirstFailure: now(), LastFailure: now(),
+				Service: serviceName, Handler: handler, Topic: origin.Topic, Partition: origin.Partition,
+				Offset: origin.Offset, Code: "malformed_task", Reason: malformed.reason, Attempts: 1,
+				FirstFailure: now(), LastFailure: now(),
 			}
 			dead := message.NewMessage(msg.UUID, msg.Payload)
 			dead.SetContext(msg.Context())

@@ -40,16 +40,19 @@ func TestDeadLetters_ReasonNamesFailedCheck(t *testing.T) {
 		handler         message.HandlerFunc
 		payload, reason string
 	}{
-		"discovery: no JSON":       {s.handleDiscovery, `secret`, "the message cannot be read as a task"},
-		"discovery: another shape": {s.handleDiscovery, `{"request_id":{"secret":1}}`, "the message cannot be read as a task"},
-		"discovery: no input":      {s.handleDiscovery, `{"request_id":"r"}`, "discovery task r without input"},
-		"context: no JSON":         {contexts, `secret`, "the message cannot be read as a task"},
-		"context: no id":           {contexts, `{"person":"secret"}`, "context call without a valid request_id"},
-		"context: no organization": {contexts, `{"call":{"request_id":"r"},"person":"secret"}`, "context call r without organization_id or key_id"},
+		"discovery: no JSON": {s.handleDiscovery, `secret`, "the message cannot be read as a task"},
+		"discovery: another shape": {s.handleDiscovery, `{"request_id":{"secret":1}}`,
+			"the message cannot be read as a task"},
+		"discovery: no input": {s.handleDiscovery, `{"request_id":"r"}`, "discovery task r without input"},
+		"context: no JSON":    {contexts, `secret`, "the message cannot be read as a task"},
+		"context: no id":      {contexts, `{"person":"secret"}`, "context call without a valid request_id"},
+		"context: no organization": {contexts, `{"call":{"request_id":"r"},"person":"secret"}`,
+			"context call r without organization_id or key_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var written recordingPublisher
-			_, err := deadLetters(&written, "dead", "handler", time.Now)(c.handler)(message.NewMessage("m", []byte(c.payload)))
+			handler := deadLetters(&written, "dead", "handler", time.Now)(c.handler)
+			_, err := handler(message.NewMessage("m", []byte(c.payload)))
 			require.NoError(t, err)
 			require.Len(t, written.all, 1)
 			require.Equal(t, c.reason, written.all[0].Metadata[event.HeaderDeadPrefix+"reason"])
@@ -58,7 +61,8 @@ func TestDeadLetters_ReasonNamesFailedCheck(t *testing.T) {
 	}
 	other := errors.New("another")
 	var written recordingPublisher
-	_, err = deadLetters(&written, "dead", "handler", time.Now)(func(*message.Message) ([]*message.Message, error) { return nil, other })(message.NewMessage("m", nil))
+	failing := func(*message.Message) ([]*message.Message, error) { return nil, other }
+	_, err = deadLetters(&written, "dead", "handler", time.Now)(failing)(message.NewMessage("m", nil))
 	require.ErrorIs(t, err, other)
 	require.Empty(t, written.all)
 }
@@ -80,7 +84,9 @@ func TestHandleContext_RetriedTaskIsNotLogged(t *testing.T) {
 	s.reader = people.NewReader(unavailableConn{}, identity.Default(), people.Config{})
 	t.Cleanup(s.reader.Close)
 	now := time.Now()
-	value, err := json.Marshal(event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute)}})
+	value, err := json.Marshal(event.ContextTask{Person: jsontext.Value(`"x"`),
+		Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now,
+			RespondBy: now.Add(time.Minute)}})
 	require.NoError(t, err)
 	err = s.handleContext(message.NewMessage("m", value), nil)
 	require.ErrorContains(t, err, "context task r is tried again: ")

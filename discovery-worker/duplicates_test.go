@@ -25,12 +25,14 @@ func TestService_SkipsTasksWithOutcome(t *testing.T) {
 	began := time.Now().UTC()
 	call := func(id string, age time.Duration) event.ContextCall {
 		return event.ContextCall{
-			RequestID: id, OrganizationID: "org", KeyID: "key", Price: 1, RequestedAt: began.Add(-age), RespondBy: began.Add(-age + 30*time.Second), WebhookURL: "https://hooks.example/a",
+			RequestID: id, OrganizationID: "org", KeyID: "key", Price: 1, RequestedAt: began.Add(-age),
+			RespondBy: began.Add(-age + 30*time.Second), WebhookURL: "https://hooks.example/a",
 		}
 	}
 	states := []event.Context{
 		{Call: call("answered", time.Minute), Status: event.ContextComplete, Profile: jsontext.Value(`{}`)},
-		{Call: call("failed", time.Minute), Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "x"}},
+		{Call: call("failed", time.Minute), Status: event.ContextFailed,
+			Failure: &event.ContextFailure{Status: 503, Detail: "x"}},
 		{Call: call("accepted", time.Minute), Status: event.ContextProcessing},
 	}
 	var rows readmodel.ContextBatch
@@ -42,14 +44,17 @@ func TestService_SkipsTasksWithOutcome(t *testing.T) {
 	var found readmodel.DiscoveryBatch
 	juno := event.Account{Platform: "codehost", Username: "JunoA"}
 	require.NoError(t, found.Add(&event.Discovery{
-		RequestID: "first", Input: juno, Socials: []event.Social{{Account: juno, Confidence: 1}}, At: began.Add(-30 * time.Second),
+		RequestID: "first", Input: juno, Socials: []event.Social{{Account: juno, Confidence: 1}},
+		At: began.Add(-30 * time.Second),
 	}, readmodel.Position{}))
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), f.conn, "found", &found))
 
 	for _, s := range states {
-		c.submit(s.Call.RequestID, event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: s.Call})
+		c.submit(s.Call.RequestID, event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`),
+			Call: s.Call})
 	}
-	c.submit("old", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: call("old", 25*time.Hour)})
+	c.submit("old", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`),
+		Call: call("old", 25*time.Hour)})
 	f.submitAt("first", "codehost", "junoa", began.Add(-time.Minute), began.Add(-40*time.Second))
 	f.submitAt("second", "codehost", "junoa", began.Add(-20*time.Second), began.Add(-10*time.Second))
 	f.startWorker()
@@ -101,7 +106,8 @@ func TestRun_FinishesTasksInFlight(t *testing.T) {
 		Timing:    bus.GroupTiming{Drain: 30 * time.Second},
 		Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted"}},
 	})
-	c.submit("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})
+	c.submit("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`),
+		Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})
 	<-begun
 	time.AfterFunc(500*time.Millisecond, func() { close(answer) })
 	stop()

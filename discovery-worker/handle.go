@@ -64,7 +64,8 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 	out := message.NewMessage(task.RequestID, value)
 	out.SetContext(msg.Context())
 	bus.SetMessageEvent(out, bus.Event{
-		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At, ContentType: "application/json",
+		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At,
+		ContentType: "application/json",
 	})
 	if key := msg.Metadata[bus.MetadataKey]; key != "" {
 		out.Metadata[bus.MetadataKey] = key
@@ -74,16 +75,19 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 
 // discover runs a discovery, shared by concurrent tasks with the same account. It continues if the
 // first task is returned, until Run ends. It returns an error only if ctx ends.
-func (s *Service) discover(ctx context.Context, task event.DiscoveryTask, budget time.Duration) (*event.Discovery, error) {
+func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
+	budget time.Duration) (*event.Discovery, error) {
 	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
 	result := s.inFlight.DoChan(key, func() (result any, err error) {
 		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
 			if p := recover(); p != nil {
-				s.deps.Logger.ErrorContext(ctx, "discovery panicked", slog.String("request_id", task.RequestID), slog.String("stack", string(debug.Stack())))
+				s.deps.Logger.ErrorContext(ctx, "discovery panicked", slog.String("request_id", task.RequestID),
+					slog.String("stack", string(debug.Stack())))
 				result = &event.Discovery{
-					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
-					Degraded: []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch},
+					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
+					At: s.deps.Now().UTC(), Degraded: []string{event.StageInput, event.StageKnownLinks,
+						event.StageWebSearch},
 				}
 			}
 		}()
@@ -91,10 +95,12 @@ func (s *Service) discover(ctx context.Context, task event.DiscoveryTask, budget
 		defer done()
 		workCtx, cancel := context.WithTimeout(backgroundCtx, budget)
 		defer cancel()
-		if _, erased := s.deps.Suppressed.Account(task.Input.Platform, identity.UsernameKey(task.Input.Username)); erased {
+		if _, erased := s.deps.Suppressed.Account(task.Input.Platform,
+			identity.UsernameKey(task.Input.Username)); erased {
 			// An erased person has no other profiles, and providers are not called.
 			return &event.Discovery{
-				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
+				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
+				At: s.deps.Now().UTC(),
 			}, nil
 		}
 		s.metrics.executed.Inc()
@@ -135,10 +141,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
 		executed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "muster_discovery_worked_total", Help: "Discoveries that were worked on: equal tasks at the same time share one.",
+			Name: "muster_discovery_worked_total",
+			Help: "Discoveries that were worked on: equal tasks at the same time share one.",
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "muster_discovery_tasks_in_hand", Help: "Discovery tasks that are worked on, or wait for an equal one.",
+			Name: "muster_discovery_tasks_in_hand",
+			Help: "Discovery tasks that are worked on, or wait for an equal one.",
 		}),
 		contextMetrics: newContextMetrics(),
 	}

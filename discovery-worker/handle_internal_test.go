@@ -19,7 +19,8 @@ func TestHandleDiscovery_PanicGivesDegradedResult(t *testing.T) {
 	var err error
 	s.metrics, err = newMetrics(nil)
 	require.NoError(t, err)
-	task := event.DiscoveryTask{RequestID: "r", Input: event.Account{Platform: "codehost", Username: "JunoA"}, RequestedAt: time.Now(), Deadline: time.Now().Add(time.Minute)}
+	task := event.DiscoveryTask{RequestID: "r", Input: event.Account{Platform: "codehost", Username: "JunoA"},
+		RequestedAt: time.Now(), Deadline: time.Now().Add(time.Minute)}
 	value, err := json.Marshal(task)
 	require.NoError(t, err)
 	out, err := s.handleDiscovery(message.NewMessage("m", value))

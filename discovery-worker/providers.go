@@ -93,7 +93,8 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 		}
 	}
 	for name, address := range map[string]string{
-		EnvSearXNGURL: p.SearXNG.URL, EnvBraveURL: p.Brave.URL, EnvTavilyURL: p.Tavily.URL, EnvExaURL: p.Exa.URL, EnvCodeHostURL: p.CodeHost.URL,
+		EnvSearXNGURL: p.SearXNG.URL, EnvBraveURL: p.Brave.URL, EnvTavilyURL: p.Tavily.URL, EnvExaURL: p.Exa.URL,
+		EnvCodeHostURL: p.CodeHost.URL,
 	} {
 		if address == "" {
 			continue
@@ -132,27 +133,33 @@ func (p Providers) model(logger *slog.Logger, reg prometheus.Registerer) (*model
 }
 
 // finderProviders builds the providers of the finder.
-func (p Providers) finderProviders(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time, languageModel *model.Client, work *background.Group) (finder.Providers, error) {
+func (p Providers) finderProviders(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer,
+	now func() time.Time, languageModel *model.Client, work *background.Group) (finder.Providers, error) {
 	var out finder.Providers
 	metrics, err := provider.NewMetrics(reg)
 	if err != nil {
 		return out, err
 	}
-	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor, Background: work}
+	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor,
+		Background: work}
 	client := provider.NewClient()
 	var services []websearch.Service
 	for _, s := range []struct {
 		name string
 		at   Endpoint
-	}{{websearch.SearXNG, p.SearXNG}, {websearch.Brave, p.Brave}, {websearch.Tavily, p.Tavily}, {websearch.Exa, p.Exa}} {
+	}{{websearch.SearXNG, p.SearXNG}, {websearch.Brave, p.Brave}, {websearch.Tavily, p.Tavily},
+		{websearch.Exa, p.Exa}} {
 		if !s.at.configured() {
 			continue
 		}
-		service, err := websearch.NewService(s.name, websearch.Endpoint{URL: s.at.URL, Key: strings.Join(s.at.Keys, ",")}, client)
+		service, err := websearch.NewService(s.name,
+			websearch.Endpoint{URL: s.at.URL, Key: strings.Join(s.at.Keys, ",")}, client)
 		if err != nil {
 			return out, err
 		}
-		guarded, err := provider.Guard(service, limits, func(q websearch.Query) string { return q.Host + "\n" + q.Text }, metrics, logger)
+		guarded, err := provider.Guard(service, limits, func(q websearch.Query) string {
+			return q.Host + "\n" + q.Text
+		}, metrics, logger)
 		if err != nil {
 			return out, err
 		}
@@ -167,7 +174,8 @@ func (p Providers) finderProviders(platforms *identity.Platforms, logger *slog.L
 	if languageModel != nil {
 		j := judge.New(languageModel)
 		// The client has its own limits. The guard adds a cache and shares concurrent equal calls.
-		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000, Background: work}, judge.Question.Key, metrics, logger); err != nil {
+		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000,
+			Background: work}, judge.Question.Key, metrics, logger); err != nil {
 			return out, err
 		}
 		out.JudgeVersion = j.Version()
@@ -176,7 +184,8 @@ func (p Providers) finderProviders(platforms *identity.Platforms, logger *slog.L
 }
 
 func (p Providers) codeHost(
-	client *http.Client, limits provider.Config, metrics *provider.Metrics, platforms *identity.Platforms, logger *slog.Logger, now func() time.Time,
+	client *http.Client, limits provider.Config, metrics *provider.Metrics, platforms *identity.Platforms,
+	logger *slog.Logger, now func() time.Time,
 ) (provider.Provider[string, *people.Profile], error) {
 	address := p.CodeHost.URL
 	if address == "" {

@@ -132,7 +132,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	finderProviders, err := cfg.Providers.finderProviders(deps.Platforms, deps.Logger, deps.Registerer, deps.Now, languageModel, &s.background)
+	finderProviders, err := cfg.Providers.finderProviders(deps.Platforms, deps.Logger, deps.Registerer, deps.Now,
+		languageModel, &s.background)
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -148,7 +149,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 func (s *Service) Run(ctx context.Context) (err error) {
 	defer s.reader.Close()
 	defer s.background.Stop()
-	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond, Logger: s.deps.Logger})
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond,
+		Logger: s.deps.Logger})
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -159,7 +161,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, bus.RouterLogger(s.deps.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second},
+		bus.RouterLogger(s.deps.Logger))
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -175,8 +178,10 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, nonClosingPublisher{publisher}, s.handleDiscovery).
-		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer) //nolint:contextcheck // a message has its own
+	//nolint:contextcheck // a message has its own context
+	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery,
+		nonClosingPublisher{publisher}, s.handleDiscovery).
+		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer)
 	if err := s.addContextHandler(router, publisher); err != nil { //nolint:contextcheck // a message has its own
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

@@ -59,16 +59,18 @@ func newFixture(t *testing.T) *fixture {
 		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Config: topic.Config()})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, topics))
-	follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{Topics: []string{event.TopicDiscovery}, Handle: func(_ context.Context, m kafka.Message) error {
-		var d event.Discovery
-		if err := json.Unmarshal(m.Value, &d); err != nil {
-			return err
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.results[d.RequestID] = append(f.results[d.RequestID], d)
-		return nil
-	}})
+	follower := bus.Follow(t.Context(), f.bus,
+		bus.FollowConfig{Topics: []string{event.TopicDiscovery},
+			Handle: func(_ context.Context, m kafka.Message) error {
+				var d event.Discovery
+				if err := json.Unmarshal(m.Value, &d); err != nil {
+					return err
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.results[d.RequestID] = append(f.results[d.RequestID], d)
+				return nil
+			}})
 	t.Cleanup(func() { require.NoError(t, follower.Close()) })
 	return f
 }
@@ -125,7 +127,8 @@ func (f *fixture) submit(id, platform, username string, deadline time.Time) {
 func (f *fixture) submitAt(id, platform, username string, requested, deadline time.Time) {
 	f.t.Helper()
 	value, err := json.Marshal(event.DiscoveryTask{
-		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: requested, Deadline: deadline,
+		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: requested,
+		Deadline: deadline,
 	})
 	require.NoError(f.t, err)
 	f.publish(platform+":"+username, value)
@@ -134,7 +137,8 @@ func (f *fixture) submitAt(id, platform, username string, requested, deadline ti
 func (f *fixture) publish(key string, value []byte) {
 	f.t.Helper()
 	w := bus.NewWriter(f.bus)
-	require.NoError(f.t, bus.WriteAll(f.t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte(key), Value: value}}))
+	require.NoError(f.t, bus.WriteAll(f.t.Context(), w,
+		[]kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte(key), Value: value}}))
 	require.NoError(f.t, w.Close())
 }
 
@@ -159,13 +163,17 @@ func soon() time.Time { return time.Now().Add(20 * time.Second) }
 func TestService_DiscoversLinkedProfiles(t *testing.T) {
 	f := newFixture(t)
 	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","headline":"Compiler engineer at Quenlix","location":{"city":"Oslo"},"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","headline":"Compiler engineer at `+
+			`Quenlix","location":{"city":"Oslo"},"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
 		`{"profile_id":"p2","username":"juno-abara-2","full_name":"Juno Abara","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindCodehostPerson,
-		`{"user_id":1,"codehost_username":"JunoA","full_name":"Juno Abara","bio":"Compilers. microblog.example/juno_writes","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
-		`{"user_id":2,"codehost_username":"quenlix","full_name":"Juno Abara","type":"Organization","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
+		`{"user_id":1,"codehost_username":"JunoA","full_name":"Juno Abara","bio":"Compilers. `+
+			`microblog.example/juno_writes","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":2,"codehost_username":"quenlix","full_name":"Juno Abara","type":"Organization",`+
+			`"network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindMicroblogPerson,
-		`{"user_id":"m1","username":"juno_writes","name":"Juno Abara","bio":"Compilers, Oslo","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":"m1","username":"juno_writes","name":"Juno Abara","bio":"Compilers, Oslo",`+
+			`"last_updated":"2026-01-01T00:00:00Z"}`,
 		`{"user_id":"m2","username":"other","name":"Ola Other","last_updated":"2026-01-01T00:00:00Z"}`)
 	stop := f.startWorker()
 
@@ -185,13 +193,15 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 		}
 		require.Equal(t, "JunoA", found["codehost"].Username)
 		require.Equal(t, "juno_writes", found["microblog"].Username)
-		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight}, found["codehost"].Evidence[0])
+		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight},
+			found["codehost"].Evidence[0])
 	})
 	t.Run("nobody", func(t *testing.T) {
 		f.submit("nobody", "codehost", "Nobody-Here", soon())
 		d := f.awaitResult("nobody")
 		require.Empty(t, d.Degraded)
-		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Nobody-Here"}, Confidence: 1}}, d.Socials)
+		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Nobody-Here"},
+			Confidence: 1}}, d.Socials)
 	})
 	t.Run("organization", func(t *testing.T) {
 		f.submit("organization", "codehost", "quenlix", soon())

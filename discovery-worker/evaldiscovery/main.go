@@ -57,7 +57,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
 	fit := flags.String("fit", "", "seeds of worlds to fit a model on first")
 	calibrate := flags.String("calibrate", "", "seeds of worlds for the calibration of the fitted model")
-	flags.StringVar(&o.store, "store", "", "file to write the results to, of which go test ./internal/evaluate -update makes the page's tables and diagram")
+	flags.StringVar(&o.store, "store", "",
+		"file to write the results to, of which go test ./internal/evaluate -update makes the page's tables and "+
+			"diagram")
 	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
 	flags.StringVar(&o.version, "version", "", "version of the fitted model")
 	if err := flags.Parse(args); err != nil {
@@ -158,7 +160,8 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 }
 
 // world runs discovery on the synthetic data of one seed.
-func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model, out io.Writer) (answers []evaluate.Answer, err error) {
+func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
+	out io.Writer) (answers []evaluate.Answer, err error) {
 	began := time.Now()
 	engine, err := enginetest.Start(ctx)
 	if err != nil {
@@ -186,12 +189,14 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 		return nil, err
 	}
 	loaded := time.Since(began)
-	reader := people.NewReader(conn, identity.Default(), people.Config{}) //nolint:contextcheck // Close ends its reads, not a context
+	//nolint:contextcheck // Close ends its reads, not a context
+	reader := people.NewReader(conn, identity.Default(), people.Config{})
 	defer reader.Close()
 	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "world %d: %d people, %d asked for, loaded in %.0f s, asked in %.0f s\n", seed, o.people, len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+	fmt.Fprintf(out, "world %d: %d people, %d asked for, loaded in %.0f s, asked in %.0f s\n", seed, o.people,
+		len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 	return answers, nil
 }

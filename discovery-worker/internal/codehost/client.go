@@ -123,8 +123,9 @@ func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, err
 		return nil, err
 	}
 	p := &people.Profile{
-		Platform: identity.Codehost, Username: u.Login, Key: identity.UsernameKey(u.Login), Identity: strconv.FormatInt(u.ID, 10),
-		Names: valueList(u.Name), Bio: valueOrEmpty(u.Bio), Places: valueList(u.Location), Employers: people.ParseCompanies(valueOrEmpty(u.Company)),
+		Platform: identity.Codehost, Username: u.Login, Key: identity.UsernameKey(u.Login),
+		Identity: strconv.FormatInt(u.ID, 10), Names: valueList(u.Name), Bio: valueOrEmpty(u.Bio),
+		Places: valueList(u.Location), Employers: people.ParseCompanies(valueOrEmpty(u.Company)),
 		Websites: valueList(u.Blog), Avatar: u.Avatar, Created: u.Created, Followers: u.Followers,
 		Person: u.Type != "Organization" && u.Type != "Bot",
 	}

@@ -84,29 +84,36 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusNotFound, "Not Found")
 	case social:
 		w.Header().Set("ETag", etag)
-		_, _ = io.WriteString(w, `[{"provider":"linkedin","url":"https://www.linkedin.com/in/juno-abara"},{"provider":"generic","url":"https://juno.example"}]`)
+		_, _ = io.WriteString(w,
+			`[{"provider":"linkedin","url":"https://www.linkedin.com/in/juno-abara"},{"provider":"generic",`+
+				`"url":"https://juno.example"}]`)
 	default:
 		w.Header().Set("ETag", etag)
 		kind := "User"
 		if name == "quenlix" {
 			kind = "Organization"
 		}
-		_, _ = fmt.Fprintf(w, `{"login":"JunoA","id":77,"node_id":"x","avatar_url":"https://a.example/77?v=4","type":%q,"site_admin":false,"name":"Juno Abara",
-			"company":"@quenlix","blog":"juno.example","location":"Oslo","email":null,"hireable":null,"bio":%q,"twitter_username":"juno_writes",
-			"public_repos":3,"public_gists":0,"followers":12,"following":3,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`, kind, bio)
+		_, _ = fmt.Fprintf(w, `{"login":"JunoA","id":77,"node_id":"x","avatar_url":"https://a.example/77?v=4",
+			"type":%q,"site_admin":false,"name":"Juno Abara",
+			"company":"@quenlix","blog":"juno.example","location":"Oslo","email":null,"hireable":null,"bio":%q,
+			"twitter_username":"juno_writes",
+			"public_repos":3,"public_gists":0,"followers":12,"following":3,"created_at":"2012-03-01T00:00:00Z",
+			"updated_at":"2026-01-01T00:00:00Z"}`, kind, bio)
 	}
 }
 
 func start(t *testing.T, tokens ...string) (*host, *codehost.Client, *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	h := &host{bios: map[string]string{"junoa": "Compilers", "quenlix": ""}, left: map[string]int{"": 60}, bad: map[string]bool{}, reset: now.Add(time.Hour)}
+	h := &host{bios: map[string]string{"junoa": "Compilers", "quenlix": ""}, left: map[string]int{"": 60},
+		bad: map[string]bool{}, reset: now.Add(time.Hour)}
 	for _, token := range tokens {
 		h.left[token] = 10
 	}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	c, err := codehost.New(codehost.Config{URL: server.URL + "/api/v3", Tokens: tokens}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+	c, err := codehost.New(codehost.Config{URL: server.URL + "/api/v3", Tokens: tokens}, provider.NewClient(),
+		identity.Default(), func() time.Time { return now })
 	require.NoError(t, err)
 	return h, c, &now
 }
@@ -119,7 +126,8 @@ func TestClient_LooksUpProfile(t *testing.T) {
 	require.Equal(t, "77", p.Identity)
 	require.Equal(t, []string{"quenlix"}, p.Employers)
 	require.True(t, p.Person)
-	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"}, {Platform: "microblog", Username: "juno_writes"}}, p.Declared)
+	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"},
+		{Platform: "microblog", Username: "juno_writes"}}, p.Declared)
 
 	// Unchanged responses come from the cache.
 	for range 3 {
@@ -231,7 +239,8 @@ func TestClient_LimitsTokenPause(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-			c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+			c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(),
+				func() time.Time { return now })
 			require.NoError(t, err)
 			_, err = c.Ask(t.Context(), "junoa")
 			require.ErrorContains(t, err, "every token is used up")

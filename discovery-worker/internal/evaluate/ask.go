@@ -70,7 +70,8 @@ func answersOf(q *Question, ranked []finder.RankedCandidates) []Answer {
 				continue
 			}
 			if c.Best != nil {
-				a.Identity, a.Confidence, a.Raw, a.Linked, a.Via = c.Best.Identity, c.Best.Confidence, c.Best.Raw, c.Best.Linked, c.Best.Via
+				a.Identity, a.Linked, a.Via = c.Best.Identity, c.Best.Linked, c.Best.Via
+				a.Confidence, a.Raw = c.Best.Confidence, c.Best.Raw
 			}
 			for i, candidate := range c.Candidates {
 				a.addCandidate(i, candidate)

@@ -63,7 +63,8 @@ type Bin struct {
 // Summarize measures answers, with intervals from 200 bootstrap samples of the questions.
 func Summarize(answers []Answer) *Results {
 	list := outcomes(answers)
-	r := &Results{Answers: len(answers), Found: len(list), Measures: measureAll(answers), Bands: measureBands(answers), Baselines: measureBaselines(answers), Spread: make([]int, 20)}
+	r := &Results{Answers: len(answers), Found: len(list), Measures: measureAll(answers), Bands: measureBands(answers),
+		Baselines: measureBaselines(answers), Spread: make([]int, 20)}
 	for _, b := range equalMassBins(list) {
 		r.Bins = append(r.Bins, Bin{b.p, b.right, b.n})
 	}
@@ -84,9 +85,15 @@ func measureAll(answers []Answer) []Measure {
 		linked bool
 	}{{"linked", true}, {"without a link", false}} {
 		figures = append(figures,
-			figure{class.name + ": precision", func(l []Answer) float64 { return countOutcomes(l, returnedIdentity, class.linked).Precision() }},
-			figure{class.name + ": recall", func(l []Answer) float64 { return countOutcomes(l, returnedIdentity, class.linked).Recall() }},
-			figure{class.name + ": F1", func(l []Answer) float64 { return countOutcomes(l, returnedIdentity, class.linked).F1() }})
+			figure{class.name + ": precision", func(l []Answer) float64 {
+				return countOutcomes(l, returnedIdentity, class.linked).Precision()
+			}},
+			figure{class.name + ": recall", func(l []Answer) float64 {
+				return countOutcomes(l, returnedIdentity, class.linked).Recall()
+			}},
+			figure{class.name + ": F1", func(l []Answer) float64 {
+				return countOutcomes(l, returnedIdentity, class.linked).F1()
+			}})
 	}
 	figures = append(figures,
 		figure{"Brier", func(l []Answer) float64 { b, _, _ := calibrationScores(l); return b }},
@@ -115,7 +122,9 @@ func measureBands(answers []Answer) []Band {
 		in     func(*Answer) bool
 	}{
 		{"without a link, no namesake", false, func(a *Answer) bool { return a.Namesakes == 0 }},
-		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool { return a.Namesakes >= 1 && a.Namesakes <= 4 }},
+		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool {
+			return a.Namesakes >= 1 && a.Namesakes <= 4
+		}},
 		{"without a link, 5 and more", false, func(a *Answer) bool { return a.Namesakes >= 5 }},
 		{"without a link, Latin names", false, func(a *Answer) bool { return a.Question.Script == "latin" }},
 		{"without a link, other scripts", false, func(a *Answer) bool { return a.Question.Script != "latin" }},
@@ -206,7 +215,8 @@ func (r *Results) Report(out io.Writer) error {
 		}
 	}
 	for _, b := range r.Baselines {
-		if err := say("baseline without a link, %-24s precision %.3f recall %.3f\n", b.Name, b.Precision, b.Recall); err != nil {
+		if err := say("baseline without a link, %-24s precision %.3f recall %.3f\n", b.Name, b.Precision,
+			b.Recall); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,8 @@ func TestPage_MatchesStoredResults(t *testing.T) {
 
 	worlds := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Worlds)), ","), "[]")
 	for _, said := range []string{
-		fmt.Sprintf("`make eval-discovery EVALFLAGS='-people %d -questions %d -seeds %s", r.People, r.Questions, worlds), "`" + r.Model + "`",
+		fmt.Sprintf("`make eval-discovery EVALFLAGS='-people %d -questions %d -seeds %s", r.People, r.Questions,
+			worlds), "`" + r.Model + "`",
 	} {
 		require.Contains(t, string(page), said)
 	}
@@ -69,7 +70,8 @@ func measures(r evaluate.Results) string {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, of["linked: "+name], of["without a link: "+name])
 	}
 	fmt.Fprintf(&b, "\n| all %d answers | |\n|---|---|\n", r.Answers)
-	for _, row := range [][2]string{{"Brier score", "Brier"}, {"expected calibration error, 15 bins of equal mass", "ECE"}, {"AUROC", "AUROC"}} {
+	for _, row := range [][2]string{{"Brier score", "Brier"},
+		{"expected calibration error, 15 bins of equal mass", "ECE"}, {"AUROC", "AUROC"}} {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], of[row[1]])
 	}
 	return b.String()
@@ -79,7 +81,8 @@ func measureBands(r evaluate.Results) string {
 	var b strings.Builder
 	b.WriteString("| without a link | precision | recall | people |\n|---|---|---|---|\n")
 	for _, band := range r.Bands {
-		if name, ok := strings.CutPrefix(band.Name, "without a link, "); ok && band.Precision != nil && band.Recall != nil {
+		if name, ok := strings.CutPrefix(band.Name, "without a link, "); ok && band.Precision != nil &&
+			band.Recall != nil {
 			fmt.Fprintf(&b, "| %s | %.3f | %.3f | %d |\n", name, *band.Precision, *band.Recall, band.Of)
 		}
 	}

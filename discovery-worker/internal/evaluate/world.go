@@ -107,7 +107,8 @@ func (s *sink) Truth(line []byte) error {
 // Load generates synthetic data into empty read models and samples questions, at most one for each
 // person.
 func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questions int) ([]Question, error) {
-	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()), name: fmt.Sprintf("world-%d", seed)}
+	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()),
+		name: fmt.Sprintf("world-%d", seed)}
 	if err := world.Generate(ctx, world.Options{People: people, Seed: seed}, s, nil); err != nil {
 		return nil, fmt.Errorf("generate world: %w", err)
 	}

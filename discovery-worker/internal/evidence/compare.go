@@ -84,8 +84,10 @@ func Compare(p Pair) []Comparison {
 	}{
 		{FieldLink, compareLink, nil},
 		{FieldOtherAccount, compareOtherAccounts, nil},
-		{FieldName, compareName, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, nameScripts}},
-		{FieldUsername, compareUsername, []string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
+		{FieldName, compareName, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven,
+			nameFamily, nameMiddle, nameHalf, nameScripts}},
+		{FieldUsername, compareUsername,
+			[]string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
 		{FieldDisplay, compareDisplay, []string{"handle"}},
 		{FieldMailbox, compareMailbox, []string{"same_word", "same_name", "stem"}},
 		{FieldNameFrequency, compareNameFrequency, nil},
@@ -285,7 +287,8 @@ func companyWords(name string) []string {
 	list := words(name)
 	return slices.DeleteFunc(list, func(w string) bool {
 		switch w {
-		case "inc", "llc", "ltd", "limited", "gmbh", "ag", "sa", "srl", "bv", "plc", "corp", "corporation", "co", "company", "group", "the", "oy", "ab", "as", "kk", "pte":
+		case "inc", "llc", "ltd", "limited", "gmbh", "ag", "sa", "srl", "bv", "plc", "corp", "corporation", "co",
+			"company", "group", "the", "oy", "ab", "as", "kk", "pte":
 			return true
 		}
 		return false

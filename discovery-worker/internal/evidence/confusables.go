@@ -23,13 +23,16 @@ func isMixedScript(text string) bool {
 		latin, alike, hidden := false, false, false
 		for i, r := range word {
 			switch {
-			case unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu):
+			case unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic,
+				unicode.Lisu):
 				alike = true
 			case unicode.Is(unicode.Latin, r):
 				latin = true
 			case unicode.Is(unicode.Cf, r):
 				// Crawlers leave directional marks around words, but not inside.
-				hidden = hidden || i > 0 && strings.TrimRightFunc(word[i:], func(r rune) bool { return unicode.Is(unicode.Cf, r) }) != "" && latin
+				hidden = hidden || i > 0 && strings.TrimRightFunc(word[i:], func(r rune) bool {
+					return unicode.Is(unicode.Cf, r)
+				}) != "" && latin
 			}
 		}
 		return latin && (alike || hidden)
@@ -41,7 +44,9 @@ func isMixedScript(text string) bool {
 func isOrganizationPair(a, b *features) bool {
 	employs := func(firm, person *features) bool {
 		return slices.ContainsFunc(firm.namesAsCompanies(), func(f company) bool {
-			return f.spaced != "" && slices.ContainsFunc(person.companies(), func(e company) bool { return e.spaced == f.spaced })
+			return f.spaced != "" && slices.ContainsFunc(person.companies(), func(e company) bool {
+				return e.spaced == f.spaced
+			})
 		})
 	}
 	return employs(a, b) || employs(b, a) || a.hasOrganizationName() || b.hasOrganizationName()
@@ -51,7 +56,8 @@ func isOrganizationPair(a, b *features) bool {
 func hasOrganizationWord(name string) bool {
 	return slices.ContainsFunc(words(name), func(s string) bool {
 		switch s {
-		case "official", "gmbh", "inc", "llc", "ltd", "corp", "corporation", "foundation", "community", "newsroom", "helpdesk", "hq", "careers", "ministry", "university", "fanclub", "fans":
+		case "official", "gmbh", "inc", "llc", "ltd", "corp", "corporation", "foundation", "community", "newsroom",
+			"helpdesk", "hq", "careers", "ministry", "university", "fanclub", "fans":
 			return true
 		}
 		return false

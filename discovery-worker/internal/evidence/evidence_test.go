@@ -47,7 +47,8 @@ func TestCompare_NameLevels(t *testing.T) {
 	} {
 		a, b := profile("network", "a1", names[0]), profile("codehost", "b1", names[1])
 		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldName), names)
-		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), evidence.FieldName), "the other way round: %v", names)
+		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), evidence.FieldName),
+			"the other way round: %v", names)
 	}
 }
 
@@ -71,7 +72,8 @@ func TestCompare_UsernameLevels(t *testing.T) {
 		{"otte", "", "otters", "", "different"},
 	} {
 		a, b := profile("codehost", c.a, c.nameA), profile("microblog", c.b, c.nameB)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldUsername), "%+v", c)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldUsername),
+			"%+v", c)
 	}
 }
 
@@ -165,9 +167,12 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 		{evidence.FieldPlace, lives("🚀"), lives("Lisbon"), "missing"},
 		{evidence.FieldPlace, lives("Lisbon"), nothing, "missing"},
 
-		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"), "same"},
-		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), picture("https://cdn.example/x/5f2a90c1be77.jpg"), "same_file"},
-		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be7.png"), picture("https://cdn.example/x/5f2a90c1be7.jpg"), "different"},
+		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"),
+			"same"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"),
+			picture("https://cdn.example/x/5f2a90c1be77.jpg"), "same_file"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be7.png"),
+			picture("https://cdn.example/x/5f2a90c1be7.jpg"), "different"},
 		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), nothing, "missing"},
 
 		{evidence.FieldWebsite, site("https://www.juno.example/"), site("other.example", "juno.example"), "same"},
@@ -186,8 +191,10 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 
 		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), knows("chess"), "none"},
 		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), bio("sailing"), "one"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"), "some"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"), "many"},
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"),
+			"some"},
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"),
+			"many"},
 		{evidence.FieldTopics, knows("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
 		{evidence.FieldTopics, knows("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
 		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
@@ -200,7 +207,8 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 		{evidence.FieldMailbox, mail("junoabara@post.example"), as("juno-abara", "Juno Abara"), "same_name"},
 		{evidence.FieldMailbox, mail("quietotter82@post.example"), as("quietotter"), "stem"},
 		{evidence.FieldMailbox, mail("loudbadger@post.example"), as("quietotter"), "different"},
-		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), as("info"), "missing"},
+		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), as("info"),
+			"missing"},
 
 		{evidence.FieldDisplay, as("juno", "quietotter"), as("quietotter"), "handle"},
 		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
@@ -213,8 +221,10 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 		a, b := profile("network", "n1"), profile("codehost", "c1")
 		c.a(a)
 		c.b(b)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field), "%s: %+v and %+v", c.field, a, b)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field), "%s, the other way round: %+v and %+v", c.field, a, b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field),
+			"%s: %+v and %+v", c.field, a, b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field),
+			"%s, the other way round: %+v and %+v", c.field, a, b)
 	}
 }
 
@@ -226,7 +236,8 @@ func TestCompare_BorrowsFieldsOfDeclaredAccounts(t *testing.T) {
 	more.Emails, more.Employers, more.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
 	for _, alone := range []bool{true, false} {
 		pair := evidence.Pair{A: a, B: b}
-		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing", evidence.FieldProfession: "missing"}
+		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing",
+			evidence.FieldProfession: "missing"}
 		if !alone {
 			pair.SelfAccounts = []*people.Profile{more}
 			want[evidence.FieldEmail], want[evidence.FieldEmployer] = "same", "different"
@@ -237,7 +248,9 @@ func TestCompare_BorrowsFieldsOfDeclaredAccounts(t *testing.T) {
 		}
 	}
 	a.Employers = []string{"Quenlix"}
-	require.Equal(t, "same_current", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{more}}), evidence.FieldEmployer), "less does not count")
+	require.Equal(t, "same_current",
+		evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{more}}),
+			evidence.FieldEmployer), "less does not count")
 }
 
 // No weight overrides a safeguard.
@@ -248,11 +261,17 @@ func TestRank_ContradictionsAndOrganizationsNeverMatch(t *testing.T) {
 		change func(seed, found *people.Profile)
 		most   float64
 	}{
-		"declared":                   {func(_, _ *people.Profile) {}, 1},
-		"a mark of direction around": {func(_, found *people.Profile) { found.Names = []string{"\u200eJuno Abara\u200e"} }, 1},
-		"letters of another script":  {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u0430ra"} }, 0.3},
-		"a hidden character":         {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u200dara"} }, 0.3},
-		"in a username":              {func(seed, _ *people.Profile) { seed.Username = "juno-\u0430bara" }, 0.3},
+		"declared": {func(_, _ *people.Profile) {}, 1},
+		"a mark of direction around": {func(_, found *people.Profile) {
+			found.Names = []string{"\u200eJuno Abara\u200e"}
+		}, 1},
+		"letters of another script": {func(_, found *people.Profile) {
+			found.Names = []string{"Juno Ab\u0430ra"}
+		}, 0.3},
+		"a hidden character": {func(_, found *people.Profile) {
+			found.Names = []string{"Juno Ab\u200dara"}
+		}, 0.3},
+		"in a username": {func(seed, _ *people.Profile) { seed.Username = "juno-\u0430bara" }, 0.3},
 		"another account": {func(_, found *people.Profile) {
 			found.Declared = []event.Account{{Platform: "network", Username: "another"}}
 		}, 0.3},
@@ -319,7 +338,8 @@ func TestRank_NamesakesShareProbability(t *testing.T) {
 	require.LessOrEqual(t, sum, 1.0)
 
 	// The order of equal candidates without a record is fixed.
-	x, y := people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xa"}), people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xb"})
+	x, y := people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xa"}),
+		people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xb"})
 	seed.Declared = []event.Account{x.Account(), y.Account()}
 	require.Equal(t, "xa", rank(seed, x, y)[0].B.Key)
 	require.Equal(t, "xa", rank(seed, y, x)[0].B.Key)
@@ -328,7 +348,8 @@ func TestRank_NamesakesShareProbability(t *testing.T) {
 func TestLoad_RejectsInvalidModels(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "missing",
-		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,"calibrated":0.4}]}`: "does not rise",
+		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,` +
+			`"calibrated":0.4}]}`: "does not rise",
 		`{"verzion":"x"}`: "unknown",
 	} {
 		_, err := evidence.Load(strings.NewReader(text))
@@ -338,17 +359,22 @@ func TestLoad_RejectsInvalidModels(t *testing.T) {
 
 // Calibration interpolates linearly. A common username does not count against a linked candidate.
 func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
-	rank := func(prior string, change func(seed, found *people.Profile), alike int) (*evidence.Candidate, []event.Evidence) {
-		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior + `,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
-			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,"same_word_short_some":-5,"different":-2}}}`))
+	rank := func(prior string, change func(seed, found *people.Profile),
+		alike int) (*evidence.Candidate, []event.Evidence) {
+		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior +
+			`,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
+			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,
+			"same_word_short_some":-5,"different":-2}}}`))
 		require.NoError(t, err)
-		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"), SimilarUsernames: alike}}
+		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"),
+			SimilarUsernames: alike}}
 		change(c.A, c.B)
 		m.Rank([]*evidence.Candidate{c})
 		return c, m.Reasons(c)
 	}
 	plain := func(seed, _ *people.Profile) { seed.Username, seed.Key = "", "" }
-	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6}, "-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
+	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6},
+		"-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
 		c, reasons := rank(prior, plain, 0)
 		require.InDelta(t, want[0], c.Raw, 1e-9)
 		require.InDelta(t, want[1], c.Confidence, 1e-9)
@@ -358,7 +384,8 @@ func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 	for alike, commonness := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
 		c, reasons := rank("0", func(_, _ *people.Profile) {}, alike)
 		require.InDelta(t, 1.0/33, c.Raw, 1e-9)
-		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + commonness, Weight: -5}}, reasons)
+		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + commonness, Weight: -5}},
+			reasons)
 		c, reasons = rank("0", linked, alike)
 		require.InDelta(t, 2.0/3, c.Raw, 1e-9)
 		require.Equal(t, []event.Evidence{{Kind: "link", Finding: "one_way", Weight: 1}}, reasons)
@@ -367,7 +394,8 @@ func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 		found.Username, found.Key = "loudbadger", "loudbadger"
 		linked(seed, found)
 	}, 0)
-	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2}, {Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
+	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2},
+		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
 }
 
 func TestTrain_RanksTruthFirst(t *testing.T) {
@@ -384,7 +412,8 @@ func TestTrain_RanksTruthFirst(t *testing.T) {
 	m := evidence.Train(groups, "test")
 	require.Greater(t, m.Weights["name"]["exact"], m.Weights["place"]["same"])
 	require.Less(t, m.Weights["name"]["different"], 0.0)
-	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration, "until it is calibrated")
+	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration,
+		"until it is calibrated")
 	var outcomes []evidence.Outcome
 	for i := range 1000 {
 		outcomes = append(outcomes, evidence.Outcome{Raw: float64(i) / 1000, Right: i%1000 > 500 && i%5 != 0})
@@ -403,7 +432,8 @@ func FuzzCompare(f *testing.F) {
 		a.Bio, b.Bio, a.Places, b.Websites, a.Employers = bioA, bioB, []string{bioB}, []string{bioB}, []string{bioB}
 		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 19)
 		notes := evidence.NewFeatureCache()
-		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a}, {A: a, B: b, SelfAccounts: []*people.Profile{b}}} {
+		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a},
+			{A: a, B: b, SelfAccounts: []*people.Profile{b}}} {
 			want := evidence.Compare(pair)
 			pair.Features = notes
 			require.Equal(t, want, evidence.Compare(pair), "what was noted before changes nothing")

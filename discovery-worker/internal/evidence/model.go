@@ -149,7 +149,8 @@ func (m *Model) Rank(candidates []*Candidate) {
 		case !c.B.Person || isOrganizationPair(a, b):
 			c.Confidence = 0
 		case Level(c.Comparisons, FieldLink) == Mutual:
-		case namesContradict(a, b, c.Comparisons), hasOtherAccount(c.Comparisons), a.usesConfusables(), b.usesConfusables():
+		case namesContradict(a, b, c.Comparisons), hasOtherAccount(c.Comparisons), a.usesConfusables(),
+			b.usesConfusables():
 			c.Confidence = min(c.Confidence, maxContradicted)
 		}
 	}
@@ -184,7 +185,8 @@ func (m *Model) competitorOdds(c *Candidate) float64 {
 		if !r.Person {
 			continue
 		}
-		other := &Candidate{Pair: Pair{A: r, B: c.B, SameName: c.SameName, SimilarUsernames: c.SimilarUsernames, CommonWords: c.CommonWords, Features: c.Features}}
+		other := &Candidate{Pair: Pair{A: r, B: c.B, SameName: c.SameName, SimilarUsernames: c.SimilarUsernames,
+			CommonWords: c.CommonWords, Features: c.Features}}
 		other.Comparisons = Compare(other.Pair)
 		sum += m.matchOdds(other)
 	}

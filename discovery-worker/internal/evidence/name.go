@@ -38,7 +38,8 @@ func compareName(p Pair) string {
 	if len(as) == 0 || len(bs) == 0 {
 		return Missing
 	}
-	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, Different}
+	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf,
+		Different}
 	best := len(order) - 1
 	for _, a := range as {
 		for _, b := range bs {
@@ -92,7 +93,8 @@ var commonPartSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gocheck
 func isLossyScript(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		return strings.ContainsFunc(n, func(r rune) bool {
-			return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Ethiopic)
+			return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Han, unicode.Hiragana, unicode.Katakana,
+				unicode.Thai, unicode.Ethiopic)
 		})
 	})
 }

@@ -216,7 +216,9 @@ func Nicknames(given string) []string { return slices.Clip(nicknameTable.others[
 // nicknames reports whether two given names may be of one person.
 func nicknames(a, b string) bool {
 	in := func(head, other string) bool {
-		return slices.ContainsFunc(nicknameTable.headed[head], func(group []string) bool { return slices.Contains(group, other) })
+		return slices.ContainsFunc(nicknameTable.headed[head], func(group []string) bool {
+			return slices.Contains(group, other)
+		})
 	}
 	return in(a, b) || in(b, a)
 }

@@ -31,7 +31,8 @@ func TestNicknames_IndexMatchesGroups(t *testing.T) {
 			want := false
 			for line := range strings.Lines(nicknameGroups) {
 				group := strings.Fields(line)
-				want = want || (group[0] == a || group[0] == b) && slices.Contains(group, a) && slices.Contains(group, b)
+				want = want || (group[0] == a || group[0] == b) && slices.Contains(group, a) &&
+					slices.Contains(group, b)
 			}
 			if got := nicknames(a, b); got != want {
 				require.Equal(t, want, got, "%s and %s", a, b)

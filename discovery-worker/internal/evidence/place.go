@@ -45,14 +45,17 @@ func comparePlace(p Pair) string {
 // isLatin reports whether all letters are Latin.
 func isLatin(list []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool {
-		return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+		return strings.ContainsFunc(s, func(r rune) bool {
+			return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r)
+		})
 	})
 }
 
 // isSamePlace reports whether two places are spelled alike, as transliterations are.
 func isSamePlace(a, b placePart) bool {
 	return a.joined == b.joined ||
-		min(len(a.joined), len(b.joined)) >= 5 && (a.consonants == b.consonants || matchr.JaroWinkler(a.joined, b.joined, false) >= 0.93)
+		min(len(a.joined), len(b.joined)) >= 5 &&
+			(a.consonants == b.consonants || matchr.JaroWinkler(a.joined, b.joined, false) >= 0.93)
 }
 
 // placeParts splits places at the separators between city and country.

@@ -97,8 +97,10 @@ func topicWords(p *people.Profile) map[string]bool {
 
 func isStopWord(w string) bool {
 	switch w {
-	case "with", "from", "that", "this", "have", "been", "about", "https", "http", "codehost", "network", "microblog", "example", "years", "year", "work",
-		"working", "team", "more", "into", "over", "than", "some", "what", "when", "also", "your", "their", "they", "love", "like", "life", "making", "building", "things", "world", "views", "opinions":
+	case "with", "from", "that", "this", "have", "been", "about", "https", "http", "codehost", "network", "microblog",
+		"example", "years", "year", "work", "working", "team", "more", "into", "over", "than", "some", "what", "when",
+		"also", "your", "their", "they", "love", "like", "life", "making",
+		"building", "things", "world", "views", "opinions":
 		return true
 	}
 	return false
@@ -137,11 +139,12 @@ func professionOf(other *people.Profile) string {
 }
 
 // codeWords are words that people who write code use.
-const codeWords = " software developer developers programmer programming coder coding code devops sre backend frontend fullstack stack " +
-	"kubernetes docker linux python java javascript typescript golang rust kotlin swift ruby php c++ react angular vue django " +
-	"rails node graphql postgresql redis terraform aws azure gcp api apis compiler compilers firmware embedded cloud " +
-	"infrastructure reliability cybersecurity security android ios web machine deep learning ml ai data database databases cto " +
-	"architect git github opensource algorithms robotics hardware systems "
+const codeWords = " software developer developers programmer programming coder coding code devops sre backend " +
+	"frontend fullstack stack kubernetes docker linux python java javascript typescript golang rust kotlin swift " +
+	"ruby php c++ react angular vue django rails node graphql postgresql redis terraform aws azure gcp api apis " +
+	"compiler compilers firmware embedded cloud infrastructure reliability cybersecurity security android ios " +
+	"web machine deep learning ml ai data database databases cto architect git github opensource algorithms " +
+	"robotics hardware systems "
 
 // withoutLinks removes URLs and handles, which other fields compare.
 func withoutLinks(s string) string {

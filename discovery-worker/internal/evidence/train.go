@@ -39,7 +39,8 @@ func Train(groups []Group, version string) *Model {
 		}
 	}
 	theta, prior = fitWeights(groups, coded, theta, prior)
-	m := &Model{Version: version, Prior: round3(prior / math.Ln2), Weights: make(map[string]map[string]float64), Calibration: []Point{{0, 0}, {1, 1}}}
+	m := &Model{Version: version, Prior: round3(prior / math.Ln2), Weights: make(map[string]map[string]float64),
+		Calibration: []Point{{0, 0}, {1, 1}}}
 	for i, t := range terms {
 		if m.Weights[t.field] == nil {
 			m.Weights[t.field] = make(map[string]float64)
@@ -106,7 +107,9 @@ func countWeights(groups []Group) ([]term, []float64) {
 	for t := range counts {
 		terms = append(terms, t)
 	}
-	slices.SortFunc(terms, func(a, b term) int { return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.level, b.level)) })
+	slices.SortFunc(terms, func(a, b term) int {
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.level, b.level))
+	})
 	weights := make([]float64, len(terms))
 	for i, t := range terms {
 		c, n := counts[t], levels[t.field]
@@ -162,7 +165,9 @@ func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64)
 			}
 			first[k] = decay1*first[k] + (1-decay1)*slope
 			second[k] = decay2*second[k] + (1-decay2)*slope*slope
-			move := step * first[k] / (1 - math.Pow(decay1, float64(round))) / (math.Sqrt(second[k]/(1-math.Pow(decay2, float64(round)))) + 1e-8)
+			mean := first[k] / (1 - math.Pow(decay1, float64(round)))
+			variance := second[k] / (1 - math.Pow(decay2, float64(round)))
+			move := step * mean / (math.Sqrt(variance) + 1e-8)
 			if k < n {
 				theta[k] += move
 			} else {

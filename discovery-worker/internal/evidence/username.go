@@ -76,7 +76,8 @@ func informationSuffix(handle string) string {
 // letterBits returns -log2 of a letter's frequency in English text.
 func letterBits(r rune) (float64, bool) {
 	const letters = "etaoinshrdlcumwfgypbvkjxqz"
-	percent := [...]float64{12.7, 9.1, 8.2, 7.5, 7, 6.7, 6.3, 6.1, 6, 4.3, 4, 2.8, 2.8, 2.4, 2.4, 2.2, 2, 2, 1.9, 1.5, 1, 0.8, 0.15, 0.15, 0.1, 0.07}
+	percent := [...]float64{12.7, 9.1, 8.2, 7.5, 7, 6.7, 6.3, 6.1, 6, 4.3, 4, 2.8, 2.8, 2.4, 2.4, 2.2, 2, 2, 1.9, 1.5,
+		1, 0.8, 0.15, 0.15, 0.1, 0.07}
 	i := strings.IndexRune(letters, r)
 	if i < 0 {
 		return 0, false
@@ -115,7 +116,8 @@ func derivedParts(who, owner *features) int {
 			if slices.Contains(m.forms, stem) {
 				return 2
 			}
-			if len(m.given) >= 3 && len(family) >= 3 && strings.Contains(stem, m.given) && strings.Contains(stem, family) {
+			if len(m.given) >= 3 && len(family) >= 3 && strings.Contains(stem, m.given) &&
+				strings.Contains(stem, family) {
 				return 2
 			}
 		}
@@ -194,7 +196,8 @@ func MailboxUsername(address string) string {
 	}
 	local, _, _ = strings.Cut(local, "+")
 	switch local {
-	case "info", "hello", "team", "contact", "office", "jobs", "mail", "me", "admin", "support", "noreply", "no-reply", "sales", "hi", "dev", "root", "git", "github":
+	case "info", "hello", "team", "contact", "office", "jobs", "mail", "me", "admin", "support", "noreply", "no-reply",
+		"sales", "hi", "dev", "root", "git", "github":
 		return ""
 	}
 	if len(local) < 3 {

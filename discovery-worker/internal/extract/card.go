@@ -20,7 +20,8 @@ var (
 		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet` +
 		`|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具` +
 		`|saygılarımla)[\s,.!]*)$`)
-	cvTitle = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
+	cvTitle = regexp.MustCompile(
+		`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
 )
 
 // readCards reads a card: lines at the beginning of a text, or after the sign-off of an e-mail.
@@ -120,7 +121,8 @@ func (d *document) readCard(from int, signed bool) {
 	headline := false
 	// A letterhead.
 	for i := from; i < at; i++ {
-		if line := view.TrimBullet(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
+		if line := view.TrimBullet(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") &&
+			d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
 			job.company = textValue{line.Text(), stated, line.Span()}
 			break
 		}
@@ -181,7 +183,9 @@ func (d *document) readCard(from int, signed bool) {
 func (d *document) cutAddress(line view.Part) []view.Part {
 	parts := line.Split(phrase.CardSplit)
 	for i := range parts {
-		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 && phrase.HasDigit(parts[i].Text()) && !phrase.PhoneNumber.MatchString(rest.Text()) && !strings.Contains(rest.Text(), "@") {
+		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 &&
+			phrase.HasDigit(parts[i].Text()) && !phrase.PhoneNumber.MatchString(rest.Text()) &&
+			!strings.Contains(rest.Text(), "@") {
 			if pl, ok := d.e.Place(rest, false); ok && pl.City.View != nil {
 				d.f.addPlace(pl, formed)
 				return parts[:i]
@@ -245,7 +249,8 @@ func (d *document) isPage() bool {
 		if i > 12 {
 			break
 		}
-		if t := strings.ToLower(line.Text()); strings.Contains(t, "contact info") || strings.HasSuffix(t, "connections") {
+		if t := strings.ToLower(line.Text()); strings.Contains(t, "contact info") ||
+			strings.HasSuffix(t, "connections") {
 			return true
 		}
 	}
@@ -256,12 +261,14 @@ func (d *document) isPage() bool {
 func (d *document) isProse(p view.Part) bool {
 	t := p.Text()
 	words := strings.Fields(t)
-	return len(t) > 300 || len(words) > 8 && phrase.Sentence.MatchString(t) && len(phrase.CardSplit.FindAllString(t, 3)) < 2
+	return len(t) > 300 || len(words) > 8 && phrase.Sentence.MatchString(t) &&
+		len(phrase.CardSplit.FindAllString(t, 3)) < 2
 }
 
 // firstPersonStart matches the start of a sentence in the first person, however short.
-var firstPersonStart = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
-	`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
+var firstPersonStart = regexp.MustCompile(
+	`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
+		`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
 
 var (
 	handleItem = regexp.MustCompile(`^@[\w-]{2,40}$`)
@@ -273,7 +280,8 @@ var (
 func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	e, f, t := d.e, d.f, p.Text()
 	switch {
-	case t == "" || phrase.SiteSuffix.MatchString(t) || siteLabel.MatchString(t) || phrase.IsBlank(t) || firstPersonStart.MatchString(t):
+	case t == "" || phrase.SiteSuffix.MatchString(t) || siteLabel.MatchString(t) || phrase.IsBlank(t) ||
+		firstPersonStart.MatchString(t):
 		return false
 	case handleItem.MatchString(t):
 		name := strings.ToLower(strings.ReplaceAll(t[1:], "_", ""))
@@ -287,14 +295,16 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 			job.company = textValue{t[1:], stated, p.Sub(1, len(t)).Span()}
 		}
 		return true
-	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") || strings.HasPrefix(t, "www."):
+	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") ||
+		strings.HasPrefix(t, "www."):
 		return true // addresses are read by findIdentifiers
 	}
 	if pl, ok := e.Place(p, false); ok {
 		f.addPlace(pl, formed)
 		return true
 	}
-	if digits := len(phrase.Number.FindAllString(t, 10)); digits > 0 && (phrase.PhoneNumber.MatchString(t) || digits > 3) {
+	if digits := len(phrase.Number.FindAllString(t, 10)); digits > 0 &&
+		(phrase.PhoneNumber.MatchString(t) || digits > 3) {
 		return true
 	}
 	if m := endBrackets.FindStringSubmatchIndex(t); m != nil {
@@ -307,7 +317,8 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
 		return d.readFragments(p, job)
 	}
-	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) && !e.words.IsCompany(t[:m[0]]) {
+	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) &&
+		!e.words.IsCompany(t[:m[0]]) {
 		if pl, ok := e.Place(piece(p, m, 1), true); ok {
 			f.addPlace(pl, formed)
 			p = p.Sub(0, m[0]).Trim(",.;")
@@ -339,7 +350,8 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 		case e.words.IsCompany(t):
 			job.company = textValue{t, formed, p.Span()}
 			return true
-		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalized(t), job.title.ok() && distance == 0:
+		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalized(t),
+			job.title.ok() && distance == 0:
 			job.company = textValue{t, stated, p.Span()}
 			return true
 		}
@@ -371,7 +383,8 @@ func (d *document) readFragments(p view.Part, job *position) bool {
 		}
 		if m := formerStart.FindStringIndex(t); m != nil {
 			if c := phrase.LeadingOrg(s.Sub(m[1], len(t))); d.e.IsOrg(c) {
-				d.f.addPosition(position{company: textValue{c.Text(), stated, c.Span()}, past: true, span: s.Span(), confidence: stated})
+				d.f.addPosition(position{company: textValue{c.Text(), stated, c.Span()}, past: true, span: s.Span(),
+					confidence: stated})
 				took = true
 			}
 			continue
@@ -381,14 +394,16 @@ func (d *document) readFragments(p view.Part, job *position) bool {
 			took = true
 			continue
 		}
-		if i == 0 && !d.f.hasName(stated) && !job.title.ok() && d.e.readIntroduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
+		// "Ada Moreau, data engineer."
+		if i == 0 && !d.f.hasName(stated) && !job.title.ok() && d.e.readIntroduction(d.f, s, job, stated) {
 			job.span = s.Span()
 			took = true
 			continue
 		}
 		s, pl, _ := d.e.SplitPlace(s)
 		title, company := d.e.SplitTitle(s)
-		if !job.title.ok() && i == 0 && d.e.IsTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 && !opening.MatchString(t) {
+		if !job.title.ok() && i == 0 && d.e.IsTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 &&
+			!opening.MatchString(t) {
 			job.title, job.span = textValue{title.Text(), stated, title.Span()}, s.Span()
 			if company.View != nil && d.e.IsOrg(company) {
 				job.company = textValue{company.Text(), stated, company.Span()}

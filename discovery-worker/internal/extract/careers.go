@@ -13,7 +13,9 @@ import (
 )
 
 // eras are the years before the first years of Japanese eras.
-var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018} //nolint:gochecknoglobals // a constant table
+var eras = map[string]int{ //nolint:gochecknoglobals // a constant table
+	"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018,
+}
 
 const (
 	careerDate = `(?:(?:(?:明治|大正|昭和|平成|令和)\s?(?:\d{1,2}|元)|(?:19` +
@@ -110,7 +112,8 @@ func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bo
 		switch {
 		case r == ' ' || r == ':':
 			if k := d.e.words.Labels[label]; k != "" && utf8.RuneCountInString(label) > 1 {
-				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End && d.e.words.Kind(rest.Text()) == "" && !careerUnread.MatchString(rest.Text()) {
+				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End && d.e.words.Kind(rest.Text()) == "" &&
+					!careerUnread.MatchString(rest.Text()) {
 					kind, value, ok = k, rest, true
 				}
 			}
@@ -152,7 +155,11 @@ func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bo
 		return false
 	}
 	p.current = p.current || careerOpen.MatchString(rest.Text())
-	for m := careerNote.FindStringIndex(rest.Text()); m != nil && m[0] > 0; m = careerNote.FindStringIndex(rest.Text()) {
+	for {
+		m := careerNote.FindStringIndex(rest.Text())
+		if m == nil || m[0] == 0 {
+			break
+		}
 		rest = rest.Sub(0, m[0]).Trim("")
 	}
 	org := rest.Text()
@@ -175,7 +182,8 @@ func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bo
 		return true
 	}
 	names := rest.Split(space)
-	if len(names) > 1 && careerOrg.FindString(names[0].Text()) == names[0].Text() && names[0].Start < names[0].End { // 株式会社 山
+	// 株式会社 山
+	if len(names) > 1 && careerOrg.FindString(names[0].Text()) == names[0].Text() && names[0].Start < names[0].End {
 		names = append([]view.Part{rest.Sub(0, names[1].End-rest.Start)}, names[2:]...)
 	}
 	for _, n := range names[1:] {

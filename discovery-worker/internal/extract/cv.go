@@ -35,7 +35,8 @@ func (d *document) isOwner(i int) bool {
 		return false
 	}
 	above := d.previousLine(i)
-	if first := above >= 0 && d.previousLine(above) < 0 && d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
+	if first := above >= 0 && d.previousLine(above) < 0 &&
+		d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
@@ -70,7 +71,9 @@ func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
 	for last := i; i >= 0; i = d.previousLine(i) {
 		kind, text := d.headingKind(d.lines[i]), strings.TrimRight(view.TrimBullet(d.lines[i]).Text(), " :")
-		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
+		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool {
+			return !unicode.IsLetter(r)
+		})) || entries > 1 && last-i != gap {
 			break
 		}
 		gap, last = last-i, i
@@ -103,8 +106,9 @@ func (d *document) entryEnd(i int) int {
 
 // thingDescription matches the description of a thing, which may contain a profession: all of "A
 // package manager", the end of "Poster for a baker".
-var thingDescription = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
-	`|mit|pour|de|par|para|con|per|di)\s.*`)
+var thingDescription = regexp.MustCompile(
+	`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
+		`|mit|pour|de|par|para|con|per|di)\s.*`)
 
 // readSections reads the entries below headings.
 func (d *document) readSections() {
@@ -188,7 +192,8 @@ func (d *document) splitEntry(pieces []view.Part) []view.Part {
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
 			x = x.Trim(entryTrim)
-			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) && !duration.MatchString(t) {
+			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) &&
+				!duration.MatchString(t) {
 				all = append(all, x)
 			}
 		}
@@ -241,7 +246,8 @@ func (d *document) readExperience(block []int) {
 			continue
 		}
 		flush()
-		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed, span: line.Span()}
+		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed,
+			span: line.Span()}
 		pieces := d.splitEntry(cutPeriod(line, when.At))
 		// Below an unknown heading.
 		if d.isStudy(pieces) {
@@ -282,7 +288,8 @@ func (d *document) isStudy(pieces []view.Part) bool {
 
 // isDetail reports whether a line describes the work: a bullet or a sentence.
 func isDetail(t string) bool {
-	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) && len(strings.Fields(t)) > 3
+	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) &&
+		len(strings.Fields(t)) > 3
 }
 
 // hasName reports whether pieces contain the name of an entry.
@@ -341,7 +348,8 @@ func (d *document) fillPosition(p *position, pieces []view.Part) {
 	title, company := rest[0], view.Part{}
 	if len(rest) == 2 {
 		company = rest[1]
-		if e.words.IsTitle(company.Text()) && (!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
+		if e.words.IsTitle(company.Text()) &&
+			(!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
 			title, company = company, title
 		}
 	} else if t, c := e.SplitTitle(title); c.View != nil {
@@ -350,7 +358,8 @@ func (d *document) fillPosition(p *position, pieces []view.Part) {
 		title, company = view.Part{}, title
 	}
 	confidence := p.confidence
-	if words := strings.Fields(strings.ToLower(title.TextOrEmpty())); company.View == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
+	if words := strings.Fields(strings.ToLower(title.TextOrEmpty())); company.View == nil && len(words) > 2 &&
+		e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
 		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL" is ambiguous
 	}
 	if title.View != nil && len(title.Text()) <= 120 {
@@ -483,7 +492,8 @@ func (e *Extractor) readSchoolPiece(y view.Part, s *school, flush func()) {
 		}
 		return
 	}
-	if s.degree != "" && s.field == "" && !e.words.Cities[strings.ToLower(t)] && !e.words.Countries[strings.ToLower(t)] {
+	if s.degree != "" && s.field == "" && !e.words.Cities[strings.ToLower(t)] &&
+		!e.words.Countries[strings.ToLower(t)] {
 		s.field = t
 	}
 }

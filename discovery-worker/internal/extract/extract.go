@@ -105,8 +105,9 @@ func New(o Options) (*Extractor, error) {
 	}
 	d := dates.New()
 	return &Extractor{
-		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentionForms: newMentionPatterns(d),
-		handles: newHandlePatterns(), careers: newCareerPatterns(), urls: newURLFinder(),
+		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d),
+		mentionForms: newMentionPatterns(d), handles: newHandlePatterns(), careers: newCareerPatterns(),
+		urls: newURLFinder(),
 	}, nil
 }
 

@@ -163,7 +163,8 @@ func cleanCompany(c textValue) textValue {
 		name = name[:m[0]]
 	}
 	name = strings.TrimRight(name, " ,;:|")
-	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) || platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
+	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) ||
+		platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
 		return textValue{}
 	}
 	return c.truncate(name)
@@ -247,7 +248,8 @@ func (f *facts) eachSpan(visit func(*view.Span)) {
 	for i := range f.identifiers {
 		visit(&f.identifiers[i].Span)
 	}
-	for _, v := range []*textValue{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country, &f.codehostID} {
+	for _, v := range []*textValue{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country,
+		&f.codehostID} {
 		visit(&v.span)
 	}
 	for i := range f.positions {

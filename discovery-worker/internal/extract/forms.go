@@ -34,7 +34,8 @@ func (d *document) readLabels() {
 		if cells := d.labeledCells(t); len(cells) > 1 {
 			for _, c := range cells {
 				if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil {
-					d.used[i] = d.readLabel(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) || d.used[i]
+					d.used[i] = d.readLabel(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) ||
+						d.used[i]
 				}
 			}
 			continue
@@ -61,7 +62,8 @@ func (d *document) readLabels() {
 		if (kind == "" || kind == "person" || kind == "start") && d.isPeriod(value) {
 			kind = "period"
 		}
-		if kind == "" && d.readOfficer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.readIntroduction(d.f, value, &d.labeledJob, formed) {
+		if kind == "" && d.readOfficer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") &&
+			d.e.readIntroduction(d.f, value, &d.labeledJob, formed) {
 			d.used[i] = true
 			continue
 		}
@@ -100,7 +102,8 @@ func (d *document) labeledCells(line view.Part) []view.Part {
 	}
 	known := 0
 	for _, c := range cells {
-		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] && d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
+		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] &&
+			d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
 			known++
 		}
 	}

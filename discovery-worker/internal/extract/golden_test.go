@@ -68,7 +68,8 @@ func readSamples(t testing.TB, folder string) []sample {
 			for n := range long / 46 {
 				log = append(log, fmt.Sprintf("%q", strings.Repeat(strconv.Itoa(100_000+n*31)+" ", 6)))
 			}
-			all[i].in = Input{Object: jsontext.Value(strings.TrimSuffix(flat, "}") + `, "log": [` + strings.Join(log, ",") + "]}")}
+			all[i].in = Input{Object: jsontext.Value(strings.TrimSuffix(flat, "}") + `, "log": [` +
+				strings.Join(log, ",") + "]}")}
 		}
 	}
 	return all
@@ -78,7 +79,9 @@ func readSamples(t testing.TB, folder string) []sample {
 func padded(text string, length int) string {
 	b := strings.Builder{}
 	b.WriteString(text)
-	words := strings.Fields("the wind turned over the harbour while several boats waited for a tide that nobody had promised them and rain fell")
+	words := strings.Fields(
+		"the wind turned over the harbour while several boats waited for a tide that nobody had promised them and " +
+			"rain fell")
 	for i := 0; b.Len() < length-20; i++ {
 		b.WriteString(words[(i*i+i/7)%len(words)])
 		switch {
@@ -110,7 +113,8 @@ func parseGolden(t testing.TB, text string) []string {
 		require.True(t, ok, line)
 		switch key {
 		case "past", "education":
-			names := map[string][]string{"past": {"title", "company", "start", "end"}, "education": {"school", "degree", "field", "start", "end"}}[key]
+			names := map[string][]string{"past": {"title", "company", "start", "end"},
+				"education": {"school", "degree", "field", "start", "end"}}[key]
 			parts := strings.Split(value, "|")
 			require.Len(t, parts, len(names), line)
 			for i, p := range parts {
@@ -288,10 +292,12 @@ func scoreAll(t *testing.T, folder string, all []extraction, confidence float64)
 		}
 	}
 	for _, form := range order {
-		t.Logf("%-14s precision %.3f recall %.3f (%d values)", form, forms[form].precision(), forms[form].recall(), forms[form].right+forms[form].missing)
+		t.Logf("%-14s precision %.3f recall %.3f (%d values)", form, forms[form].precision(), forms[form].recall(),
+			forms[form].right+forms[form].missing)
 	}
 	t.Logf("%s from confidence %.1f: fields precision %.3f recall %.3f %+v; identifiers precision %.3f recall %.3f %+v",
-		folder, confidence, fields.precision(), fields.recall(), fields, identifiers.precision(), identifiers.recall(), identifiers)
+		folder, confidence, fields.precision(), fields.recall(), fields, identifiers.precision(), identifiers.recall(),
+		identifiers)
 	return fields, identifiers
 }
 

@@ -42,7 +42,8 @@ func (e *Extractor) findIdentifiers(f *facts, path, text string) {
 			end += n
 		}
 		token := text[start:end]
-		if len(token) <= 2*identity.MaxURL && (strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
+		if len(token) <= 2*identity.MaxURL &&
+			(strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
 			tried++
 			e.readToken(f, path, token, start)
 		}
@@ -111,7 +112,8 @@ func (e *Extractor) addEmail(f *facts, s, known string, confidence float64, span
 		return
 	}
 	if id, username, ok := e.platforms.NoReply(key); ok {
-		e.addAccount(f, Identifier{Type: Account, Platform: identity.Codehost, Value: username, Confidence: confidence, Span: span})
+		e.addAccount(f, Identifier{Type: Account, Platform: identity.Codehost, Value: username, Confidence: confidence,
+			Span: span})
 		if id > 0 {
 			f.codehostID.keepSurer(textValue{itoa(id), confidence, span})
 		}
@@ -129,11 +131,13 @@ func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.
 		return
 	}
 	if platform, username, err := e.platforms.ParseAny(raw); err == nil {
-		e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: confidence, Span: span, link: cleanURL(raw, true)})
+		e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: confidence,
+			Span: span, link: cleanURL(raw, true)})
 		return
 	}
 	if slug, err := e.platforms.ParseCompany(raw); err == nil {
-		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence, Span: span, link: cleanURL(raw, true)}, identity.UsernameKey(slug))
+		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence,
+			Span: span, link: cleanURL(raw, true)}, identity.UsernameKey(slug))
 		return
 	}
 	u := cleanURL(raw, false)
@@ -144,7 +148,8 @@ func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.
 	// A page below an account, such as a post, names the account too.
 	if platform, username, ok := e.accountOfPage(parsed); ok {
 		if platform == identity.Microblog {
-			e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: probable, Span: span})
+			e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: probable,
+				Span: span})
 			return
 		}
 	}

@@ -81,7 +81,8 @@ func (d *document) readMention(s view.Part) bool {
 		if !ok || known && !f.isSubject(n.Full) {
 			return false
 		}
-		f.addName(n, stated, view.Part{View: s.View, Start: p.Start, End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
+		f.addName(n, stated, view.Part{View: s.View, Start: p.Start,
+			End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
 		return true
 	}
 	if strings.IndexByte(t, '(') > 0 {
@@ -96,7 +97,9 @@ func (d *document) readMention(s view.Part) bool {
 		}
 	}
 	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
-		f.addPosition(position{title: valueOf(piece(s, m, 2), stated), company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.Span()})
+		f.addPosition(position{title: valueOf(piece(s, m, 2), stated),
+			company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: true, confidence: stated,
+			span: s.Span()})
 		return true
 	}
 	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
@@ -105,12 +108,15 @@ func (d *document) readMention(s view.Part) bool {
 		if at := formerWord.FindStringIndex(title.Text()); at != nil {
 			title, past = title.Sub(at[1], title.End-title.Start), true
 		}
-		f.addPosition(position{title: valueOf(title, stated), company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.Span()})
+		f.addPosition(position{title: valueOf(title, stated),
+			company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated,
+			span: s.Span()})
 		return true
 	}
 	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
 		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.IsTitle(t[r[2]:r[3]]) {
-			f.addPosition(position{title: valueOf(piece(s, r, 1), stated), past: true, confidence: stated, span: s.Span()})
+			f.addPosition(position{title: valueOf(piece(s, r, 1), stated), past: true, confidence: stated,
+				span: s.Span()})
 		}
 		return true
 	}
@@ -126,7 +132,8 @@ func (d *document) readMention(s view.Part) bool {
 // place. It returns false for anything else.
 func (d *document) readBrackets(inner view.Part, p *position) (phrase.Location, bool) {
 	e := d.e
-	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() && (e.words.Cities[strings.ToLower(pl.City.TextOrEmpty())] || pl.State.View != nil && pl.Country.View != nil) {
+	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() &&
+		(e.words.Cities[strings.ToLower(pl.City.TextOrEmpty())] || pl.State.View != nil && pl.Country.View != nil) {
 		return pl, true
 	}
 	parts := inner.Split(phrase.Comma)
@@ -160,16 +167,19 @@ func (d *document) readIntroduced(s, rest view.Part, before string) {
 		if title := piece(rest, m, 1); e.words.IsTitle(title.Text()) {
 			p := position{title: valueOf(title, stated), current: true, confidence: stated, span: s.Span()}
 			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
-				if org := phrase.LeadingOrg(piece(s, a, 1)); e.IsOrg(org) && !e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
+				if org := phrase.LeadingOrg(piece(s, a, 1)); e.IsOrg(org) &&
+					!e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
 					p.company = valueOf(org, stated)
 				}
 			}
 			f.addPosition(p)
 		}
 	}
-	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
+	// "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
+	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil {
 		org := phrase.LeadingOrg(piece(rest, m, 1))
-		if e.IsOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) || len(strings.Fields(org.Text())) > 1) {
+		if e.IsOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) ||
+			len(strings.Fields(org.Text())) > 1) {
 			f.addPosition(position{company: valueOf(org, stated), current: true, confidence: stated, span: s.Span()})
 			if tail := placeTail.FindStringSubmatchIndex(s.View.Text[org.End:s.End]); tail != nil {
 				if pl, ok := e.Place(piece(view.Part{View: s.View, Start: org.End, End: s.End}, tail, 1), false); ok {
@@ -187,7 +197,8 @@ var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;
 func (d *document) readFormerJob(s view.Part) bool {
 	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
 	if m := x.from.FindStringSubmatchIndex(t); m != nil {
-		p := position{company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		p := position{company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated), past: true, confidence: stated,
+			span: s.Span()}
 		if title := piece(s, m, 2); title.View != nil && e.words.IsTitle(title.Text()) {
 			p.title = valueOf(title, stated)
 		}
@@ -199,7 +210,8 @@ func (d *document) readFormerJob(s view.Part) bool {
 		if !e.words.IsTitle(title.Text()) && len(strings.Fields(title.Text())) > 3 {
 			return false
 		}
-		p := position{title: valueOf(title, stated), company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		p := position{title: valueOf(title, stated), company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated),
+			past: true, confidence: stated, span: s.Span()}
 		if m[6] >= 0 {
 			p.start, _ = e.dates.Parse(t[m[6]:m[7]])
 			p.end, _ = e.dates.Parse(t[m[8]:m[9]])

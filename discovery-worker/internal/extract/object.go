@@ -14,25 +14,28 @@ import (
 )
 
 // otherPeopleField matches fields about other people.
-var otherPeopleField = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
-	`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
-	`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
-	`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
-	`|repositories)$`)
+var otherPeopleField = regexp.MustCompile(
+	`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
+		`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
+		`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
+		`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
+		`|repositories)$`)
 
 // organizationsField matches fields with organizations and people related to the person. Names in
 // them are not the person's.
-var organizationsField = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
-	`|colleges` +
-	`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
+var organizationsField = regexp.MustCompile(
+	`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
+		`|colleges` +
+		`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
 
 // customersField matches the field in which a shop returns the requested person.
 var customersField = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
 // worksField matches fields with works and awards of the person. Names, addresses and accounts in
 // them may be of others; pages are kept.
-var worksField = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
-	`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
+var worksField = regexp.MustCompile(
+	`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
+		`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
 // readObject reads an object by its field names.
 func (e *Extractor) readObject(ctx context.Context, f *facts, n tree.Node) error {
@@ -142,7 +145,8 @@ func labelValuePair(n tree.Node) (label string, value tree.Node, ok bool) {
 }
 
 // readField reads one field of an object.
-func (e *Extractor) readField(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position, depth int) error {
+func (e *Extractor) readField(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position,
+	depth int) error {
 	if m.Value.Kind == 'n' || len(m.Key) > 200 || strings.HasPrefix(m.Key, "@") {
 		return nil
 	}
@@ -260,7 +264,8 @@ func (e *Extractor) readStructured(f *facts, kind string, v tree.Node, p *positi
 
 // readValues reads the strings and numbers of a value of a known kind.
 func (e *Extractor) readValues(f *facts, kind string, v tree.Node, p *position, c float64) {
-	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
+	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri",
+		"code") {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
 			return
 		}
@@ -278,7 +283,8 @@ func (e *Extractor) readValues(f *facts, kind string, v tree.Node, p *position, 
 
 // readCompany reads an employer object.
 func (e *Extractor) readCompany(v tree.Node, p *position, c float64) {
-	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
+	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization",
+		"title") {
 		e.readValue(&facts{}, "company", s.Part(), p, c)
 	}
 	for _, m := range v.Members {
@@ -300,7 +306,8 @@ func (e *Extractor) readPlatformField(f *facts, parent tree.Node, m tree.Member,
 		}
 		e.addUsername(f, platform, m.Value.Part(), c)
 	case "id":
-		if platform, own := e.describedPlatform(parent); platform == identity.Codehost && own && m.Value.Kind == '0' && phrase.Number.FindString(m.Value.Text) == m.Value.Text {
+		if platform, own := e.describedPlatform(parent); platform == identity.Codehost && own && m.Value.Kind == '0' &&
+			phrase.Number.FindString(m.Value.Text) == m.Value.Text {
 			f.codehostID.keepSurer(textValue{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	case "type":
@@ -348,13 +355,15 @@ func (e *Extractor) readAccountEntry(f *facts, n tree.Node, c float64) bool {
 			if key == "id" && m.Value.Kind != '0' || isNested(m.Value) {
 				return false
 			}
-		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" || key == "social network":
+		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" ||
+			key == "social network":
 			service = m.Value.Text
 		case key == "type" || key == "name" || key == "label" || key == "title" || key == "kind" || key == "key":
 			if isService(m.Value.Text) {
 				service = m.Value.Text
 			}
-		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" || key == "id" || key == "account" || key == "screen name" || key == "value":
+		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" ||
+			key == "id" || key == "account" || key == "screen name" || key == "value":
 			user = m.Value
 		case key == "url" || key == "link" || key == "href" || key == "profile url" || key == "uri" || key == "address":
 			link = m.Value
@@ -364,7 +373,8 @@ func (e *Extractor) readAccountEntry(f *facts, n tree.Node, c float64) bool {
 		return false
 	}
 	platform := platformNamed(service)
-	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 && (platform == "" || platform == name) {
+	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 &&
+		(platform == "" || platform == name) {
 		e.findIdentifiers(f, link.Path(), link.Text)
 		platform = name
 	}
@@ -381,12 +391,15 @@ func (e *Extractor) readAccount(f *facts, platform string, v tree.Node, c float6
 		switch {
 		case m.Value.Kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
 			e.findIdentifiers(f, m.Value.Path(), m.Value.Text)
-		case m.Value.Kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
+		case m.Value.Kind == '"' &&
+			(key == "username" || key == "login" || key == "handle" || key == "slug" ||
+				strings.HasSuffix(key, " username")):
 			e.addUsername(f, platform, m.Value.Part(), c)
 		case key == "headline" && m.Value.Kind == '"':
 			s := m.Value.Part()
 			f.headline.keepSurer(valueOf(s, c))
-		case platform == identity.Codehost && (key == "id" || key == "user id") && phrase.Number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
+		case platform == identity.Codehost && (key == "id" || key == "user id") &&
+			phrase.Number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
 			f.codehostID.keepSurer(textValue{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	}
@@ -432,7 +445,8 @@ func (e *Extractor) readJob(f *facts, v tree.Node, p *position, c float64) {
 				p.start, p.end, p.current = when.Start, when.End, when.Current
 			}
 		// Europass nests the period.
-		case isNested(m.Value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")):
+		case isNested(m.Value) &&
+			(kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")):
 			inner := m.Value
 			if inner.Kind == '[' && len(inner.Members) > 0 {
 				inner = inner.Members[0].Value

@@ -44,7 +44,8 @@ func (f *facts) profile(e *Extractor) Profile {
 	}
 	f.putAccounts(put)
 	if f.codehostID.ok() {
-		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence, Span: f.codehostID.span}
+		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence,
+			Span: f.codehostID.span}
 	}
 	put("personal_email", f.personalEmail(e, now))
 	f.putLists(p.Fields, now)
@@ -70,7 +71,8 @@ func (f *facts) completeName() {
 	family := f.last.ok() && !(f.last.span == f.name.span && f.name.ok())
 	has := func(part string) bool { return strings.Contains(f.name.value, part) }
 	switch {
-	case f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
+	case f.first.ok() && f.last.ok() &&
+		(!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
 		if given && !family && f.name.ok() { // "Name: Steinmetz, Vorname: Ronja"
 			f.last = textValue{f.name.value, f.name.confidence, f.name.span}
 		}
@@ -209,7 +211,8 @@ func (f *facts) personalEmail(e *Extractor, now *position) textValue {
 			c = formed
 		case named:
 			c = stated
-		case officeMailbox.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
+		case officeMailbox.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") ||
+			strings.Contains(host, "noreply"):
 		case f.isOwnMailbox(local): // "ada.moreau@", which employers use too
 			c = guessed
 		case emails == 1 && (now == nil || !now.company.ok()) && !strings.ContainsAny(local, "._-"):
@@ -233,15 +236,20 @@ func (f *facts) isOwnMailbox(local string) bool {
 // hostNamesPerson reports whether a host is named after the person.
 func (f *facts) hostNamesPerson(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.UmlautReplacer.Replace(strings.ToLower(s))) }} {
+	for _, spell := range []func(string) string{compact, func(s string) string {
+		return compact(lexicon.UmlautReplacer.Replace(strings.ToLower(s)))
+	}} {
 		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
 		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
 			w := spell(word)
-			if !phrase.Particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || first != "" && strings.Contains(host, first+w))) {
+			if !phrase.Particles[strings.ToLower(word)] &&
+				(len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 &&
+					(host == w || first != "" && strings.Contains(host, first+w))) {
 				return true
 			}
 		}
-		if len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 && strings.Contains(host, whole) {
+		if len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 &&
+			strings.Contains(host, whole) {
 			return true
 		}
 	}
@@ -257,14 +265,17 @@ func (e *Extractor) isEmployerHost(now *position, f *facts, host string) bool {
 	check := func(company string) bool {
 		name := ""
 		for word := range strings.FieldsSeq(company) {
-			if w := compact(word); w != "" && !phrase.Particles[strings.ToLower(word)] && (name == "" || !legalForm[w]) {
+			if w := compact(word); w != "" && !phrase.Particles[strings.ToLower(word)] &&
+				(name == "" || !legalForm[w]) {
 				name += w
 			}
 		}
 		first := compact(firstWord(company))
 		for _, l := range labels {
 			l = compact(l)
-			if len(l) >= 3 && name != "" && (strings.HasPrefix(name, l) || strings.HasPrefix(l, name) || len(first) >= 4 && strings.HasPrefix(l, first)) {
+			if len(l) >= 3 && name != "" &&
+				(strings.HasPrefix(name, l) || strings.HasPrefix(l, name) || len(first) >= 4 &&
+					strings.HasPrefix(l, first)) {
 				return true
 			}
 		}
@@ -282,7 +293,11 @@ func firstWord(s string) string {
 }
 
 // legalForm has the words after a company name that its host omits.
-var legalForm = map[string]bool{"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true, "corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true, "ab": true, "oy": true, "plc": true, "co": true, "group": true} //nolint:gochecknoglobals // a constant set
+var legalForm = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true,
+	"corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true,
+	"ab": true, "oy": true, "plc": true, "co": true, "group": true,
+}
 
 // compact returns the lower-case Latin letters and digits of a name.
 func compact(s string) string {
@@ -405,7 +420,8 @@ func (f *facts) jobs(now *position) []position {
 			continue
 		}
 		if slices.ContainsFunc(all, func(q position) bool {
-			return !q.current && strings.EqualFold(q.title.value, p.title.value) && strings.EqualFold(q.company.value, p.company.value)
+			return !q.current && strings.EqualFold(q.title.value, p.title.value) &&
+				strings.EqualFold(q.company.value, p.company.value)
 		}) {
 			continue
 		}

@@ -231,10 +231,12 @@ func (d *document) readSentence(s view.Part) {
 		}
 	}
 	if m := x.apposed.FindStringSubmatchIndex(t); m != nil {
-		if n, ok := e.Name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) && (!f.hasName(stated) || f.isSubject(n.Full)) {
+		if n, ok := e.Name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) &&
+			(!f.hasName(stated) || f.isSubject(n.Full)) {
 			f.addName(n, stated, piece(s, m, 1).Span())
 			org := phrase.LeadingOrg(piece(s, m, 3))
-			f.addPosition(position{title: valueOf(piece(s, m, 2), stated), company: valueOf(org, stated), current: true, confidence: stated, span: s.Span()})
+			f.addPosition(position{title: valueOf(piece(s, m, 2), stated), company: valueOf(org, stated), current: true,
+				confidence: stated, span: s.Span()})
 			return
 		}
 	}
@@ -252,8 +254,11 @@ func (d *document) readSentence(s view.Part) {
 	}
 	if !about {
 		word, _, _ := strings.Cut(strings.TrimPrefix(t, "About "), " ")
-		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) && politeMention.MatchString(t) || f.isSubject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
-			f.name.ok() && subjectAfterApposition.MatchString(t) || f.name.ok() && sinceStart.MatchString(t) && strings.Contains(t, f.name.value)
+		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) &&
+			politeMention.MatchString(t) || f.isSubject(strings.Trim(word, ",:'")) || f.name.ok() &&
+			strings.HasPrefix(t, f.name.value) ||
+			f.name.ok() && subjectAfterApposition.MatchString(t) || f.name.ok() && sinceStart.MatchString(t) &&
+			strings.Contains(t, f.name.value)
 		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.hasName(stated) {
 			if n, ok := e.Name(t[m[2]:m[3]], false); ok {
 				f.addName(n, stated, piece(s, m, 1).Span())
@@ -282,8 +287,9 @@ func (d *document) readSentence(s view.Part) {
 var subjectAfterApposition = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
 
 // politeMention matches a mention of the subject by title and last name.
-var politeMention = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
-	`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
+var politeMention = regexp.MustCompile(
+	`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
+		`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
 // acquaintanceStart matches the start of a sentence about another person.
 var acquaintanceStart = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly ` +
@@ -344,13 +350,15 @@ func (d *document) readPredicates(s view.Part) {
 }
 
 // secondClause matches a clause after an introduction: "My name is Ada Moreau and I am a nurse".
-var secondClause = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och` +
+var secondClause = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr +
+	`\s+(?i:and|und|et|y|e|en|och` +
 	`|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
 
 // firmContext matches a text before the place of a company, which is not the person's.
-var firmContext = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
-	`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
-	`|azienda)[\s,]*$`)
+var firmContext = regexp.MustCompile(
+	`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
+		`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
+		`|azienda)[\s,]*$`)
 
 // readStudies reads education from a sentence about the person.
 func (d *document) readStudies(s view.Part) {

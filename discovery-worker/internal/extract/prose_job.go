@@ -53,7 +53,8 @@ func (d *document) readJobs(s view.Part) {
 			return
 		}
 	}
-	if j, ok := x.job(x.isJob, s); ok && words.IsShortTitle(j.title.Text()) && !authorOf.MatchString(j.title.Text()) && d.addJob(j, s) {
+	if j, ok := x.job(x.isJob, s); ok && words.IsShortTitle(j.title.Text()) && !authorOf.MatchString(j.title.Text()) &&
+		d.addJob(j, s) {
 		if !j.isPast {
 			d.readPlaceAfter(j.title, s)
 		}
@@ -94,12 +95,14 @@ func (d *document) jobAfterName(s view.Part) (sentenceJob, bool) {
 		}
 	}
 	title = title.Trim(",.")
-	return sentenceJob{title: title, company: company, isPast: d.e.prose.pastSign.MatchString(t[:m[1]])}, d.e.words.IsShortTitle(title.Text())
+	return sentenceJob{title: title, company: company, isPast: d.e.prose.pastSign.MatchString(t[:m[1]])},
+		d.e.words.IsShortTitle(title.Text())
 }
 
 // addJoined adds the job of a person who joined an organization.
 func (d *document) addJoined(j sentenceJob, s view.Part) {
-	p := position{company: valueOf(phrase.LeadingOrg(j.company), stated), current: true, confidence: stated, span: s.Span()}
+	p := position{company: valueOf(phrase.LeadingOrg(j.company), stated), current: true, confidence: stated,
+		span: s.Span()}
 	if j.title.View != nil && d.isJob(j.title.Text()) {
 		p.title = valueOf(j.title, stated)
 	}
@@ -184,7 +187,10 @@ var (
 )
 
 // orgFirstWords are first words of organizations that continue with "of".
-var orgFirstWords = map[string]bool{"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true, "Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true} //nolint:gochecknoglobals // a constant set
+var orgFirstWords = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true,
+	"Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true,
+}
 
 // isJob reports whether a phrase between "is" and "at" may be a job.
 func (d *document) isJob(s string) bool {

@@ -166,7 +166,8 @@ func TestExtractor_ReportedCasesReachPrecisionAndRecall(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, total.precision(), 0.95, set)
 		require.GreaterOrEqual(t, total.recall(), 0.8, set)
-		t.Logf("%s: %d inputs, fields precision %.3f recall %.3f %+v", set, len(cases), total.precision(), total.recall(), total)
+		t.Logf("%s: %d inputs, fields precision %.3f recall %.3f %+v", set, len(cases), total.precision(),
+			total.recall(), total)
 	}
 }
 
@@ -178,7 +179,8 @@ func TestExtract_HeadingsAreNotNames(t *testing.T) {
 	for heading := range strings.Lines(string(raw)) {
 		heading = strings.TrimSpace(heading)
 		for _, form := range []string{heading, strings.ToUpper(heading), "## " + heading, heading + ":"} {
-			p, err := e.Extract(t.Context(), Input{Text: form + "\n\nWanda Sowa\nSoftware Engineer\nwanda@sowa.example"})
+			p, err := e.Extract(t.Context(),
+				Input{Text: form + "\n\nWanda Sowa\nSoftware Engineer\nwanda@sowa.example"})
 			require.NoError(t, err)
 			got := confidentValues(t, p)
 			require.Equal(t, "Wanda Sowa", got["full_name"], form)

@@ -41,7 +41,8 @@ type requestedField struct {
 // input. Every key has an entry. Unknown values, and values that do not match the declared type,
 // are null with confidence 0. schema is the object of the request; keys with an unsupported
 // definition are null.
-func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
+func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile,
+	schema jsontext.Value) (map[string]Field, error) {
 	root, err := tree.Parse(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -178,24 +179,43 @@ func (c *schemaReader) answer(a requestedField) (Field, bool) {
 // concepts map names in schemas, as LabelKey normalizes them, to the field or identifier that
 // answers them.
 var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"current company": "current_position.company.name", "company": "current_position.company.name", "employer": "current_position.company.name", "current employer": "current_position.company.name", "organization": "current_position.company.name", "company name": "current_position.company.name", "workplace": "current_position.company.name",
-	"current title": "current_position.summary", "title": "current_position.summary", "job title": "current_position.summary", "role": "current_position.summary", "current role": "current_position.summary", "position": "current_position.summary", "current position": "current_position.summary", "occupation": "current_position.summary", "job": "current_position.summary", "profession": "current_position.summary",
-	"start date": "current_position.start", "current position start": "current_position.start", "job start date": "current_position.start", "employed since": "current_position.start",
-	"name": "full_name", "full name": "full_name", "first name": "first_name", "given name": "first_name", "last name": "last_name", "surname": "last_name", "family name": "last_name",
-	"city": "location.city", "current city": "location.city", "home city": "location.city", "state": "location.state", "region": "location.state", "country": "location.country", "country of residence": "location.country", "location": "location", "based in": "location", "residence": "location", "current location": "location",
-	"skills": "skills", "technologies": "skills", "technical skills": "skills", "tech stack": "skills", "programming languages": "skills", "tools": "skills",
-	"languages": "languages", "spoken languages": "languages", "languages spoken": "languages",
-	"schools": "school", "universities": "school", "university": "school", "school": "school", "alma mater": "school", "college": "school", "education": "school",
-	"degree": "degree", "degrees": "degree", "highest degree": "degree", "field of study": "field", "major": "field",
-	"previous companies": "past company", "past companies": "past company", "former employers": "past company", "previous employers": "past company", "previous company": "past company", "past employers": "past company",
-	"previous titles": "past title", "past titles": "past title", "previous roles": "past title", "previous positions": "past title",
-	"email": Email, "e mail": Email, "email address": Email, "emails": Email, "email addresses": Email, "personal email": "personal_email", "private email": "personal_email", "work email": "work email", "business email": "work email", "company email": "work email",
-	"phone": Phone, "phone number": Phone, "telephone": Phone, "mobile": Phone, "phones": Phone, "phone numbers": Phone, "mobile number": Phone,
-	"website": URL, "homepage": URL, "websites": URL, "portfolio": URL, "blog": URL, "personal website": URL,
-	"codehost": "codehost.username", "github": "codehost.username", "github username": "codehost.username", "codehost username": "codehost.username", "github url": "codehost.url", "codehost url": "codehost.url", "github profile": "codehost.url",
-	"network": "network.url", "linkedin": "network.url", "linkedin url": "network.url", "network url": "network.url", "linkedin profile": "network.url", "linkedin username": "network.username", "network username": "network.username",
-	"microblog": "microblog", "twitter": "microblog", "twitter handle": "microblog", "twitter username": "microblog", "microblog username": "microblog", "headline": "network.headline",
-	"years of experience": "years", "years experience": "years", "experience years": "years", "total years of experience": "years",
+	"current company": "current_position.company.name", "company": "current_position.company.name",
+	"employer": "current_position.company.name", "current employer": "current_position.company.name",
+	"organization": "current_position.company.name", "company name": "current_position.company.name",
+	"workplace": "current_position.company.name", "current title": "current_position.summary",
+	"title": "current_position.summary", "job title": "current_position.summary", "role": "current_position.summary",
+	"current role": "current_position.summary", "position": "current_position.summary",
+	"current position": "current_position.summary", "occupation": "current_position.summary",
+	"job": "current_position.summary", "profession": "current_position.summary",
+	"start date": "current_position.start", "current position start": "current_position.start",
+	"job start date": "current_position.start", "employed since": "current_position.start",
+	"name": "full_name", "full name": "full_name", "first name": "first_name", "given name": "first_name",
+	"last name": "last_name", "surname": "last_name", "family name": "last_name",
+	"city": "location.city", "current city": "location.city", "home city": "location.city", "state": "location.state",
+	"region": "location.state", "country": "location.country", "country of residence": "location.country",
+	"location": "location", "based in": "location", "residence": "location", "current location": "location",
+	"skills": "skills", "technologies": "skills", "technical skills": "skills", "tech stack": "skills",
+	"programming languages": "skills", "tools": "skills", "languages": "languages", "spoken languages": "languages",
+	"languages spoken": "languages", "schools": "school", "universities": "school", "university": "school",
+	"school": "school", "alma mater": "school", "college": "school", "education": "school", "degree": "degree",
+	"degrees": "degree", "highest degree": "degree", "field of study": "field", "major": "field",
+	"previous companies": "past company", "past companies": "past company",
+	"former employers": "past company", "previous employers": "past company", "previous company": "past company",
+	"past employers": "past company", "previous titles": "past title", "past titles": "past title",
+	"previous roles": "past title", "previous positions": "past title", "email": Email, "e mail": Email,
+	"email address": Email, "emails": Email, "email addresses": Email, "personal email": "personal_email",
+	"private email": "personal_email", "work email": "work email", "business email": "work email",
+	"company email": "work email", "phone": Phone, "phone number": Phone, "telephone": Phone, "mobile": Phone,
+	"phones": Phone, "phone numbers": Phone, "mobile number": Phone, "website": URL, "homepage": URL, "websites": URL,
+	"portfolio": URL, "blog": URL, "personal website": URL, "codehost": "codehost.username",
+	"github": "codehost.username", "github username": "codehost.username", "codehost username": "codehost.username",
+	"github url": "codehost.url", "codehost url": "codehost.url", "github profile": "codehost.url",
+	"network": "network.url", "linkedin": "network.url", "linkedin url": "network.url", "network url": "network.url",
+	"linkedin profile": "network.url", "linkedin username": "network.username", "network username": "network.username",
+	"microblog": "microblog", "twitter": "microblog", "twitter handle": "microblog", "twitter username": "microblog",
+	"microblog username": "microblog", "headline": "network.headline",
+	"years of experience": "years", "years experience": "years", "experience years": "years",
+	"total years of experience": "years",
 }
 
 // fromProfile answers a key from the profile.
@@ -272,7 +292,8 @@ func (c *schemaReader) conceptValues(concept string) []textValue {
 			switch {
 			case concept == "microblog" && id.Type == Account && id.Platform == identity.Microblog,
 				concept == id.Type,
-				concept == "work email" && id.Type == Email && (id.role == "work" || own.Value != nil && string(own.Value) != string(quoteJSON(id.Value))):
+				concept == "work email" && id.Type == Email &&
+					(id.role == "work" || own.Value != nil && string(own.Value) != string(quoteJSON(id.Value))):
 				all = append(all, textValue{id.Value, id.Confidence, id.Span})
 			}
 		}
@@ -339,7 +360,10 @@ func listField[T any](p Profile, path string) []T {
 var (
 	yearsExpr = regexp.MustCompile(`(?i)\b(\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve` +
 		`|fifteen|twenty)\+?[\s-]+years?(?:['’])?\s+(?:of\s+)?(?:[\p{L}]+\s+){0,3}experience\b`)
-	numberWords = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
+	numberWords = map[string]string{ //nolint:gochecknoglobals // a constant table
+		"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
+		"nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20",
+	}
 )
 
 // fromYears answers a number of years of experience, if the text states it.
@@ -371,7 +395,8 @@ func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 			}
 		}
 		if hits == 1 {
-			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span, ProfilePath: "current_position.summary"}, true
+			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span,
+				ProfilePath: "current_position.summary"}, true
 		}
 	}
 	key := lexicon.LabelKey(a.key)
@@ -383,7 +408,8 @@ func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 		for _, path := range []string{"skills", "languages"} {
 			for _, v := range c.conceptValues(path) {
 				if strings.EqualFold(v.value, what) || strings.EqualFold(v.value+" experience", what) {
-					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span, ProfilePath: path}, true
+					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span,
+						ProfilePath: path}, true
 				}
 			}
 		}
@@ -394,7 +420,9 @@ func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 // containsWords reports whether a phrase contains words, ignoring case.
 func containsWords(phrase, words string) bool {
 	split := func(s string) string {
-		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ") + " "
+		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}), " ") + " "
 	}
 	w := split(words)
 	return strings.TrimSpace(w) != "" && strings.Contains(split(phrase), w)

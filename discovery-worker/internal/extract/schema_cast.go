@@ -29,12 +29,16 @@ func (a requestedField) cast(n tree.Node) (jsontext.Value, bool) {
 
 // allows reports whether the enumeration contains a value.
 func (a requestedField) allows(v jsontext.Value) bool {
-	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool { return string(o) == string(v) })
+	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool {
+		return string(o) == string(v)
+	})
 }
 
 var (
-	trueWords  = lexicon.Set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
-	falseWords = lexicon.Set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
+	trueWords = lexicon.Set( //nolint:gochecknoglobals // a constant set
+		"true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")
+	falseWords = lexicon.Set( //nolint:gochecknoglobals // a constant set
+		"false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone")
 
 	amount = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%` +
 		`|[\p{L}$€£¥+ ]{0,20})$`)

@@ -11,23 +11,30 @@ import (
 
 // personKeys are the keys of objects, as LabelKey normalizes them, that mean the person. Their
 // properties are answered like top-level keys.
-var personKeys = lexicon.Set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
-	"contact\ncontacts\ncontact info\ncontact details\ncontact information\nlinks\nsocial\nsocials\nsocial links\nsocial media\nsocial accounts\nsocial profiles\naccounts\nprofiles\ncareer\nwork")
+var personKeys = lexicon.Set( //nolint:gochecknoglobals // a constant set
+	"person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\n" +
+		"personal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\ncontact\ncontacts\n" +
+		"contact info\ncontact details\ncontact information\nlinks\nsocial\nsocials\nsocial links\nsocial media\n" +
+		"social accounts\nsocial profiles\naccounts\nprofiles\ncareer\nwork")
 
 // objectConcepts map the concept of an object's key to its properties and their concepts.
 var objectConcepts = map[string]map[string]string{ //nolint:gochecknoglobals // a constant table
 	"current_position.company.name": {
-		"name": "current_position.company.name", "company": "current_position.company.name", "company name": "current_position.company.name",
-		"url": "current_position.company.network_url", "network url": "current_position.company.network_url", "linkedin url": "current_position.company.network_url",
+		"name": "current_position.company.name", "company": "current_position.company.name",
+		"company name": "current_position.company.name", "url": "current_position.company.network_url",
+		"network url": "current_position.company.network_url", "linkedin url": "current_position.company.network_url",
 		"title": "current_position.summary", "start": "current_position.start", "start date": "current_position.start",
 	},
 	"current_position.summary": {
-		"title": "current_position.summary", "name": "current_position.summary", "summary": "current_position.summary", "role": "current_position.summary", "job title": "current_position.summary",
-		"company": "current_position.company.name", "company name": "current_position.company.name", "employer": "current_position.company.name", "organization": "current_position.company.name",
+		"title": "current_position.summary", "name": "current_position.summary", "summary": "current_position.summary",
+		"role": "current_position.summary", "job title": "current_position.summary",
+		"company": "current_position.company.name", "company name": "current_position.company.name",
+		"employer": "current_position.company.name", "organization": "current_position.company.name",
 		"start": "current_position.start", "start date": "current_position.start",
 	},
 	"location": {
-		"city": "location.city", "state": "location.state", "region": "location.state", "country": "location.country", "name": "location",
+		"city": "location.city", "state": "location.state", "region": "location.state", "country": "location.country",
+		"name": "location",
 	},
 	"school": {
 		"name": "school", "school": "school", "university": "school", "institution": "school",

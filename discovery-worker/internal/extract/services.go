@@ -12,10 +12,12 @@ import (
 
 // platformNames are names of the platforms in texts, as LabelKey normalizes them.
 var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"github": identity.Codehost, "git hub": identity.Codehost, "gh": identity.Codehost, "codehost": identity.Codehost, "github com": identity.Codehost,
-	"linkedin": identity.Network, "linked in": identity.Network, "network": identity.Network, "linkedin com": identity.Network,
-	"twitter": identity.Microblog, "x": identity.Microblog, "microblog": identity.Microblog, "x com": identity.Microblog,
-	"twitter com": identity.Microblog, "twitter x": identity.Microblog, "x twitter": identity.Microblog, "x formerly twitter": identity.Microblog,
+	"github": identity.Codehost, "git hub": identity.Codehost, "gh": identity.Codehost, "codehost": identity.Codehost,
+	"github com": identity.Codehost, "linkedin": identity.Network, "linked in": identity.Network,
+	"network": identity.Network, "linkedin com": identity.Network,
+	"twitter": identity.Microblog, "x": identity.Microblog, "microblog": identity.Microblog,
+	"x com": identity.Microblog, "twitter com": identity.Microblog, "twitter x": identity.Microblog,
+	"x twitter": identity.Microblog, "x formerly twitter": identity.Microblog,
 }
 
 // platformNamed returns the platform with a name, or "" for any other service.
@@ -131,7 +133,8 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
 			continue
 		}
-		e.addAccount(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: view.Part{View: v, Start: at, End: at + len(a.Username)}.Span()})
+		e.addAccount(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated,
+			Span: view.Part{View: v, Start: at, End: at + len(a.Username)}.Span()})
 	}
 	if m := x.tweets.FindStringSubmatchIndex(text); m != nil {
 		e.addUsername(f, identity.Microblog, view.Part{View: v, Start: m[2], End: m[3]}, stated)

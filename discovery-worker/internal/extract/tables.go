@@ -28,7 +28,8 @@ func (d *document) readTables() {
 			continue
 		}
 		row := i + 1
-		for row < len(d.lines) && (tableRule.MatchString(d.lines[row].Text()) || d.lines[row].Start == d.lines[row].End) {
+		for row < len(d.lines) &&
+			(tableRule.MatchString(d.lines[row].Text()) || d.lines[row].Start == d.lines[row].End) {
 			row++
 		}
 		if row == len(d.lines) {

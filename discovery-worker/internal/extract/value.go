@@ -44,7 +44,8 @@ func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, c
 			to.keepSurer(textValue{n.Full, confidence + 0.001, span})
 		}
 	case "title":
-		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.Heading(t) == "" {
+		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) &&
+			!p.title.ok() && e.words.Heading(t) == "" {
 			v, pl, _ := e.SplitPlace(v)
 			// The place of a job in a list need not be the person's.
 			if !p.listed {
@@ -79,7 +80,8 @@ func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, c
 		}
 	case "email", "personal email", "work email":
 		for _, x := range v.Split(emailSeparator) {
-			e.addEmail(f, x.Trim("<>").Text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence, x.Trim("<>").Span())
+			e.addEmail(f, x.Trim("<>").Text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence,
+				x.Trim("<>").Span())
 		}
 	case "phone":
 		e.addPhone(f, v, "ZZ", confidence)
@@ -108,7 +110,8 @@ func (e *Extractor) readPlaceOrList(f *facts, kind string, v view.Part, p *posit
 	t, span := v.Text(), v.Span()
 	switch kind {
 	case "location", "address":
-		if pl, ok := e.Place(v, kind == "location"); ok && (kind == "location" || pl.City.View != nil || pl.Country.View != nil || pl.State.View != nil) {
+		if pl, ok := e.Place(v, kind == "location"); ok &&
+			(kind == "location" || pl.City.View != nil || pl.Country.View != nil || pl.State.View != nil) {
 			f.addPlace(pl, confidence)
 		}
 	case "city":
@@ -183,7 +186,8 @@ func (e *Extractor) readSkillList(f *facts, v view.Part, confidence float64) {
 		if m := phrase.Brackets.FindStringIndex(x.Text()); m != nil && m[1] == x.End-x.Start {
 			x = x.Sub(0, m[0]).Trim("")
 		}
-		for m := skillQualifier.FindStringIndex(x.Text()); m != nil && m[1] < x.End-x.Start; m = skillQualifier.FindStringIndex(x.Text()) {
+		for m := skillQualifier.FindStringIndex(x.Text()); m != nil &&
+			m[1] < x.End-x.Start; m = skillQualifier.FindStringIndex(x.Text()) {
 			x = x.Sub(m[1], x.End-x.Start)
 		}
 		if m := skillLevel.FindStringIndex(x.Text()); m != nil && m[0] > 0 {

@@ -144,18 +144,22 @@ var confusables = []func(string) string{
 	strings.NewReplacer("a", "а").Replace, strings.NewReplacer("o", "о").Replace, strings.NewReplacer("e", "е").Replace,
 	strings.NewReplacer("i", "і").Replace, strings.NewReplacer("a", "α", "o", "ο").Replace,
 	strings.NewReplacer("r", "г", "a", "а").Replace, strings.NewReplacer("n", "п", "o", "о", "e", "е").Replace,
-	strings.NewReplacer("a", "a\u200b", "e", "e\u200d").Replace, strings.NewReplacer("o", "o\u2060", "i", "i\u200c").Replace,
+	strings.NewReplacer("a", "a\u200b", "e", "e\u200d").Replace,
+	strings.NewReplacer("o", "o\u2060", "i", "i\u200c").Replace,
 	strings.NewReplacer("a", "а", "e", "е", "o", "о", "i", "і").Replace,
 }
 
-var given = strings.Fields(
-	`Orinda Tavish Melwin Brisca Odalie Fenwick Jorvan Liska Perrin Wenda Corvin Maelis Torben Ysolde Hadrin Quilla Sorrel Bastian Elowen Farrow
-	Gwendal Ilse Jessamy Kelda Lorcan Mirabel Nestor Oswin Petra Rosamund Sidony Thorold Ursel Vianne Wilmot Xanthe Yorick Zelda Ambrose Briony`)
+var given = strings.Fields(`
+	Orinda Tavish Melwin Brisca Odalie Fenwick Jorvan Liska Perrin Wenda Corvin Maelis Torben Ysolde Hadrin
+	Quilla Sorrel Bastian Elowen Farrow Gwendal Ilse Jessamy Kelda Lorcan Mirabel Nestor Oswin Petra Rosamund
+	Sidony Thorold Ursel Vianne Wilmot Xanthe Yorick Zelda Ambrose Briony`)
 
-var family = strings.Fields(
-	`Abarane Brekkevold Castellane Drummore Eskeland Farquhart Gallowey Hethering Ingersby Jorveken Kestrelle Lindqvarn Mortlaken Nethersole
-	Ormondroyd Pellington Quarrelby Rothwaite Silverthorn Tanqueraye Underhayes Velderman Wetherall Yarborough Zellwegher Ashgrovel Birkenshawe
-	Cawthornley Dunsterville Elphinstowe Fothergilly Grimthorpe Huddlestone Inchbaldwin Jessopson Kirkbridely Lanchestery Murgatroyd Northcliffe Oglethorpe`)
+var family = strings.Fields(`
+	Abarane Brekkevold Castellane Drummore Eskeland Farquhart Gallowey Hethering Ingersby Jorveken Kestrelle
+	Lindqvarn Mortlaken Nethersole Ormondroyd Pellington Quarrelby Rothwaite Silverthorn Tanqueraye Underhayes
+	Velderman Wetherall Yarborough Zellwegher Ashgrovel Birkenshawe Cawthornley Dunsterville Elphinstowe
+	Fothergilly Grimthorpe Huddlestone Inchbaldwin Jessopson Kirkbridely Lanchestery Murgatroyd Northcliffe
+	Oglethorpe`)
 
 var cities = strings.Fields("Oslo Porto Gdansk Tampere Bergen Leuven Graz Bilbao Cork Aarhus")
 
@@ -170,7 +174,8 @@ func adversary(kind string, i int) (attack, honest) {
 			{name: "{own}", bio: "network.example/in/{network}"},
 			{name: "{name}", bio: "The real one: network.example/in/{network}"},
 			{name: "{name}", bio: "{firm}, {city}", website: "https://network.example/in/{network}"},
-			{name: "{own}", bio: "Compiler engineer at {firm}, {city}", website: "https://www.network.example/in/{network}/"},
+			{name: "{own}", bio: "Compiler engineer at {firm}, {city}",
+				website: "https://www.network.example/in/{network}/"},
 			{name: "{given}", bio: "network/{network}"},
 		}
 		a := forms[i%len(forms)]
@@ -245,7 +250,8 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			if organization {
 				kind = "Organization"
 			}
-			add(record.KindCodehostPerson, `{"user_id":%d,"codehost_username":%s,"full_name":%s,"bio":%s,"blog":%s,"type":%q,%s}`,
+			add(record.KindCodehostPerson,
+				`{"user_id":%d,"codehost_username":%s,"full_name":%s,"bio":%s,"blog":%s,"type":%q,%s}`,
 				id, quote(username), quote(name), quote(bio), quote(website), kind, updated)
 			return
 		}
@@ -253,7 +259,8 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 		if organization {
 			kind = "business"
 		}
-		add(record.KindMicroblogPerson, `{"user_id":"%d","username":%s,"name":%s,"bio":%s,"website":%s,"account_type":%q,%s}`,
+		add(record.KindMicroblogPerson,
+			`{"user_id":"%d","username":%s,"name":%s,"bio":%s,"website":%s,"account_type":%q,%s}`,
 			id, quote(username), quote(name), quote(bio), quote(website), kind, updated)
 	}
 	type row struct {
@@ -270,13 +277,14 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			n := k*40 + i
 			c, h := newPerson(n, false), newPerson(n, true)
 			a, twin := adversary(kind, i)
-			r := row{kind: kind, i: i, celebrity: c, twin: h, platform: []string{identity.Codehost, identity.Microblog}[i/2%2]}
+			r := row{kind: kind, i: i, celebrity: c, twin: h,
+				platform: []string{identity.Codehost, identity.Microblog}[i/2%2]}
 			handle := strings.ReplaceAll(c.slug, "-", "")
 			fill := func(p person, text string) string {
 				pairs := []string{
-					"{name}", p.name, "{given}", strings.Fields(p.name)[0], "{firm}", p.firm, "{city}", p.city, "{network}", p.slug,
-					"{codehost}", handle, "{microblog}", handle, "{handle}", strings.ReplaceAll(p.slug, "-", ""),
-					"{own}", "Nikodem " + family[(n+3)%40] + "ski",
+					"{name}", p.name, "{given}", strings.Fields(p.name)[0], "{firm}", p.firm, "{city}", p.city,
+					"{network}", p.slug, "{codehost}", handle, "{microblog}", handle, "{handle}",
+					strings.ReplaceAll(p.slug, "-", ""), "{own}", "Nikodem " + family[(n+3)%40] + "ski",
 				}
 				for j := range 8 {
 					pairs = append(pairs, fmt.Sprintf("{network%d}", j), newPerson((n+j)%200, false).slug)
@@ -292,13 +300,21 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			}
 			r.attacker, r.ownTwin, r.text = fill(c, a.username), fill(h, twin.username), fill(c, a.bio)
 			// The victim, on every platform.
-			add(record.KindNetworkPerson, `{"profile_id":"c%d","username":%q,"full_name":%q,"headline":"Compiler engineer at %s","location":{"city":%q},"codehost_username":%q,"microblog_username":%q,"current_position":{"summary":"Compiler engineer","company":{"name":%q}},%s}`,
+			add(record.KindNetworkPerson,
+				`{"profile_id":"c%d","username":%q,"full_name":%q,"headline":"Compiler engineer at %s",`+
+					`"location":{"city":%q},"codehost_username":%q,"microblog_username":%q,`+
+					`"current_position":{"summary":"Compiler engineer","company":{"name":%q}},%s}`,
 				n, c.slug, c.name, c.firm, c.city, handle, handle, c.firm, updated)
-			add(record.KindCodehostPerson, `{"user_id":%d,"codehost_username":%q,"full_name":%q,"network_username":%q,"type":"User",%s}`, 10_000+n, handle, c.name, c.slug, updated)
+			add(record.KindCodehostPerson,
+				`{"user_id":%d,"codehost_username":%q,"full_name":%q,"network_username":%q,"type":"User",%s}`, 10_000+n,
+				handle, c.name, c.slug, updated)
 			account(identity.Microblog, 20_000+n, handle, c.name, "network.example/in/"+c.slug, "", false)
 			account(r.platform, 30_000+n, r.attacker, fill(c, a.name), r.text, fill(c, a.website), a.organization)
 			// The honest twin, whose accounts are found.
-			add(record.KindNetworkPerson, `{"profile_id":"h%d","username":%q,"full_name":%q,"headline":"Compiler engineer at %s","location":{"city":%q},"current_position":{"summary":"Compiler engineer","company":{"name":%q}},%s}`,
+			add(record.KindNetworkPerson,
+				`{"profile_id":"h%d","username":%q,"full_name":%q,"headline":"Compiler engineer at %s",`+
+					`"location":{"city":%q},"current_position":{"summary":"Compiler engineer",`+
+					`"company":{"name":%q}},%s}`,
 				n, h.slug, h.name, h.firm, h.city, h.firm, updated)
 			account(r.platform, 40_000+n, r.ownTwin, fill(h, twin.name), fill(h, twin.bio), "", false)
 			rows = append(rows, r)
@@ -313,7 +329,8 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			d := f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.celebrity.slug})
 			require.Empty(t, d.Degraded)
 			for _, social := range d.Socials[1:] {
-				require.NotEqual(t, identity.UsernameKey(r.attacker), identity.UsernameKey(social.Username), "for the celebrity: %+v", social)
+				require.NotEqual(t, identity.UsernameKey(r.attacker), identity.UsernameKey(social.Username),
+					"for the celebrity: %+v", social)
 			}
 			if len(d.Socials) == 3 {
 				celebrities++
@@ -331,7 +348,8 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			t.Logf("the honest twin is missed: %q", r.ownTwin)
 		})
 	}
-	t.Logf("%d attacks; %d of %d honest twins and %d of %d celebrities are found whole", len(rows), found, len(rows), celebrities, len(rows))
+	t.Logf("%d attacks; %d of %d honest twins and %d of %d celebrities are found whole", len(rows), found, len(rows),
+		celebrities, len(rows))
 	require.GreaterOrEqual(t, found*100, len(rows)*85)
 	require.GreaterOrEqual(t, celebrities*100, len(rows)*95)
 }
@@ -342,12 +360,17 @@ func TestFind_ThirdPartyClaimsDoNotHideDeclaredAccount(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","codehost_username":"wendaq","headline":"Compiler engineer at Farrowdale","last_updated":"2026-01-01T00:00:00Z"}`,
-			`{"profile_id":"p2","username":"juno-abara","full_name":"Juno Abara","headline":"Potter","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby",` +
+				`"codehost_username":"wendaq","headline":"Compiler engineer at Farrowdale",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p2","username":"juno-abara","full_name":"Juno Abara","headline":"Potter",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`,
 		},
 		record.KindCodehostPerson: {
-			`{"user_id":7,"codehost_username":"wendaq","full_name":"Wenda Quarrelby","bio":"Compilers","company":"Farrowdale","last_updated":"2026-01-01T00:00:00Z"}`,
-			`{"user_id":8,"codehost_username":"junoa","full_name":"Juno Abara","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"user_id":7,"codehost_username":"wendaq","full_name":"Wenda Quarrelby","bio":"Compilers",` +
+				`"company":"Farrowdale","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"user_id":8,"codehost_username":"junoa","full_name":"Juno Abara","network_username":"juno-abara",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`,
 		},
 	})
 	find := func(username string) []event.Social {
@@ -360,8 +383,10 @@ func TestFind_ThirdPartyClaimsDoNotHideDeclaredAccount(t *testing.T) {
 	require.Len(t, before, 1)
 	require.Len(t, find("junoa"), 1)
 	s.insert(map[record.Kind][]string{record.KindCodehostPerson: {
-		`{"user_id":666,"codehost_username":"mallory","full_name":"Mallory","network_username":"wenda-quarrelby","last_updated":"2026-01-01T00:00:00Z"}`,
-		`{"user_id":667,"codehost_username":"trudy","full_name":"Trudy","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":666,"codehost_username":"mallory","full_name":"Mallory","network_username":"wenda-quarrelby",` +
+			`"last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":667,"codehost_username":"trudy","full_name":"Trudy","network_username":"juno-abara",` +
+			`"last_updated":"2026-01-01T00:00:00Z"}`,
 	}})
 	after := find("wendaq")
 	require.Len(t, after, 1)

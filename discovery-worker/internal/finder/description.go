@@ -39,7 +39,8 @@ func (f *Finder) FindByDescription(ctx context.Context, who *people.Profile) ([]
 			continue
 		}
 		best := c.Candidates[0]
-		if name := evidence.Level(best.Comparisons, evidence.FieldName); name == evidence.Missing || name == evidence.Different {
+		if name := evidence.Level(best.Comparisons, evidence.FieldName); name == evidence.Missing ||
+			name == evidence.Different {
 			// Found by a guessed username only.
 			continue
 		}

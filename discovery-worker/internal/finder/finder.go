@@ -232,7 +232,8 @@ func round(p float64) float64 { return math.Round(p*1e4) / 1e4 }
 
 func social(p *people.Profile, confidence, raw float64, reasons []event.Evidence) event.Social {
 	return event.Social{
-		Account: p.Account(), Identity: p.Identity, Confidence: confidence, Raw: raw, Context: summary(p), Evidence: reasons,
+		Account: p.Account(), Identity: p.Identity, Confidence: confidence, Raw: raw, Context: summary(p),
+		Evidence: reasons,
 	}
 }
 

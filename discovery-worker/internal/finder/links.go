@@ -58,7 +58,8 @@ func (k linkKeys) all() []people.Key {
 }
 
 func (s *search) linkKeys(from *people.Profile) linkKeys {
-	k := linkKeys{namedAccounts: make(map[people.Key]bool), link: people.Key{Type: readmodel.LookupLink(from.Platform), Value: from.Key}}
+	k := linkKeys{namedAccounts: make(map[people.Key]bool),
+		link: people.Key{Type: readmodel.LookupLink(from.Platform), Value: from.Key}}
 	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
 		if a.Platform != s.seed.Platform && a.Platform != from.Platform {
 			k.namedAccounts[usernameKey(a)] = true

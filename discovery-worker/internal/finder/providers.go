@@ -101,11 +101,15 @@ func mergeLive(recorded, live *people.Profile) *people.Profile {
 		return cmp.Or(live, recorded)
 	}
 	out := *live
-	out.Topics, out.Schools, out.Titles, out.Version = recorded.Topics, recorded.Schools, recorded.Titles, recorded.Version
+	out.Topics, out.Schools, out.Titles = recorded.Topics, recorded.Schools, recorded.Titles
+	out.Version = recorded.Version
 	join := func(a, b []string) []string {
-		return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })...)
+		return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool {
+			return slices.Contains(a, s)
+		})...)
 	}
-	out.Places, out.Country, out.Emails = join(live.Places, recorded.Places), recorded.Country, join(live.Emails, recorded.Emails)
+	out.Places, out.Emails = join(live.Places, recorded.Places), join(live.Emails, recorded.Emails)
+	out.Country = recorded.Country
 	if len(live.Employers) == 0 {
 		out.Employers, out.Current = recorded.Employers, recorded.Current
 	}
@@ -171,7 +175,8 @@ func (s *search) unresolvedPlatforms(best map[string]*resolved) []string {
 }
 
 // judge lets the language model lower the confidence of choices without a link.
-func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedCandidates, best map[string]*resolved) error {
+func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedCandidates,
+	best map[string]*resolved) error {
 	q := judge.Question{Account: s.seed.Account(), Context: valueOrEmpty(summary(s.seed))}
 	for _, c := range ranked {
 		if r := best[c.Platform]; r == nil || r.linked || r.via {
@@ -180,7 +185,8 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 		for _, candidate := range c.Candidates[:min(len(c.Candidates), maxJudged)] {
 			if candidate.Confidence >= minConfidenceToJudge {
 				q.Candidates = append(q.Candidates, judge.Candidate{
-					Account: candidate.B.Account(), Context: valueOrEmpty(summary(candidate.B)), Evidence: s.finder.model.Reasons(candidate),
+					Account: candidate.B.Account(), Context: valueOrEmpty(summary(candidate.B)),
+					Evidence: s.finder.model.Reasons(candidate),
 				})
 			}
 		}
@@ -204,7 +210,8 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 		var top *resolved
 		for i, candidate := range c.Candidates {
 			r := s.finder.resolve(candidate)
-			if opinion, asked := opinionByAccount[candidate.B.Account()]; asked && i < maxJudged && !math.IsNaN(opinion) {
+			if opinion, asked := opinionByAccount[candidate.B.Account()]; asked && i < maxJudged &&
+				!math.IsNaN(opinion) {
 				before := r.confidence
 				r.confidence = round(judge.Blend(before, opinion))
 				r.evidence = append(r.evidence, opinionEvidence(before, r.confidence, opinion))

@@ -41,20 +41,25 @@ func (h fakeHost) Ask(_ context.Context, username string) (*people.Profile, erro
 func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{record.KindNetworkPerson: {
-		`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","headline":"Compiler engineer at Farrowdale","location":{"city":"Oslo"},"current_position":{"summary":"Compiler engineer","company":{"name":"Farrowdale"}},"last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","headline":"Compiler ` +
+			`engineer at Farrowdale","location":{"city":"Oslo"},"current_position":{"summary":"Compiler engineer",` +
+			`"company":{"name":"Farrowdale"}},"last_updated":"2026-01-01T00:00:00Z"}`,
 	}})
 	status := http.StatusOK
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, `{"results":[{"url":"https://github.com/wquarrelby","title":"wquarrelby (Wenda Quarrelby)","content":"Compilers"}]}`)
+		_, _ = io.WriteString(w,
+			`{"results":[{"url":"https://github.com/wquarrelby","title":"wquarrelby (Wenda Quarrelby)",`+
+				`"content":"Compilers"}]}`)
 	}))
 	t.Cleanup(engine.Close)
 	service, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: engine.URL}, provider.NewClient())
 	require.NoError(t, err)
 	web := websearch.New([]websearch.Service{service}, identity.Default())
 	live := fakeHost{people: map[string]*people.Profile{"wquarrelby": {
-		Platform: identity.Codehost, Username: "wquarrelby", Key: "wquarrelby", Identity: "7", Names: []string{"Wenda Quarrelby"},
-		Bio: "Compiler engineer", Places: []string{"Oslo"}, Employers: []string{"Farrowdale"}, Current: 1, Followers: 3, Person: true,
+		Platform: identity.Codehost, Username: "wquarrelby", Key: "wquarrelby", Identity: "7",
+		Names: []string{"Wenda Quarrelby"}, Bio: "Compiler engineer", Places: []string{"Oslo"},
+		Employers: []string{"Farrowdale"}, Current: 1, Followers: 3, Person: true,
 	}}}
 	input := event.Account{Platform: identity.Network, Username: "wenda-quarrelby"}
 
@@ -82,10 +87,12 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 		},
 	} {
 		server := modeltest.New(modeltest.Replies(modeltest.Reply{Content: answer}))
-		client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{Logger: slog.New(slog.DiscardHandler)})
+		client, err := model.New(model.Config{URL: server.URL(), Name: "test"},
+			model.Deps{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		j := judge.New(client)
-		d := s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: j, JudgeVersion: j.Version()}).Find(t.Context(), input)
+		d := s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: j, JudgeVersion: j.Version()}).Find(
+			t.Context(), input)
 		require.Empty(t, d.Degraded)
 		check(d)
 		require.Contains(t, server.Calls()[0].User, "Farrowdale")
@@ -100,14 +107,16 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 	client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	d = s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: judge.New(client)}).Find(t.Context(), input)
+	d = s.finder().WithProviders(finder.Providers{Web: web, Live: live, Judge: judge.New(client)}).Find(t.Context(),
+		input)
 	require.Equal(t, []string{event.StageLanguageModel}, d.Degraded)
 	require.Len(t, d.Socials, 2)
 	status = http.StatusInternalServerError
 	d = s.finder().WithProviders(finder.Providers{Web: web, Live: live}).Find(t.Context(), input)
 	require.Equal(t, []string{event.StageWebSearch}, d.Degraded)
 	require.Len(t, d.Socials, 1)
-	d = s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
+	d = s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}}).Find(t.Context(),
+		event.Account{Platform: identity.Codehost, Username: "nobody"})
 	require.Equal(t, []string{event.StageCodeHost}, d.Degraded)
 }
 
@@ -115,15 +124,19 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 func TestFind_DiscoveredLinksAreNotEvidence(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{
-		record.KindNetworkPerson:  {`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","last_updated":"2026-01-01T00:00:00Z"}`},
-		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"wquarrelby","full_name":"Wenda Quarrelby","last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindCodehostPerson: {
+			`{"user_id":7,"codehost_username":"wquarrelby","full_name":"Wenda Quarrelby",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`},
 		record.KindMicroblogPerson: {
 			`{"user_id":"m1","username":"someone_else","name":"Ola Other","last_updated":"2026-01-01T00:00:00Z"}`,
 		},
 	})
 	inputs := []event.Account{
-		{Platform: identity.Network, Username: "wenda-quarrelby"}, {Platform: identity.Codehost, Username: "wquarrelby"},
-		{Platform: identity.Microblog, Username: "someone_else"},
+		{Platform: identity.Network, Username: "wenda-quarrelby"},
+		{Platform: identity.Codehost, Username: "wquarrelby"}, {Platform: identity.Microblog, Username: "someone_else"},
 	}
 	var before []*event.Discovery
 	for _, in := range inputs {
@@ -132,10 +145,12 @@ func TestFind_DiscoveredLinksAreNotEvidence(t *testing.T) {
 	require.True(t, before[0].Found(), "%+v", before[0])
 	var kept readmodel.DiscoveryBatch
 	for i, in := range inputs {
-		d := event.Discovery{RequestID: fmt.Sprint(i), Input: in, At: time.Now(), Socials: []event.Social{{Account: in, Confidence: 1, Identity: []string{"p1", "7", "m1"}[i]}}}
+		d := event.Discovery{RequestID: fmt.Sprint(i), Input: in, At: time.Now(),
+			Socials: []event.Social{{Account: in, Confidence: 1, Identity: []string{"p1", "7", "m1"}[i]}}}
 		for j, other := range inputs {
 			if i != j {
-				d.Socials = append(d.Socials, event.Social{Account: other, Confidence: 0.999, Identity: []string{"p1", "7", "m1"}[j]})
+				d.Socials = append(d.Socials,
+					event.Social{Account: other, Confidence: 0.999, Identity: []string{"p1", "7", "m1"}[j]})
 			}
 		}
 		require.NoError(t, kept.Add(&d, readmodel.Position{Topic: event.TopicDiscovery}))
@@ -153,17 +168,23 @@ func TestFind_ReturnsDeclaredAccountsWithoutRecord(t *testing.T) {
 	s := newStore(t)
 	s.insert(map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p1","username":"declares","full_name":"Wenda Quarrelby","codehost_username":"Wenda-Q","summary":"More at https://microblog.example/wenda_mentions","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p1","username":"declares","full_name":"Wenda Quarrelby","codehost_username":"Wenda-Q",` +
+				`"summary":"More at https://microblog.example/wenda_mentions","last_updated":"2026-01-01T00:00:00Z"}`,
 			`{"profile_id":"p2","username":"linked","full_name":"Ola Halvorsen","last_updated":"2026-01-01T00:00:00Z"}`,
-			`{"profile_id":"p3","username":"stale","full_name":"Juno Abara","codehost_username":"juno-old","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p3","username":"stale","full_name":"Juno Abara","codehost_username":"juno-old",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`,
 		},
-		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"juno-old","full_name":"Somebody Else","last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindCodehostPerson: {
+			`{"user_id":7,"codehost_username":"juno-old","full_name":"Somebody Else",` +
+				`"last_updated":"2026-01-01T00:00:00Z"}`},
 		record.KindAccountLink: {
-			`{"a":{"platform":"network","username":"linked"},"b":{"platform":"microblog","username":"ola_h"},"source":"crawl","confidence":1,"observed_at":"2026-01-01T00:00:00Z"}`,
+			`{"a":{"platform":"network","username":"linked"},"b":{"platform":"microblog","username":"ola_h"},` +
+				`"source":"crawl","confidence":1,"observed_at":"2026-01-01T00:00:00Z"}`,
 		},
 	})
 	s.insert(map[record.Kind][]string{record.KindCodehostPerson: {
-		`{"user_id":7,"codehost_username":"somebody-else","full_name":"Somebody Else","last_updated":"2026-02-01T00:00:00Z"}`,
+		`{"user_id":7,"codehost_username":"somebody-else","full_name":"Somebody Else",` +
+			`"last_updated":"2026-02-01T00:00:00Z"}`,
 	}})
 	for username, want := range map[string]event.Account{
 		"declares": {Platform: identity.Codehost, Username: "wenda-q"},

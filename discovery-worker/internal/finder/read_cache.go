@@ -16,7 +16,8 @@ type readCache struct {
 }
 
 func newReadCache(reader *people.Reader) *readCache {
-	return &readCache{reader: reader, rows: make(map[people.Key][]readmodel.LookupRow), profiles: make(map[people.Ref]*people.Profile)}
+	return &readCache{reader: reader, rows: make(map[people.Key][]readmodel.LookupRow),
+		profiles: make(map[people.Ref]*people.Profile)}
 }
 
 // lookup is Reader.Lookup with a cache. The result may contain other keys.

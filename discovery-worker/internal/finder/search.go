@@ -33,8 +33,9 @@ type search struct {
 func (f *Finder) newSearch(seed *people.Profile) *search {
 	return &search{
 		finder: f, seed: seed, candidates: make(map[people.Ref]*candidateSource), keyCounts: make(map[people.Key]int),
-		competitors: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimedByOthers: make(map[people.Ref]bool),
-		host: new(hostLookups), cache: newReadCache(f.reader), features: evidence.NewFeatureCache(),
+		competitors: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile),
+		claimedByOthers: make(map[people.Ref]bool), host: new(hostLookups), cache: newReadCache(f.reader),
+		features: evidence.NewFeatureCache(),
 	}
 }
 
@@ -113,7 +114,8 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			addKey(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
 		addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: profile.Key}, rankUsername)
-		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(profile.Username)}, rankUsername)
+		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(profile.Username)},
+			rankUsername)
 		for _, n := range profile.Names {
 			for _, g := range evidence.GuessUsernames(n) {
 				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)
@@ -125,7 +127,8 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			}
 			if mailbox := evidence.MailboxUsername(e); mailbox != "" {
 				addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: mailbox}, rankUsername)
-				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)}, rankGuess)
+				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)},
+					rankGuess)
 			}
 		}
 	}
@@ -195,7 +198,9 @@ func (s *search) readCandidates(ctx context.Context) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	rivals := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int { return cmp.Compare(a.Identity, b.Identity) })
+	rivals := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int {
+		return cmp.Compare(a.Identity, b.Identity)
+	})
 	add(rivals[:min(len(rivals), maxCompetitors)])
 	profiles, err := s.cache.read(ctx, refs)
 	if err != nil {
@@ -223,7 +228,8 @@ func (s *search) findInboundLinks(ctx context.Context, profiles map[people.Ref]*
 	// The microblog has no fields for other accounts, only mentions.
 	if s.seed.Platform == identity.Microblog {
 		for i, k := range keys {
-			mention := people.Key{Type: readmodel.LookupMention(s.seed.Platform, candidateOf[k].Platform), Value: k.Value}
+			mention := people.Key{Type: readmodel.LookupMention(s.seed.Platform, candidateOf[k].Platform),
+				Value: k.Value}
 			candidateOf[mention] = candidateOf[k]
 			keys[i] = mention
 		}
@@ -293,8 +299,9 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 			stated = nil // the username has moved to another account
 		}
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
-			A: from, B: p, SelfAccounts: s.selfAccountsExcept(ref.Platform), LinkConfidences: stated, ClaimedByOther: s.claimedByOthers[ref],
-			SameName: s.countSameName(from, names, p), SimilarUsernames: s.countSimilarUsernames(handle, p), Features: s.features,
+			A: from, B: p, SelfAccounts: s.selfAccountsExcept(ref.Platform), LinkConfidences: stated,
+			ClaimedByOther: s.claimedByOthers[ref], SameName: s.countSameName(from, names, p),
+			SimilarUsernames: s.countSimilarUsernames(handle, p), Features: s.features,
 		}})
 	}
 	slices.SortFunc(rivals, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
@@ -322,7 +329,9 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 
 // selfAccountsExcept returns the seed's other accounts, except on a platform.
 func (s *search) selfAccountsExcept(platform string) []*people.Profile {
-	return slices.DeleteFunc(slices.Clone(s.selfAccounts), func(p *people.Profile) bool { return p.Platform == platform })
+	return slices.DeleteFunc(slices.Clone(s.selfAccounts), func(p *people.Profile) bool {
+		return p.Platform == platform
+	})
 }
 
 // countSameName returns how many other records on both platforms have the name that a and b share,
@@ -359,7 +368,8 @@ func (s *search) followTransitive(ctx context.Context, best map[string]*resolved
 			continue
 		}
 		for _, target := range otherPlatforms(s.seed.Platform) {
-			if target == platform || best[target] != nil && best[target].linked && best[target].confidence >= minConfidenceToFollow {
+			if target == platform || best[target] != nil && best[target].linked &&
+				best[target].confidence >= minConfidenceToFollow {
 				continue
 			}
 			next := s.finder.newSearch(s.seed)
@@ -383,7 +393,8 @@ func (s *search) followTransitive(ctx context.Context, best map[string]*resolved
 				if have := best[target]; have == nil || have.confidence < p {
 					best[target] = &resolved{
 						profile: top.B, confidence: round(p), raw: round(top.Raw * via.raw), via: true,
-						evidence: append([]event.Evidence{{Kind: "via", Finding: platform}}, s.finder.model.Reasons(top)...),
+						evidence: append([]event.Evidence{{Kind: "via", Finding: platform}},
+							s.finder.model.Reasons(top)...),
 					}
 				}
 			}

@@ -98,14 +98,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_language_model_requests_total",
-			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, busy, refused, too_large, invalid, cancelled).",
+			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, busy, " +
+				"refused, too_large, invalid, cancelled).",
 		}, []string{"task", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_language_model_seconds", Help: "Time of one request to the language model, its repair included.",
+			Name:    "muster_language_model_seconds",
+			Help:    "Time of one request to the language model, its repair included.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
 		}, []string{"task"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "muster_language_model_tokens_total", Help: "Tokens that the language model counted, by direction (prompt, completion).",
+			Name: "muster_language_model_tokens_total",
+			Help: "Tokens that the language model counted, by direction (prompt, completion).",
 		}, []string{"direction"}),
 	}
 	if reg == nil {

@@ -47,7 +47,8 @@ func (v *validator) check(value jsontext.Value) *invalidError {
 		return &invalidError{text: "it is not JSON"}
 	}
 	if err := v.schema.Validate(instance); err != nil {
-		return &invalidError{text: "it is not valid under the schema" + keyword(err), detail: truncate(err.Error(), maxReasonBytes)}
+		return &invalidError{text: "it is not valid under the schema" + keyword(err),
+			detail: truncate(err.Error(), maxReasonBytes)}
 	}
 	return nil
 }
@@ -60,8 +61,10 @@ func keyword(err error) string {
 	}
 	name, _, _ := strings.Cut(err.Error(), ":")
 	switch name {
-	case "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern",
-		"anyOf", "oneOf", "not", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "required":
+	case "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+		"minLength", "maxLength", "pattern", "anyOf", "oneOf", "not", "contains",
+		"minContains", "maxContains", "minItems", "maxItems", "uniqueItems",
+		"minProperties", "maxProperties", "required":
 		return " (" + name + ")"
 	}
 	return ""

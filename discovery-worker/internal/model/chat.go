@@ -68,7 +68,8 @@ func (c *Client) call(ctx context.Context, r Request, messages []message) (strin
 		in.Temperature = new(float64)
 	}
 	if !c.isUnsupported(parameterFormat) {
-		in.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: outputSchema{Name: r.Task, Strict: !r.Loose, Schema: r.Schema}}
+		in.ResponseFormat = &responseFormat{Type: "json_schema",
+			JSONSchema: outputSchema{Name: r.Task, Strict: !r.Loose, Schema: r.Schema}}
 	}
 	out, err := c.post(ctx, in)
 	if err != nil {
@@ -121,13 +122,15 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errConnection, err)
 	case int64(len(answer)) > c.cfg.MaxAnswerBytes:
-		return nil, answerError{TooLarge, fmt.Sprintf("the server's answer is larger than %d bytes", c.cfg.MaxAnswerBytes)}
+		return nil, answerError{TooLarge,
+			fmt.Sprintf("the server's answer is larger than %d bytes", c.cfg.MaxAnswerBytes)}
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return nil, c.status(resp, answer)
 	}
 	out := new(completion)
 	// The JSON of some servers is not strictly valid. The model's answer is validated later.
-	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("%w: the server's answer is not that of a chat completion", errConnection)
 	}
 	return out, nil
@@ -140,7 +143,8 @@ func (c *Client) status(resp *http.Response, body []byte) *statusError {
 		busy: resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable,
 	}
 	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity {
-		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatPattern, parameterTemperature: temperaturePattern} {
+		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatPattern,
+			parameterTemperature: temperaturePattern} {
 			if pattern.Match(body) && !c.isUnsupported(name) {
 				out.unsupported = name
 			}

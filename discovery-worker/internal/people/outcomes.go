@@ -15,12 +15,13 @@ import (
 // HasOutcome reports whether a context call has an outcome in the read models.
 func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error) {
 	ended := false
-	err := r.query(ctx, readmodel.ContextsQuery(), keysParameter([]uint64{readmodel.ContextHash(requestID)}), func(rows driver.Rows) error {
-		var row readmodel.ContextRow
-		err := rows.Scan(row.Dest()...)
-		ended = ended || row.RequestID == requestID && row.Status != string(event.ContextProcessing)
-		return err
-	})
+	err := r.query(ctx, readmodel.ContextsQuery(), keysParameter([]uint64{readmodel.ContextHash(requestID)}),
+		func(rows driver.Rows) error {
+			var row readmodel.ContextRow
+			err := rows.Scan(row.Dest()...)
+			ended = ended || row.RequestID == requestID && row.Status != string(event.ContextProcessing)
+			return err
+		})
 	if err != nil {
 		return false, fmt.Errorf("read what came of a context call: %w", err)
 	}
@@ -31,14 +32,15 @@ func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error)
 // is none.
 func (r *Reader) LastDiscovered(ctx context.Context, a event.Account) (at time.Time, err error) {
 	key := identity.UsernameKey(a.Username)
-	err = r.query(ctx, readmodel.DiscoveriesQuery(), keysParameter([]uint64{readmodel.DiscoveryHash(a.Platform, key)}), func(rows driver.Rows) error {
-		var row readmodel.DiscoveryRow
-		err := rows.Scan(row.Dest()...)
-		if row.Platform == a.Platform && row.UsernameKey == key {
-			at = row.At
-		}
-		return err
-	})
+	err = r.query(ctx, readmodel.DiscoveriesQuery(), keysParameter([]uint64{readmodel.DiscoveryHash(a.Platform, key)}),
+		func(rows driver.Rows) error {
+			var row readmodel.DiscoveryRow
+			err := rows.Scan(row.Dest()...)
+			if row.Platform == a.Platform && row.UsernameKey == key {
+				at = row.At
+			}
+			return err
+		})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read when an account was discovered: %w", err)
 	}

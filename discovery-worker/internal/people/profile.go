@@ -47,7 +47,8 @@ type Profile struct {
 
 // NewUnrecorded returns the profile of an account without a record.
 func NewUnrecorded(a event.Account) *Profile {
-	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1, Person: true}
+	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1,
+		Person: true}
 }
 
 // Account returns the profile's account.
@@ -159,10 +160,12 @@ func (r *Reader) networkProfile(row *readmodel.ProfileRow) (*Profile, error) {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)), Bio: n.Summary, Headline: n.Headline,
-		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country), Country: n.Location.Country,
-		Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(n.Followers), Person: true,
+		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)),
+		Bio: n.Summary, Headline: n.Headline, Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress,
+			n.Location.Country),
+		Country: n.Location.Country, Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys),
+		Followers: orUnknown(n.Followers), Person: true,
 	}
 	jobs := append([]job{n.Position}, n.Jobs...)
 	var past []string
@@ -186,7 +189,8 @@ func (r *Reader) networkProfile(row *readmodel.ProfileRow) (*Profile, error) {
 		p.Topics = append(p.Topics, s.Skill)
 	}
 	p.Topics = distinct(p.Topics...)
-	p.Declared = append(accounts(identity.Codehost, row.CodehostKeys), accounts(identity.Microblog, row.MicroblogKeys)...)
+	p.Declared = append(accounts(identity.Codehost, row.CodehostKeys),
+		accounts(identity.Microblog, row.MicroblogKeys)...)
 	p.Websites = distinct(append(n.Websites, n.SocialAccounts...)...)
 	r.addMentions(p, n.Headline, n.Summary)
 	return p, nil
@@ -215,11 +219,13 @@ func (r *Reader) codehostProfile(row *readmodel.ProfileRow) (*Profile, error) {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Codehost, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
+		Platform: identity.Codehost, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(c.FullName), Bio: c.Bio,
+		Places:    distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
 		Country:   c.Canonical.Country,
-		Employers: distinct(ParseCompanies(c.Company)...), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
-		Avatar: c.Avatar, Created: c.Created, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(c.Followers),
+		Employers: distinct(ParseCompanies(c.Company)...), Topics: distinct(c.Languages...),
+		Websites: distinct(c.Blog, c.Website), Avatar: c.Avatar, Created: c.Created,
+		Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(c.Followers),
 		Person: c.Type != "Organization" && c.Type != "Bot",
 	}
 	p.Current = len(p.Employers)
@@ -231,10 +237,11 @@ func (r *Reader) codehostProfile(row *readmodel.ProfileRow) (*Profile, error) {
 func (r *Reader) microblogProfile(row *readmodel.ProfileRow) *Profile {
 	var texts [7]string
 	copy(texts[:], row.Texts)
-	name, bio, location, website, avatar, created, accountType := texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6]
+	name, bio, location, website := texts[0], texts[1], texts[2], texts[3]
+	avatar, created, accountType := texts[4], texts[5], texts[6]
 	p := &Profile{
-		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(name), Bio: bio, Places: distinct(location), Websites: distinct(website),
+		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(name), Bio: bio, Places: distinct(location), Websites: distinct(website),
 		Avatar: avatar, Created: created, Followers: row.Followers,
 		Person: accountType == "" || accountType == "personal",
 	}

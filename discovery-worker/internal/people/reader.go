@@ -56,9 +56,10 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 	r.profiles = newLoader(r, "people", r.fetchProfiles)
 	r.owners = make(map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow])
 	for _, platform := range identity.PlatformNames() {
-		r.owners[platform] = newLoader(r, "holders of usernames", func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
-			return r.fetchOwners(ctx, platform, keys)
-		})
+		r.owners[platform] = newLoader(r, "holders of usernames",
+			func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+				return r.fetchOwners(ctx, platform, keys)
+			})
 	}
 	return r
 }
@@ -72,9 +73,11 @@ func (r *Reader) Close() {
 	}
 }
 
-func newLoader[K comparable, V any](r *Reader, name string, fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
+func newLoader[K comparable, V any](r *Reader, name string,
+	fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
 	return gather.New(context.Background(), gather.Config[K, V]{
-		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout, Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
+		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout,
+		Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
 	})
 }
 
@@ -126,7 +129,8 @@ func (r *Reader) fetchProfiles(ctx context.Context, refs []Ref) (map[Ref]*readmo
 }
 
 // fetchOwners reads the current owners of usernames on a platform, by lookup key.
-func (r *Reader) fetchOwners(ctx context.Context, platform string, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+func (r *Reader) fetchOwners(ctx context.Context, platform string,
+	keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
 	rows, err := r.newestRows(ctx, readmodel.HoldersQuery(platform), keysParameter(keys))
 	if err != nil {
 		return nil, err
@@ -140,7 +144,8 @@ func (r *Reader) fetchOwners(ctx context.Context, platform string, keys []uint64
 }
 
 // newestRows returns the newest rows of accounts that are not deleted.
-func (r *Reader) newestRows(ctx context.Context, query string, parameters clickhouse.Parameters) ([]*readmodel.ProfileRow, error) {
+func (r *Reader) newestRows(ctx context.Context, query string,
+	parameters clickhouse.Parameters) ([]*readmodel.ProfileRow, error) {
 	var rows []*readmodel.ProfileRow
 	err := r.send(ctx, query, parameters, func(list driver.Rows) error {
 		row := new(readmodel.ProfileRow)
@@ -153,7 +158,8 @@ func (r *Reader) newestRows(ctx context.Context, query string, parameters clickh
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(readmodel.NewestProfiles(rows), func(row *readmodel.ProfileRow) bool { return row.Deleted }), nil
+	return slices.DeleteFunc(readmodel.NewestProfiles(rows),
+		func(row *readmodel.ProfileRow) bool { return row.Deleted }), nil
 }
 
 // Key is a lookup key.
@@ -271,7 +277,8 @@ func (r *Reader) ApplyVersionBumps(ctx context.Context, profiles []*Profile) err
 
 // IsErased reports whether a profile from any source belongs to an erased person.
 func (r *Reader) IsErased(p *Profile) bool {
-	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key, Emails: p.Emails})
+	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key,
+		Emails: p.Emails})
 	return erased
 }
 
@@ -331,7 +338,8 @@ type rowPointer[T any] interface {
 }
 
 // query runs a query when a slot is free, and calls scan for each row.
-func (r *Reader) query(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
+func (r *Reader) query(ctx context.Context, query string, keys clickhouse.Parameters,
+	scan func(driver.Rows) error) error {
 	select {
 	case r.permits <- struct{}{}:
 	case <-ctx.Done():
@@ -347,7 +355,8 @@ func keysParameter[K int64 | uint64](keys []K) clickhouse.Parameters {
 	return clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}
 }
 
-func (r *Reader) send(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
+func (r *Reader) send(ctx context.Context, query string, keys clickhouse.Parameters,
+	scan func(driver.Rows) error) error {
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(keys),
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))

@@ -64,7 +64,8 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
 			version := readmodel.Freshen(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.Username, record.Version(version).String(), append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
+			out[ref] = Record{ref, row.Username, record.Version(version).String(),
+				append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}
 	}
 	newest := make(map[int64]*readmodel.AnswerRow, len(developers))
@@ -76,15 +77,18 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, row := range newest {
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
 		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
-			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(), append(row.AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
+			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash,
+				versions)
+			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(),
+				append(row.AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
 		}
 	}
 	return out, nil
 }
 
 // readRows reads rows by key, in statements of at most readmodel.MaxKeys keys.
-func readRows[K int64 | uint64, T any, R rowPointer[T]](ctx context.Context, r *Reader, query string, keys []K) ([]R, error) {
+func readRows[K int64 | uint64, T any, R rowPointer[T]](ctx context.Context, r *Reader, query string,
+	keys []K) ([]R, error) {
 	var out []R
 	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
 		err := r.query(ctx, query, keysParameter(part), func(rows driver.Rows) error {

@@ -21,7 +21,8 @@ import (
 // Extractor is implemented by extract.Extractor.
 type Extractor interface {
 	Extract(ctx context.Context, in extract.Input) (extract.Profile, error)
-	AnswerSchema(ctx context.Context, in extract.Input, profile extract.Profile, schema jsontext.Value) (map[string]extract.Field, error)
+	AnswerSchema(ctx context.Context, in extract.Input, profile extract.Profile,
+		schema jsontext.Value) (map[string]extract.Field, error)
 }
 
 // Model is implemented by model.Client.
@@ -53,7 +54,8 @@ type Builder struct {
 
 // New returns a builder.
 func New(cfg Config) *Builder {
-	return &Builder{extractor: cfg.Extractor, reader: cfg.Reader, finder: cfg.Finder, model: cfg.Model, erased: cfg.Erased, logger: cfg.Logger}
+	return &Builder{extractor: cfg.Extractor, reader: cfg.Reader, finder: cfg.Finder, model: cfg.Model,
+		erased: cfg.Erased, logger: cfg.Logger}
 }
 
 // Result is a profile.
@@ -140,7 +142,8 @@ func emptyResult(schema custom.Schema) (*Result, error) {
 func inputFields(extracted extract.Profile) Fields {
 	out := make(Fields, len(extracted.Fields))
 	for path, f := range extracted.Fields {
-		out[path] = Value{JSON: f.Value, Confidence: f.Confidence, Source: inputSource(f.Span.Path, f.Span.Start, f.Span.End)}
+		out[path] = Value{JSON: f.Value, Confidence: f.Confidence,
+			Source: inputSource(f.Span.Path, f.Span.Start, f.Span.End)}
 	}
 	return out
 }
@@ -155,7 +158,9 @@ func (b *Builder) records(ctx context.Context, matches []match, out *Result) ([]
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortStableFunc(matches, func(a, b match) int { return platformOrder(a.ref.Platform) - platformOrder(b.ref.Platform) })
+	slices.SortStableFunc(matches, func(a, b match) int {
+		return platformOrder(a.ref.Platform) - platformOrder(b.ref.Platform)
+	})
 	var records []people.Record
 	var sources []Fields
 	for _, m := range matches {
@@ -181,7 +186,8 @@ func accountFields(m match) Fields {
 		return nil
 	}
 	return Fields{m.ref.Platform + ".username": Value{
-		JSON: name, Confidence: m.confidence, Source: Source{Type: sourceRecord, Platform: m.ref.Platform, Username: m.account.Username},
+		JSON: name, Confidence: m.confidence,
+		Source: Source{Type: sourceRecord, Platform: m.ref.Platform, Username: m.account.Username},
 	}}
 }
 

@@ -30,13 +30,15 @@ const (
 
 // generate fills in the caller's schema: from the input without a model first, and from the model
 // where it is more confident. Every value is valid under its type.
-func (b *Builder) generate(ctx context.Context, in input, extracted extract.Profile, schema custom.Schema, task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
+func (b *Builder) generate(ctx context.Context, in input, extracted extract.Profile, schema custom.Schema,
+	task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
 	if len(schema) == 0 {
 		return nil, nil
 	}
 	generated := make(map[string]Value, len(schema))
 	offer := func(f custom.Field, v Value) {
-		if have, ok := generated[f.Name]; isEmpty(v.JSON) || ok && have.Confidence >= v.Confidence || f.Type.Check(v.JSON) != nil {
+		if have, ok := generated[f.Name]; isEmpty(v.JSON) || ok && have.Confidence >= v.Confidence ||
+			f.Type.Check(v.JSON) != nil {
 			return
 		}
 		generated[f.Name] = v
@@ -102,25 +104,29 @@ func sourceOf(fields Fields, v extract.Field) Source {
 // promptVersion is the version of the instructions. Change it with them.
 const promptVersion = "context-1"
 
-const instructions = `You fill in fields about one person. The data is about that person: "input" is what was sent in, each "record" is a record of the same person.
-For every field of the schema give:
-- value: what the data says, of the type that the schema names; null when the data does not say it. Never guess, never use what you know from elsewhere.
-- confidence: from 0 to 1, how sure it is that the data says this of this person.
-- source: the name of the piece of data that says it.
-- quote: the shortest words of that piece, copied exactly, that say it; null when value is null.
-A field's description says what is meant by it.`
+const instructions = `You fill in fields about one person. The data is about that person: "input" is what was sent ` +
+	"in, each \"record\" is a record of the same person.\n" +
+	"For every field of the schema give:\n" +
+	"- value: what the data says, of the type that the schema names; null when the data does not say it. Never " +
+	"guess, never use what you know from elsewhere.\n" +
+	"- confidence: from 0 to 1, how sure it is that the data says this of this person.\n" +
+	"- source: the name of the piece of data that says it.\n" +
+	"- quote: the shortest words of that piece, copied exactly, that say it; null when value is null.\n" +
+	"A field's description says what is meant by it."
 
 // propertyName matches names that every server accepts for properties.
 var propertyName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // askModel lets the model fill in a schema.
-func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema, records []people.Record) (map[string]Value, error) {
+func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
+	records []people.Record) (map[string]Value, error) {
 	data := []model.Delimited{{Name: sourceInput, Text: in.modelText}}
 	names := []string{sourceInput}
 	for i, r := range records {
 		name := "record" + strconv.Itoa(i+1)
 		names = append(names, name)
-		data = append(data, model.Delimited{Name: name, Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecordBytes)]), "")})
+		data = append(data, model.Delimited{Name: name,
+			Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecordBytes)]), "")})
 	}
 	// Records come before the input, because a long input is cut.
 	slices.Reverse(data)
@@ -141,7 +147,8 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema, 
 			about += ": " + f.Type.Description
 		}
 		properties[keys[i]] = map[string]any{
-			"type": "object", "description": about, "additionalProperties": false, "required": []string{"value", "confidence", "source", "quote"},
+			"type": "object", "description": about, "additionalProperties": false,
+			"required": []string{"value", "confidence", "source", "quote"},
 			"properties": map[string]any{
 				"value":      map[string]any{"anyOf": []any{value, map[string]any{"type": "null"}}},
 				"confidence": map[string]any{"type": "number", "minimum": 0, "maximum": 1},
@@ -150,11 +157,13 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema, 
 			},
 		}
 	}
-	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys, "properties": properties})
+	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
+		"properties": properties})
 	if err != nil {
 		return nil, fmt.Errorf("write the schema for the model: %w", err)
 	}
-	answer, err := b.model.Complete(ctx, model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
+	answer, err := b.model.Complete(ctx,
+		model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
 	if err != nil {
 		return nil, err
 	}

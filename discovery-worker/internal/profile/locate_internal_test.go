@@ -11,7 +11,8 @@ import (
 
 func TestLocateJSON_FindsQuotes(t *testing.T) {
 	object := jsontext.Value(`{"bio":["Ada \n LOVELACE","\u212aelvin 7"],"a/b":{"n":42}}`)
-	for quote, want := range map[string]string{"ada lovelace": "/bio/0", `"Ada`: "/bio/0", "kelvin  7": "/bio/1", "42": "/a~1b/n", "bio": "", "Ada Byron": "", "": ""} {
+	for quote, want := range map[string]string{"ada lovelace": "/bio/0", `"Ada`: "/bio/0", "kelvin  7": "/bio/1",
+		"42": "/a~1b/n", "bio": "", "Ada Byron": "", "": ""} {
 		path, _, _, found := locateJSON(t.Context(), object, quote)
 		require.Equal(t, want != "", found, quote)
 		require.Equal(t, want, path, quote)

@@ -75,7 +75,8 @@ func mergeGroup(list []Fields) Fields {
 			have, ok := out[path]
 			switch {
 			case ok && isEquivalent(have.JSON, v.JSON):
-				have.Confidence = round(min(max(maxMergedConfidence, have.Confidence), 1-(1-have.Confidence)*(1-v.Confidence)))
+				have.Confidence = round(min(max(maxMergedConfidence, have.Confidence),
+					1-(1-have.Confidence)*(1-v.Confidence)))
 				out[path] = have
 			case !ok && agree > 0 && contradict == 0:
 				out[path] = v

@@ -40,7 +40,8 @@ const (
 
 // findMatches decides who the subject is and returns their accounts, at most one for each platform.
 // degraded names failed discovery stages. Errors are those of the store or ctx.
-func (b *Builder) findMatches(ctx context.Context, extracted extract.Profile) (matches []match, degraded []string, err error) {
+func (b *Builder) findMatches(ctx context.Context,
+	extracted extract.Profile) (matches []match, degraded []string, err error) {
 	accounts, err := b.accountsByIdentifier(ctx, extracted)
 	if err != nil {
 		return nil, nil, err
@@ -110,7 +111,8 @@ func (b *Builder) accountsByIdentifier(ctx context.Context, extracted extract.Pr
 		if p == nil || !p.Person {
 			return
 		}
-		m := match{ref: people.Ref{Platform: p.Platform, Identity: p.Identity}, account: p.Account(), names: p.Names, confidence: round(confidence * nameAgreement(names, p.Names))}
+		m := match{ref: people.Ref{Platform: p.Platform, Identity: p.Identity}, account: p.Account(), names: p.Names,
+			confidence: round(confidence * nameAgreement(names, p.Names))}
 		// Two identifiers lead to it.
 		if have, ok := byRef[m.ref]; ok {
 			m.confidence = round(min(maxMergedConfidence, 1-(1-m.confidence)*(1-have.confidence)))
@@ -149,7 +151,8 @@ func (b *Builder) accountsByIdentifier(ctx context.Context, extracted extract.Pr
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(a.ref.Platform, b.ref.Platform), cmp.Compare(a.ref.Identity, b.ref.Identity))
+		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(a.ref.Platform, b.ref.Platform),
+			cmp.Compare(a.ref.Identity, b.ref.Identity))
 	})
 	return out, nil
 }
@@ -171,8 +174,8 @@ func (b *Builder) accountsByDescription(ctx context.Context, extracted extract.P
 		c := round(m.Confidence * extracted.Fields["full_name"].Confidence)
 		if c >= minMatchConfidence && (best == nil || c > best.confidence) {
 			best = &match{
-				ref: people.Ref{Platform: m.Profile.Platform, Identity: m.Profile.Identity}, account: m.Profile.Account(),
-				names: m.Profile.Names, confidence: c,
+				ref:     people.Ref{Platform: m.Profile.Platform, Identity: m.Profile.Identity},
+				account: m.Profile.Account(), names: m.Profile.Names, confidence: c,
 			}
 		}
 	}

@@ -25,7 +25,9 @@ func NewClient() *http.Client {
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // StatusError is an unsuccessful HTTP status.
@@ -78,7 +80,8 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		return head, nil
 	}
 	err = &StatusError{res.StatusCode}
-	if after, ok := RetryAfter(res.Header, time.Now()); ok && (res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable) {
+	if after, ok := RetryAfter(res.Header, time.Now()); ok &&
+		(res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable) {
 		return nil, &RetryError{After: after, Err: err}
 	}
 	return head, err

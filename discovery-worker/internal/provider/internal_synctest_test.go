@@ -21,7 +21,8 @@ func TestGuarded_RemovesExpiredResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewMetrics(prometheus.NewRegistry())
 		require.NoError(t, err)
-		g, err := Guard(echo{}, Config{CacheFor: time.Minute}, func(q string) string { return q }, m, slog.New(slog.DiscardHandler))
+		g, err := Guard(echo{}, Config{CacheFor: time.Minute}, func(q string) string { return q }, m,
+			slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		for _, step := range []struct {
 			q    string

@@ -116,11 +116,12 @@ type cachedResponse[A any] struct {
 }
 
 // Guard wraps a provider. Questions with the same key must have the same answer.
-func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metrics, logger *slog.Logger) (*Guarded[Q, A], error) {
+func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metrics,
+	logger *slog.Logger) (*Guarded[Q, A], error) {
 	cfg = cfg.withDefaults()
 	set, err := breaker.NewSet(breaker.Config{
-		Name: "discovery-" + p.Name(), Failures: cfg.Failures, OpenFor: cfg.OpenFor, KeyMetrics: true, Logger: logger, Registerer: m.registerer,
-		IsFailure: func(err error) bool { return !errors.As(err, new(*RetryError)) },
+		Name: "discovery-" + p.Name(), Failures: cfg.Failures, OpenFor: cfg.OpenFor, KeyMetrics: true, Logger: logger,
+		Registerer: m.registerer, IsFailure: func(err error) bool { return !errors.As(err, new(*RetryError)) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", p.Name(), err)
@@ -210,7 +211,9 @@ func (g *Guarded[Q, A]) call(ctx context.Context, key string, q Q) (answer A, er
 	// The call gets the full timeout: a shortened one would count against a healthy server.
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
-	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) { return g.callRecovered(ctx, q) })
+	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) {
+		return g.callRecovered(ctx, q)
+	})
 	if retry := (*RetryError)(nil); errors.As(err, &retry) {
 		g.pause(retry.After)
 	}
@@ -229,7 +232,8 @@ func (g *Guarded[Q, A]) callRecovered(ctx context.Context, q Q) (answer A, err e
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %T", errPanic, p)
-			g.logger.LogAttrs(ctx, slog.LevelError, "provider panicked", slog.String("provider", g.Name()), slog.String("stack", string(debug.Stack())))
+			g.logger.LogAttrs(ctx, slog.LevelError, "provider panicked", slog.String("provider", g.Name()),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return g.inner.Ask(ctx, q)
@@ -281,10 +285,12 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		registerer: reg,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_provider_calls_total",
-			Help: "Calls of discovery's providers by how they ended (answered, cached, failed, timeout, limited, paused, open, busy).",
+			Help: "Calls of discovery's providers by how they ended (answered, cached, failed, timeout, limited, " +
+				"paused, open, busy).",
 		}, []string{"provider", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_discovery_provider_seconds", Help: "Time of calls of discovery's providers that the cache did not answer.",
+			Name:    "muster_discovery_provider_seconds",
+			Help:    "Time of calls of discovery's providers that the cache did not answer.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"provider"}),
 	}

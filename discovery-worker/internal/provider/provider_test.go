@@ -44,7 +44,8 @@ var errDown = errors.New("down")
 
 func TestGuarded_RetryAfterPausesWithoutOpeningBreaker(t *testing.T) {
 	s := &scripted{ask: func(context.Context, string) (string, error) {
-		return "", &provider.RetryError{After: time.Hour, Err: &provider.StatusError{Status: http.StatusTooManyRequests}}
+		return "", &provider.RetryError{After: time.Hour,
+			Err: &provider.StatusError{Status: http.StatusTooManyRequests}}
 	}}
 	g, _ := guard(t, s, provider.Config{Failures: 1})
 	_, err := g.Ask(t.Context(), "x")
@@ -165,8 +166,8 @@ func TestGuarded_WaitEndsWithBusyError(t *testing.T) {
 func TestRetryAfter_ParsesSecondsAndDates(t *testing.T) {
 	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"7": 7 * time.Second, "0": time.Second, "Sat, 21 Nov 2026 06:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 05:00:00 GMT": time.Second,
-		"soon": 0, "": 0, "-3": 0,
+		"7": 7 * time.Second, "0": time.Second, "Sat, 21 Nov 2026 06:01:00 GMT": time.Minute,
+		"Sat, 21 Nov 2026 05:00:00 GMT": time.Second, "soon": 0, "": 0, "-3": 0,
 	} {
 		got, ok := provider.RetryAfter(http.Header{"Retry-After": {value}}, now)
 		require.Equal(t, want, got, value)

@@ -21,7 +21,8 @@ const maxSnippet = 1000
 func Queries(p *people.Profile, host string) []Query {
 	name := ""
 	for _, n := range p.Names {
-		if words := strings.Fields(cleanQuery(n)); len(words) >= 2 && len(words) <= 6 || len(words) == 1 && len([]rune(n)) >= 2 && len(n) > len([]rune(n)) {
+		if words := strings.Fields(cleanQuery(n)); len(words) >= 2 && len(words) <= 6 ||
+			len(words) == 1 && len([]rune(n)) >= 2 && len(n) > len([]rune(n)) {
 			name = strings.Join(words, " ")
 			break
 		}
@@ -68,7 +69,9 @@ func cleanQuery(s string) string {
 	for i, w := range words {
 		words[i] = strings.TrimLeft(w, "-")
 	}
-	return strings.TrimSpace(truncate(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" || w == "OR" || w == "AND" || w == "NOT" }), " "), 120))
+	return strings.TrimSpace(truncate(strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		return w == "" || w == "OR" || w == "AND" || w == "NOT"
+	}), " "), 120))
 }
 
 // Page is a profile page with its search result.
@@ -133,7 +136,8 @@ func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []stri
 			}
 			seen[key] = true
 			counts[account.Platform]++
-			out = append(out, Page{Account: account, Title: truncateSnippet(r.Title), Snippet: truncateSnippet(r.Snippet)})
+			out = append(out, Page{Account: account, Title: truncateSnippet(r.Title),
+				Snippet: truncateSnippet(r.Snippet)})
 		}
 	}
 	return out, errors.Join(distinct(errs)...)
@@ -171,7 +175,8 @@ func truncateSnippet(s string) string {
 // Abara (@junoa) / Microblog" or "junoa (Juno Abara) · Codehost".
 func (p Page) Profile() *people.Profile {
 	key := identity.UsernameKey(p.Account.Username)
-	out := &people.Profile{Platform: p.Account.Platform, Username: p.Account.Username, Key: key, Bio: p.Snippet, Followers: -1, Person: true}
+	out := &people.Profile{Platform: p.Account.Platform, Username: p.Account.Username, Key: key, Bio: p.Snippet,
+		Followers: -1, Person: true}
 	title := p.Title
 	for _, separator := range []string{" | ", " · ", " / ", " – ", " — ", " - ", " on "} {
 		title, _, _ = strings.Cut(title, separator)

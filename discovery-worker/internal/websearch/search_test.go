@@ -50,10 +50,13 @@ func speakers() []speaker {
 			}
 			return ""
 		}, `{"query":"x","number_of_results":0,"results":[
-			{"url":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","content":"Compilers in Oslo","engine":"brave","parsed_url":["https","github.com","/junoa","","",""],"engines":["brave"],"positions":[1],"score":1.0,"category":"general"},
+			{"url":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","content":"Compilers in Oslo",
+			"engine":"brave","parsed_url":["https","github.com","/junoa","","",""],"engines":["brave"],
+			"positions":[1],"score":1.0,"category":"general"},
 			{"url":"https://github.com/orgs/quenlix","title":"Quenlix","content":"","engine":"brave"},
 			{"url":"https://news.example/juno","title":"Juno","content":"","engine":"brave"}],
-			"answers":[],"corrections":[],"infoboxes":[],"suggestions":[],"unresponsive_engines":[["google","timeout"]]}`},
+			"answers":[],"corrections":[],"infoboxes":[],"suggestions":[],"unresponsive_engines":[["google",
+			"timeout"]]}`},
 		{websearch.Brave, func(r *http.Request, _ map[string]any) string {
 			q := r.URL.Query()
 			switch {
@@ -65,9 +68,12 @@ func speakers() []speaker {
 				return "q"
 			}
 			return ""
-		}, `{"type":"search","query":{"original":"x","more_results_available":false},"mixed":{"type":"mixed","main":[{"type":"web","index":0,"all":false}]},
+		}, `{"type":"search","query":{"original":"x","more_results_available":false},"mixed":{"type":"mixed",
+			"main":[{"type":"web","index":0,"all":false}]},
 			"web":{"type":"search","results":[
-			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","is_source_local":false,"description":"Compilers in Oslo","language":"en","family_friendly":true,"profile":{"name":"GitHub"},"meta_url":{"scheme":"https"}},
+			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","is_source_local":false,
+			"description":"Compilers in Oslo","language":"en","family_friendly":true,"profile":{"name":"GitHub"},
+			"meta_url":{"scheme":"https"}},
 			{"title":"Quenlix","url":"https://github.com/orgs/quenlix","description":""},
 			{"title":"Juno","url":"https://news.example/juno","description":""}],"family_friendly":true}}`},
 		{websearch.Tavily, func(r *http.Request, body map[string]any) string {
@@ -77,14 +83,17 @@ func speakers() []speaker {
 				return "path"
 			case r.Header.Get("Authorization") != "Bearer "+key:
 				return "token"
-			case body["search_depth"] != "basic" || body["max_results"] == nil || !slices.Equal(domains, []any{"github.com"}):
+			case body["search_depth"] != "basic" || body["max_results"] == nil ||
+				!slices.Equal(domains, []any{"github.com"}):
 				return "body"
 			}
 			return ""
 		}, `{"query":"x","follow_up_questions":null,"answer":null,"images":[],"results":[
-			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","content":"Compilers in Oslo","score":0.81,"raw_content":null},
+			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","content":"Compilers in Oslo",
+			"score":0.81,"raw_content":null},
 			{"title":"Quenlix","url":"https://github.com/orgs/quenlix","content":"","score":0.5,"raw_content":null},
-			{"title":"Juno","url":"https://news.example/juno","content":"","score":0.4,"raw_content":null}],"response_time":1.2,"request_id":"r"}`},
+			{"title":"Juno","url":"https://news.example/juno","content":"","score":0.4,"raw_content":null}],
+			"response_time":1.2,"request_id":"r"}`},
 		{websearch.Exa, func(r *http.Request, body map[string]any) string {
 			domains, _ := body["includeDomains"].([]any)
 			switch {
@@ -97,14 +106,17 @@ func speakers() []speaker {
 			}
 			return ""
 		}, `{"requestId":"r","resolvedSearchType":"neural","results":[
-			{"id":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","publishedDate":"2026-01-01T00:00:00.000Z","author":"junoa","text":"Compilers in Oslo"},
+			{"id":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa",
+			"publishedDate":"2026-01-01T00:00:00.000Z","author":"junoa","text":"Compilers in Oslo"},
 			{"id":"https://github.com/orgs/quenlix","title":null,"url":"https://github.com/orgs/quenlix","text":""},
-			{"id":"https://news.example/juno","title":"Juno","url":"https://news.example/juno","text":""}],"costDollars":{"total":0.005}}`},
+			{"id":"https://news.example/juno","title":"Juno","url":"https://news.example/juno","text":""}],
+			"costDollars":{"total":0.005}}`},
 	}
 }
 
 // serve starts a speaker's server. reply may answer in its place.
-func serve(t *testing.T, s speaker, reply func(n int64, w http.ResponseWriter) bool) (websearch.Service, *atomic.Int64) {
+func serve(t *testing.T, s speaker,
+	reply func(n int64, w http.ResponseWriter) bool) (websearch.Service, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,24 +139,28 @@ func serve(t *testing.T, s speaker, reply func(n int64, w http.ResponseWriter) b
 		_, _ = io.WriteString(w, s.answer)
 	}))
 	t.Cleanup(server.Close)
-	service, err := websearch.NewService(s.name, websearch.Endpoint{URL: server.URL + "/", Key: key}, provider.NewClient())
+	service, err := websearch.NewService(s.name, websearch.Endpoint{URL: server.URL + "/", Key: key},
+		provider.NewClient())
 	require.NoError(t, err)
 	return service, &calls
 }
 
-func guard(t *testing.T, s websearch.Service, cfg provider.Config) *provider.Guarded[websearch.Query, []websearch.Result] {
+func guard(t *testing.T, s websearch.Service,
+	cfg provider.Config) *provider.Guarded[websearch.Query, []websearch.Result] {
 	t.Helper()
 	m, err := provider.NewMetrics(nil)
 	require.NoError(t, err)
-	g, err := provider.Guard(s, cfg, func(q websearch.Query) string { return q.Host + q.Text }, m, slog.New(slog.DiscardHandler))
+	g, err := provider.Guard(s, cfg, func(q websearch.Query) string { return q.Host + q.Text }, m,
+		slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return g
 }
 
 func juno() *people.Profile {
 	return &people.Profile{
-		Platform: identity.Network, Username: "juno-abara", Key: "juno-abara", Person: true, Names: []string{"Juno \"JJ\" Abara", "Juno Abara"},
-		Headline: "Compiler engineer OR -poet", Employers: []string{"Quenlix"}, Places: []string{"Oslo"},
+		Platform: identity.Network, Username: "juno-abara", Key: "juno-abara", Person: true,
+		Names: []string{"Juno \"JJ\" Abara", "Juno Abara"}, Headline: "Compiler engineer OR -poet",
+		Employers: []string{"Quenlix"}, Places: []string{"Oslo"},
 	}
 }
 
@@ -154,10 +170,12 @@ func TestService_SendsAndParsesItsProtocol(t *testing.T) {
 	for _, s := range speakers() {
 		t.Run(s.name, func(t *testing.T) {
 			service, _ := serve(t, s, nil)
-			pages, err := websearch.New([]websearch.Service{guard(t, service, provider.Config{})}, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
+			pages, err := websearch.New([]websearch.Service{guard(t, service, provider.Config{})},
+				identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
 			require.NoError(t, err)
 			require.Equal(t, []websearch.Page{{
-				Account: event.Account{Platform: identity.Codehost, Username: "junoa"}, Title: "junoa (Juno Abara) · Codehost", Snippet: "Compilers in Oslo",
+				Account: event.Account{Platform: identity.Codehost, Username: "junoa"},
+				Title:   "junoa (Juno Abara) · Codehost", Snippet: "Compilers in Oslo",
 			}}, pages, "only a person's profile")
 			found := pages[0].Profile()
 			require.Equal(t, []string{"Juno Abara"}, found.Names)
@@ -174,8 +192,14 @@ func TestService_ReportsErrors(t *testing.T) {
 			err    string
 			paused bool
 		}{
-			"500": {func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusInternalServerError); return true }, "500", false},
-			"403": {func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusForbidden); return true }, "403", false},
+			"500": {func(_ int64, w http.ResponseWriter) bool {
+				w.WriteHeader(http.StatusInternalServerError)
+				return true
+			}, "500", false},
+			"403": {func(_ int64, w http.ResponseWriter) bool {
+				w.WriteHeader(http.StatusForbidden)
+				return true
+			}, "403", false},
 			"429 with Retry-After": {func(_ int64, w http.ResponseWriter) bool {
 				w.Header().Set("Retry-After", "60")
 				w.WriteHeader(http.StatusTooManyRequests)
@@ -187,7 +211,10 @@ func TestService_ReportsErrors(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				return true
 			}, "429", true},
-			"malformed": {func(_ int64, w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"results":[{`); return true }, "malformed", false},
+			"malformed": {func(_ int64, w http.ResponseWriter) bool {
+				_, _ = io.WriteString(w, `{"results":[{`)
+				return true
+			}, "malformed", false},
 			"a page": {func(_ int64, w http.ResponseWriter) bool {
 				_, _ = io.WriteString(w, `<html>Juno Abara</html>`)
 				return true
@@ -288,7 +315,8 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 				dead(w, r)
 			}))
 			t.Cleanup(server.Close)
-			broken, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: server.URL}, provider.NewClient())
+			broken, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: server.URL},
+				provider.NewClient())
 			require.NoError(t, err)
 			var alive []websearch.Service
 			var clocks []*timed
@@ -297,7 +325,8 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 				clock := &timed{Service: guard(t, service, provider.Config{})}
 				alive, clocks = append(alive, clock), append(clocks, clock)
 			}
-			with := append([]websearch.Service{guard(t, broken, provider.Config{Timeout: timeout, Failures: 1, OpenFor: time.Hour})}, alive...)
+			with := append([]websearch.Service{guard(t, broken,
+				provider.Config{Timeout: timeout, Failures: 1, OpenFor: time.Hour})}, alive...)
 			n := 0
 			run := func(services []websearch.Service, failing bool) (calls, whole []time.Duration) {
 				for _, c := range clocks {
@@ -309,7 +338,8 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 					p.Employers = []string{fmt.Sprint("Firm ", n)} // a new query, so that nothing is cached
 					n++
 					began := time.Now()
-					pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
+					pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p,
+						[]string{identity.Codehost})
 					whole = append(whole, time.Since(began))
 					require.Len(t, pages, 1)
 					if failing {
@@ -339,7 +369,8 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 				slices.Sort(m[1])
 				alone, beside := m[0][len(m[0])/2], m[1][len(m[1])/2]
 				high := m[1][len(m[1])*95/100]
-				t.Logf("%s: median %v alone, %v beside a dead one (p95 %v, p99 %v)", what, alone, beside, high, m[1][len(m[1])*99/100])
+				t.Logf("%s: median %v alone, %v beside a dead one (p95 %v, p99 %v)", what, alone, beside, high,
+					m[1][len(m[1])*99/100])
 				require.LessOrEqual(t, beside, max(alone*3/2, alone+20*time.Millisecond), what)
 				require.Less(t, high, timeout/2, what)
 			}

@@ -124,7 +124,8 @@ func (s *service) Ask(ctx context.Context, q Query) ([]Result, error) {
 // Retry-After: seconds for each of their windows, as Brave does ("1, 1419704", with "0, 14000"
 // remaining). Only exhausted windows count.
 func rateLimitError(h http.Header, err error) error {
-	remaining, resets := strings.Split(h.Get("X-RateLimit-Remaining"), ","), strings.Split(h.Get("X-RateLimit-Reset"), ",")
+	remaining := strings.Split(h.Get("X-RateLimit-Remaining"), ",")
+	resets := strings.Split(h.Get("X-RateLimit-Reset"), ",")
 	var wait time.Duration
 	for i, r := range resets {
 		seconds, bad := strconv.ParseUint(strings.TrimSpace(r), 10, 31)
@@ -142,7 +143,7 @@ func rateLimitError(h http.Header, err error) error {
 func (s *service) get(path string, values url.Values) (*http.Request, error) {
 	u := s.base.JoinPath(path)
 	u.RawQuery = values.Encode()
-	return http.NewRequest(http.MethodGet, u.String(), http.NoBody) //nolint:noctx // Fetch gives it one
+	return http.NewRequest(http.MethodGet, u.String(), http.NoBody) //nolint:noctx // Fetch sets the context
 }
 
 func (s *service) post(path string, body any) (*http.Request, error) {
@@ -150,7 +151,8 @@ func (s *service) post(path string, body any) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequest(http.MethodPost, s.base.JoinPath(path).String(), bytes.NewReader(b)) //nolint:noctx // Fetch gives it one
+	//nolint:noctx // Fetch sets the context
+	req, err := http.NewRequest(http.MethodPost, s.base.JoinPath(path).String(), bytes.NewReader(b))
 	if err == nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -200,7 +202,8 @@ func (s *service) brave(q Query) (*http.Request, error) {
 		words = append(words[:len(words)-2], words[len(words)-1]) // keep the site operator
 	}
 	req, err := s.get("res/v1/web/search", url.Values{
-		"q": {strings.Join(words, " ")}, "count": {strconv.Itoa(resultsPerQuery)}, "safesearch": {"off"}, "result_filter": {"web"}, "text_decorations": {"false"},
+		"q": {strings.Join(words, " ")}, "count": {strconv.Itoa(resultsPerQuery)}, "safesearch": {"off"},
+		"result_filter": {"web"}, "text_decorations": {"false"},
 	})
 	if err == nil {
 		req.Header.Set("X-Subscription-Token", s.key)

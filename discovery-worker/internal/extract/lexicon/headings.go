@@ -82,10 +82,14 @@ func Letters(s string) string {
 }
 
 // UmlautReplacer spells umlauts with an e.
-var UmlautReplacer = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
+var UmlautReplacer = strings.NewReplacer( //nolint:gochecknoglobals // a constant table
+	"ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe",
+)
 
 // strokeReplacer replaces letters that have no Unicode decomposition.
-var strokeReplacer = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ") //nolint:gochecknoglobals // a constant table
+var strokeReplacer = strings.NewReplacer( //nolint:gochecknoglobals // a constant table
+	"ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ",
+)
 
 // fold returns a lower-case word without accents.
 func fold(s string) string {
@@ -98,7 +102,8 @@ func fold(s string) string {
 	}
 	var b strings.Builder
 	for _, r := range norm.NFD.String(strokeReplacer.Replace(s)) {
-		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' || r == '\u309a' {
+		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' ||
+			r == '\u309a' {
 			b.WriteRune(r)
 		}
 	}

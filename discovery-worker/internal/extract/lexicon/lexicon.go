@@ -54,7 +54,8 @@ func New() (*Words, error) {
 	w := &Words{
 		Labels: map[string]string{}, Companies: Set(companiesText), Providers: Set(providersText),
 		Skills: Set(skillsText), Cities: Set(citiesText), Countries: map[string]bool{}, Languages: map[string]bool{},
-		States: Set(statesText), Departments: Set(departmentsText), families: Set(familiesText), towns: Set(townsText), NotNames: Set(notNamesText),
+		States: Set(statesText), Departments: Set(departmentsText), families: Set(familiesText), towns: Set(townsText),
+		NotNames: Set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
@@ -79,8 +80,9 @@ func New() (*Words, error) {
 // extractor reads.
 func (w *Words) regions() {
 	tags := []language.Tag{
-		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese, language.BrazilianPortuguese, language.Dutch,
-		language.Swedish, language.Norwegian, language.Danish, language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
+		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese,
+		language.BrazilianPortuguese, language.Dutch, language.Swedish, language.Norwegian, language.Danish,
+		language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
 		language.Chinese, language.Korean, language.Arabic,
 	}
 	for _, tag := range tags {
@@ -104,7 +106,8 @@ func (w *Words) regions() {
 			}
 		}
 	}
-	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
+	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic",
+		"holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
 		w.Countries[name] = true
 	}
 	delete(w.Countries, "granada") // usually the Spanish city, not Grenada
@@ -125,7 +128,9 @@ func (w *Words) IsTitle(s string) bool {
 	if w.titles[s] {
 		return true
 	}
-	for _, t := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' }) {
+	for _, t := range strings.FieldsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-'
+	}) {
 		if w.titles[t] {
 			return true
 		}
@@ -135,7 +140,9 @@ func (w *Words) IsTitle(s string) bool {
 			}
 		}
 	}
-	for _, han := range []string{"工程师", "研究員", "研究员", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표", "エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师", "매니저", "디자이너"} {
+	for _, han := range []string{"工程师", "研究員", "研究员", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표",
+		"エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师",
+		"매니저", "디자이너"} {
 		if strings.Contains(s, han) {
 			return true
 		}
@@ -282,8 +289,12 @@ func (w *Words) Kind(label string) string {
 	if k := w.Labels[key]; k != "" {
 		return k
 	}
-	if key != "" && !unicode.IsDigit(rune(key[0])) && (strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) { // "E-mail 2 - Value"
-		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool { return r == ' ' || unicode.IsDigit(r) })
+	// "E-mail 2 - Value"
+	if key != "" && !unicode.IsDigit(rune(key[0])) &&
+		(strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) {
+		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool {
+			return r == ' ' || unicode.IsDigit(r)
+		})
 		if bare := strings.Join(words, " "); bare != key && bare != "" {
 			return w.Kind(bare)
 		}
@@ -312,4 +323,8 @@ func cutBy(s string, separator *regexp.Regexp) (before, after string, ok bool) {
 const maxLabel = 120
 
 // ownerPrefixes are words before a label that name its owner, who is the person in some role.
-var ownerPrefixes = Set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set
+var ownerPrefixes = Set( //nolint:gochecknoglobals // a constant set
+	"current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\n" +
+		"primary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\n" +
+		"participant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\n" +
+		"presenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's")

@@ -40,7 +40,9 @@ var (
 var asianSuffix = regexp.MustCompile(`\s+(?:男性?|女性?|様|さん|印|先生|女士|남성?|여성?|님|씨)$`)
 
 // Particles are lower-case words in names that belong to the family name.
-var Particles = lexicon.Set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
+var Particles = lexicon.Set( //nolint:gochecknoglobals // a constant set
+	"van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\n" +
+		"te\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst")
 
 // chineseDouble lists family names of two characters.
 const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 东方 皇甫 尉迟 公孙 慕容 令狐"
@@ -64,7 +66,8 @@ func (e *Reader) Name(s string, labeled bool) (PersonName, bool) {
 		return PersonName{}, false
 	}
 	if family, given, ok := strings.Cut(s, ","); ok {
-		if !labeled && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
+		if !labeled && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) ||
+			strings.Contains(given, ",") {
 			return PersonName{}, false
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
@@ -84,7 +87,8 @@ func (e *Reader) Name(s string, labeled bool) (PersonName, bool) {
 	}
 	lower := labeled && s == strings.ToLower(s)
 	for i, t := range tokens {
-		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
+		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 &&
+			!strings.ContainsAny(t, ".") {
 			t = titleCase(t)
 			tokens[i] = t
 		}
@@ -94,13 +98,15 @@ func (e *Reader) Name(s string, labeled bool) (PersonName, bool) {
 		if !e.namePart(t, i > 0 && i < len(tokens)-1 || labeled && len(tokens) > 1) {
 			return PersonName{}, false
 		}
-		if !labeled && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
+		if !labeled && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) ||
+			e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
 			return PersonName{}, false
 		}
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
-	if !labeled && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
+	if !labeled && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) ||
+		e.words.Heading(full) != "" || e.words.Labels[l] != "") {
 		return PersonName{}, false
 	}
 	// A handle or a common noun.
@@ -131,7 +137,8 @@ func (e *Reader) NameParts(s string, familyFirst bool) (PersonName, bool) {
 	if !ok {
 		words := strings.Fields(s)
 		n := 1
-		for n < len(words) && (Particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 && words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
+		for n < len(words) && (Particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 &&
+			words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
 			n++
 		}
 		if !familyFirst {
@@ -159,7 +166,8 @@ func (e *Reader) NameParts(s string, familyFirst bool) (PersonName, bool) {
 // spanishFamily reports whether a word has a Spanish family name ending, where two family names
 // follow each other.
 func spanishFamily(s string) bool {
-	return strings.HasSuffix(s, "ez") && utf8.RuneCountInString(s) > 4 || strings.HasSuffix(s, "ía") && s != "María" || s == "Ruiz" || s == "Ortiz" || s == "Díaz"
+	return strings.HasSuffix(s, "ez") && utf8.RuneCountInString(s) > 4 || strings.HasSuffix(s, "ía") && s != "María" ||
+		s == "Ruiz" || s == "Ortiz" || s == "Díaz"
 }
 
 // namePart reports whether a word can be part of a name.
@@ -168,7 +176,8 @@ func (e *Reader) namePart(t string, inside bool) bool {
 		return true
 	}
 	r, _ := utf8.DecodeRuneInString(t)
-	if strings.HasPrefix(t, "O'") || strings.HasPrefix(t, "d'") || strings.HasPrefix(t, "O’") || strings.HasPrefix(t, "D’") {
+	if strings.HasPrefix(t, "O'") || strings.HasPrefix(t, "d'") || strings.HasPrefix(t, "O’") ||
+		strings.HasPrefix(t, "D’") {
 		r = 'O'
 	}
 	if !unicode.IsLetter(r) || unicode.IsLower(r) {

@@ -80,7 +80,8 @@ func LeadingOrg(p view.Part) view.Part {
 func Abbreviated(s string) bool {
 	word := s[strings.LastIndexAny(s, " .")+1:]
 	switch strings.ToLower(word) {
-	case "inc", "ltd", "co", "corp", "dr", "prof", "mr", "mrs", "ms", "st", "b", "v", "s", "a", "jr", "sr", "tel", "no", "vs", "e.g", "i.e", "dept", "univ", "m", "mme", "u":
+	case "inc", "ltd", "co", "corp", "dr", "prof", "mr", "mrs", "ms", "st", "b", "v", "s", "a", "jr", "sr", "tel", "no",
+		"vs", "e.g", "i.e", "dept", "univ", "m", "mme", "u":
 		return true
 	}
 	return utf8.RuneCountInString(word) == 1 && strings.ToUpper(word) == word && !HasDigit(word)
@@ -89,7 +90,8 @@ func Abbreviated(s string) bool {
 // IsOrg reports whether a phrase may be an organization's name.
 func (e *Reader) IsOrg(p view.Part) bool {
 	t := p.Text()
-	if t == "" || len(t) > 80 || len(strings.Fields(t)) > 7 || strings.ContainsAny(t, "@<>{}=") || strings.Contains(t, "://") || IsBlank(t) || SiteSuffix.MatchString(t) {
+	if t == "" || len(t) > 80 || len(strings.Fields(t)) > 7 || strings.ContainsAny(t, "@<>{}=") ||
+		strings.Contains(t, "://") || IsBlank(t) || SiteSuffix.MatchString(t) {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(t)
@@ -100,7 +102,8 @@ func (e *Reader) IsOrg(p view.Part) bool {
 		return false
 	}
 	l := strings.ToLower(t)
-	if e.words.Cities[l] || e.words.Countries[l] || e.words.States[l] || e.words.Languages[l] || e.words.Heading(t) != "" || e.words.Labels[l] != "" {
+	if e.words.Cities[l] || e.words.Countries[l] || e.words.States[l] || e.words.Languages[l] ||
+		e.words.Heading(t) != "" || e.words.Labels[l] != "" {
 		return false
 	}
 	if _, ok := e.Place(p, false); ok {
@@ -115,7 +118,9 @@ func (e *Reader) IsOrg(p view.Part) bool {
 
 // IsTitlePhrase reports whether a separate phrase is a job title.
 func (e *Reader) IsTitlePhrase(s string) bool {
-	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.IsTitle(s) && e.words.Labels[lexicon.LabelKey(s)] == ""
+	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 &&
+		!strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.IsTitle(s) &&
+		e.words.Labels[lexicon.LabelKey(s)] == ""
 }
 
 var manyDigits = regexp.MustCompile(`\d{3}`)

@@ -51,7 +51,8 @@ func TestReader_ReadsPlaces(t *testing.T) {
 				if !ok {
 					return "none"
 				}
-				return strings.Join([]string{place.City.TextOrEmpty(), place.State.TextOrEmpty(), place.Country.TextOrEmpty()}, " | ")
+				return strings.Join([]string{place.City.TextOrEmpty(), place.State.TextOrEmpty(),
+					place.Country.TextOrEmpty()}, " | ")
 			})
 		})
 	}

@@ -76,7 +76,8 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 			parts[len(parts)-1] = last.Sub(m[2], m[3])
 		}
 	}
-	if first := parts[0].Text(); !labeled && len(parts) > 1 && !HasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
+	if first := parts[0].Text(); !labeled && len(parts) > 1 && !HasDigit(first) && e.words.IsTitle(first) &&
+		!e.words.Cities[strings.ToLower(first)] &&
 		!(e.words.IsTown(first) && e.words.States[strings.ToLower(parts[1].Text())]) {
 		return Location{}, false // "Data Engineer, Ulm, Germany"
 	}
@@ -88,7 +89,8 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Trim("")
 		isState := e.words.States[strings.ToLower(last.Text())]
-		if isState && (len(parts) > 1 || known) && (!IsCode(last.Text()) || len(parts) > 1) && (len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
+		if isState && (len(parts) > 1 || known) && (!IsCode(last.Text()) || len(parts) > 1) &&
+			(len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
 			found.State, known = last, true
 			parts = parts[:len(parts)-1]
 		}
@@ -108,7 +110,8 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 			city = city.Sub(0, m[0]).Trim("")
 		}
 	}
-	if m := district.FindStringSubmatchIndex(city.Text()); m != nil && (known || e.words.Cities[strings.ToLower(city.Text()[m[2]:m[3]])]) {
+	if m := district.FindStringSubmatchIndex(city.Text()); m != nil &&
+		(known || e.words.Cities[strings.ToLower(city.Text()[m[2]:m[3]])]) {
 		city = city.Sub(m[2], m[3])
 	}
 	if e.words.Cities[strings.ToLower(city.Text())] {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestNode_PathIsJSONPointer(t *testing.T) {
-	tree, err := Parse(jsontext.Value(`{"a/b~c":[{"":"deep"}],"` + strings.Repeat("k", maxPointer) + `":1,"` + strings.Repeat("l", maxPointer+1) + `":[[2]]}`))
+	tree, err := Parse(jsontext.Value(`{"a/b~c":[{"":"deep"}],"` + strings.Repeat("k", maxPointer) + `":1,"` +
+		strings.Repeat("l", maxPointer+1) + `":[[2]]}`))
 	require.NoError(t, err)
 	require.Len(t, tree.Members, 2, "what stands below longer names is not read")
 	require.Empty(t, tree.Path())

@@ -17,7 +17,8 @@ var xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>
 
 // IsXML reports whether a text is XML and not HTML.
 func IsXML(text string) bool {
-	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") && !view.HTMLTag.MatchString(text) && xmlElement.MatchString(text)
+	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") &&
+		!view.HTMLTag.MatchString(text) && xmlElement.MatchString(text)
 }
 
 // xmlReader builds the tree of a document, with elements as object members.
@@ -81,7 +82,8 @@ func (r *xmlReader) children(name string, depth int) Node {
 			for more := true; more; {
 				var key, value []byte
 				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
-					child.Members = append(child.Members, Member{string(key), Node{Kind: '"', pointer: child.pointer, Text: string(value)}})
+					child.Members = append(child.Members,
+						Member{string(key), Node{Kind: '"', pointer: child.pointer, Text: string(value)}})
 				}
 			}
 			n.add(named, element, child)

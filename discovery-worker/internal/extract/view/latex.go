@@ -18,28 +18,35 @@ func IsLaTeX(text string) bool { return strings.Contains(text, `\`) && texComman
 
 // texDroppedWords are commands without content. Their arguments are dropped.
 const texDroppedWords = `
-		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
-		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
-		setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering vspace fontsize setmainfont
-		setsansfont fontfamily fontdir input include includegraphics photo quote date label ref cite nocite bibliography
-		bibliographystyle addbibresource titleformat titlespacing titlerule setlist fancyhf fancyhead fancyfoot lhead rhead
-		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
-		tikz gdef raisebox`
+		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand
+		newenvironment renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor
+		moderncvtheme moderncvicons setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering
+		vspace fontsize setmainfont setsansfont fontfamily fontdir input include includegraphics photo quote date
+		label ref cite nocite bibliography bibliographystyle addbibresource titleformat titlespacing titlerule setlist
+		fancyhf fancyhead fancyfoot lhead rhead chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom
+		graphicspath urlstyle extrainfo columnratio makecvfooter tikz gdef raisebox`
 
 // Commands by their meaning in CVs.
 var (
 	texLabels = map[string]string{ //nolint:gochecknoglobals // a constant table
-		"name": "name", "author": "name", "makeheading": "name", "firstname": "first name", "givenname": "first name", "fname": "first name",
-		"lastname": "last name", "familyname": "last name", "surname": "last name", "lname": "last name", "title": "title", "position": "title",
-		"jobtitle": "title", "profession": "title", "address": "address", "location": "location", "email": "email", "mail": "email", "emailaddress": "email",
-		"phone": "phone", "telephone": "phone", "tel": "phone", "mobile": "phone", "phonenumber": "phone", "homepage": "website", "website": "website", "web": "website", "webpage": "website",
-		"personalpage": "website", "github": "github", "githubpage": "github", "linkedin": "linkedin", "linkedinpage": "linkedin", "twitter": "twitter",
-		"twitterpage": "twitter", "company": "company", "employer": "company", "city": "city", "country": "country",
+		"name": "name", "author": "name", "makeheading": "name", "firstname": "first name", "givenname": "first name",
+		"fname": "first name", "lastname": "last name", "familyname": "last name", "surname": "last name",
+		"lname": "last name", "title": "title", "position": "title",
+		"jobtitle": "title", "profession": "title", "address": "address", "location": "location", "email": "email",
+		"mail": "email", "emailaddress": "email", "phone": "phone", "telephone": "phone", "tel": "phone",
+		"mobile": "phone", "phonenumber": "phone", "homepage": "website", "website": "website", "web": "website",
+		"webpage": "website", "personalpage": "website", "github": "github", "githubpage": "github",
+		"linkedin": "linkedin", "linkedinpage": "linkedin", "twitter": "twitter", "twitterpage": "twitter",
+		"company": "company", "employer": "company", "city": "city", "country": "country",
 	}
-	texDropped    = wordSet(texDroppedWords)                                                                                                                                      //nolint:gochecknoglobals // a constant set
-	texSeparators = wordSet("hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep tab acvheadersep hfil dotfill hrulefill") //nolint:gochecknoglobals // a constant set
-	texBreaks     = wordSet("par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle makecvtitle makecvheader")                    //nolint:gochecknoglobals // a constant set
-	texSections   = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section` +
+	texDropped    = wordSet(texDroppedWords) //nolint:gochecknoglobals // a constant set
+	texSeparators = wordSet(                 //nolint:gochecknoglobals // a constant set
+		"hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep " +
+			"tab acvheadersep hfil dotfill hrulefill")
+	texBreaks = wordSet( //nolint:gochecknoglobals // a constant set
+		"par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle " +
+			"makecvtitle makecvheader")
+	texSections = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section` +
 		`|resheading|sectiontitle|rsection|ecvsection|headedsection|heading|roottitle|spacedhrule|runsubsection)$`)
 	texEntries = regexp.MustCompile(`^(?:\w*cv\w*(?:entry|job|event|experience|position)` +
 		`|(?:resume)?sub(?:sub)?heading|resume(?:sub)+heading\w*|resumequadheading\w*|dated(?:sub)?section` +
@@ -63,15 +70,18 @@ func wordSet(words string) map[string]bool {
 
 // texLetters are commands for letters.
 var texLetters = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "i", "j": "j",
-	"textendash": "–", "textemdash": "—", "textasciitilde": "~", "textunderscore": "_", "LaTeX": "LaTeX", "TeX": "TeX", "dj": "đ", "DJ": "Đ", "textperiodcentered": "·",
-	"textquotesingle": "'", "textquoteright": "'", "aposetrophe": "'", "ldots": "...", "dots": "...", "degree": "°", "textdegree": "°", "at": "@", "textat": "@", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
+	"o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å",
+	"i": "i", "j": "j", "textendash": "–", "textemdash": "—", "textasciitilde": "~", "textunderscore": "_",
+	"LaTeX": "LaTeX", "TeX": "TeX", "dj": "đ", "DJ": "Đ", "textperiodcentered": "·",
+	"textquotesingle": "'", "textquoteright": "'", "aposetrophe": "'", "ldots": "...", "dots": "...", "degree": "°",
+	"textdegree": "°", "at": "@", "textat": "@", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
 }
 
 // texAccents are commands that add a mark to the next letter.
 var texAccents = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"'": "\u0301", "`": "\u0300", "^": "\u0302", `"`: "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307", "c": "\u0327", "v": "\u030c", "u": "\u0306",
-	"H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323", "b": "\u0331",
+	"'": "\u0301", "`": "\u0300", "^": "\u0302", `"`: "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307",
+	"c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",
+	"b": "\u0331",
 }
 
 // maxTeXDepth limits nested groups.
@@ -254,7 +264,8 @@ func (t *texReader) addCommand(i, to int, inline bool) int {
 		switch {
 		case t.src[i+1] == 'e':
 			return after
-		case name == "tabular" || name == "minipage" || name == "multicols" || name == "adjustwidth" || name == "tabularx" || name == "paracol" || name == "longtable":
+		case name == "tabular" || name == "minipage" || name == "multicols" || name == "adjustwidth" ||
+			name == "tabularx" || name == "paracol" || name == "longtable":
 			_, _, after = t.groupsAfter(after, to, 2)
 			return after
 		case !t.addStructure(name, i, after, to):
@@ -370,7 +381,9 @@ func (t *texReader) addStructure(name string, at, from, to int) bool {
 // addEntry adds an entry of a list of jobs or schools: its period, then title and company. Document
 // classes order the arguments differently.
 func (t *texReader) addEntry(groups [][2]int, at int) {
-	dated := slices.IndexFunc(groups, func(g [2]int) bool { return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]]) })
+	dated := slices.IndexFunc(groups, func(g [2]int) bool {
+		return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]])
+	})
 	order := []int{0, 1}
 	switch {
 	case dated == 0 && len(groups) > 2: // moderncv
@@ -416,11 +429,14 @@ func (t *texReader) lineStart(at int) bool {
 // isTeXStyle reports whether a command only formats its argument.
 func isTeXStyle(name string) bool {
 	switch name {
-	case "emph", "underline", "uppercase", "makeuppercase", "lowercase", "centerline", "makebox", "mbox", "fbox", "parbox", "resizebox", "scalebox", "hbox", "vbox",
-		"url", "nolinkurl", "path", "item", "resumeitem", "cvlistitem", "cvlistdoubleitem", "personalinfo", "personalinformation", "begingroup", "bf", "it", "sc", "header", "footnote", "center":
+	case "emph", "underline", "uppercase", "makeuppercase", "lowercase", "centerline", "makebox", "mbox", "fbox",
+		"parbox", "resizebox", "scalebox", "hbox", "vbox",
+		"url", "nolinkurl", "path", "item", "resumeitem", "cvlistitem", "cvlistdoubleitem", "personalinfo",
+		"personalinformation", "begingroup", "bf", "it", "sc", "header", "footnote", "center":
 		return true
 	}
-	return strings.HasPrefix(name, "text") || strings.HasPrefix(name, "font") || strings.HasSuffix(name, "style") || strings.HasSuffix(name, "size") || strings.HasSuffix(name, "large") || strings.HasSuffix(name, "huge")
+	return strings.HasPrefix(name, "text") || strings.HasPrefix(name, "font") || strings.HasSuffix(name, "style") ||
+		strings.HasSuffix(name, "size") || strings.HasSuffix(name, "large") || strings.HasSuffix(name, "huge")
 }
 
 // addSymbol adds a command of one character.

@@ -105,7 +105,8 @@ func New(path, text string) *View {
 	default:
 		b.addPlain(text, 0)
 	}
-	v.Text, v.offsets = b.text.String(), append(b.offsets, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
+	v.Text = b.text.String()
+	v.offsets = append(b.offsets, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
 	return v
 }
 
@@ -162,7 +163,8 @@ func (b *builder) addPlain(text string, offset int) {
 			b.add("\n", at)
 		case r == utf8.RuneError && n == 1:
 			b.add(" ", at)
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d', unicode.IsControl(r) && r != '\n' && r != '\t':
+		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d',
+			unicode.IsControl(r) && r != '\n' && r != '\t':
 			// Directional marks, zero-width spaces and controls are invisible.
 		default:
 			b.add(text[i:i+n], at)
@@ -229,13 +231,20 @@ func (b *builder) addEntities(raw string, offset int) {
 
 // instruction matches a prompt injection. The sentence, and the rest of its line, are not data
 // about a person.
-var instruction = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior|everything|context)\b` +
-	`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
-	`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
-	`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
+var instruction = regexp.MustCompile(
+	`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior` +
+		`|everything|context)\b` +
+		`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]` +
+		`|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
+		`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence` +
+		`|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
+		`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
 
 // instructionStems are lower-case stems for a cheap check.
-var instructionStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
+var instructionStems = []string{ //nolint:gochecknoglobals // a constant list
+	"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst",
+	"[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai",
+}
 
 // FindInstructions returns the ranges of prompt injections in a text, in order.
 func FindInstructions(text string) [][2]int {
@@ -301,7 +310,8 @@ func (v *View) Lines() []Part {
 // maxLines limits the lines of one text.
 const maxLines = 20_000
 
-var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
+var bullet = regexp.MustCompile(
+	`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
 
 // TrimBullet returns a line without its bullet, heading mark or number.
 func TrimBullet(p Part) Part {

@@ -117,7 +117,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := Call{Model: in.Model, Authorization: r.Header.Get("Authorization"), Messages: len(in.Messages), Schema: in.ResponseFormat.JSONSchema.Schema, Temperature: in.Temperature}
+	c := Call{Model: in.Model, Authorization: r.Header.Get("Authorization"), Messages: len(in.Messages),
+		Schema: in.ResponseFormat.JSONSchema.Schema, Temperature: in.Temperature}
 	for _, m := range in.Messages {
 		switch {
 		case m.Role == "system" && c.System == "":
@@ -148,7 +149,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, reply Reply) {
 	status, body := http.StatusOK, []byte(reply.Raw)
 	if reply.Status != 0 && reply.Status != http.StatusOK {
 		status = reply.Status
-		body = encode(map[string]any{"error": map[string]any{"message": reply.Content, "type": "error", "param": nil, "code": nil}})
+		body = encode(map[string]any{"error": map[string]any{"message": reply.Content, "type": "error", "param": nil,
+			"code": nil}})
 	} else if reply.Raw == "" {
 		finish := reply.Finish
 		if finish == "" {
