@@ -45,7 +45,7 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		s.metrics.contexts.WithLabelValues("malformed").Inc()
 		return err
 	}
-	if over, err := s.isHandled(msg.Context(), &task.Call); over || err != nil {
+	if handled, err := s.isHandled(msg.Context(), &task.Call); handled || err != nil {
 		return err
 	}
 	start := s.deps.Now()
@@ -61,47 +61,47 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		failure := contextFailure(err, s.deps.Now().Sub(task.Call.RequestedAt))
 		if failure == nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
+			return fmt.Errorf("context task %s failed, will retry: %w", task.Call.RequestID, err)
 		}
-		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID),
-			slog.Any("error", err))
+		s.deps.Logger.ErrorContext(msg.Context(), "context: task failed",
+			slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
 		out.Status, out.Failure = event.ContextFailed, failure
 	}
 	out.At = s.deps.Now().UTC()
 	if isLate(out) {
 		// The previous owner of the task may have answered in time, just before it stopped.
-		if over, err := s.isHandled(msg.Context(), &task.Call); over || err != nil {
+		if handled, err := s.isHandled(msg.Context(), &task.Call); handled || err != nil {
 			return err
 		}
 	}
 	err = s.finish(msg.Context(), publisher, out)
 	if bus.IsPermanentWriteError(err) && out.Status == event.ContextComplete {
 		// A retry would be rejected again, at the full cost of the model.
-		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published",
+		s.deps.Logger.ErrorContext(msg.Context(), "context: publishing the profile failed",
 			slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
 		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: internalFailure(),
 			Delivered: out.Delivered}
 		err = s.finish(msg.Context(), publisher, out)
 	}
 	if err != nil {
-		return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
+		return fmt.Errorf("context task %s failed, will retry: %w", task.Call.RequestID, err)
 	}
 	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
 	s.metrics.contextSeconds.Observe(s.deps.Now().Sub(start).Seconds())
 	return nil
 }
 
-// isHandled reports whether a task needs no work: it has an outcome, or nobody can fetch one after
-// event.ContextKept. Tasks are redelivered after a restart or a lost group offset; the first
-// outcome counts. It returns an error if the store cannot tell, so that a call is not answered
-// twice.
+// isHandled reports whether a task needs no work: it has an outcome, or is older than
+// event.ContextKept, when outcomes can no longer be fetched. Tasks are redelivered after a restart
+// or a lost group offset; the first outcome counts. It returns an error if the store is
+// unavailable, so that a call is not answered twice.
 func (s *Service) isHandled(ctx context.Context, call *event.ContextCall) (bool, error) {
 	outcome := "expired"
 	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextKept {
 		ended, err := s.reader.HasOutcome(ctx, call.RequestID)
 		if err != nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			return false, fmt.Errorf("context task %s is tried again: %w", call.RequestID, err)
+			return false, fmt.Errorf("context task %s failed, will retry: %w", call.RequestID, err)
 		}
 		if !ended {
 			return false, nil
@@ -136,8 +136,8 @@ func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profil
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = nil, &panicError{fmt.Sprintf("%T", p), string(debug.Stack())}
-			s.deps.Logger.ErrorContext(ctx, "context task panicked", slog.String("request_id", task.Call.RequestID),
-				slog.String("stack", string(debug.Stack())))
+			s.deps.Logger.ErrorContext(ctx, "context: panic while building the profile",
+				slog.String("request_id", task.Call.RequestID), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return s.profiles.Build(ctx, task)
@@ -152,7 +152,7 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	case age > contextRetryTimeout:
 		return &event.ContextFailure{
 			Status: http.StatusServiceUnavailable,
-			Detail: "the data store could not answer in time, and nothing was charged: call again",
+			Detail: "the data store timed out and nothing was charged; send the request again",
 		}
 	}
 	return nil
@@ -161,8 +161,8 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 func internalFailure() *event.ContextFailure {
 	return &event.ContextFailure{
 		Status: http.StatusInternalServerError,
-		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the " +
-			"request_id",
+		Detail: "building the profile failed and nothing was charged; report the request_id to the operator of " +
+			"this service",
 	}
 }
 
@@ -191,7 +191,7 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 	key, id, value, err := task.Message()
 	// query-api has validated the address.
 	if err != nil {
-		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered",
+		s.deps.Logger.ErrorContext(ctx, "context: webhook delivery failed",
 			slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		return nil
 	}
@@ -268,11 +268,11 @@ func newContextMetrics() contextMetrics {
 	return contextMetrics{
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_context_tasks_total",
-			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, repeated, " +
+			Help: "Context tasks by outcome (complete, empty, degraded, failed, retried, repeated, " +
 				"expired, malformed).",
 		}, []string{"outcome"}),
 		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_context_seconds", Help: "Time of the work on one context task.",
+			Name: "muster_context_seconds", Help: "Processing time of a context task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
 		}),
 	}

@@ -188,13 +188,13 @@ func TestContext_BuildsProfiles(t *testing.T) {
 		require.Equal(t, []string{"network-person p1", "codehost-person 7"}, o.Identities)
 		require.False(t, o.Delivered)
 	})
-	t.Run("a name that contradicts is another person", func(t *testing.T) {
+	t.Run("contradicting name is not matched", func(t *testing.T) {
 		c.submit("other", event.ContextTask{
 			Person: jsontext.Value(`{"name":"Brigid Halloran","profile":"https://network.example/in/ola-other"}`)})
 		require.Empty(t, c.awaitOutcome("other").Identities)
 		require.NotEqual(t, "Nurse", c.profile("other").Network["headline"])
 	})
-	t.Run("a name with an employer is looked up", func(t *testing.T) {
+	t.Run("name with employer is looked up", func(t *testing.T) {
 		for id, person := range map[string]string{
 			"named-text":   `"Juno Abara, Compiler engineer at Quenlix"`,
 			"named-object": `{"name":"Abara, Juno","company":"Quenlix Inc"}`,
@@ -207,14 +207,14 @@ func TestContext_BuildsProfiles(t *testing.T) {
 			require.Equal(t, "record", p.Sources["network.headline"]["type"])
 		}
 	})
-	t.Run("a name alone is not enough by default", func(t *testing.T) {
+	t.Run("name alone is not enough by default", func(t *testing.T) {
 		c.submit("alone", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`)})
 		require.Empty(t, c.profile("alone").Network)
 		require.Equal(t, "Ola Other", c.profile("alone").FullName)
 		c.submit("alone-any", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`), Confidence: 0.01})
 		require.Less(t, c.profile("alone-any").Confidence["network.username"], 0.9)
 	})
-	t.Run("a name of many says nobody", func(t *testing.T) {
+	t.Run("common name matches no one", func(t *testing.T) {
 		c.submit("common", event.ContextTask{Person: jsontext.Value(`{"name":"Maria Sousa","city":"Lisbon"}`),
 			Confidence: 0.01})
 		require.Empty(t, c.awaitOutcome("common").Identities)
@@ -245,7 +245,7 @@ func TestContext_BuildsProfiles(t *testing.T) {
 		require.Equal(t, "https://hooks.example/x?y=z", d.URL)
 		require.Equal(t, "org", d.OrganizationID)
 		require.NotEmpty(t, d.Identities)
-		require.Equal(t, o.Identities, d.Identities, "of those whose erasure ends the delivery")
+		require.Equal(t, o.Identities, d.Identities, "identities whose erasure cancels the delivery")
 		require.Equal(t, "Juno Abara", c.profile("late").FullName)
 	})
 	t.Run("malformed", func(t *testing.T) {
@@ -297,7 +297,8 @@ func TestContext_ModelValuesAreValidAndQuoted(t *testing.T) {
 		"does not know": {reply: modeltest.Reply{Content: answer(`null`, "1", "input", `null`)}, want: `null`},
 		"not of the enum": {reply: modeltest.Reply{Content: answer(`"hacked"`, "1", "input", `"temper"`)},
 			want: `null`, degraded: true},
-		"obeys the input": {reply: modeltest.Reply{Content: `{"mood":"hacked"}`}, want: `null`, degraded: true},
+		"follows injected instructions": {reply: modeltest.Reply{Content: `{"mood":"hacked"}`}, want: `null`,
+			degraded: true},
 		"wrong type": {reply: modeltest.Reply{Content: answer(`7`, "1", "input", `"temper"`)}, want: `null`,
 			degraded: true},
 		"confidence of 2": {reply: modeltest.Reply{Content: answer(`"bad"`, "2", "input", `"temper"`)},
@@ -317,10 +318,10 @@ func TestContext_ModelValuesAreValidAndQuoted(t *testing.T) {
 			p, o := c.profile(id), c.awaitOutcome(id)
 			require.Equal(t, tc.want, string(p.Custom["mood"]))
 			require.InDelta(t, tc.confidence, p.Confidence["custom.mood"], 1e-9)
-			require.Equal(t, "Juno Abara", p.FullName, "the rest is there all the same")
+			require.Equal(t, "Juno Abara", p.FullName, "other fields are present")
 			if tc.degraded {
 				require.Equal(t, []string{event.StageLanguageModel}, o.Degraded)
-				require.Zero(t, o.Credits(), "what is not whole is free")
+				require.Zero(t, o.Credits(), "a degraded profile is free")
 			} else {
 				require.Empty(t, o.Degraded)
 				require.EqualValues(t, 1, o.Credits())
@@ -362,7 +363,7 @@ func TestContext_SlowModelKeepsRecordedFields(t *testing.T) {
 	defer cancel()
 	r, err := s.Build(ctx, task)
 	require.NoError(t, err)
-	require.Len(t, server.Calls(), 1, "the call for scoring has taken the only place")
+	require.Len(t, server.Calls(), 1, "the scoring call holds the only slot")
 	require.Contains(t, server.Calls()[0].System, "same person")
 	require.Equal(t, []string{event.StageLanguageModel}, r.Degraded)
 	require.Contains(t, r.Identities, "network-person p9")
@@ -377,7 +378,7 @@ func TestContext_SlowModelKeepsRecordedFields(t *testing.T) {
 	require.Eventually(t, func() bool { return len(server.Calls()) == 2 }, time.Minute, time.Millisecond)
 	cancel()
 	err = <-building
-	require.ErrorIs(t, err, context.Canceled, "a task that is given back has no outcome")
+	require.ErrorIs(t, err, context.Canceled, "a returned task has no outcome")
 }
 
 // An outcome that exceeds the broker's size limit becomes a failure. It is not built again and does
@@ -432,7 +433,7 @@ func TestContext_CodeHostOutageDegradesResult(t *testing.T) {
 			Confidence: 0.9})
 	require.NoError(t, err)
 	require.Equal(t, []string{event.StageCodeHost}, r.Degraded)
-	require.Contains(t, string(r.JSON), "Quenlix", "of the linked record")
+	require.Contains(t, string(r.JSON), "Quenlix", "from the linked record")
 }
 
 // A key that is not a valid property name gets another name for the model, which no other key has.

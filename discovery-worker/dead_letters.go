@@ -27,7 +27,7 @@ func (e *malformedError) Error() string { return e.reason }
 func decodeTask(payload []byte, task interface{ Validate() error }) error {
 	// The error of json quotes the message.
 	if json.Unmarshal(payload, task) != nil {
-		return &malformedError{"the message cannot be read as a task"}
+		return &malformedError{"message is not a valid task"}
 	}
 	if err := task.Validate(); err != nil {
 		return &malformedError{err.Error()}

@@ -40,11 +40,11 @@ func TestDeadLetters_ReasonNamesFailedCheck(t *testing.T) {
 		handler         message.HandlerFunc
 		payload, reason string
 	}{
-		"discovery: no JSON": {s.handleDiscovery, `secret`, "the message cannot be read as a task"},
-		"discovery: another shape": {s.handleDiscovery, `{"request_id":{"secret":1}}`,
-			"the message cannot be read as a task"},
+		"discovery: no JSON": {s.handleDiscovery, `secret`, "message is not a valid task"},
+		"discovery: different schema": {s.handleDiscovery, `{"request_id":{"secret":1}}`,
+			"message is not a valid task"},
 		"discovery: no input": {s.handleDiscovery, `{"request_id":"r"}`, "discovery task r without input"},
-		"context: no JSON":    {contexts, `secret`, "the message cannot be read as a task"},
+		"context: no JSON":    {contexts, `secret`, "message is not a valid task"},
 		"context: no id":      {contexts, `{"person":"secret"}`, "context call without a valid request_id"},
 		"context: no organization": {contexts, `{"call":{"request_id":"r"},"person":"secret"}`,
 			"context call r without organization_id or key_id"},
@@ -89,6 +89,6 @@ func TestHandleContext_RetriedTaskIsNotLogged(t *testing.T) {
 			RespondBy: now.Add(time.Minute)}})
 	require.NoError(t, err)
 	err = s.handleContext(message.NewMessage("m", value), nil)
-	require.ErrorContains(t, err, "context task r is tried again: ")
+	require.ErrorContains(t, err, "context task r failed, will retry: ")
 	require.Empty(t, logged.String())
 }

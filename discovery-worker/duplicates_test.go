@@ -59,8 +59,8 @@ func TestService_SkipsTasksWithOutcome(t *testing.T) {
 	f.submitAt("second", "codehost", "junoa", began.Add(-20*time.Second), began.Add(-10*time.Second))
 	f.startWorker()
 
-	require.True(t, c.awaitOutcome("accepted").Delivered, "what has no outcome is done, and delivered")
-	require.Len(t, f.awaitResult("second").Socials, 2, "what was asked for since the last discovery is done")
+	require.True(t, c.awaitOutcome("accepted").Delivered, "a task without outcome runs and is delivered")
+	require.Len(t, f.awaitResult("second").Socials, 2, "a task newer than the last discovery runs")
 	require.Eventually(t, func() bool {
 		contexts, discoveries := f.counters("muster_context_tasks_total"), f.counters("muster_discovery_tasks_total")
 		return contexts["repeated"] == 2 && contexts["expired"] == 1 && discoveries["repeated"] == 1
@@ -135,7 +135,7 @@ func TestRun_StopsBackgroundCalls(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		require.Fail(t, "the worker has stopped, and still asks")
+		require.Fail(t, "query after the worker stopped")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

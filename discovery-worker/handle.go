@@ -82,7 +82,7 @@ func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
 		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
 			if p := recover(); p != nil {
-				s.deps.Logger.ErrorContext(ctx, "discovery panicked", slog.String("request_id", task.RequestID),
+				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("request_id", task.RequestID),
 					slog.String("stack", string(debug.Stack())))
 				result = &event.Discovery{
 					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
@@ -134,19 +134,19 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_tasks_total",
-			Help: "Discovery tasks by what came of them (found, nothing, degraded, expired, repeated, malformed).",
+			Help: "Discovery tasks by outcome (found, nothing, degraded, expired, repeated, malformed).",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",
+			Name: "muster_discovery_seconds", Help: "Processing time of a discovery task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
 		executed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "muster_discovery_worked_total",
-			Help: "Discoveries that were worked on: equal tasks at the same time share one.",
+			Help: "Discoveries that ran; concurrent tasks for the same account share one.",
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "muster_discovery_tasks_in_hand",
-			Help: "Discovery tasks that are worked on, or wait for an equal one.",
+			Help: "Discovery tasks in progress, including those that wait for a shared discovery.",
 		}),
 		contextMetrics: newContextMetrics(),
 	}

@@ -87,9 +87,9 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	for name, e := range map[string]Endpoint{EnvBraveKey: p.Brave, EnvTavilyKey: p.Tavily, EnvExaKey: p.Exa} {
 		switch {
 		case e.URL != "" && len(e.Keys) == 0:
-			errs = append(errs, fmt.Errorf("%s is empty: the service wants a key", name))
+			errs = append(errs, fmt.Errorf("%s is missing; this provider requires an API key", name))
 		case len(e.Keys) > 1:
-			errs = append(errs, fmt.Errorf("%s: one key, not %d", name, len(e.Keys)))
+			errs = append(errs, fmt.Errorf("%s has %d keys; give one", name, len(e.Keys)))
 		}
 	}
 	for name, address := range map[string]string{
@@ -100,20 +100,20 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 			continue
 		}
 		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("%s is not an http or https URL", name))
+			errs = append(errs, fmt.Errorf("%s is invalid; give an http or https URL", name))
 		}
 	}
 	if text := getenv(EnvTimeout); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			errs = append(errs, fmt.Errorf("%s is not a duration such as 5s", EnvTimeout))
+			errs = append(errs, fmt.Errorf("%s is invalid; give a positive duration, such as 5s", EnvTimeout))
 		}
 		p.Timeout = d
 	}
 	if text := getenv(EnvConcurrent); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			errs = append(errs, fmt.Errorf("%s is not a number from 1", EnvConcurrent))
+			errs = append(errs, fmt.Errorf("%s is invalid; give a whole number of at least 1", EnvConcurrent))
 		}
 		p.Concurrent = n
 	}

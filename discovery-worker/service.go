@@ -58,7 +58,7 @@ type Config struct {
 // Validate returns an error if a required field is missing or a limit is negative.
 func (c Config) Validate() error {
 	if len(c.Bus.Brokers) == 0 {
-		return errors.New("discovery-worker: no Kafka brokers are configured")
+		return errors.New("discovery-worker: no Kafka brokers configured")
 	}
 	if c.MaxInFlight < 0 || c.MaxQueries < 0 || c.QueryTimeout < 0 || c.Margin < 0 {
 		return errors.New("discovery-worker: max_in_flight, max_queries, query_timeout and margin must not be negative")
@@ -204,7 +204,7 @@ func (s *Service) Ready(ctx context.Context) error {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
 	if err := s.deps.ClickHouse.Ping(ctx); err != nil {
-		return fmt.Errorf("discovery-worker: ClickHouse does not answer: %w", err)
+		return fmt.Errorf("discovery-worker: ClickHouse is unavailable: %w", err)
 	}
 	return nil
 }

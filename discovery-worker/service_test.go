@@ -196,11 +196,11 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight},
 			found["codehost"].Evidence[0])
 	})
-	t.Run("nobody", func(t *testing.T) {
-		f.submit("nobody", "codehost", "Nobody-Here", soon())
-		d := f.awaitResult("nobody")
+	t.Run("unknown account", func(t *testing.T) {
+		f.submit("unknown", "codehost", "Unknown-Account", soon())
+		d := f.awaitResult("unknown")
 		require.Empty(t, d.Degraded)
-		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Nobody-Here"},
+		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Unknown-Account"},
 			Confidence: 1}}, d.Socials)
 	})
 	t.Run("organization", func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 	})
 	t.Run("late", func(t *testing.T) {
 		f.submit("late", "network", "juno-abara", time.Now().Add(-time.Minute))
-		require.Len(t, f.awaitResult("late").Socials, 3, "worked on for the next caller")
+		require.Len(t, f.awaitResult("late").Socials, 3, "finished for the next caller")
 		f.submit("too late", "network", "juno-abara", time.Now().Add(-time.Hour))
 		f.submit("after", "network", "juno-abara", soon())
 		f.awaitResult("after")
@@ -239,7 +239,7 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 			require.Equal(t, "discovery-worker", letter.Service)
 			require.Equal(t, event.TopicDiscoveryTask, letter.Topic)
 			require.Equal(t, "malformed_task", letter.Code)
-			require.NotContains(t, letter.Reason, "JSON", "nothing of the message")
+			require.NotContains(t, letter.Reason, "JSON", "the reason must not quote the message")
 			require.Equal(t, "x", string(m.Key))
 		}
 		require.NoError(t, follower.Close())

@@ -35,7 +35,7 @@ func TestService_DeadLettersErasedPersonWithoutBody(t *testing.T) {
 	c.startWith(t, webhook.Deps{Suppressed: set}, nil)
 	about := func(id, email string) event.WebhookTask {
 		out := task(id, "org1", r.URL)
-		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)
+		out.Body = []byte(`{"full_name": "Jane Doe", "personal_email": "` + email + `"}`)
 		return out
 	}
 	// These bodies name no person; the task lists the identities of their sources. They use another
@@ -95,7 +95,7 @@ func TestService_StoppedEndpointDeadLetterOfErasedPersonHasNoBody(t *testing.T) 
 	c.startWith(t, webhook.Deps{Suppressed: set}, nil)
 	about := func(id, email string) event.WebhookTask {
 		out := task(id, "org1", r.URL)
-		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)
+		out.Body = []byte(`{"full_name": "Jane Doe", "personal_email": "` + email + `"}`)
 		return out
 	}
 	c.send(t, about("waits", "ada@example.com"))

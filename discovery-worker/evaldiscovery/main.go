@@ -52,16 +52,15 @@ type options struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("eval-discovery", flag.ContinueOnError)
-	flags.IntVar(&o.people, "people", 6000, "people in a world")
-	flags.IntVar(&o.questions, "questions", 1500, "people who are asked for in a world")
-	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
-	fit := flags.String("fit", "", "seeds of worlds to fit a model on first")
-	calibrate := flags.String("calibrate", "", "seeds of worlds for the calibration of the fitted model")
+	flags.IntVar(&o.people, "people", 6000, "people in each synthetic data set")
+	flags.IntVar(&o.questions, "questions", 1500, "questions for each data set")
+	seeds := flags.String("seeds", "101,102", "seeds of the data sets to evaluate on")
+	fit := flags.String("fit", "", "seeds of data sets to train a model on first")
+	calibrate := flags.String("calibrate", "", "seeds of data sets to calibrate the trained model on")
 	flags.StringVar(&o.store, "store", "",
-		"file to write the results to, of which go test ./internal/evaluate -update makes the page's tables and "+
-			"diagram")
-	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
-	flags.StringVar(&o.version, "version", "", "version of the fitted model")
+		"file to write the results to; go test ./internal/evaluate -update renders the page from it")
+	flags.StringVar(&o.out, "out", "", "file to write the trained model to")
+	flags.StringVar(&o.version, "version", "", "version of the trained model")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
@@ -77,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if len(o.fit) > 0 {
 		if len(o.calibrate) == 0 || o.version == "" || o.out == "" {
-			return errors.New("-fit needs -calibrate, -version and -out")
+			return errors.New("-fit requires -calibrate, -version and -out")
 		}
 		if model, err = o.train(ctx, model, out); err != nil {
 			return err
@@ -114,7 +113,7 @@ func numbers(list string) ([]uint64, error) {
 	for _, s := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("seed %q: %w", s, err)
+			return nil, fmt.Errorf("invalid seed %q: %w", s, err)
 		}
 		out = append(out, n)
 	}
@@ -196,7 +195,7 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "world %d: %d people, %d asked for, loaded in %.0f s, asked in %.0f s\n", seed, o.people,
+	fmt.Fprintf(out, "seed %d: %d people, %d questions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
 		len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 	return answers, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrStopped is the cause of contexts that end because their [Group] is stopped.
-var ErrStopped = errors.New("the service has stopped")
+var ErrStopped = errors.New("service has stopped")
 
 // Group is the background work of one service. The zero value is ready to use.
 type Group struct {

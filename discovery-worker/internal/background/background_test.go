@@ -13,11 +13,11 @@ import (
 func TestGroup_WorkOutlivesCallerAndEndsWithStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
-		asking, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		callerCtx, cancelCaller := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		var g background.Group
-		ctx, done := g.Start(asking)
+		ctx, done := g.Start(callerCtx)
 		require.Equal(t, "value", ctx.Value(key{}))
-		leave()
+		cancelCaller()
 		require.NoError(t, ctx.Err())
 
 		ended := make(chan struct{})
@@ -27,15 +27,15 @@ func TestGroup_WorkOutlivesCallerAndEndsWithStop(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-ended:
-			require.Fail(t, "End has not waited")
+			require.Fail(t, "Stop returned early")
 		default:
 		}
 		done()
 		<-ended
 
-		late, done := g.Start(t.Context())
+		lateCtx, done := g.Start(t.Context())
 		defer done()
-		require.ErrorIs(t, context.Cause(late), background.ErrStopped)
+		require.ErrorIs(t, context.Cause(lateCtx), background.ErrStopped)
 		g.Stop()
 	})
 }

@@ -65,7 +65,7 @@ type cachedResponse struct {
 func New(cfg Config, client *http.Client, platforms *identity.Platforms, now func() time.Time) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(cfg.URL, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, errors.New("code host: the URL is not one of http or https")
+		return nil, errors.New("code host: invalid URL; give an http or https URL")
 	}
 	if cfg.CacheSize <= 0 {
 		cfg.CacheSize = 10_000
@@ -231,7 +231,8 @@ func (c *Client) chooseToken(address string) (*token, *cachedResponse, error) {
 		}
 	}
 	if best == nil {
-		return nil, nil, &provider.RetryError{After: first.Sub(now), Err: errors.New("every token is used up")}
+		err := errors.New("the rate limit of every token is exhausted")
+		return nil, nil, &provider.RetryError{After: first.Sub(now), Err: err}
 	}
 	return best, nil, nil
 }

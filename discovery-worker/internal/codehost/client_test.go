@@ -144,9 +144,9 @@ func TestClient_LooksUpProfile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Kernels", p.Bio)
 
-	nobody, err := c.Ask(t.Context(), "nobody/../admin")
+	missing, err := c.Ask(t.Context(), "unknown/../admin")
 	require.NoError(t, err)
-	require.Nil(t, nobody)
+	require.Nil(t, missing)
 	organization, err := c.Ask(t.Context(), "quenlix")
 	require.NoError(t, err)
 	require.False(t, organization.Person)
@@ -156,7 +156,7 @@ func TestClient_RotatesTokens(t *testing.T) {
 	h, c, now := start(t, "one", "two", "three")
 	h.bad["two"] = true
 	for range 10 {
-		_, err := c.Ask(t.Context(), "nobody")
+		_, err := c.Ask(t.Context(), "unknown")
 		require.NoError(t, err)
 	}
 	require.Equal(t, 10, h.served)
@@ -164,37 +164,37 @@ func TestClient_RotatesTokens(t *testing.T) {
 	for _, token := range h.tokens {
 		used[token]++
 	}
-	require.LessOrEqual(t, used["two"], 1, "a refused token rests")
+	require.LessOrEqual(t, used["two"], 1, "a rejected token is paused")
 	require.InDelta(t, used["one"], used["three"], 2)
 
 	h.mu.Lock()
 	h.secondary = true
 	h.mu.Unlock()
-	_, err := c.Ask(t.Context(), "nobody")
-	require.NoError(t, err, "another token answers")
+	_, err := c.Ask(t.Context(), "unknown")
+	require.NoError(t, err, "another token succeeds")
 
 	for range 9 {
-		_, err = c.Ask(t.Context(), "nobody")
+		_, err = c.Ask(t.Context(), "unknown")
 		if err != nil {
 			break
 		}
 	}
 	for err == nil {
-		_, err = c.Ask(t.Context(), "nobody")
+		_, err = c.Ask(t.Context(), "unknown")
 	}
 	var retry *provider.RetryError
 	require.ErrorAs(t, err, &retry)
 	require.LessOrEqual(t, retry.After, time.Hour)
 	calls := len(h.tokens)
-	_, err = c.Ask(t.Context(), "nobody")
+	_, err = c.Ask(t.Context(), "unknown")
 	require.ErrorAs(t, err, &retry)
-	require.Len(t, h.tokens, calls, "a limit that is known is not tried")
+	require.Len(t, h.tokens, calls, "an exhausted token is not used")
 
 	*now = now.Add(61 * time.Minute)
 	h.mu.Lock()
 	h.left["one"], h.left["three"], h.reset = 10, 10, now.Add(time.Hour)
 	h.mu.Unlock()
-	_, err = c.Ask(t.Context(), "nobody")
+	_, err = c.Ask(t.Context(), "unknown")
 	require.NoError(t, err)
 }
 
@@ -229,10 +229,10 @@ func TestClient_LimitsTokenPause(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int32
+			var requests atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				status := http.StatusNotFound
-				if asked.Add(1) == 1 {
+				if requests.Add(1) == 1 {
 					status = refuse(w.Header())
 				}
 				w.WriteHeader(status)
@@ -243,14 +243,14 @@ func TestClient_LimitsTokenPause(t *testing.T) {
 				func() time.Time { return now })
 			require.NoError(t, err)
 			_, err = c.Ask(t.Context(), "junoa")
-			require.ErrorContains(t, err, "every token is used up")
+			require.ErrorContains(t, err, "the rate limit of every token is exhausted")
 			now = now.Add(time.Hour)
 			_, err = c.Ask(t.Context(), "junoa")
-			require.ErrorContains(t, err, "every token is used up")
+			require.ErrorContains(t, err, "the rate limit of every token is exhausted")
 			now = now.Add(10 * time.Minute)
 			_, err = c.Ask(t.Context(), "junoa")
 			require.NoError(t, err)
-			require.EqualValues(t, 2, asked.Load())
+			require.EqualValues(t, 2, requests.Load())
 		})
 	}
 }

@@ -98,12 +98,12 @@ func (a *Answer) addCandidate(i int, c *evidence.Candidate) {
 	sameName := slices.ContainsFunc(c.A.Names, func(n string) bool { return slices.Contains(c.B.Names, n) })
 	sameUsername := c.A.Key == c.B.Key
 	for _, b := range []struct {
-		is   bool
-		said *string
+		match  bool
+		answer *string
 	}{{sameName, &a.SameName}, {sameUsername, &a.SameUsername}, {sameName && sameUsername, &a.Both}} {
 		// Of several, the choice is arbitrary but fixed.
-		if b.is && (*b.said == "" || c.B.Identity < *b.said) {
-			*b.said = c.B.Identity
+		if b.match && (*b.answer == "" || c.B.Identity < *b.answer) {
+			*b.answer = c.B.Identity
 		}
 	}
 }

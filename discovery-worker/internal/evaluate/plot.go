@@ -35,9 +35,9 @@ func (r *Results) Plot(out io.Writer) error {
 		fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="#36c"/><circle cx="%.1f" cy="%.1f" r="4" fill="#36c"/>`+"\n",
 			x(bin.Confidence), y(max(bin.Right-half, 0)), y(min(bin.Right+half, 1)), x(bin.Confidence), y(bin.Right))
 	}
-	most := max(1, slices.Max(r.Spread))
+	highest := max(1, slices.Max(r.Spread))
 	for i, n := range r.Spread {
-		h := 60 * float64(n) / float64(most)
+		h := 60 * float64(n) / float64(highest)
 		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#9bd"/>`,
 			x(float64(i)/float64(len(r.Spread)))+1, 500-h, size/float64(len(r.Spread))-2, h)
 	}

@@ -76,8 +76,8 @@ func Summarize(answers []Answer) *Results {
 
 func measureAll(answers []Answer) []Measure {
 	type figure struct {
-		name string
-		of   func([]Answer) float64
+		name    string
+		compute func([]Answer) float64
 	}
 	var figures []figure
 	for _, class := range []struct {
@@ -104,10 +104,11 @@ func measureAll(answers []Answer) []Measure {
 	for _, f := range figures {
 		values := make([]float64, 0, len(samples))
 		for _, s := range samples {
-			values = append(values, f.of(s))
+			values = append(values, f.compute(s))
 		}
 		slices.Sort(values)
-		out = append(out, Measure{f.name, f.of(answers), values[len(values)/40], values[len(values)-1-len(values)/40]})
+		out = append(out, Measure{f.name, f.compute(answers), values[len(values)/40],
+			values[len(values)-1-len(values)/40]})
 	}
 	return out
 }
@@ -119,7 +120,7 @@ func measureBands(answers []Answer) []Band {
 	for _, b := range []struct {
 		name   string
 		linked bool
-		in     func(*Answer) bool
+		match  func(*Answer) bool
 	}{
 		{"without a link, no namesake", false, func(a *Answer) bool { return a.Namesakes == 0 }},
 		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool {
@@ -132,13 +133,13 @@ func measureBands(answers []Answer) []Band {
 		{"one-way link", true, func(a *Answer) bool { return a.Link != evidence.Mutual && !a.Via }},
 		{"by a linked profile's links", true, func(a *Answer) bool { return a.Via }},
 	} {
-		var some []Answer
+		var selected []Answer
 		for i := range answers {
-			if b.in(&answers[i]) {
-				some = append(some, answers[i])
+			if b.match(&answers[i]) {
+				selected = append(selected, answers[i])
 			}
 		}
-		c := countOutcomes(some, returnedIdentity, b.linked)
+		c := countOutcomes(selected, returnedIdentity, b.linked)
 		band := Band{Name: b.name, Precision: finiteOrNil(c.Precision()), Of: c.Right + c.Wrong}
 		if !b.linked {
 			band.Recall, band.Of = finiteOrNil(c.Recall()), c.Right+c.Missed
@@ -159,8 +160,8 @@ func finiteOrNil(f float64) *float64 {
 func measureBaselines(answers []Answer) []Baseline {
 	var out []Baseline
 	for _, b := range []struct {
-		name string
-		of   func(*Answer) string
+		name   string
+		answer func(*Answer) string
 	}{
 		{"same user name", func(a *Answer) string { return a.SameUsername }},
 		{"same name", func(a *Answer) string { return a.SameName }},
@@ -172,7 +173,7 @@ func measureBaselines(answers []Answer) []Baseline {
 			if a.Question.Linked[a.Platform] {
 				continue
 			}
-			truth, identity := a.Question.Truth[a.Platform], b.of(a)
+			truth, identity := a.Question.Truth[a.Platform], b.answer(a)
 			switch {
 			case identity != "" && identity == truth:
 				c.Right++
@@ -190,32 +191,32 @@ func measureBaselines(answers []Answer) []Baseline {
 
 // Report prints the results.
 func (r *Results) Report(out io.Writer) error {
-	say := func(format string, args ...any) error {
+	printf := func(format string, args ...any) error {
 		if _, err := fmt.Fprintf(out, format, args...); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 		return nil
 	}
 	for _, m := range r.Measures {
-		if err := say("%-28s %6.3f  [%.3f, %.3f]\n", m.Name, m.Value, m.Low, m.High); err != nil {
+		if err := printf("%-28s %6.3f  [%.3f, %.3f]\n", m.Name, m.Value, m.Low, m.High); err != nil {
 			return err
 		}
 	}
 	for _, b := range r.Bands {
-		if err := say("%-36s precision %s", b.Name, formatFigure(b.Precision)); err != nil {
+		if err := printf("%-36s precision %s", b.Name, formatFigure(b.Precision)); err != nil {
 			return err
 		}
 		if b.Recall != nil {
-			if err := say(" recall %s", formatFigure(b.Recall)); err != nil {
+			if err := printf(" recall %s", formatFigure(b.Recall)); err != nil {
 				return err
 			}
 		}
-		if err := say(" of %d\n", b.Of); err != nil {
+		if err := printf(" of %d\n", b.Of); err != nil {
 			return err
 		}
 	}
 	for _, b := range r.Baselines {
-		if err := say("baseline without a link, %-24s precision %.3f recall %.3f\n", b.Name, b.Precision,
+		if err := printf("baseline without a link, %-24s precision %.3f recall %.3f\n", b.Name, b.Precision,
 			b.Recall); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (s *sink) Record(kind string, text []byte) error {
 		return fmt.Errorf("decode: %w", err)
 	}
 	if _, rejected := r.Split(); len(rejected) > 0 {
-		return errors.New("the world has an invalid record")
+		return errors.New("the synthetic data has an invalid record")
 	}
 	s.n++
 	if err := s.renderer.Rows(&s.batch, r, readmodel.Position{Topic: "world", Offset: int64(s.n)}); err != nil {
@@ -110,7 +110,7 @@ func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questi
 	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()),
 		name: fmt.Sprintf("world-%d", seed)}
 	if err := world.Generate(ctx, world.Options{People: people, Seed: seed}, s, nil); err != nil {
-		return nil, fmt.Errorf("generate world: %w", err)
+		return nil, fmt.Errorf("generate synthetic data: %w", err)
 	}
 	if err := s.flush(); err != nil {
 		return nil, err

@@ -110,10 +110,10 @@ func Compare(p Pair) []Comparison {
 		if f.best == nil {
 			continue
 		}
-		for _, more := range p.SelfAccounts {
-			other := p
-			other.A = more
-			if l := f.compare(other); isBetter(l, out[i].Level, f.best) {
+		for _, account := range p.SelfAccounts {
+			variant := p
+			variant.A = account
+			if l := f.compare(variant); isBetter(l, out[i].Level, f.best) {
 				out[i].Level = l
 			}
 		}
@@ -136,8 +136,8 @@ func isBetter(a, b string, best []string) bool {
 }
 
 // Level returns the level of a field.
-func Level(findings []Comparison, field string) string {
-	for _, f := range findings {
+func Level(comparisons []Comparison, field string) string {
+	for _, f := range comparisons {
 		if f.Field == field {
 			return f.Level
 		}
@@ -178,17 +178,17 @@ func compareLink(p Pair) string {
 }
 
 // containsAccount reports whether a list of accounts names a profile.
-func containsAccount(list []event.Account, who *people.Profile) bool {
+func containsAccount(list []event.Account, profile *people.Profile) bool {
 	if len(list) == 0 {
 		return false
 	}
-	on := make(map[string]bool)
+	keys := make(map[string]bool)
 	for _, a := range list {
-		if a.Platform == who.Platform {
-			on[identity.UsernameKey(a.Username)] = true
+		if a.Platform == profile.Platform {
+			keys[identity.UsernameKey(a.Username)] = true
 		}
 	}
-	return on[who.Key] && len(on) <= maxDeclaredPerPlatform
+	return keys[profile.Key] && len(keys) <= maxDeclaredPerPlatform
 }
 
 // selfDeclaredAccounts returns the accounts that a profile calls its own. The microblog has no
@@ -211,11 +211,11 @@ func IsLink(level string) bool { return level != "none" && level != Missing }
 // is named by another one.
 func compareOtherAccounts(p Pair) string {
 	// other reports whether list names an account on the platform of is, but not is itself.
-	other := func(list []event.Account, is *people.Profile) bool {
+	namesAnother := func(list []event.Account, target *people.Profile) bool {
 		named := false
 		for _, a := range list {
-			if a.Platform == is.Platform {
-				if is.Is(a) {
+			if a.Platform == target.Platform {
+				if target.Is(a) {
 					return false
 				}
 				named = true
@@ -224,13 +224,13 @@ func compareOtherAccounts(p Pair) string {
 		return named
 	}
 	for _, m := range p.SelfAccounts {
-		if other(slices.Concat(p.B.Declared, p.B.Mentioned), m) {
+		if namesAnother(slices.Concat(p.B.Declared, p.B.Mentioned), m) {
 			return "third"
 		}
 	}
-	a, b := other(p.A.Declared, p.B), other(p.B.Declared, p.A)
+	a, b := namesAnother(p.A.Declared, p.B), namesAnother(p.B.Declared, p.A)
 	for _, m := range p.SelfAccounts {
-		a = a || other(m.Declared, p.B)
+		a = a || namesAnother(m.Declared, p.B)
 	}
 	switch {
 	case a && b:
@@ -241,7 +241,7 @@ func compareOtherAccounts(p Pair) string {
 		return "contested" // B itself names A
 	case p.ClaimedByOther:
 		return "claimed"
-	case other(p.A.Mentioned, p.B) || other(p.B.Mentioned, p.A):
+	case namesAnother(p.A.Mentioned, p.B) || namesAnother(p.B.Mentioned, p.A):
 		return "mentioned"
 	}
 	return "none"
@@ -335,11 +335,11 @@ func compareDomain(p Pair) string {
 		}
 		for _, host := range o[0].hostWords() {
 			level := "none"
-			in := func(c company) bool { return len(c.joined) >= 5 && strings.HasPrefix(host, c.joined) }
+			isHost := func(c company) bool { return len(c.joined) >= 5 && strings.HasPrefix(host, c.joined) }
 			switch {
-			case slices.ContainsFunc(o[1].schoolsAsCompanies(), in):
+			case slices.ContainsFunc(o[1].schoolsAsCompanies(), isHost):
 				level = "school"
-			case slices.ContainsFunc(o[1].companies(), in):
+			case slices.ContainsFunc(o[1].companies(), isHost):
 				level = "employer"
 			}
 			if isBetter(level, best, []string{"school", "employer"}) {

@@ -9,7 +9,7 @@ import (
 )
 
 // usesConfusables reports whether a name or the username has a word that mixes look-alike letters
-// of two scripts (UTS #39). Nobody writes their own name like that.
+// of two scripts (UTS #39), which is a sign of impersonation.
 func usesConfusables(p *people.Profile) bool {
 	return isMixedScript(p.Username) || slices.ContainsFunc(p.Names, isMixedScript)
 }
@@ -20,12 +20,12 @@ func isMixedScript(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) && !unicode.Is(unicode.Cf, r)
 	}), func(word string) bool {
-		latin, alike, hidden := false, false, false
+		latin, hasLookalike, hidden := false, false, false
 		for i, r := range word {
 			switch {
 			case unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic,
 				unicode.Lisu):
-				alike = true
+				hasLookalike = true
 			case unicode.Is(unicode.Latin, r):
 				latin = true
 			case unicode.Is(unicode.Cf, r):
@@ -35,7 +35,7 @@ func isMixedScript(text string) bool {
 				}) != "" && latin
 			}
 		}
-		return latin && (alike || hidden)
+		return latin && (hasLookalike || hidden)
 	})
 }
 

@@ -48,7 +48,7 @@ func TestCompare_NameLevels(t *testing.T) {
 		a, b := profile("network", "a1", names[0]), profile("codehost", "b1", names[1])
 		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldName), names)
 		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), evidence.FieldName),
-			"the other way round: %v", names)
+			"reversed: %v", names)
 	}
 }
 
@@ -93,27 +93,27 @@ func TestCompare_LinkLevels(t *testing.T) {
 
 // The two profiles differ in one field only.
 func TestCompare_EachFieldInBothDirections(t *testing.T) {
-	type say = func(*people.Profile)
-	works := func(employers ...string) say {
+	type edit = func(*people.Profile)
+	worksAt := func(employers ...string) edit {
 		return func(p *people.Profile) { p.Employers, p.Current = employers, 1 }
 	}
-	studied := func(schools ...string) say { return func(p *people.Profile) { p.Schools = schools } }
-	lives := func(places ...string) say { return func(p *people.Profile) { p.Places = places } }
-	in := func(country string, places ...string) say {
+	studiedAt := func(schools ...string) edit { return func(p *people.Profile) { p.Schools = schools } }
+	livesIn := func(places ...string) edit { return func(p *people.Profile) { p.Places = places } }
+	inCountry := func(country string, places ...string) edit {
 		return func(p *people.Profile) { p.Places, p.Country = append(places, country), country }
 	}
-	bio := func(text string) say { return func(p *people.Profile) { p.Bio = text } }
-	mail := func(emails ...string) say { return func(p *people.Profile) { p.Emails = emails } }
-	picture := func(url string) say { return func(p *people.Profile) { p.Avatar = url } }
-	made := func(at string) say { return func(p *people.Profile) { p.Created = at } }
-	site := func(urls ...string) say { return func(p *people.Profile) { p.Websites = urls } }
-	knows := func(topics ...string) say { return func(p *people.Profile) { p.Topics = topics } }
-	is := func(titles ...string) say { return func(p *people.Profile) { p.Titles = titles } }
-	as := func(username string, names ...string) say {
+	bio := func(text string) edit { return func(p *people.Profile) { p.Bio = text } }
+	mail := func(emails ...string) edit { return func(p *people.Profile) { p.Emails = emails } }
+	picture := func(url string) edit { return func(p *people.Profile) { p.Avatar = url } }
+	created := func(at string) edit { return func(p *people.Profile) { p.Created = at } }
+	site := func(urls ...string) edit { return func(p *people.Profile) { p.Websites = urls } }
+	hasTopics := func(hasTopics ...string) edit { return func(p *people.Profile) { p.Topics = hasTopics } }
+	title := func(titles ...string) edit { return func(p *people.Profile) { p.Titles = titles } }
+	named := func(username string, names ...string) edit {
 		return func(p *people.Profile) { p.Username, p.Key, p.Names = username, identity.UsernameKey(username), names }
 	}
 	nothing := func(*people.Profile) {}
-	both := func(l ...say) say {
+	both := func(l ...edit) edit {
 		return func(p *people.Profile) {
 			for _, f := range l {
 				f(p)
@@ -122,50 +122,53 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 	}
 	for _, c := range []struct {
 		field string
-		a, b  say
+		a, b  edit
 		want  string
 	}{
 		{evidence.FieldEmail, mail("a@x.example", "b@x.example"), mail("b@x.example"), "same"},
 		{evidence.FieldEmail, mail("a@x.example"), mail("b@x.example"), "different"},
 		{evidence.FieldEmail, mail("a@x.example"), nothing, "missing"},
 
-		{evidence.FieldEmployer, works("Quenlix GmbH", "Ostara"), works("Quenlix"), "same_current"},
-		{evidence.FieldEmployer, works("Ostara", "Quenlix Labs"), works("quenlix"), "same_past"},
-		{evidence.FieldEmployer, works("Quenlix"), works("quenlixhq"), "same_current"},
-		{evidence.FieldEmployer, works("Quen"), works("Quen Labs"), "same_current"},
-		{evidence.FieldEmployer, works("Que"), works("Que Labs"), "different"},
-		{evidence.FieldEmployer, works("Quenl"), works("quenlhq"), "different"},
-		{evidence.FieldEmployer, works("Quenlix"), works("Ostara"), "different"},
-		{evidence.FieldEmployer, works("Inc.", "Ltd"), works("The Group"), "different"},
-		{evidence.FieldEmployer, works("Quenlix"), bio("I build things at Quenlix."), "in_text_current"},
-		{evidence.FieldEmployer, works("Ostara", "Quenlix"), bio("formerly quenlix"), "in_text_past"},
-		{evidence.FieldEmployer, works("Que"), bio("que sera"), "missing"},
-		{evidence.FieldEmployer, works("Quenlix"), nothing, "missing"},
+		{evidence.FieldEmployer, worksAt("Quenlix GmbH", "Ostara"), worksAt("Quenlix"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Ostara", "Quenlix Labs"), worksAt("quenlix"), "same_past"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), worksAt("quenlixhq"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Quen"), worksAt("Quen Labs"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Que"), worksAt("Que Labs"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenl"), worksAt("quenlhq"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), worksAt("Ostara"), "different"},
+		{evidence.FieldEmployer, worksAt("Inc.", "Ltd"), worksAt("The Group"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), bio("I build things at Quenlix."), "in_text_current"},
+		{evidence.FieldEmployer, worksAt("Ostara", "Quenlix"), bio("formerly quenlix"), "in_text_past"},
+		{evidence.FieldEmployer, worksAt("Que"), bio("que sera"), "missing"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), nothing, "missing"},
 		{evidence.FieldEmployer, nothing, nothing, "missing"},
 
-		{evidence.FieldDomain, mail("j@quenlix.example"), works("Quenlix Inc"), "employer"},
-		{evidence.FieldDomain, mail("j@ostara.example"), both(works("Ostara"), studied("Ostara")), "school"},
-		{evidence.FieldDomain, mail("j@quen.example"), works("Quen"), "none"},
-		{evidence.FieldDomain, mail("j@post.example", "j@quenlix.example"), works("Quenlix"), "employer"},
-		{evidence.FieldDomain, mail("j@post.example"), works("Quenlix"), "none"},
+		{evidence.FieldDomain, mail("j@quenlix.example"), worksAt("Quenlix Inc"), "employer"},
+		{evidence.FieldDomain, mail("j@ostara.example"), both(worksAt("Ostara"), studiedAt("Ostara")), "school"},
+		{evidence.FieldDomain, mail("j@quen.example"), worksAt("Quen"), "none"},
+		{evidence.FieldDomain, mail("j@post.example", "j@quenlix.example"), worksAt("Quenlix"), "employer"},
+		{evidence.FieldDomain, mail("j@post.example"), worksAt("Quenlix"), "none"},
 		{evidence.FieldDomain, mail("j@quenlix.example"), nothing, "missing"},
 
-		{evidence.FieldSchool, studied("Arden Tech", "University of Ostara"), studied("university of Ostara"), "same"},
-		{evidence.FieldSchool, studied("University of Ostara"), bio("class of 2009, University of Ostara"), "in_text"},
-		{evidence.FieldSchool, studied("MX"), bio("mx"), "different"},
-		{evidence.FieldSchool, studied("University of Ostara"), studied("Arden Tech"), "different"},
-		{evidence.FieldSchool, studied("University of Ostara"), nothing, "missing"},
+		{evidence.FieldSchool, studiedAt("Arden Tech", "University of Ostara"), studiedAt("university of Ostara"),
+			"same"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), bio("class of 2009, University of Ostara"),
+			"in_text"},
+		{evidence.FieldSchool, studiedAt("MX"), bio("mx"), "different"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), studiedAt("Arden Tech"), "different"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), nothing, "missing"},
 
-		{evidence.FieldPlace, lives("Lagos", "Nigeria"), lives("Lagos, Nigeria"), "same_city"},
-		{evidence.FieldPlace, lives("Enugu", "Enugu State", "Nigeria"), lives("Nsukka / Enugu State"), "same_region"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Nigeria", "Enugu"), "same_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Enugu 🇳🇬"), "same_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Ghana", "Accra"), "different_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Accra"), "different"},
-		{evidence.FieldPlace, lives("Yekaterinburg"), lives("Ekaterinburg"), "same_city"},
-		{evidence.FieldPlace, lives("Москва"), lives("Lisbon"), "missing"},
-		{evidence.FieldPlace, lives("🚀"), lives("Lisbon"), "missing"},
-		{evidence.FieldPlace, lives("Lisbon"), nothing, "missing"},
+		{evidence.FieldPlace, livesIn("Lagos", "Nigeria"), livesIn("Lagos, Nigeria"), "same_city"},
+		{evidence.FieldPlace, livesIn("Enugu", "Enugu State", "Nigeria"), livesIn("Nsukka / Enugu State"),
+			"same_region"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), inCountry("Nigeria", "Enugu"), "same_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), livesIn("Enugu 🇳🇬"), "same_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), inCountry("Ghana", "Accra"), "different_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), livesIn("Accra"), "different"},
+		{evidence.FieldPlace, livesIn("Yekaterinburg"), livesIn("Ekaterinburg"), "same_city"},
+		{evidence.FieldPlace, livesIn("Москва"), livesIn("Lisbon"), "missing"},
+		{evidence.FieldPlace, livesIn("🚀"), livesIn("Lisbon"), "missing"},
+		{evidence.FieldPlace, livesIn("Lisbon"), nothing, "missing"},
 
 		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"),
 			"same"},
@@ -179,44 +182,45 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 		{evidence.FieldWebsite, site("https://juno.example/a"), site("https://juno.example/b"), "different"},
 		{evidence.FieldWebsite, site("juno.example"), site("://"), "missing"},
 
-		{evidence.FieldDates, made("2019-03-04T10:00:00Z"), made("2019-03-04"), "same_day"},
-		{evidence.FieldDates, made("2019-03-04"), made("2019-03-09"), "same_month"},
-		{evidence.FieldDates, made("2019-03-04"), made("2019-04-04"), "apart"},
-		{evidence.FieldDates, made("2019-03"), made("2019-03-04"), "missing"},
+		{evidence.FieldDates, created("2019-03-04T10:00:00Z"), created("2019-03-04"), "same_day"},
+		{evidence.FieldDates, created("2019-03-04"), created("2019-03-09"), "same_month"},
+		{evidence.FieldDates, created("2019-03-04"), created("2019-04-04"), "apart"},
+		{evidence.FieldDates, created("2019-03"), created("2019-03-04"), "missing"},
 
-		{evidence.FieldTitle, is("Beekeeper"), bio("A beekeeper in town"), "in_text"},
-		{evidence.FieldTitle, is("Beekeeper"), bio("A sailor in town"), "none"},
-		{evidence.FieldTitle, is("QA"), bio("qa"), "none"},
-		{evidence.FieldTitle, is("Beekeeper"), nothing, "missing"},
+		{evidence.FieldTitle, title("Beekeeper"), bio("A beekeeper in town"), "in_text"},
+		{evidence.FieldTitle, title("Beekeeper"), bio("A sailor in town"), "none"},
+		{evidence.FieldTitle, title("QA"), bio("qa"), "none"},
+		{evidence.FieldTitle, title("Beekeeper"), nothing, "missing"},
 
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), knows("chess"), "none"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), bio("sailing"), "one"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"),
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing"), hasTopics("chess"), "none"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing"), bio("sailing"), "one"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing", "Chess"),
+			bio("sailing, chess and beekeeping with love"),
 			"some"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"),
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"),
 			"many"},
-		{evidence.FieldTopics, knows("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
-		{evidence.FieldTopics, knows("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
-		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
+		{evidence.FieldTopics, hasTopics("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
+		{evidence.FieldTopics, hasTopics("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
+		{evidence.FieldTopics, hasTopics("Beekeeping"), nothing, "missing"},
 
-		{evidence.FieldProfession, both(as("juno"), is("Golang developer")), nothing, "network_code"},
-		{evidence.FieldProfession, is("Beekeeper"), nothing, "network_other"},
+		{evidence.FieldProfession, both(named("juno"), title("Golang developer")), nothing, "network_code"},
+		{evidence.FieldProfession, title("Beekeeper"), nothing, "network_other"},
 		{evidence.FieldProfession, nothing, nothing, "missing"},
 
-		{evidence.FieldMailbox, mail("quietotter+x@post.example"), as("quiet-otter"), "same_word"},
-		{evidence.FieldMailbox, mail("junoabara@post.example"), as("juno-abara", "Juno Abara"), "same_name"},
-		{evidence.FieldMailbox, mail("quietotter82@post.example"), as("quietotter"), "stem"},
-		{evidence.FieldMailbox, mail("loudbadger@post.example"), as("quietotter"), "different"},
-		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), as("info"),
+		{evidence.FieldMailbox, mail("quietotter+x@post.example"), named("quiet-otter"), "same_word"},
+		{evidence.FieldMailbox, mail("junoabara@post.example"), named("juno-abara", "Juno Abara"), "same_name"},
+		{evidence.FieldMailbox, mail("quietotter82@post.example"), named("quietotter"), "stem"},
+		{evidence.FieldMailbox, mail("loudbadger@post.example"), named("quietotter"), "different"},
+		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), named("info"),
 			"missing"},
 
-		{evidence.FieldDisplay, as("juno", "quietotter"), as("quietotter"), "handle"},
-		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
+		{evidence.FieldDisplay, named("juno", "quietotter"), named("quietotter"), "handle"},
+		{evidence.FieldDisplay, named("juno", "quietotter"), named("loudbadger"), "none"},
 
-		{evidence.FieldUsernameSuffix, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
-		{evidence.FieldUsernameSuffix, as("junorio", "Juno Abara"), lives("Rio"), "place"},
-		{evidence.FieldUsernameSuffix, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
-		{evidence.FieldUsernameSuffix, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
+		{evidence.FieldUsernameSuffix, named("junooslo", "Juno Abara"), livesIn("Oslo"), "place"},
+		{evidence.FieldUsernameSuffix, named("junorio", "Juno Abara"), livesIn("Rio"), "place"},
+		{evidence.FieldUsernameSuffix, named("junochess", "Juno Abara"), hasTopics("Chess"), "topic"},
+		{evidence.FieldUsernameSuffix, named("junosailing", "Juno Abara"), hasTopics("Chess"), "none"},
 	} {
 		a, b := profile("network", "n1"), profile("codehost", "c1")
 		c.a(a)
@@ -224,33 +228,33 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field),
 			"%s: %+v and %+v", c.field, a, b)
 		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field),
-			"%s, the other way round: %+v and %+v", c.field, a, b)
+			"%s, reversed: %+v and %+v", c.field, a, b)
 	}
 }
 
 // Fields of the accounts that A declares are used if they are stronger evidence, and only if they
 // describe a person rather than an account.
 func TestCompare_BorrowsFieldsOfDeclaredAccounts(t *testing.T) {
-	a, b, more := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
+	a, b, declared := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
 	b.Emails, b.Employers = []string{"a@x.example"}, []string{"Quenlix"}
-	more.Emails, more.Employers, more.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
+	declared.Emails, declared.Employers, declared.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
 	for _, alone := range []bool{true, false} {
 		pair := evidence.Pair{A: a, B: b}
 		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing",
 			evidence.FieldProfession: "missing"}
 		if !alone {
-			pair.SelfAccounts = []*people.Profile{more}
+			pair.SelfAccounts = []*people.Profile{declared}
 			want[evidence.FieldEmail], want[evidence.FieldEmployer] = "same", "different"
 		}
-		findings := evidence.Compare(pair)
+		comparisons := evidence.Compare(pair)
 		for field, level := range want {
-			require.Equal(t, level, evidence.Level(findings, field), field)
+			require.Equal(t, level, evidence.Level(comparisons, field), field)
 		}
 	}
 	a.Employers = []string{"Quenlix"}
 	require.Equal(t, "same_current",
-		evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{more}}),
-			evidence.FieldEmployer), "less does not count")
+		evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{declared}}),
+			evidence.FieldEmployer), "weaker evidence is ignored")
 }
 
 // No weight overrides a safeguard.
@@ -259,19 +263,21 @@ func TestRank_ContradictionsAndOrganizationsNeverMatch(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(seed, found *people.Profile)
-		most   float64
+		limit  float64
 	}{
 		"declared": {func(_, _ *people.Profile) {}, 1},
-		"a mark of direction around": {func(_, found *people.Profile) {
+		"directional mark around a name": {func(_, found *people.Profile) {
 			found.Names = []string{"\u200eJuno Abara\u200e"}
 		}, 1},
-		"letters of another script": {func(_, found *people.Profile) {
+		"letters of another script in a name": {func(_, found *people.Profile) {
 			found.Names = []string{"Juno Ab\u0430ra"}
 		}, 0.3},
-		"a hidden character": {func(_, found *people.Profile) {
+		"hidden character in a name": {func(_, found *people.Profile) {
 			found.Names = []string{"Juno Ab\u200dara"}
 		}, 0.3},
-		"in a username": {func(seed, _ *people.Profile) { seed.Username = "juno-\u0430bara" }, 0.3},
+		"letters of another script in a username": {func(seed, _ *people.Profile) {
+			seed.Username = "juno-\u0430bara"
+		}, 0.3},
 		"another account": {func(_, found *people.Profile) {
 			found.Declared = []event.Account{{Platform: "network", Username: "another"}}
 		}, 0.3},
@@ -281,15 +287,15 @@ func TestRank_ContradictionsAndOrganizationsNeverMatch(t *testing.T) {
 		"an employer": {func(seed, found *people.Profile) {
 			seed.Employers, found.Names = []string{"Quenlix"}, []string{"Quenlix Inc"}
 		}, 0},
-		"what firms call by": {func(_, found *people.Profile) { found.Names = []string{"Juno Abara Official"} }, 0},
+		"official account": {func(_, found *people.Profile) { found.Names = []string{"Juno Abara Official"} }, 0},
 	} {
 		seed, found := profile("network", "juno-abara", "Juno Abara"), profile("codehost", "junoa", "Juno Abara")
 		seed.Declared = []event.Account{found.Account()}
 		c.change(seed, found)
 		list := []*evidence.Candidate{{Pair: evidence.Pair{A: seed, B: found}}}
 		m.Rank(list)
-		require.LessOrEqual(t, list[0].Confidence, c.most, name)
-		if c.most == 1 {
+		require.LessOrEqual(t, list[0].Confidence, c.limit, name)
+		if c.limit == 1 {
 			require.Greater(t, list[0].Confidence, event.DiscoveryThreshold, name)
 		}
 	}
@@ -349,7 +355,7 @@ func TestLoad_RejectsInvalidModels(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "missing",
 		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,` +
-			`"calibrated":0.4}]}`: "does not rise",
+			`"calibrated":0.4}]}`: "is not increasing",
 		`{"verzion":"x"}`: "unknown",
 	} {
 		_, err := evidence.Load(strings.NewReader(text))
@@ -395,7 +401,7 @@ func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 		linked(seed, found)
 	}, 0)
 	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2},
-		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
+		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "highest weight first")
 }
 
 func TestTrain_RanksTruthFirst(t *testing.T) {
@@ -413,7 +419,7 @@ func TestTrain_RanksTruthFirst(t *testing.T) {
 	require.Greater(t, m.Weights["name"]["exact"], m.Weights["place"]["same"])
 	require.Less(t, m.Weights["name"]["different"], 0.0)
 	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration,
-		"until it is calibrated")
+		"identity before calibration")
 	var outcomes []evidence.Outcome
 	for i := range 1000 {
 		outcomes = append(outcomes, evidence.Outcome{Raw: float64(i) / 1000, Right: i%1000 > 500 && i%5 != 0})
@@ -436,7 +442,7 @@ func FuzzCompare(f *testing.F) {
 			{A: a, B: b, SelfAccounts: []*people.Profile{b}}} {
 			want := evidence.Compare(pair)
 			pair.Features = notes
-			require.Equal(t, want, evidence.Compare(pair), "what was noted before changes nothing")
+			require.Equal(t, want, evidence.Compare(pair), "cached features do not change the result")
 		}
 	})
 }

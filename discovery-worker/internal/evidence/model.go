@@ -45,12 +45,12 @@ func Load(r io.Reader) (*Model, error) {
 		return nil, fmt.Errorf("read evidence model: %w", err)
 	}
 	if m.Version == "" || len(m.Weights) == 0 || len(m.Calibration) < 2 {
-		return nil, fmt.Errorf("read evidence model: version, weights or calibration is missing")
+		return nil, fmt.Errorf("read evidence model: missing version, weights or calibration")
 	}
 	for i, p := range m.Calibration {
 		if p.Raw < 0 || p.Raw > 1 || p.Calibrated < 0 || p.Calibrated > 1 ||
 			i > 0 && (p.Raw < m.Calibration[i-1].Raw || p.Calibrated < m.Calibration[i-1].Calibrated) {
-			return nil, fmt.Errorf("read evidence model: calibration[%d] does not rise from 0 to 1", i)
+			return nil, fmt.Errorf("read evidence model: calibration[%d] is not increasing from 0 to 1", i)
 		}
 	}
 	return &m, nil
@@ -138,11 +138,11 @@ func (m *Model) Rank(candidates []*Candidate) {
 		total += c.Raw
 	}
 	for _, c := range candidates {
-		others := 0.0
+		competitors := 0.0
 		if c.Raw/total > minProbabilityForCompetitors && !IsLink(Level(c.Comparisons, FieldLink)) {
-			others = m.competitorOdds(c)
+			competitors = m.competitorOdds(c)
 		}
-		c.Raw /= total + others
+		c.Raw /= total + competitors
 		c.Confidence = m.calibrate(c.Raw)
 		a, b := c.features()
 		switch {

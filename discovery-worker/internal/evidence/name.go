@@ -34,22 +34,22 @@ func compareName(p Pair) string {
 			}
 		}
 	}
-	as, bs := na.names(), nb.names()
-	if len(as) == 0 || len(bs) == 0 {
+	namesA, namesB := na.names(), nb.names()
+	if len(namesA) == 0 || len(namesB) == 0 {
 		return Missing
 	}
 	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf,
 		Different}
 	best := len(order) - 1
-	for _, a := range as {
-		for _, b := range bs {
+	for _, a := range namesA {
+		for _, b := range namesB {
 			best = min(best, slices.Index(order, compareNameTokens(a.tokens, b.tokens)))
 		}
 	}
 	level := order[best]
 	switch level {
 	case nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
-		return level + commonestNameParts(as, bs)
+		return level + commonestNameParts(namesA, namesB)
 	case nameHalf, Different:
 		if na.hasLossyName() != nb.hasLossyName() {
 			return nameScripts // the difference may come from the transliteration
@@ -65,25 +65,25 @@ func isFullName(tokens []string) bool { return len(tokens) > 1 }
 
 // commonPartSuffix returns a level suffix for how common the parts of a name are.
 func commonPartSuffix(names ...[]string) string {
-	most := 0
+	highest := 0
 	for _, tokens := range names {
 		if len(tokens) > 0 {
-			most = max(most, countCommonParts(tokens))
+			highest = max(highest, countCommonParts(tokens))
 		}
 	}
-	return commonPartSuffixes[most]
+	return commonPartSuffixes[highest]
 }
 
 // commonestNameParts returns the suffix of the most common name of both sides.
 func commonestNameParts(a, b []usableName) string {
-	most := 0
+	highest := 0
 	for _, u := range a {
-		most = max(most, u.commonParts)
+		highest = max(highest, u.commonParts)
 	}
 	for _, u := range b {
-		most = max(most, u.commonParts)
+		highest = max(highest, u.commonParts)
 	}
-	return commonPartSuffixes[most]
+	return commonPartSuffixes[highest]
 }
 
 var commonPartSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gochecknoglobals // a constant

@@ -18,7 +18,7 @@ func TestNicknames_IndexMatchesGroups(t *testing.T) {
 			}
 		}
 	}
-	names = append(names, "", "nobody")
+	names = append(names, "", "unknown")
 	for _, a := range names {
 		var others []string
 		for line := range strings.Lines(nicknameGroups) {

@@ -23,12 +23,12 @@ func comparePlace(p Pair) string {
 	}
 	scripts := na.latinPlaces() != nb.latinPlaces()
 	country := func(s placePart) bool { return s.text == na.countryWords() || s.text == nb.countryWords() }
-	has := func(list []placePart, s placePart) bool {
+	contains := func(list []placePart, s placePart) bool {
 		return slices.ContainsFunc(list, func(t placePart) bool { return isSamePlace(s, t) })
 	}
-	common := slices.IndexFunc(a, func(s placePart) bool { return has(b, s) && !country(s) })
+	common := slices.IndexFunc(a, func(s placePart) bool { return contains(b, s) && !country(s) })
 	switch {
-	case common >= 0 && (has(b, a[0]) && !country(a[0]) || has(a, b[0]) && !country(b[0])):
+	case common >= 0 && (contains(b, a[0]) && !country(a[0]) || contains(a, b[0]) && !country(b[0])):
 		return "same_city"
 	case common >= 0:
 		return "same_region"

@@ -56,7 +56,7 @@ func commonWords(candidates []*Candidate) map[string]bool {
 
 // compareTitle reports whether a title of one side is in the other's text.
 func compareTitle(p Pair) string {
-	in := func(from, to *features) string {
+	compare := func(from, to *features) string {
 		text := to.words()
 		if len(from.p.Titles) == 0 || len(text) <= 2 {
 			return Missing
@@ -69,7 +69,7 @@ func compareTitle(p Pair) string {
 		return "none"
 	}
 	na, nb := p.features()
-	a, b := in(na, nb), in(nb, na)
+	a, b := compare(na, nb), compare(nb, na)
 	if isBetter(b, a, []string{"in_text"}) {
 		return b
 	}

@@ -83,13 +83,13 @@ func countWeights(groups []Group) ([]term, []float64) {
 	levels := make(map[string]float64)
 	var same, other float64
 	for _, g := range groups {
-		for i, findings := range g.Candidates {
+		for i, comparisons := range g.Candidates {
 			if i == g.Truth {
 				same++
 			} else {
 				other++
 			}
-			for _, f := range findings {
+			for _, f := range comparisons {
 				t := term{f.Field, f.Level}
 				if counts[t] == nil {
 					counts[t] = &count{}
@@ -187,12 +187,12 @@ type Outcome struct {
 // Calibrate fits the calibration to outcomes by isotonic regression (pool adjacent violators) over
 // pools of at least 40 outcomes, joined linearly.
 func (m *Model) Calibrate(outcomes []Outcome) {
-	const least = 40
+	const minOutcomes = 40
 	list := slices.Clone(outcomes)
 	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Raw, b.Raw) })
 	type pool struct{ raw, right, n float64 }
 	var pools []pool
-	for chunk := range slices.Chunk(list, least) {
+	for chunk := range slices.Chunk(list, minOutcomes) {
 		p := pool{}
 		for _, o := range chunk {
 			p.raw += o.Raw

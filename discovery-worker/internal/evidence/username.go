@@ -43,8 +43,8 @@ func compareUsername(p Pair) string {
 // otherwise its information content.
 func usernameDerivation(p Pair, handle string) string {
 	a, b := p.features()
-	for _, who := range [...]*features{a, b} {
-		for _, u := range who.names() {
+	for _, side := range [...]*features{a, b} {
+		for _, u := range side.names() {
 			if isMadeOf(handle, u.tokens) {
 				return "_name" + commonPartSuffixes[u.commonParts] + termFrequency(min(p.SimilarUsernames, 2))
 			}
@@ -104,13 +104,13 @@ func isSimilarUsername(a, b, stemA, stemB string) bool {
 
 // derivedParts returns how many parts of a name are in the owner's username: 2 for given and family
 // name, one of which may be an initial, 1 for one of them.
-func derivedParts(who, owner *features) int {
+func derivedParts(person, owner *features) int {
 	stem := owner.stem()
 	if stem == "" {
 		return 0
 	}
 	best := 0
-	for _, u := range who.names() {
+	for _, u := range person.names() {
 		family := u.tokens[len(u.tokens)-1]
 		for _, m := range u.forms {
 			if slices.Contains(m.forms, stem) {
@@ -208,14 +208,14 @@ func MailboxUsername(address string) string {
 
 // compareDisplay reports whether a display name is the other side's username.
 func compareDisplay(p Pair) string {
-	is := func(from, to *features) bool {
+	isHandleOf := func(from, to *features) bool {
 		return slices.ContainsFunc(from.displayHandles(), func(s displayHandle) bool {
 			return (s.token == to.strippedKey() || s.token == to.stem() || s.flat == to.strippedKey()) &&
 				!slices.ContainsFunc(to.names(), func(u usableName) bool { return isMadeOf(s.token, u.tokens) })
 		})
 	}
 	a, b := p.features()
-	if is(a, b) || is(b, a) {
+	if isHandleOf(a, b) || isHandleOf(b, a) {
 		return "handle"
 	}
 	return "none"
@@ -245,8 +245,8 @@ func compareMailbox(p Pair) string {
 }
 
 // isMadeOfName reports whether a handle consists of parts of the person's name.
-func isMadeOfName(who *features, handle string) bool {
-	return slices.ContainsFunc(who.names(), func(u usableName) bool { return isMadeOf(handle, u.tokens) })
+func isMadeOfName(person *features, handle string) bool {
+	return slices.ContainsFunc(person.names(), func(u usableName) bool { return isMadeOf(handle, u.tokens) })
 }
 
 // compareUsernameSuffix looks up the part of a username after the name, as in junooslo, in the
@@ -257,17 +257,17 @@ func compareUsernameSuffix(p Pair) string {
 		owner, other := o[0], o[1]
 		stem := owner.stem()
 		rest := ""
-		without := func(t string) {
+		trimPart := func(t string) {
 			if len(t) >= 3 && strings.HasPrefix(stem, t) {
 				rest = stem[len(t):]
 			}
 		}
-		for _, who := range o {
-			for _, u := range who.names() {
-				without(u.tokens[0])
-				without(u.tokens[len(u.tokens)-1])
+		for _, side := range o {
+			for _, u := range side.names() {
+				trimPart(u.tokens[0])
+				trimPart(u.tokens[len(u.tokens)-1])
 				for _, nick := range u.nicknames {
-					without(nick)
+					trimPart(nick)
 				}
 			}
 		}

@@ -46,7 +46,7 @@ func (d *document) readOwner() {
 	if d.f.hasName(formed) {
 		return
 	}
-	found, where := phrase.PersonName{}, view.Part{}
+	found, part := phrase.PersonName{}, view.Part{}
 	for i, line := range d.lines {
 		line = view.TrimBullet(line)
 		if t := line.Text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
@@ -61,13 +61,13 @@ func (d *document) readOwner() {
 				if found.Full != "" && found.Full != n.Full {
 					return
 				}
-				found, where = n, line
+				found, part = n, line
 				break
 			}
 		}
 	}
 	if found.Full != "" {
-		d.f.addName(found, formed, where.Span())
+		d.f.addName(found, formed, part.Span())
 	}
 }
 
@@ -108,7 +108,7 @@ const (
 
 // readCard reads the card whose name follows within a few lines.
 func (d *document) readCard(from int, signed bool) {
-	at, name, where, rest := d.findCardName(from)
+	at, name, part, rest := d.findCardName(from)
 	if at < 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (d *document) readCard(from int, signed bool) {
 		confidence = formed
 	}
 	d.used[at] = d.used[at] || others > 0
-	d.f.addName(name, confidence, where.Trim("").Span())
+	d.f.addName(name, confidence, part.Trim("").Span())
 	d.f.addPosition(job)
 }
 
@@ -197,7 +197,7 @@ func (d *document) cutAddress(line view.Part) []view.Part {
 
 // findCardName finds the name at the beginning of a card: a line, or the first part of one. rest
 // has the other parts of that line.
-func (d *document) findCardName(from int) (at int, name phrase.PersonName, where view.Part, rest []view.Part) {
+func (d *document) findCardName(from int) (at int, name phrase.PersonName, part view.Part, rest []view.Part) {
 	seen := 0
 	for i := from; i < len(d.lines) && seen < maxLead; i++ {
 		line := view.TrimBullet(d.lines[i])
@@ -232,8 +232,8 @@ func (d *document) findCardName(from int) (at int, name phrase.PersonName, where
 		// "I'm Ada Moreau, a nurse" is a sentence.
 		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced {
 			rest := line.Sub(c[1].Start-line.Start, line.End-line.Start)
-			_, lives := d.e.Place(rest, false)
-			if n, ok := d.e.Name(c[0].Text(), false); ok && (lives || d.e.words.IsTitle(c[1].Text())) {
+			_, hasPlace := d.e.Place(rest, false)
+			if n, ok := d.e.Name(c[0].Text(), false); ok && (hasPlace || d.e.words.IsTitle(c[1].Text())) {
 				return i, n, c[0], []view.Part{rest}
 			}
 		}
@@ -317,7 +317,7 @@ func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
 		return d.readFragments(p, job)
 	}
-	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) &&
+	if m := e.prose.residence.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) &&
 		!e.words.IsCompany(t[:m[0]]) {
 		if pl, ok := e.Place(piece(p, m, 1), true); ok {
 			f.addPlace(pl, formed)
@@ -428,18 +428,18 @@ var (
 // readSkillSentence reads a list as skills if most of its items are known technical terms.
 func (d *document) readSkillSentence(p view.Part) bool {
 	var items []view.Part
-	known := 0
+	skills := 0
 	for _, x := range p.Split(listSeparator) {
 		for _, y := range x.Split(andWord) {
 			if y = y.Trim("."); y.Start < y.End {
 				items = append(items, y)
 				if d.e.words.Skills[strings.ToLower(y.Text())] {
-					known++
+					skills++
 				}
 			}
 		}
 	}
-	if known < 2 || known*3 < len(items)*2 {
+	if skills < 2 || skills*3 < len(items)*2 {
 		return false
 	}
 	for _, y := range items {

@@ -30,18 +30,18 @@ func (d *document) isList(i int) bool {
 // place below it. Or it follows the first line of the text, which is such a heading, with both
 // below it. If the list has a second such name, neither is the owner.
 func (d *document) isOwner(i int) bool {
-	title, lives := d.describeLineBelow(i)
-	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
+	title, hasPlace := d.describeLineBelow(i)
+	if d.f.name.ok() || !title && !hasPlace || i == 0 || d.lines[i-1].Text() != "" {
 		return false
 	}
 	above := d.previousLine(i)
 	if first := above >= 0 && d.previousLine(above) < 0 &&
-		d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
+		d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && hasPlace) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
 		if _, ok := d.e.Name(view.TrimBullet(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
-			if title, lives := d.describeLineBelow(j); title || lives {
+			if title, hasPlace := d.describeLineBelow(j); title || hasPlace {
 				return false
 			}
 		}
@@ -51,7 +51,7 @@ func (d *document) isOwner(i int) bool {
 
 // describeLineBelow reports whether the line below a name starts with a title, and whether it has a
 // place.
-func (d *document) describeLineBelow(i int) (title, lives bool) {
+func (d *document) describeLineBelow(i int) (title, hasPlace bool) {
 	below := d.nextLine(i)
 	if below == len(d.lines) {
 		return false, false
@@ -59,16 +59,16 @@ func (d *document) describeLineBelow(i int) (title, lives bool) {
 	parts := d.lines[below].Split(phrase.CardSplit)
 	for _, p := range parts {
 		_, isPlace := d.e.Place(p, false)
-		_, _, ends := d.e.SplitPlace(p)
-		lives = lives || isPlace || ends
+		_, _, endsWithPlace := d.e.SplitPlace(p)
+		hasPlace = hasPlace || isPlace || endsWithPlace
 	}
-	return d.e.IsTitlePhrase(thingDescription.ReplaceAllString(parts[0].Text(), "")), lives
+	return d.e.IsTitlePhrase(thingDescription.ReplaceAllString(parts[0].Text(), "")), hasPlace
 }
 
 // isMenu reports whether a line ends a menu with a heading of works: at least three entries, which
 // are headings and single words at equal distances.
 func (d *document) isMenu(i int) bool {
-	entries, gap, made := 0, 0, false
+	entries, gap, hasHeading := 0, 0, false
 	for last := i; i >= 0; i = d.previousLine(i) {
 		kind, text := d.headingKind(d.lines[i]), strings.TrimRight(view.TrimBullet(d.lines[i]).Text(), " :")
 		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool {
@@ -78,9 +78,9 @@ func (d *document) isMenu(i int) bool {
 		}
 		gap, last = last-i, i
 		entries++
-		made = made || kind == lexicon.HeadingWorks
+		hasHeading = hasHeading || kind == lexicon.HeadingWorks
 	}
-	return made && entries >= 3
+	return hasHeading && entries >= 3
 }
 
 // previousLine returns the previous non-blank line, or -1.

@@ -98,7 +98,7 @@ type Extractor struct {
 func New(o Options) (*Extractor, error) {
 	words, err := lexicon.New()
 	if err != nil {
-		return nil, fmt.Errorf("read the extractor's word lists: %w", err)
+		return nil, fmt.Errorf("read word lists: %w", err)
 	}
 	if o.Platforms == nil {
 		o.Platforms = identity.Default()
@@ -124,7 +124,7 @@ func (e *Extractor) Extract(ctx context.Context, in Input) (Profile, error) {
 // collect collects the facts of an input.
 func (e *Extractor) collect(ctx context.Context, in Input) (*facts, error) {
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
-		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
+		return nil, fmt.Errorf("input is too large: the limit is %d bytes", MaxInput)
 	}
 	f := &facts{seen: map[string]int{}}
 	if len(in.Object) == 0 {
@@ -132,7 +132,7 @@ func (e *Extractor) collect(ctx context.Context, in Input) (*facts, error) {
 	}
 	tree, err := tree.Parse(in.Object)
 	if err != nil {
-		return nil, fmt.Errorf("read the input: %w", err)
+		return nil, fmt.Errorf("read input: %w", err)
 	}
 	return f, e.readObject(ctx, f, tree)
 }

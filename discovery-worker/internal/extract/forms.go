@@ -90,24 +90,24 @@ func (d *document) labeledCells(line view.Part) []view.Part {
 	if strings.Count(text, ":") < 2 || len(text) > 1000 {
 		return nil
 	}
-	cells, least := line.Split(cellSplit), 2
+	cells, minLabels := line.Split(cellSplit), 2
 	if len(cells) < 2 {
 		from := 0
-		cells, least = nil, 1
+		cells, minLabels = nil, 1
 		for _, m := range cellLabel.FindAllStringIndex(text, 32) {
 			cells = append(cells, line.Sub(from, m[0]).Trim(""))
 			from = m[0]
 		}
 		cells = append(cells, line.Sub(from, len(text)).Trim(""))
 	}
-	known := 0
+	labeled := 0
 	for _, c := range cells {
 		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] &&
 			d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
-			known++
+			labeled++
 		}
 	}
-	if known < least {
+	if labeled < minLabels {
 		return nil
 	}
 	return cells

@@ -80,8 +80,7 @@ func padded(text string, length int) string {
 	b := strings.Builder{}
 	b.WriteString(text)
 	words := strings.Fields(
-		"the wind turned over the harbour while several boats waited for a tide that nobody had promised them and " +
-			"rain fell")
+		"the wind turned over the harbour while several boats waited for a tide that was still far away")
 	for i := 0; b.Len() < length-20; i++ {
 		b.WriteString(words[(i*i+i/7)%len(words)])
 		switch {

@@ -102,7 +102,7 @@ func cutFold(s, prefix string) (string, bool) {
 }
 
 // addEmail adds an e-mail address. A no-reply address of the code host is an account.
-func (e *Extractor) addEmail(f *facts, s, known string, confidence float64, span view.Span) {
+func (e *Extractor) addEmail(f *facts, s, label string, confidence float64, span view.Span) {
 	key, err := identity.EmailKey(s)
 	if err != nil {
 		return
@@ -119,7 +119,7 @@ func (e *Extractor) addEmail(f *facts, s, known string, confidence float64, span
 		}
 		return
 	}
-	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: known}, key)
+	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: label}, key)
 }
 
 // assetPath matches paths of files that are not pages.
@@ -174,8 +174,8 @@ func urlKey(u string) string {
 
 // accountOfPage returns the account whose page contains an address.
 func (e *Extractor) accountOfPage(u *url.URL) (platform, username string, ok bool) {
-	first, _, more := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if !more || first == "" {
+	first, _, hasRest := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if !hasRest || first == "" {
 		return "", "", false
 	}
 	platform, username, err := e.platforms.ParseAny(u.Scheme + "://" + u.Host + "/" + first)

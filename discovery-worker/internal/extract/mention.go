@@ -70,15 +70,15 @@ func newMentionPatterns(d *dates.Reader) *mentionPatterns {
 // yet. It reports whether it did.
 func (d *document) readMention(s view.Part) bool {
 	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
-	known := f.hasName(stated)
-	if known && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
+	hasName := f.hasName(stated)
+	if hasName && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
 		return false
 	}
 	// own sets the name from group 1, if it is or may be the subject's.
-	own := func(m []int) bool {
+	setName := func(m []int) bool {
 		p := piece(s, m, 1)
 		n, ok := d.longestName(p)
-		if !ok || known && !f.isSubject(n.Full) {
+		if !ok || hasName && !f.isSubject(n.Full) {
 			return false
 		}
 		f.addName(n, stated, view.Part{View: s.View, Start: p.Start,
@@ -89,20 +89,20 @@ func (d *document) readMention(s view.Part) bool {
 		if m := x.inBrackets.FindStringSubmatchIndex(t); m != nil {
 			inner := piece(s, m, 2)
 			p := position{confidence: stated, current: true, span: s.Span()}
-			if pl, ok := d.readBrackets(inner, &p); ok && own(m) {
+			if pl, ok := d.readBrackets(inner, &p); ok && setName(m) {
 				f.addPosition(p)
 				f.addPlace(pl, stated)
 				return true
 			}
 		}
 	}
-	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
+	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && setName(m) {
 		f.addPosition(position{title: valueOf(piece(s, m, 2), stated),
 			company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: true, confidence: stated,
 			span: s.Span()})
 		return true
 	}
-	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
+	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && setName(m) {
 		title := piece(s, m, 2)
 		past := false
 		if at := formerWord.FindStringIndex(title.Text()); at != nil {
@@ -113,14 +113,14 @@ func (d *document) readMention(s view.Part) bool {
 			span: s.Span()})
 		return true
 	}
-	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
+	if m := x.aged.FindStringSubmatchIndex(t); m != nil && setName(m) {
 		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.IsTitle(t[r[2]:r[3]]) {
 			f.addPosition(position{title: valueOf(piece(s, r, 1), stated), past: true, confidence: stated,
 				span: s.Span()})
 		}
 		return true
 	}
-	if m := x.cued.FindStringSubmatchIndex(t); m != nil && own(m) {
+	if m := x.cued.FindStringSubmatchIndex(t); m != nil && setName(m) {
 		rest := s.Sub(m[3], len(t))
 		d.readIntroduced(s, rest, t[:m[2]])
 		return true

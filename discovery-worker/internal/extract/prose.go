@@ -53,17 +53,17 @@ type prosePatterns struct {
 	graduated *regexp.Regexp
 	studied   *regexp.Regexp
 	studiert  *regexp.Regexp
-	lives     *regexp.Regexp
-	speaks    *regexp.Regexp
+	residence *regexp.Regexp
+	languages *regexp.Regexp
 	pastSign  *regexp.Regexp
 	skills    *regexp.Regexp
 }
 
 func newProsePatterns(d *dates.Reader) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben` +
+	copula := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben` +
 		`|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
-	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
-	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
+	adverb := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
+	article := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(?P<former>\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
 	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved|di)`
 	day := `(?i:` + d.Expr + `)`
@@ -86,11 +86,12 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 			`|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él` +
 			`|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
 		isAt: regexp.MustCompile(`(?:^|\s|['’]` +
-			`|\bI)(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s` +
+			`|\bI)(?i:` + copula + `)` + adverb + article + former + `\s+` + jobExpr + `\s+` + at + `\s` +
 			`+` + article + `` + orgExpr + date),
-		isOf: regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of` +
+		isOf: regexp.MustCompile(`(?:^|\s)(?i:` + copula + `)` + adverb + article + former + `\s+` + jobMost +
+			`\s+(?:of` +
 			`|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
-		isJob: regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their` +
+		isJob: regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + copula + `)` + adverb + `(?:\s+(?:a|an|the|our|its|their` +
 			`|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in` +
 			`|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
 		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille` +
@@ -126,11 +127,11 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 			`|el )?` + orgExpr +
 			`(?:\s+from\s+(` + day + `)\s+(?:to|until)\s+(` + day + `))?`),
 		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
-		lives: regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe` +
+		residence: regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe` +
 			`|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm` +
 			`|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}` +
 			`[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
-		speaks: regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla` +
+		languages: regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla` +
 			`|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
 		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier` +
 			`|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó` +
@@ -327,21 +328,21 @@ func valueOf(p view.Part, confidence float64) textValue {
 
 // readPredicates reads what a sentence states about the person.
 func (d *document) readPredicates(s view.Part) {
-	said := s
+	clause := s
 	if m := secondClause.FindStringSubmatchIndex(s.Text()); m != nil {
-		said = s.Sub(m[2], s.End-s.Start)
+		clause = s.Sub(m[2], s.End-s.Start)
 	}
-	d.readJobs(said)
+	d.readJobs(clause)
 	d.readStudies(s)
 	f, e, t := d.f, d.e, s.Text()
 	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
-		if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) {
+		if m := e.prose.residence.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) {
 			if pl, ok := e.Place(piece(s, m, 1), true); ok {
 				f.addPlace(pl, stated)
 			}
 		}
 	}
-	if m := e.prose.speaks.FindStringSubmatchIndex(t); m != nil {
+	if m := e.prose.languages.FindStringSubmatchIndex(t); m != nil {
 		e.readLanguageList(f, piece(s, m, 1), stated)
 	}
 	if m := e.prose.skills.FindStringSubmatchIndex(t); m != nil {

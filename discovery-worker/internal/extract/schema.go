@@ -45,16 +45,16 @@ func (e *Extractor) AnswerSchema(ctx context.Context, in Input, profile Profile,
 	schema jsontext.Value) (map[string]Field, error) {
 	root, err := tree.Parse(schema)
 	if err != nil {
-		return nil, fmt.Errorf("read the schema: %w", err)
+		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
-		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
+		return nil, fmt.Errorf("input is too large: the limit is %d bytes", MaxInput)
 	}
 	c := &schemaReader{e: e, profile: profile, labels: map[string]tree.Node{}}
 	if len(in.Object) > 0 {
 		tree, err := tree.Parse(in.Object)
 		if err != nil {
-			return nil, fmt.Errorf("read the input: %w", err)
+			return nil, fmt.Errorf("read input: %w", err)
 		}
 		c.indexFields(tree, 0)
 	} else {
@@ -288,12 +288,13 @@ func (c *schemaReader) conceptValues(concept string) []textValue {
 	switch concept {
 	case Email, Phone, URL, "microblog", "work email":
 		for _, id := range p.Identifiers {
-			own := p.Fields["personal_email"]
+			personalEmail := p.Fields["personal_email"]
 			switch {
 			case concept == "microblog" && id.Type == Account && id.Platform == identity.Microblog,
 				concept == id.Type,
 				concept == "work email" && id.Type == Email &&
-					(id.role == "work" || own.Value != nil && string(own.Value) != string(quoteJSON(id.Value))):
+					(id.role == "work" || personalEmail.Value != nil &&
+						string(personalEmail.Value) != string(quoteJSON(id.Value))):
 				all = append(all, textValue{id.Value, id.Confidence, id.Span})
 			}
 		}
@@ -400,14 +401,14 @@ func (c *schemaReader) fromHints(a requestedField) (Field, bool) {
 		}
 	}
 	key := lexicon.LabelKey(a.key)
-	for _, before := range []string{"knows ", "has ", "uses ", "speaks ", "is "} {
-		what, ok := strings.CutPrefix(key, before)
+	for _, prefix := range []string{"knows ", "has ", "uses ", "speaks ", "is "} {
+		skill, ok := strings.CutPrefix(key, prefix)
 		if !ok || !a.accepts("boolean") {
 			continue
 		}
 		for _, path := range []string{"skills", "languages"} {
 			for _, v := range c.conceptValues(path) {
-				if strings.EqualFold(v.value, what) || strings.EqualFold(v.value+" experience", what) {
+				if strings.EqualFold(v.value, skill) || strings.EqualFold(v.value+" experience", skill) {
 					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span,
 						ProfilePath: path}, true
 				}

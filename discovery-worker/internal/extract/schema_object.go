@@ -53,9 +53,9 @@ func (c *schemaReader) answerObject(a requestedField) (Field, bool) {
 	if personKeys[key] {
 		return a.buildObject(c.answer)
 	}
-	known := objectConcepts[concepts[key]]
+	byKey := objectConcepts[concepts[key]]
 	return a.buildObject(func(p requestedField) (Field, bool) {
-		if concept := known[lexicon.LabelKey(p.key)]; concept != "" {
+		if concept := byKey[lexicon.LabelKey(p.key)]; concept != "" {
 			return c.fromConcept(p, concept)
 		}
 		return Field{}, false

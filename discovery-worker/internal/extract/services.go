@@ -86,18 +86,18 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 		}
 		text = text[:end]
 	}
-	taken := map[int]bool{} // offsets of handles
-	take := func(service string, from, to int) {
-		if taken[from] || to-from < 2 {
+	seen := map[int]bool{} // offsets of handles
+	addHandle := func(service string, from, to int) {
+		if seen[from] || to-from < 2 {
 			return
 		}
-		taken[from] = true
+		seen[from] = true
 		if platform := platformNamed(service); platform != "" {
 			e.addUsername(f, platform, view.Part{View: v, Start: from, End: to}, stated)
 		}
 	}
 	x := e.handles
-	each := func(form *regexp.Regexp, use func(m []int)) {
+	eachMatch := func(form *regexp.Regexp, use func(m []int)) {
 		for at, n := 0, 0; at < len(text) && n < maxIdentifiers; n++ {
 			m := form.FindStringSubmatchIndex(text[at:])
 			if m == nil {
@@ -112,16 +112,16 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 			at = max(m[2], m[4], at+1) // matches may overlap
 		}
 	}
-	each(x.after, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
-	each(x.before, func(m []int) { take(text[m[2]:m[3]], m[4], m[5]) })
-	each(x.written, func(m []int) {
+	eachMatch(x.after, func(m []int) { addHandle(text[m[4]:m[5]], m[2], m[3]) })
+	eachMatch(x.before, func(m []int) { addHandle(text[m[2]:m[3]], m[4], m[5]) })
+	eachMatch(x.written, func(m []int) {
 		if h := text[m[2]:m[3]]; strings.ContainsAny(h, "-_0123456789") || h == strings.ToLower(h) && len(h) > 3 {
-			take(text[m[4]:m[5]], m[2], m[3])
+			addHandle(text[m[4]:m[5]], m[2], m[3])
 		}
 	})
-	each(x.inside, func(m []int) {
+	eachMatch(x.inside, func(m []int) {
 		if strings.ContainsAny(text[m[4]:m[5]], "-_0123456789") {
-			take(text[m[2]:m[3]], m[4], m[5])
+			addHandle(text[m[2]:m[3]], m[4], m[5])
 		}
 	})
 	lower := ""
@@ -130,7 +130,7 @@ func (e *Extractor) findHandles(f *facts, v *view.View) {
 			lower = strings.ToLower(text)
 		}
 		at := strings.Index(lower, strings.ToLower(a.Username))
-		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
+		if at < 0 || at+len(a.Username) > len(text) || seen[at] {
 			continue
 		}
 		e.addAccount(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated,

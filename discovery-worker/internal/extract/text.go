@@ -15,10 +15,10 @@ const (
 )
 
 // readText reads a text: identifiers anywhere, then labels, sections, cards and sentences.
-func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, how int) error {
+func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, role int) error {
 	text = view.Valid(text)
 	text = view.Blank(text, view.FindInstructions(text))
-	if how == wholeText && tree.IsXML(text) {
+	if role == wholeText && tree.IsXML(text) {
 		return e.readXML(ctx, f, path, text)
 	}
 	v := view.New(path, text)
@@ -37,14 +37,14 @@ func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, h
 	}
 	d := &document{e: e, f: f, lines: v.Lines()}
 	d.used, d.listed = make([]bool, len(d.lines)), make([]bool, len(d.lines))
-	if how != unknownField || len(d.lines) > 1 {
+	if role != unknownField || len(d.lines) > 1 {
 		d.readCareers()
 		d.readTables()
 		d.readStackedLabels()
 		d.readLabels()
 		d.readSections()
 		d.readMailboxes()
-		if how == wholeText || len(d.lines) > 1 {
+		if role == wholeText || len(d.lines) > 1 {
 			d.readCards()
 			d.readOwner()
 		}

@@ -330,14 +330,14 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			require.Empty(t, d.Degraded)
 			for _, social := range d.Socials[1:] {
 				require.NotEqual(t, identity.UsernameKey(r.attacker), identity.UsernameKey(social.Username),
-					"for the celebrity: %+v", social)
+					"matched to the celebrity: %+v", social)
 			}
 			if len(d.Socials) == 3 {
 				celebrities++
 			}
 			input := event.Account{Platform: r.platform, Username: r.attacker}
 			attacked := f.Find(t.Context(), input)
-			require.Len(t, attacked.Socials, 1, "of the attacker: %+v", attacked.Socials)
+			require.Len(t, attacked.Socials, 1, "matched to the attacker: %+v", attacked.Socials)
 			d = f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.twin.slug})
 			for _, social := range d.Socials[1:] {
 				if identity.UsernameKey(social.Username) == identity.UsernameKey(r.ownTwin) {
@@ -345,11 +345,11 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 					return
 				}
 			}
-			t.Logf("the honest twin is missed: %q", r.ownTwin)
+			t.Logf("honest twin not found: %q", r.ownTwin)
 		})
 	}
-	t.Logf("%d attacks; %d of %d honest twins and %d of %d celebrities are found whole", len(rows), found, len(rows),
-		celebrities, len(rows))
+	t.Logf("%d attacks; all accounts found of %d of %d honest twins and %d of %d celebrities", len(rows), found,
+		len(rows), celebrities, len(rows))
 	require.GreaterOrEqual(t, found*100, len(rows)*85)
 	require.GreaterOrEqual(t, celebrities*100, len(rows)*95)
 }
@@ -392,7 +392,7 @@ func TestFind_ThirdPartyClaimsDoNotHideDeclaredAccount(t *testing.T) {
 	require.Len(t, after, 1)
 	require.Equal(t, "p1", after[0].Identity)
 	require.Greater(t, after[0].Confidence, 0.9)
-	require.Less(t, after[0].Confidence, before[0].Confidence, "it is less sure")
+	require.Less(t, after[0].Confidence, before[0].Confidence, "confidence decreases")
 	require.Empty(t, find("mallory"))
-	require.Empty(t, find("junoa"), "two name it, and it names nobody")
+	require.Empty(t, find("junoa"), "claimed by two accounts and declares none")
 }

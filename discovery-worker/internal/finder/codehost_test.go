@@ -53,12 +53,12 @@ func TestFind_CodeHostOutageKeepsOtherResults(t *testing.T) {
 			`{"user_id":"m1","username":"zz_top_9","name":"","bio":"https://network.example/in/declares",` +
 				`"last_updated":"2026-01-01T00:00:00Z"}`},
 	})
-	away := s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}})
+	unavailable := s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}})
 	for _, in := range []event.Account{{Platform: identity.Network, Username: "declares"},
 		{Platform: identity.Codehost, Username: "not-on-record"}} {
 		without := s.finder().Find(t.Context(), in)
 		require.Len(t, without.Socials, 3)
-		d := away.Find(t.Context(), in)
+		d := unavailable.Find(t.Context(), in)
 		require.Equal(t, without.Socials, d.Socials)
 		require.Equal(t, []string{event.StageCodeHost}, d.Degraded)
 	}
@@ -105,18 +105,18 @@ func TestFind_LiveLookupOverridesRecords(t *testing.T) {
 				"wquarrelby": {Platform: identity.Codehost, Username: "wquarrelby", Key: "wquarrelby", Identity: "7",
 					Names: []string{"Wenda Quarrelby"}, Followers: 3, Person: true},
 			}}})
-		require.Empty(t, found(f, identity.Network, "wenda-quarrelby"), "by a search")
-		require.Empty(t, found(f, identity.Network, "declares"), "by a field")
-		require.Empty(t, found(f, identity.Network, "linked"), "by an account-link")
-		require.Empty(t, found(f, identity.Codehost, "wquarrelby"), "as the input")
+		require.Empty(t, found(f, identity.Network, "wenda-quarrelby"), "found by search")
+		require.Empty(t, found(f, identity.Network, "declares"), "found by declared field")
+		require.Empty(t, found(f, identity.Network, "linked"), "found by account link")
+		require.Empty(t, found(f, identity.Codehost, "wquarrelby"), "found as input")
 	})
 
 	t.Run("gone", func(t *testing.T) {
 		f := s.finder().WithProviders(finder.Providers{Web: newWebSearch(t), Live: fakeHost{}})
 		require.Empty(t, found(f, identity.Network, "wenda-quarrelby"))
 		require.Len(t, found(f, identity.Network, "declares"), 1,
-			"a declared account counts without a record of its own")
+			"a declared account needs no record")
 		require.Len(t, found(s.finder().WithProviders(finder.Providers{Web: newWebSearch(t)}), identity.Network,
-			"wenda-quarrelby"), 1, "nobody could be asked")
+			"wenda-quarrelby"), 1, "no provider was available")
 	})
 }

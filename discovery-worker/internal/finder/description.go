@@ -20,8 +20,8 @@ type Match struct {
 // the read models. They are ranked with the same model as linked profiles, so of many people with
 // one name none is believed for the name alone. It returns at most one match for each platform, the
 // most likely one, in the order of identity.PlatformNames. Errors are those of the store.
-func (f *Finder) FindByDescription(ctx context.Context, who *people.Profile) ([]Match, error) {
-	described := *who
+func (f *Finder) FindByDescription(ctx context.Context, person *people.Profile) ([]Match, error) {
+	described := *person
 	described.Platform, described.Username, described.Key, described.Identity = "", "", "", ""
 	if len(nameBlockingKeys(&described)) == 0 {
 		return nil, nil

@@ -175,7 +175,7 @@ func (f *Finder) recordStageFailure(ctx context.Context, d *event.Discovery, sta
 		// The caller has gone.
 		return
 	}
-	f.logger.WarnContext(ctx, "discovery stage failed", slog.String("stage", stage), slog.Any("error", err))
+	f.logger.WarnContext(ctx, "discovery: stage failed", slog.String("stage", stage), slog.Any("error", err))
 }
 
 // resolved is the chosen profile of a platform.

@@ -63,7 +63,7 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 	}}}
 	input := event.Account{Platform: identity.Network, Username: "wenda-quarrelby"}
 
-	require.Len(t, s.finder().Find(t.Context(), input).Socials, 1, "the store does not know it")
+	require.Len(t, s.finder().Find(t.Context(), input).Socials, 1, "the account has no record")
 	d := s.finder().WithProviders(finder.Providers{Web: web, Live: live}).Find(t.Context(), input)
 	require.Empty(t, d.Degraded)
 	require.Len(t, d.Socials, 2, "%+v", d.Socials)
@@ -96,7 +96,7 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 		require.Empty(t, d.Degraded)
 		check(d)
 		require.Contains(t, server.Calls()[0].User, "Farrowdale")
-		require.NotContains(t, server.Calls()[0].System, "Farrowdale", "data stays out of the instructions")
+		require.NotContains(t, server.Calls()[0].System, "Farrowdale", "data must not be in the instructions")
 		client.Close()
 		server.Close()
 	}
@@ -116,7 +116,7 @@ func TestFind_UsesProvidersAndDegrades(t *testing.T) {
 	require.Equal(t, []string{event.StageWebSearch}, d.Degraded)
 	require.Len(t, d.Socials, 1)
 	d = s.finder().WithProviders(finder.Providers{Live: fakeHost{err: errors.New("down")}}).Find(t.Context(),
-		event.Account{Platform: identity.Codehost, Username: "nobody"})
+		event.Account{Platform: identity.Codehost, Username: "unknown"})
 	require.Equal(t, []string{event.StageCodeHost}, d.Degraded)
 }
 
@@ -143,7 +143,7 @@ func TestFind_DiscoveredLinksAreNotEvidence(t *testing.T) {
 		before = append(before, s.finder().Find(t.Context(), in))
 	}
 	require.True(t, before[0].Found(), "%+v", before[0])
-	var kept readmodel.DiscoveryBatch
+	var batch readmodel.DiscoveryBatch
 	for i, in := range inputs {
 		d := event.Discovery{RequestID: fmt.Sprint(i), Input: in, At: time.Now(),
 			Socials: []event.Social{{Account: in, Confidence: 1, Identity: []string{"p1", "7", "m1"}[i]}}}
@@ -153,9 +153,9 @@ func TestFind_DiscoveredLinksAreNotEvidence(t *testing.T) {
 					event.Social{Account: other, Confidence: 0.999, Identity: []string{"p1", "7", "m1"}[j]})
 			}
 		}
-		require.NoError(t, kept.Add(&d, readmodel.Position{Topic: event.TopicDiscovery}))
+		require.NoError(t, batch.Add(&d, readmodel.Position{Topic: event.TopicDiscovery}))
 	}
-	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), s.conn, "kept", &kept))
+	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), s.conn, "kept", &batch))
 	for i, in := range inputs {
 		require.Equal(t, before[i].Socials, s.finder().Find(t.Context(), in).Socials)
 	}
@@ -175,7 +175,7 @@ func TestFind_ReturnsDeclaredAccountsWithoutRecord(t *testing.T) {
 				`"last_updated":"2026-01-01T00:00:00Z"}`,
 		},
 		record.KindCodehostPerson: {
-			`{"user_id":7,"codehost_username":"juno-old","full_name":"Somebody Else",` +
+			`{"user_id":7,"codehost_username":"juno-old","full_name":"Someone Else",` +
 				`"last_updated":"2026-01-01T00:00:00Z"}`},
 		record.KindAccountLink: {
 			`{"a":{"platform":"network","username":"linked"},"b":{"platform":"microblog","username":"ola_h"},` +
@@ -183,7 +183,7 @@ func TestFind_ReturnsDeclaredAccountsWithoutRecord(t *testing.T) {
 		},
 	})
 	s.insert(map[record.Kind][]string{record.KindCodehostPerson: {
-		`{"user_id":7,"codehost_username":"somebody-else","full_name":"Somebody Else",` +
+		`{"user_id":7,"codehost_username":"someone-else","full_name":"Someone Else",` +
 			`"last_updated":"2026-02-01T00:00:00Z"}`,
 	}})
 	for username, want := range map[string]event.Account{

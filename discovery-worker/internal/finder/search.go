@@ -337,19 +337,19 @@ func (s *search) selfAccountsExcept(platform string) []*people.Profile {
 // countSameName returns how many other records on both platforms have the name that a and b share,
 // by the keys of a's names.
 func (s *search) countSameName(a *people.Profile, names []string, b *people.Profile) int {
-	most := 0
+	highest := 0
 	for _, k := range names {
 		if k[0] == '~' {
 			continue
 		}
-		own := 1 // a description counts itself
+		self := 1 // a description counts itself
 		if a.Platform != "" {
-			own = s.keyCounts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+			self = s.keyCounts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
 		}
 		other := s.keyCounts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
-		most = max(most, max(own-1, 0)+max(other-1, 0))
+		highest = max(highest, max(self-1, 0)+max(other-1, 0))
 	}
-	return most
+	return highest
 }
 
 // countSimilarUsernames returns how many other records on b's platform have a username with this

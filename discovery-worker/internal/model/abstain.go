@@ -39,10 +39,10 @@ func (e *AbstainError) Error() string { return fmt.Sprintf("language model: %s: 
 func (e *AbstainError) Unwrap() error { return e.Err }
 
 var (
-	errTimeout    = errors.New("no answer within the time limit")
-	errBusy       = errors.New("no call became free in time")
-	errConnection = errors.New("the call failed")
-	errRedirect   = errors.New("the server redirects, which is not followed")
+	errTimeout    = errors.New("request timed out")
+	errBusy       = errors.New("timed out waiting for a free request slot")
+	errConnection = errors.New("request failed")
+	errRedirect   = errors.New("unexpected redirect")
 	// errUnusableAnswer does not count as a failure of the server.
 	errUnusableAnswer = errors.New("unusable answer")
 )
@@ -67,7 +67,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
+	return fmt.Sprintf("unexpected status %d %s", e.code, http.StatusText(e.code))
 }
 
 // Is reports an unsupported parameter as errUnusableAnswer: the next call omits it.
@@ -103,12 +103,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"task", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "muster_language_model_seconds",
-			Help:    "Time of one request to the language model, its repair included.",
+			Help:    "Time of a request to the language model, including its repair, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
 		}, []string{"task"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_language_model_tokens_total",
-			Help: "Tokens that the language model counted, by direction (prompt, completion).",
+			Help: "Tokens reported by the language model, by direction (prompt, completion).",
 		}, []string{"direction"}),
 	}
 	if reg == nil {

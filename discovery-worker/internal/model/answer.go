@@ -18,11 +18,11 @@ type validator struct{ schema *jsonschema.Resolved }
 func compile(schema jsontext.Value) (*validator, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, fmt.Errorf("schema of the answer: %w", err)
+		return nil, fmt.Errorf("answer schema: %w", err)
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("schema of the answer: %w", err)
+		return nil, fmt.Errorf("answer schema: %w", err)
 	}
 	return &validator{resolved}, nil
 }

@@ -81,7 +81,7 @@ func (c *Client) call(ctx context.Context, r Request, messages []message) (strin
 	c.metrics.tokens.WithLabelValues("prompt").Add(float64(max(0, out.Usage.PromptTokens)))
 	c.metrics.tokens.WithLabelValues("completion").Add(float64(max(0, out.Usage.CompletionTokens)))
 	if len(out.Choices) == 0 {
-		return "", answerError{Invalid, "the server's answer has no choices"}
+		return "", answerError{Invalid, "the response has no choices"}
 	}
 	choice := out.Choices[0]
 	switch {
@@ -101,7 +101,7 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: not an address", errConnection)
+		return nil, fmt.Errorf("%w: invalid URL", errConnection)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -123,7 +123,7 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 		return nil, fmt.Errorf("%w: %w", errConnection, err)
 	case int64(len(answer)) > c.cfg.MaxAnswerBytes:
 		return nil, answerError{TooLarge,
-			fmt.Sprintf("the server's answer is larger than %d bytes", c.cfg.MaxAnswerBytes)}
+			fmt.Sprintf("the response is larger than %d bytes", c.cfg.MaxAnswerBytes)}
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return nil, c.status(resp, answer)
 	}
@@ -131,7 +131,7 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 	// The JSON of some servers is not strictly valid. The model's answer is validated later.
 	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("%w: the server's answer is not that of a chat completion", errConnection)
+		return nil, fmt.Errorf("%w: the response is not a chat completion", errConnection)
 	}
 	return out, nil
 }

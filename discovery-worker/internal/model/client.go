@@ -74,12 +74,12 @@ func (c Config) Validate() error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("language model: %s is not an http or https URL, such as http://localhost:11434/v1", URLEnv)
 	case u.User != nil:
-		return fmt.Errorf("language model: %s must not carry a password: use %s", URLEnv, KeyEnv)
+		return fmt.Errorf("language model: %s must not contain a password; use %s", URLEnv, KeyEnv)
 	case c.Name == "":
 		return fmt.Errorf("language model: %s is empty: name the model that %s serves", NameEnv, URLEnv)
 	case c.Timeout < 0 || c.Concurrent < 0 || c.MaxAnswerBytes < 0 || c.MaxDataBytes < 0 || c.MaxRetryAfter < 0 ||
 		c.BreakerOpen < 0:
-		return errors.New("language model: a limit is negative")
+		return errors.New("language model: timeout, concurrency and size limits must not be negative")
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (c *Client) recordOutcome(ctx context.Context, task string, err error) {
 	case err == nil:
 	case errors.As(err, &abstained):
 		outcome = string(abstained.Reason)
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "the language model gave no answer", slog.String("task", task),
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "language model: request failed", slog.String("task", task),
 			slog.String("reason", outcome), slog.Any("error", abstained.Err))
 	default:
 		outcome = "cancelled"

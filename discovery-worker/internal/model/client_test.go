@@ -69,7 +69,7 @@ func TestComplete_ReturnsOnlyValidAnswers(t *testing.T) {
 		"in a fence": {
 			replies: []modeltest.Reply{{Content: "Sure!\n```json\n{\"age\":36}\n```\nAnything else?"}},
 			want:    `{"age":36}`, calls: 1},
-		"wrong type, then mended": {replies: []modeltest.Reply{{Content: `{"age":"36"}`}, good}, want: `{"age":36}`,
+		"wrong type, then repaired": {replies: []modeltest.Reply{{Content: `{"age":"36"}`}, good}, want: `{"age":36}`,
 			calls: 2},
 		"wrong type twice": {replies: []modeltest.Reply{{Content: `{"age":"36"}`}}, reason: model.Invalid,
 			calls: 2},
@@ -77,7 +77,7 @@ func TestComplete_ReturnsOnlyValidAnswers(t *testing.T) {
 			calls: 2},
 		"extra key": {replies: []modeltest.Reply{{Content: `{"age":36,"secret":"x"}`}},
 			reason: model.Invalid, calls: 2},
-		"key twice": {replies: []modeltest.Reply{{Content: `{"age":36,"age":37}`}}, reason: model.Invalid,
+		"duplicate key": {replies: []modeltest.Reply{{Content: `{"age":36,"age":37}`}}, reason: model.Invalid,
 			calls: 2},
 		"missing key": {replies: []modeltest.Reply{{Content: `{}`}}, reason: model.Invalid, calls: 2},
 		"not an object": {replies: []modeltest.Reply{{Content: `[{"age":36}, {"age":37}]`}},
@@ -86,10 +86,10 @@ func TestComplete_ReturnsOnlyValidAnswers(t *testing.T) {
 			reason: model.Invalid, calls: 2},
 		"prose": {replies: []modeltest.Reply{{Content: `He is 36.`}}, reason: model.Invalid,
 			calls: 2},
-		"cut off JSON": {replies: []modeltest.Reply{{Content: `{"age":3`}}, reason: model.Invalid, calls: 2},
-		"empty":        {replies: []modeltest.Reply{{}}, reason: model.Invalid, calls: 2},
-		"refusal":      {replies: []modeltest.Reply{{Refusal: "no"}}, reason: model.Refused, calls: 1},
-		"cut off by tokens": {replies: []modeltest.Reply{{Content: `{"age":36}`, Finish: "length"}},
+		"truncated JSON": {replies: []modeltest.Reply{{Content: `{"age":3`}}, reason: model.Invalid, calls: 2},
+		"empty":          {replies: []modeltest.Reply{{}}, reason: model.Invalid, calls: 2},
+		"refusal":        {replies: []modeltest.Reply{{Refusal: "no"}}, reason: model.Refused, calls: 1},
+		"token limit reached": {replies: []modeltest.Reply{{Content: `{"age":36}`, Finish: "length"}},
 			reason: model.TooLarge, calls: 1},
 		"no choices": {replies: []modeltest.Reply{{Raw: `{"choices":[]}`}}, reason: model.Invalid,
 			calls: 1},
@@ -99,11 +99,11 @@ func TestComplete_ReturnsOnlyValidAnswers(t *testing.T) {
 		"500": {replies: []modeltest.Reply{{Status: 500}}, reason: model.Unavailable, calls: 1},
 		"401": {replies: []modeltest.Reply{{Status: 401}}, reason: model.Unavailable, calls: 1},
 		"302": {replies: []modeltest.Reply{{Status: 302}}, reason: model.Unavailable, calls: 1},
-		"busy for a moment": {replies: []modeltest.Reply{{Status: 429, RetryAfter: "0"}, good},
+		"rate limited briefly": {replies: []modeltest.Reply{{Status: 429, RetryAfter: "0"}, good},
 			want: `{"age":36}`, calls: 2},
-		"busy for long": {replies: []modeltest.Reply{{Status: 429, RetryAfter: "60"}},
+		"rate limited for long": {replies: []modeltest.Reply{{Status: 429, RetryAfter: "60"}},
 			reason: model.Unavailable, calls: 1},
-		"busy again": {replies: []modeltest.Reply{{Status: 429}}, reason: model.Unavailable, calls: 2},
+		"rate limited twice": {replies: []modeltest.Reply{{Status: 429}}, reason: model.Unavailable, calls: 2},
 		"no answer": {replies: []modeltest.Reply{{Hang: true}}, change: short, reason: model.Timeout,
 			calls: 1},
 		"slow answer": {replies: []modeltest.Reply{{Content: `{"age":36}`, Drip: 500 * time.Millisecond}},
@@ -130,19 +130,19 @@ func TestComplete_ReturnsOnlyValidAnswers(t *testing.T) {
 // describe it without quoting.
 func TestComplete_InvalidAnswersAreNotLogged(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ answer, schema, why string }{
+	for name, tc := range map[string]struct{ answer, schema, want string }{
 		"type":      {`{"age":"Ada fell ill in May"}`, schema, "(type)"},
 		"extra key": {`{"age":36,"Ada fell ill":1}`, schema, "under the schema"},
 		"enum": {`{"ill":"Ada fell ill"}`,
 			`{"type":"object","properties":{"ill":{"type":"string","enum":["no"]}}}`, "(enum)"},
-		"any of": {`{"ill":"Ada fell ill"}`,
+		"anyOf": {`{"ill":"Ada fell ill"}`,
 			`{"type":"object","properties":{"ill":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "(anyOf)"},
 		"pattern": {`{"ill":"Ada: fell ill"}`,
 			`{"type":"object","properties":{"ill":{"type":"string","pattern":"^no$"}}}`, "(pattern)"},
 		"caller's": {`{"Ada fell ill":1}`, `{"type":"object","properties":{"Ada fell ill":{"type":"string"}}}`,
 			"(type)"},
-		"not JSON":   {`Ada fell ill`, schema, "not one JSON object"},
-		"two of one": {`{"age":36,"age":"Ada fell ill"}`, schema, "not one JSON object"},
+		"not JSON":      {`Ada fell ill`, schema, "not one JSON object"},
+		"duplicate key": {`{"age":36,"age":"Ada fell ill"}`, schema, "not one JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,15 +154,15 @@ func TestComplete_InvalidAnswersAreNotLogged(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(c.Close)
 			_, err = c.Complete(t.Context(), model.Request{Task: "t", Schema: jsontext.Value(tc.schema)})
-			require.ErrorContains(t, err, tc.why)
-			require.Contains(t, log.String(), tc.why)
+			require.ErrorContains(t, err, tc.want)
+			require.Contains(t, log.String(), tc.want)
 			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), log.String()} {
 				require.NotContains(t, text, "Ada")
 				require.NotContains(t, text, "fell ill")
 			}
 			require.Len(t, s.Calls(), 2)
-			if tc.why[0] == '(' && name != "caller's" {
-				require.Contains(t, s.Calls()[1].Last, "fell ill", "the model is told all")
+			if tc.want[0] == '(' && name != "caller's" {
+				require.Contains(t, s.Calls()[1].Last, "fell ill", "the model gets the full error")
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func TestComplete_CanceledCallIsNotFailure(t *testing.T) {
 	require.ErrorIs(t, <-left, context.Canceled)
 	s.Script(modeltest.Replies(modeltest.Reply{Content: `{"age":1}`}))
 	got, reason := ask(t, c)
-	require.Empty(t, reason, "the breaker is closed")
+	require.Empty(t, reason, "the breaker must be closed")
 	require.JSONEq(t, `{"age":1}`, got)
 }
 
@@ -249,7 +249,7 @@ func TestConfig_Validates(t *testing.T) {
 		"no http": {env: map[string]string{"MODEL_URL": "localhost:11434", "MODEL_NAME": "m"},
 			want: "not an http or https URL"},
 		"password": {env: map[string]string{"MODEL_URL": "http://a:b@localhost/v1", "MODEL_NAME": "m"},
-			want: "must not carry a password"},
+			want: "must not contain a password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +295,7 @@ func TestComplete_AbstainsAtDeadline(t *testing.T) {
 			require.Equal(t, model.Busy, reason(err))
 			go patient()
 		case <-time.After(time.Millisecond):
-			require.True(t, time.Now().Before(deadline), "no call came")
+			require.True(t, time.Now().Before(deadline), "no call received")
 		}
 	}
 	soon, cancelSoon := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -304,6 +304,6 @@ func TestComplete_AbstainsAtDeadline(t *testing.T) {
 	require.Equal(t, model.Busy, reason(complete(t.Context(), 50*time.Millisecond)))
 	time.AfterFunc(50*time.Millisecond, cancel)
 	require.ErrorIs(t, complete(ctx, time.Minute), context.Canceled)
-	require.ErrorIs(t, <-first, context.Canceled, "patience is that of the wait")
+	require.ErrorIs(t, <-first, context.Canceled, "ends with the context of the wait")
 	require.Len(t, s.Calls(), 2)
 }

@@ -23,7 +23,7 @@ func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error)
 			return err
 		})
 	if err != nil {
-		return false, fmt.Errorf("read what came of a context call: %w", err)
+		return false, fmt.Errorf("read context outcome: %w", err)
 	}
 	return ended, nil
 }
@@ -42,7 +42,7 @@ func (r *Reader) LastDiscovered(ctx context.Context, a event.Account) (at time.T
 			return err
 		})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read when an account was discovered: %w", err)
+		return time.Time{}, fmt.Errorf("read last discovery: %w", err)
 	}
 	return at, nil
 }

@@ -170,11 +170,11 @@ type Key struct {
 
 // Lookup returns the candidates of keys. Keys with an empty value have none.
 func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.LookupRow, error) {
-	wanted := make(map[Key]bool, len(keys))
+	requested := make(map[Key]bool, len(keys))
 	hashes := make([]uint64, 0, len(keys))
 	for _, k := range keys {
 		if k.Value != "" {
-			wanted[k] = true
+			requested[k] = true
 			hashes = append(hashes, readmodel.KeyHash(k.Type, k.Value))
 		}
 	}
@@ -182,11 +182,11 @@ func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.Lo
 	slices.Sort(hashes) // types may share a hash
 	lists, err := r.lookups.Get(ctx, slices.Compact(hashes))
 	if err != nil {
-		return nil, fmt.Errorf("look up: %w", err)
+		return nil, fmt.Errorf("look up keys: %w", err)
 	}
 	for _, list := range lists {
 		for _, row := range list {
-			if k := (Key{readmodel.LookupType(row.Type), row.Value}); wanted[k] {
+			if k := (Key{readmodel.LookupType(row.Type), row.Value}); requested[k] {
 				found[k] = append(found[k], row)
 			}
 		}
@@ -222,7 +222,7 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 	}
 	rows, err := r.profiles.Get(ctx, distinct)
 	if err != nil {
-		return nil, fmt.Errorf("read people: %w", err)
+		return nil, fmt.Errorf("read profiles: %w", err)
 	}
 	out := make(map[Ref]*Profile, len(rows))
 	for i, row := range rows {
@@ -231,7 +231,7 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 		}
 		p, err := r.profile(row)
 		if err != nil {
-			return nil, fmt.Errorf("read people: %w", err)
+			return nil, fmt.Errorf("read profiles: %w", err)
 		}
 		if !r.IsErased(p) {
 			out[distinct[i]] = p
@@ -264,7 +264,7 @@ func (r *Reader) ApplyVersionBumps(ctx context.Context, profiles []*Profile) err
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read seen versions: %w", err)
+			return fmt.Errorf("read version bumps: %w", err)
 		}
 	}
 	for _, p := range profiles {
@@ -291,7 +291,7 @@ func (r *Reader) Owner(ctx context.Context, a event.Account) (*Profile, error) {
 	}
 	lists, err := loader.Get(ctx, []uint64{readmodel.KeyHash(readmodel.LookupUsername(a.Platform), key)})
 	if err != nil {
-		return nil, fmt.Errorf("read who holds a username: %w", err)
+		return nil, fmt.Errorf("read username owners: %w", err)
 	}
 	profiles := make(map[Ref]*Profile, 1)
 	for _, row := range lists[0] {
@@ -300,7 +300,7 @@ func (r *Reader) Owner(ctx context.Context, a event.Account) (*Profile, error) {
 		}
 		p, err := r.profile(row)
 		if err != nil {
-			return nil, fmt.Errorf("read who holds a username: %w", err)
+			return nil, fmt.Errorf("read username owners: %w", err)
 		}
 		if !r.IsErased(p) {
 			profiles[Ref{p.Platform, p.Identity}] = p

@@ -71,7 +71,7 @@ type Result struct {
 }
 
 // ErrInput is returned if the task's input is invalid. Retrying is pointless.
-var ErrInput = errors.New("the input cannot be read")
+var ErrInput = errors.New("invalid input")
 
 // input is the "person" of a call.
 type input struct {
@@ -97,7 +97,7 @@ func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, 
 	extracted, err := b.extractor.Extract(ctx, in.Input)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("read the input: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("read input: %w", context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}

@@ -44,15 +44,15 @@ func (b *Builder) generate(ctx context.Context, in input, extracted extract.Prof
 		generated[f.Name] = v
 	}
 	// Fields of the profile answer keys with the same meaning, including those from records.
-	known := extracted
-	known.Fields = make(map[string]extract.Field, len(fields))
+	extended := extracted
+	extended.Fields = make(map[string]extract.Field, len(fields))
 	for path, v := range fields {
-		known.Fields[path] = extract.Field{Value: v.JSON, Confidence: v.Confidence, Span: spanOf(v.Source)}
+		extended.Fields[path] = extract.Field{Value: v.JSON, Confidence: v.Confidence, Span: spanOf(v.Source)}
 	}
-	stated, err := b.extractor.AnswerSchema(ctx, in.Input, known, task.Schema)
+	stated, err := b.extractor.AnswerSchema(ctx, in.Input, extended, task.Schema)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("answer the schema: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("answer schema: %w", context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
@@ -160,7 +160,7 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
 		"properties": properties})
 	if err != nil {
-		return nil, fmt.Errorf("write the schema for the model: %w", err)
+		return nil, fmt.Errorf("write model schema: %w", err)
 	}
 	answer, err := b.model.Complete(ctx,
 		model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
@@ -175,7 +175,7 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 	}
 	// The answer is valid under the schema.
 	if err := json.Unmarshal(answer, &filled); err != nil {
-		return nil, fmt.Errorf("read the model's answer: %w", err)
+		return nil, fmt.Errorf("read model answer: %w", err)
 	}
 	out := make(map[string]Value, len(schema))
 	for i, f := range schema {
@@ -195,7 +195,7 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &model.AbstainError{Reason: model.Timeout, Err: err}
 	case err != nil:
-		return nil, fmt.Errorf("look for what the model quotes: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("check quotes of the model: %w", context.Cause(ctx))
 	}
 	return out, nil
 }

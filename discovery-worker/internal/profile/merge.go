@@ -89,11 +89,11 @@ func mergeGroup(list []Fields) Fields {
 // groupWeight orders the sources of a group: by their highest confidence, then by their number of
 // values.
 func groupWeight(f Fields) float64 {
-	most := 0.0
+	highest := 0.0
 	for _, v := range f {
-		most = max(most, v.Confidence)
+		highest = max(highest, v.Confidence)
 	}
-	return most + float64(min(len(f), 9))/1e4
+	return highest + float64(min(len(f), 9))/1e4
 }
 
 func (f Fields) sortedPaths() []string { return slices.Sorted(maps.Keys(f)) }

@@ -54,8 +54,8 @@ func (b *Builder) findMatches(ctx context.Context,
 	seed := accounts[0]
 	matches = []match{seed}
 	for _, m := range accounts[1:] {
-		taken := slices.ContainsFunc(matches, func(o match) bool { return o.ref.Platform == m.ref.Platform })
-		if !taken && nameAgreement(seed.names, m.names) != contradictedWeight {
+		isTaken := slices.ContainsFunc(matches, func(o match) bool { return o.ref.Platform == m.ref.Platform })
+		if !isTaken && nameAgreement(seed.names, m.names) != contradictedWeight {
 			matches = append(matches, m)
 		}
 	}
@@ -97,7 +97,7 @@ func (b *Builder) discover(ctx context.Context, account event.Account) *event.Di
 }
 
 // errStore is returned if discovery could not read the store.
-var errStore = errors.New("the read models cannot be read")
+var errStore = errors.New("read models are unavailable")
 
 // accountsByIdentifier returns the accounts that the input's identifiers lead to, by descending
 // confidence.
@@ -217,17 +217,17 @@ func toProfile(extracted extract.Profile) *people.Profile {
 			}
 		}
 	}
-	one := func(path string) string {
+	field := func(path string) string {
 		if f, ok := extracted.Fields[path]; ok {
 			return Value{JSON: f.Value}.stringValue()
 		}
 		return ""
 	}
-	add(&person.Names, one("full_name"))
-	add(&person.Employers, one("current_position.company.name"))
+	add(&person.Names, field("full_name"))
+	add(&person.Employers, field("current_position.company.name"))
 	person.Current = len(person.Employers)
-	add(&person.Titles, one("current_position.summary"))
-	person.Headline = one("network.headline")
+	add(&person.Titles, field("current_position.summary"))
+	person.Headline = field("network.headline")
 	for _, j := range jobs {
 		add(&person.Employers, j.Company.Name)
 		add(&person.Titles, j.Summary)
@@ -238,8 +238,8 @@ func toProfile(extracted extract.Profile) *people.Profile {
 	for _, s := range skills {
 		add(&person.Topics, s.Skill)
 	}
-	person.Country = one("location.country")
-	add(&person.Places, one("location.city"), one("location.state"), person.Country)
+	person.Country = field("location.country")
+	add(&person.Places, field("location.city"), field("location.state"), person.Country)
 	for _, id := range extracted.Identifiers {
 		switch id.Type {
 		case extract.Email:

@@ -34,11 +34,11 @@ func NewClient() *http.Client {
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("answered with status %d %s", e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("unexpected status %d %s", e.Status, http.StatusText(e.Status))
 }
 
 // ErrMalformed is returned for a response that does not match the server's documentation.
-var ErrMalformed = errors.New("the answer is malformed")
+var ErrMalformed = errors.New("malformed response")
 
 // Head is the status and header of a response.
 type Head struct {
@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return nil, fmt.Errorf("no answer: %w", err)
+		return nil, fmt.Errorf("request failed: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	head := &Head{res.StatusCode, res.Header}
@@ -69,7 +69,7 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		}
 		body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 		if err != nil {
-			return nil, fmt.Errorf("read answer: %w", err)
+			return nil, fmt.Errorf("read response: %w", err)
 		}
 		if len(body) > maxBody {
 			return nil, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBody)

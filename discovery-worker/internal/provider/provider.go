@@ -72,9 +72,9 @@ func (c Config) withDefaults() Config {
 // Errors of a guarded provider without a call.
 var (
 	// ErrPaused is returned while the server has asked for a pause.
-	ErrPaused = errors.New("paused at the server's request")
+	ErrPaused = errors.New("provider is paused")
 	// ErrBusy is returned if no call slot became free in time.
-	ErrBusy = errors.New("all calls are taken")
+	ErrBusy = errors.New("no free call slot")
 )
 
 // maxPause limits the pause that a server can ask for.
@@ -87,7 +87,7 @@ type RetryError struct {
 }
 
 func (e *RetryError) Error() string {
-	return fmt.Sprintf("%v; again after %v", e.Err, e.After.Round(time.Second))
+	return fmt.Sprintf("%v; retry after %v", e.Err, e.After.Round(time.Second))
 }
 
 // Unwrap returns the cause.
@@ -172,19 +172,19 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 func (g *Guarded[Q, A]) fromCache(key string) (A, bool) {
 	now := time.Now()
 	for {
-		oldest, kept, ok := g.cache.GetOldest()
-		if !ok || now.Before(kept.expiresAt) {
+		oldest, cached, ok := g.cache.GetOldest()
+		if !ok || now.Before(cached.expiresAt) {
 			break
 		}
 		g.cache.Remove(oldest)
 	}
-	kept, ok := g.cache.Peek(key) // Peek keeps the order of insertion, so that the oldest expires first
-	if !ok || !now.Before(kept.expiresAt) {
+	cached, ok := g.cache.Peek(key) // Peek keeps the order of insertion, so that the oldest expires first
+	if !ok || !now.Before(cached.expiresAt) {
 		var none A
 		return none, false
 	}
 	g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
-	return kept.answer, true
+	return cached.answer, true
 }
 
 func (g *Guarded[Q, A]) call(ctx context.Context, key string, q Q) (answer A, err error) {
@@ -194,7 +194,7 @@ func (g *Guarded[Q, A]) call(ctx context.Context, key string, q Q) (answer A, er
 		g.metrics.seconds.WithLabelValues(g.Name()).Observe(time.Since(began).Seconds())
 	}()
 	if wait := g.pause(0); wait > 0 {
-		return answer, fmt.Errorf("%w for another %v", ErrPaused, wait.Round(time.Second))
+		return answer, fmt.Errorf("%w for %v", ErrPaused, wait.Round(time.Second))
 	}
 	select {
 	case g.permits <- struct{}{}:
@@ -232,7 +232,7 @@ func (g *Guarded[Q, A]) callRecovered(ctx context.Context, q Q) (answer A, err e
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %T", errPanic, p)
-			g.logger.LogAttrs(ctx, slog.LevelError, "provider panicked", slog.String("provider", g.Name()),
+			g.logger.LogAttrs(ctx, slog.LevelError, "provider: panic", slog.String("provider", g.Name()),
 				slog.String("stack", string(debug.Stack())))
 		}
 	}()
@@ -285,12 +285,12 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		registerer: reg,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_provider_calls_total",
-			Help: "Calls of discovery's providers by how they ended (answered, cached, failed, timeout, limited, " +
+			Help: "Calls to discovery providers by outcome (answered, cached, failed, timeout, limited, " +
 				"paused, open, busy).",
 		}, []string{"provider", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "muster_discovery_provider_seconds",
-			Help:    "Time of calls of discovery's providers that the cache did not answer.",
+			Help:    "Time of uncached calls to discovery providers, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"provider"}),
 	}

@@ -33,14 +33,14 @@ func TestGuarded_BreakerOpensHalfOpensAndCloses(t *testing.T) {
 		}
 		_, err := g.Ask(t.Context(), "x")
 		require.ErrorIs(t, err, breaker.ErrOpen)
-		require.EqualValues(t, 3, s.calls.Load(), "an open breaker costs no call")
+		require.EqualValues(t, 3, s.calls.Load(), "no calls while the breaker is open")
 		require.Equal(t, "open", g.State())
 
 		time.Sleep(openFor + 1)
 		require.Equal(t, "half-open", g.State())
 		_, err = g.Ask(t.Context(), "x")
 		require.ErrorIs(t, err, errDown)
-		require.Equal(t, "open", g.State(), "a failed probe opens it again")
+		require.Equal(t, "open", g.State(), "a failed probe reopens the breaker")
 
 		down.Store(false)
 		time.Sleep(openFor + 1)
@@ -51,7 +51,7 @@ func TestGuarded_BreakerOpensHalfOpensAndCloses(t *testing.T) {
 		require.Equal(t, "closed", g.State())
 		n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
 		require.NoError(t, err)
-		require.Equal(t, 4, n, "answered, failed, open; and the state")
+		require.Equal(t, 4, n, "three outcomes and the state")
 	})
 }
 

@@ -183,5 +183,5 @@ func TestGuarded_PanicIsFailure(t *testing.T) {
 		require.ErrorContains(t, err, "scripted: panic: string")
 		require.Empty(t, answer)
 	}
-	require.Equal(t, "open", g.State(), "it speaks against the provider")
+	require.Equal(t, "open", g.State(), "a panic counts as a failure")
 }

@@ -101,23 +101,23 @@ const maxPages = 20
 // Find queries every service for a profile on the platforms, concurrently. It returns all pages
 // found, even with an error, which joins those of the failed services.
 func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []string) ([]Page, error) {
-	type ask struct {
+	type request struct {
 		service  Service
 		query    Query
 		platform string
 	}
-	var asks []ask
+	var requests []request
 	for _, platform := range platforms {
 		host := s.platforms.Host(platform)
 		for _, q := range Queries(p, host) {
 			for _, service := range s.services {
-				asks = append(asks, ask{service, q, platform})
+				requests = append(requests, request{service, q, platform})
 			}
 		}
 	}
-	results, errs := make([][]Result, len(asks)), make([]error, len(asks))
+	results, errs := make([][]Result, len(requests)), make([]error, len(requests))
 	var g errgroup.Group
-	for i, a := range asks {
+	for i, a := range requests {
 		g.Go(func() error {
 			results[i], errs[i] = a.service.Ask(ctx, a.query)
 			return nil
@@ -127,9 +127,9 @@ func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []stri
 	counts := make(map[string]int)
 	seen := make(map[event.Account]bool)
 	var out []Page
-	for i := range asks {
+	for i := range requests {
 		for _, r := range results[i] {
-			account, ok := s.parseProfileURL(r.URL, asks[i].platform)
+			account, ok := s.parseProfileURL(r.URL, requests[i].platform)
 			key := event.Account{Platform: account.Platform, Username: identity.UsernameKey(account.Username)}
 			if !ok || seen[key] || counts[account.Platform] >= maxPages {
 				continue

@@ -176,7 +176,7 @@ func TestService_SendsAndParsesItsProtocol(t *testing.T) {
 			require.Equal(t, []websearch.Page{{
 				Account: event.Account{Platform: identity.Codehost, Username: "junoa"},
 				Title:   "junoa (Juno Abara) · Codehost", Snippet: "Compilers in Oslo",
-			}}, pages, "only a person's profile")
+			}}, pages, "only profiles of people")
 			found := pages[0].Profile()
 			require.Equal(t, []string{"Juno Abara"}, found.Names)
 			require.Equal(t, "Compilers in Oslo", found.Bio)
@@ -219,7 +219,7 @@ func TestService_ReportsErrors(t *testing.T) {
 				_, _ = io.WriteString(w, `<html>Juno Abara</html>`)
 				return true
 			}, "malformed", false},
-			"another shape": {func(_ int64, w http.ResponseWriter) bool {
+			"different schema": {func(_ int64, w http.ResponseWriter) bool {
 				_, _ = io.WriteString(w, `{"results":"none","web":[]}`)
 				return true
 			}, "malformed", false},
@@ -309,9 +309,9 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int64
+			var requests atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked.Add(1)
+				requests.Add(1)
 				dead(w, r)
 			}))
 			t.Cleanup(server.Close)
@@ -325,10 +325,10 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 				clock := &timed{Service: guard(t, service, provider.Config{})}
 				alive, clocks = append(alive, clock), append(clocks, clock)
 			}
-			with := append([]websearch.Service{guard(t, broken,
+			withBroken := append([]websearch.Service{guard(t, broken,
 				provider.Config{Timeout: timeout, Failures: 1, OpenFor: time.Hour})}, alive...)
 			n := 0
-			run := func(services []websearch.Service, failing bool) (calls, whole []time.Duration) {
+			run := func(services []websearch.Service, failing bool) (calls, totals []time.Duration) {
 				for _, c := range clocks {
 					c.took = nil
 				}
@@ -340,7 +340,7 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 					began := time.Now()
 					pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p,
 						[]string{identity.Codehost})
-					whole = append(whole, time.Since(began))
+					totals = append(totals, time.Since(began))
 					require.Len(t, pages, 1)
 					if failing {
 						require.ErrorContains(t, err, "searxng")
@@ -351,28 +351,28 @@ func TestSearcher_DeadServiceDelaysNoOther(t *testing.T) {
 				for _, c := range clocks {
 					calls = append(calls, c.took...)
 				}
-				return calls, whole
+				return calls, totals
 			}
-			run(with, true) // opens the breaker
-			before := asked.Load()
+			run(withBroken, true) // opens the breaker
+			before := requests.Load()
 			require.NotZero(t, before)
-			var calls, whole [2][]time.Duration
+			var calls, totals [2][]time.Duration
 			for range rounds {
-				for i, services := range [][]websearch.Service{alive, with} {
+				for i, services := range [][]websearch.Service{alive, withBroken} {
 					c, w := run(services, i == 1)
-					calls[i], whole[i] = append(calls[i], c...), append(whole[i], w...)
+					calls[i], totals[i] = append(calls[i], c...), append(totals[i], w...)
 				}
 			}
-			require.Equal(t, before, asked.Load(), "its breaker is open")
-			for what, m := range map[string][2][]time.Duration{"calls of the others": calls, "whole searches": whole} {
+			require.Equal(t, before, requests.Load(), "the breaker must be open")
+			for kind, m := range map[string][2][]time.Duration{"calls of the others": calls, "whole searches": totals} {
 				slices.Sort(m[0])
 				slices.Sort(m[1])
-				alone, beside := m[0][len(m[0])/2], m[1][len(m[1])/2]
+				healthy, degraded := m[0][len(m[0])/2], m[1][len(m[1])/2]
 				high := m[1][len(m[1])*95/100]
-				t.Logf("%s: median %v alone, %v beside a dead one (p95 %v, p99 %v)", what, alone, beside, high,
+				t.Logf("%s: median %v alone, %v with a failed provider (p95 %v, p99 %v)", kind, healthy, degraded, high,
 					m[1][len(m[1])*99/100])
-				require.LessOrEqual(t, beside, max(alone*3/2, alone+20*time.Millisecond), what)
-				require.Less(t, high, timeout/2, what)
+				require.LessOrEqual(t, degraded, max(healthy*3/2, healthy+20*time.Millisecond), kind)
+				require.Less(t, high, timeout/2, kind)
 			}
 		})
 	}
@@ -382,7 +382,7 @@ func TestQueries_NeedFullName(t *testing.T) {
 	require.Equal(t, []websearch.Query{
 		{Text: `"Juno JJ Abara" Quenlix Oslo`, Host: "h"},
 		{Text: `"Juno JJ Abara" Compiler engineer poet`, Host: "h"},
-	}, websearch.Queries(juno(), "h"), "no operators of a search service come through")
+	}, websearch.Queries(juno(), "h"), "search operators are removed")
 	require.Empty(t, websearch.Queries(&people.Profile{Names: []string{"Juno"}}, "h"))
 	require.NotEmpty(t, websearch.Queries(&people.Profile{Names: []string{"王伟"}}, "h"))
 }
@@ -396,7 +396,7 @@ func TestNewService_ValidatesEndpoint(t *testing.T) {
 		{"brave", websearch.Endpoint{}, "key"},
 		{"searxng", websearch.Endpoint{}, "URL"},
 		{"searxng", websearch.Endpoint{URL: "file:///x"}, "URL"},
-		{"bing", websearch.Endpoint{URL: "http://x.example", Key: "k"}, "there are"},
+		{"bing", websearch.Endpoint{URL: "http://x.example", Key: "k"}, "unknown web search"},
 	} {
 		_, err := websearch.NewService(c.name, c.at, http.DefaultClient)
 		require.ErrorContains(t, err, c.want)

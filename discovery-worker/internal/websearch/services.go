@@ -70,10 +70,10 @@ func NewService(name string, at Endpoint, client *http.Client) (Service, error) 
 	}
 	base, err := url.Parse(strings.TrimRight(at.URL, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("web search %s: the URL is not one of http or https", name)
+		return nil, fmt.Errorf("web search %s: invalid URL; give an http or https URL", name)
 	}
 	if at.Key == "" && name != SearXNG {
-		return nil, fmt.Errorf("web search %s: a key is needed", name)
+		return nil, fmt.Errorf("web search %s: missing API key", name)
 	}
 	s := service{name: name, base: base, key: at.Key, client: client}
 	switch name {
@@ -86,7 +86,8 @@ func NewService(name string, at Endpoint, client *http.Client) (Service, error) 
 	case Exa:
 		s.request, s.decode = s.exa, decodeExa
 	default:
-		return nil, fmt.Errorf("web search %q: there are %s, %s, %s and %s", name, SearXNG, Brave, Tavily, Exa)
+		return nil, fmt.Errorf("unknown web search %q; supported are %s, %s, %s and %s", name, SearXNG, Brave, Tavily,
+			Exa)
 	}
 	return &s, nil
 }
@@ -186,7 +187,7 @@ func decodeSearXNG(fetch func(any) error) ([]Result, error) {
 		return nil, err
 	}
 	if len(answer.Results) == 0 && len(answer.Unresponsive) > 0 {
-		return nil, errors.New("none of the engines behind it answered")
+		return nil, errors.New("no search engine of the instance responded")
 	}
 	var out []Result
 	for _, r := range answer.Results {

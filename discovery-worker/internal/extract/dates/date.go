@@ -12,13 +12,13 @@ import (
 
 // Reader reads dates and periods, in the languages of monthNames. It is safe for concurrent use.
 type Reader struct {
-	months map[string]int
-	Expr   string // expression of one date
-	single *regexp.Regexp
-	period *regexp.Regexp
-	open   *regexp.Regexp
-	whole  *regexp.Regexp
-	ending *regexp.Regexp // open period: "2020 -"
+	months     map[string]int
+	Expr       string // expression of one date
+	single     *regexp.Regexp
+	period     *regexp.Regexp
+	open       *regexp.Regexp
+	periodOnly *regexp.Regexp
+	ending     *regexp.Regexp // open period: "2020 -"
 }
 
 // monthNames are the names of months and their abbreviations, in lower case.
@@ -73,7 +73,7 @@ func New() *Reader {
 		`|[^\p{L}\d/-])`)
 	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
 	d.ending = regexp.MustCompile(`(?i)^(` + d.Expr + `)\s*(?:-|–|—|→|~)\s*$`)
-	d.whole = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
+	d.periodOnly = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
 	return d
 }
 
@@ -134,7 +134,7 @@ var (
 // Parse parses one date. It returns "YYYY", "YYYY-MM" or "YYYY-MM-DD".
 func (d *Reader) Parse(s string) (string, bool) {
 	s = strings.TrimSpace(strings.ToLower(s))
-	if !d.whole.MatchString(s) {
+	if !d.periodOnly.MatchString(s) {
 		return "", false
 	}
 	s = timeOfDay.ReplaceAllString(s, "")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write golden answers anew") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the golden answers") //nolint:gochecknoglobals // a flag of the tests
 
 // Run reads the txtar archives that match a pattern. For each case it compares the result of read
 // for "name/input" with "name/want". With -update it writes the answers instead.

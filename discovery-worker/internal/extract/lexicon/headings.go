@@ -46,7 +46,7 @@ func newHeadings() (*headings, error) {
 		head, list, ok := strings.Cut(line, ":")
 		fields := strings.Fields(head)
 		if !ok || len(fields) < 2 {
-			return nil, fmt.Errorf("headings: %q has no language and class", head)
+			return nil, fmt.Errorf("headings: %q: missing language or class", head)
 		}
 		class := fields[len(fields)-1]
 		for word := range strings.SplitSeq(list, ",") {

@@ -62,7 +62,7 @@ func New() (*Words, error) {
 	for line := range Lines(labelsText) {
 		kind, names, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf("labels: a line without a kind")
+			return nil, fmt.Errorf("labels: line without a kind")
 		}
 		for name := range strings.SplitSeq(names, ",") {
 			if name = strings.TrimSpace(name); w.Labels[name] == "" {
@@ -152,8 +152,8 @@ func (w *Words) IsTitle(s string) bool {
 
 // IsTown reports whether a phrase with a title may be a town: "Mason", "Baker City".
 func (w *Words) IsTown(s string) bool {
-	first, rest, more := strings.Cut(strings.ToLower(s), " ")
-	return w.families[first] && (!more || w.towns[rest])
+	first, rest, hasRest := strings.Cut(strings.ToLower(s), " ")
+	return w.families[first] && (!hasRest || w.towns[rest])
 }
 
 // IsUnit reports whether a phrase is a company, a school, or a department or subject of one.

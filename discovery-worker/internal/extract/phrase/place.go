@@ -70,7 +70,7 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 	if len(parts) == 0 {
 		return Location{}, false
 	}
-	known := false
+	isKnown := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
 		if m := zip.FindStringSubmatchIndex(last.Text()); m != nil {
 			parts[len(parts)-1] = last.Sub(m[2], m[3])
@@ -83,27 +83,27 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 	}
 	if last := parts[len(parts)-1].Trim("."); e.words.Countries[strings.ToLower(last.Text())] ||
 		labeled && len(parts) > 1 && IsCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
-		found.Country, known = last, true
+		found.Country, isKnown = last, true
 		parts = parts[:len(parts)-1]
 	}
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Trim("")
 		isState := e.words.States[strings.ToLower(last.Text())]
-		if isState && (len(parts) > 1 || known) && (!IsCode(last.Text()) || len(parts) > 1) &&
+		if isState && (len(parts) > 1 || isKnown) && (!IsCode(last.Text()) || len(parts) > 1) &&
 			(len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
-			found.State, known = last, true
+			found.State, isKnown = last, true
 			parts = parts[:len(parts)-1]
 		}
 	}
 	if len(parts) == 0 {
-		return found, known
+		return found, isKnown
 	}
 	city := parts[len(parts)-1].Trim("")
 	if !labeled && e.words.IsUnit(city.Text()) && !e.words.Cities[strings.ToLower(city.Text())] {
 		return Location{}, false // "Acme Group, Germany"
 	}
 	if m := postcode.FindStringIndex(city.Text()); m != nil {
-		known = known || len(parts) > 1 // a street and a postal code precede it
+		isKnown = isKnown || len(parts) > 1 // a street and a postal code precede it
 		if m[0] == 0 {
 			city = city.Sub(m[1], city.End-city.Start).Trim("")
 		} else {
@@ -111,20 +111,20 @@ func (e *Reader) Place(p view.Part, labeled bool) (Location, bool) {
 		}
 	}
 	if m := district.FindStringSubmatchIndex(city.Text()); m != nil &&
-		(known || e.words.Cities[strings.ToLower(city.Text()[m[2]:m[3]])]) {
+		(isKnown || e.words.Cities[strings.ToLower(city.Text()[m[2]:m[3]])]) {
 		city = city.Sub(m[2], m[3])
 	}
 	if e.words.Cities[strings.ToLower(city.Text())] {
-		known = known || len(parts) == 1
+		isKnown = isKnown || len(parts) == 1
 	}
 	if !IsPlaceName(city.Text(), labeled) {
 		// An address with an ambiguous town.
-		if known && (labeled || HasDigit(p.Text())) && (found.Country.View != nil || found.State.View != nil) {
+		if isKnown && (labeled || HasDigit(p.Text())) && (found.Country.View != nil || found.State.View != nil) {
 			return found, true
 		}
 		return Location{}, false
 	}
-	if !labeled && (!known || len(parts) > 2 && !HasDigit(p.Text())) {
+	if !labeled && (!isKnown || len(parts) > 2 && !HasDigit(p.Text())) {
 		return Location{}, false
 	}
 	found.City = city

@@ -44,7 +44,7 @@ type pointer struct {
 // repeat their pointer.
 const maxPointer = 1000
 
-var errTooDeep = errors.New("the object is nested too deeply or has too many values")
+var errTooDeep = errors.New("the object is too deeply nested or has too many values")
 
 // Parse parses JSON. It returns an error if the value is invalid, too deep or too large.
 func Parse(raw jsontext.Value) (Node, error) {
