@@ -58,13 +58,13 @@ func TestService_KilledSenderLosesNothing(t *testing.T) {
 	c := newCluster(t)
 	c.createSecret(t, "org1")
 	const endpoints = 30
-	var refused sync.Map
+	var rejected sync.Map
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
 		id := req.Header.Get("webhook-id")
 		// A tenth of the deliveries of every endpoint fails once. If all belonged to one endpoint,
 		// its breaker would stay open for longer than the test runs.
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "d-"))
-		if _, seen := refused.LoadOrStore(id, true); !seen && (err != nil || (n/endpoints+n)%10 == 7) {
+		if _, seen := rejected.LoadOrStore(id, true); !seen && (err != nil || (n/endpoints+n)%10 == 7) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})

@@ -37,22 +37,22 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	h.tokens = append(h.tokens, token)
-	refuse := func(status int, text string) {
+	respond := func(status int, text string) {
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"message":%q,"documentation_url":"https://docs.example/rest"}`, text)
 	}
 	if r.Header.Get("Accept") != "application/vnd.github+json" || r.Header.Get("User-Agent") == "" {
-		refuse(http.StatusForbidden, "Request forbidden by administrative rules.")
+		respond(http.StatusForbidden, "Request forbidden by administrative rules.")
 		return
 	}
 	if h.bad[token] {
-		refuse(http.StatusUnauthorized, "Bad credentials")
+		respond(http.StatusUnauthorized, "Bad credentials")
 		return
 	}
 	if h.secondary {
 		h.secondary = false
 		w.Header().Set("Retry-After", "30")
-		refuse(http.StatusForbidden, "You have exceeded a secondary rate limit.")
+		respond(http.StatusForbidden, "You have exceeded a secondary rate limit.")
 		return
 	}
 	name, social := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v3/users/"), "/social_accounts")
@@ -73,7 +73,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.left[token] == 0 {
 		limits()
-		refuse(http.StatusForbidden, "API rate limit exceeded")
+		respond(http.StatusForbidden, "API rate limit exceeded")
 		return
 	}
 	h.left[token]--
@@ -81,7 +81,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limits()
 	switch {
 	case !known:
-		refuse(http.StatusNotFound, "Not Found")
+		respond(http.StatusNotFound, "Not Found")
 	case social:
 		w.Header().Set("ETag", etag)
 		_, _ = io.WriteString(w,
@@ -216,7 +216,7 @@ func TestClient_RejectsInvalidResponses(t *testing.T) {
 
 // A host that mistakenly names a time far ahead is called again when its window must have ended.
 func TestClient_LimitsTokenPause(t *testing.T) {
-	for name, refuse := range map[string]func(http.Header) int{
+	for name, respond := range map[string]func(http.Header) int{
 		"seconds": func(h http.Header) int { h.Set("Retry-After", "2147483647"); return http.StatusTooManyRequests },
 		"a date": func(h http.Header) int {
 			h.Set("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
@@ -233,7 +233,7 @@ func TestClient_LimitsTokenPause(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				status := http.StatusNotFound
 				if requests.Add(1) == 1 {
-					status = refuse(w.Header())
+					status = respond(w.Header())
 				}
 				w.WriteHeader(status)
 			}))

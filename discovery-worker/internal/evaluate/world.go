@@ -26,7 +26,7 @@ type Question struct {
 	Truth map[string]string
 	// Linked reports by platform whether a record links the two accounts.
 	Linked map[string]bool
-	Script string // of the name: latin or other
+	Script string // script of the name: latin or other
 }
 
 // entity is a line of the ground truth.

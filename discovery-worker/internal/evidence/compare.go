@@ -210,7 +210,7 @@ func IsLink(level string) bool { return level != "none" && level != Missing }
 // compareOtherAccounts reports whether one side names another account where the other side is, or
 // is named by another one.
 func compareOtherAccounts(p Pair) string {
-	// other reports whether list names an account on the platform of is, but not is itself.
+	// namesAnother reports whether list names accounts on the target's platform, but not the target.
 	namesAnother := func(list []event.Account, target *people.Profile) bool {
 		named := false
 		for _, a := range list {

@@ -202,8 +202,8 @@ func TestExtract_HostileInputIsBounded(t *testing.T) {
 
 // Every input has a result, and its spans are within the input.
 func FuzzExtract(f *testing.F) {
-	for _, folder := range []string{"golden", "heldout"} {
-		for _, s := range readSamples(f, folder) {
+	for _, dir := range []string{"golden", "heldout"} {
+		for _, s := range readSamples(f, dir) {
 			if len(s.in.Text)+len(s.in.Object) < 4000 {
 				f.Add(s.in.Text+string(s.in.Object), len(s.in.Object) > 0)
 			}

@@ -47,7 +47,7 @@ type position struct {
 	title, company, companyURL textValue
 	start, end                 string
 	current                    bool
-	past                       bool // if neither is set, nothing says when
+	past                       bool // if neither is set, the time is unknown
 	listed                     bool // from a list of jobs
 	span                       view.Span
 	confidence                 float64

@@ -29,9 +29,9 @@ type sample struct {
 
 func (s sample) String() string { return s.set + "/" + s.name }
 
-// readSamples reads the inputs of a folder.
-func readSamples(t testing.TB, folder string) []sample {
-	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+// readSamples reads the inputs of a directory.
+func readSamples(t testing.TB, dir string) []sample {
+	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
 	require.NoError(t, err)
 	var all []sample
 	for _, file := range files {
@@ -80,7 +80,7 @@ func padded(text string, length int) string {
 	b := strings.Builder{}
 	b.WriteString(text)
 	words := strings.Fields(
-		"the wind turned over the harbour while several boats waited for a tide that was still far away")
+		"the wind turned over the harbor while several boats waited for a tide that was still far away")
 	for i := 0; b.Len() < length-20; i++ {
 		b.WriteString(words[(i*i+i/7)%len(words)])
 		switch {
@@ -258,12 +258,12 @@ type extraction struct {
 	profile Profile
 }
 
-// extractAll extracts a folder once, for scores at several confidences.
-func extractAll(t *testing.T, folder string) []extraction {
+// extractAll extracts a directory once, for scores at several confidences.
+func extractAll(t *testing.T, dir string) []extraction {
 	e, err := New(Options{})
 	require.NoError(t, err)
 	var all []extraction
-	for _, s := range readSamples(t, folder) {
+	for _, s := range readSamples(t, dir) {
 		p, err := e.Extract(t.Context(), s.in)
 		require.NoError(t, err, s)
 		all = append(all, extraction{s, p})
@@ -271,8 +271,8 @@ func extractAll(t *testing.T, folder string) []extraction {
 	return all
 }
 
-// scoreAll scores a folder and logs the results.
-func scoreAll(t *testing.T, folder string, all []extraction, confidence float64) (fields, identifiers score) {
+// scoreAll scores a directory and logs the results.
+func scoreAll(t *testing.T, dir string, all []extraction, confidence float64) (fields, identifiers score) {
 	forms := map[string]*score{}
 	var order []string
 	for _, s := range all {
@@ -295,7 +295,7 @@ func scoreAll(t *testing.T, folder string, all []extraction, confidence float64)
 			forms[form].right+forms[form].missing)
 	}
 	t.Logf("%s from confidence %.1f: fields precision %.3f recall %.3f %+v; identifiers precision %.3f recall %.3f %+v",
-		folder, confidence, fields.precision(), fields.recall(), fields, identifiers.precision(), identifiers.recall(),
+		dir, confidence, fields.precision(), fields.recall(), fields, identifiers.precision(), identifiers.recall(),
 		identifiers)
 	return fields, identifiers
 }

@@ -74,7 +74,7 @@ func (d *document) readMention(s view.Part) bool {
 	if hasName && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
 		return false
 	}
-	// own sets the name from group 1, if it is or may be the subject's.
+	// setName sets the name from group 1, if it is or may be the subject's.
 	setName := func(m []int) bool {
 		p := piece(s, m, 1)
 		n, ok := d.longestName(p)

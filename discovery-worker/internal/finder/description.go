@@ -17,8 +17,8 @@ type Match struct {
 
 // FindByDescription returns the profiles that a description without an account may be of: a name
 // with an employer, a place, a school, skills. The candidates are the profiles with that name in
-// the read models. They are ranked with the same model as linked profiles, so of many people with
-// one name none is believed for the name alone. It returns at most one match for each platform, the
+// the read models. They are ranked with the same model as linked profiles, so a common name alone
+// is not enough. It returns at most one match for each platform, the
 // most likely one, in the order of identity.PlatformNames. Errors are those of the store.
 func (f *Finder) FindByDescription(ctx context.Context, person *people.Profile) ([]Match, error) {
 	described := *person

@@ -46,22 +46,22 @@ func (q Question) Key() string {
 // maxContext limits the context of a profile, in bytes.
 const maxContext = 3000
 
-func (q Question) data() []model.Delimited {
+func (q Question) data() []model.DataBlock {
 	text := func(a event.Account, context string) string {
 		if len(context) > maxContext {
 			context = strings.ToValidUTF8(context[:maxContext], "")
 		}
 		return "platform: " + a.Platform + "\nusername: " + a.Username + "\n" + context
 	}
-	out := []model.Delimited{{Name: "profile", Text: text(q.Account, q.Context)}}
+	out := []model.DataBlock{{Name: "profile", Text: text(q.Account, q.Context)}}
 	for i, c := range q.Candidates {
 		var findings strings.Builder
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&findings, "%s: %s (%+.1f bits)\n", e.Kind, e.Finding, e.Weight)
 		}
 		out = append(out,
-			model.Delimited{Name: fmt.Sprintf("candidate %d", i), Text: text(c.Account, c.Context)},
-			model.Delimited{Name: fmt.Sprintf("comparison of candidate %d with the profile", i),
+			model.DataBlock{Name: fmt.Sprintf("candidate %d", i), Text: text(c.Account, c.Context)},
+			model.DataBlock{Name: fmt.Sprintf("comparison of candidate %d with the profile", i),
 				Text: findings.String()})
 	}
 	return out

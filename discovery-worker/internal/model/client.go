@@ -157,8 +157,8 @@ func (c *Client) Name() string { return c.cfg.Name }
 // breakerKey is the key of the only breaker in the set.
 const breakerKey = "model"
 
-// Delimited is a piece of untrusted data.
-type Delimited struct {
+// DataBlock is a piece of untrusted data.
+type DataBlock struct {
 	// Name is a trusted name of the data.
 	Name string
 	Text string
@@ -171,7 +171,7 @@ type Request struct {
 	Task string
 	// Instructions are trusted. Callers' descriptions are not; they belong in the schema.
 	Instructions string
-	Data         []Delimited
+	Data         []DataBlock
 	// Schema is the JSON Schema of the answer (2020-12, without references), an object.
 	Schema jsontext.Value
 	// MaxWait limits the wait for a free call slot. 0 means until ctx ends.

@@ -120,12 +120,12 @@ var propertyName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // askModel lets the model fill in a schema.
 func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 	records []people.Record) (map[string]Value, error) {
-	data := []model.Delimited{{Name: sourceInput, Text: in.modelText}}
+	data := []model.DataBlock{{Name: sourceInput, Text: in.modelText}}
 	names := []string{sourceInput}
 	for i, r := range records {
 		name := "record" + strconv.Itoa(i+1)
 		names = append(names, name)
-		data = append(data, model.Delimited{Name: name,
+		data = append(data, model.DataBlock{Name: name,
 			Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecordBytes)]), "")})
 	}
 	// Records come before the input, because a long input is cut.

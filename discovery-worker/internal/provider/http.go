@@ -50,7 +50,7 @@ type Head struct {
 // accept are successful, and only the first of them has a body. It returns a [RetryError] for 429
 // and 503 with Retry-After.
 func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any, accept ...int) (*Head, error) {
-	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator says where to
+	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator configures the URL
 	if err != nil {
 		// Its URL may contain a query with a person's name.
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {

@@ -74,11 +74,11 @@ func TestResend_RestartsQueuedDelivery(t *testing.T) {
 // crash.
 func TestResend_AppliesAfterRunningCall(t *testing.T) {
 	for name, first := range map[string]delivery.Outcome{
-		"delivered": {OK: true, HTTPStatus: 200},
-		"failed":    failedOutcome(),
-		"permanent": {Permanent: true, Error: "redirect", HTTPStatus: 302},
-		"refused":   {BreakerOpen: true, RetryAfter: 30 * time.Second},
-		"abandoned": {Abandoned: true},
+		"delivered":    {OK: true, HTTPStatus: 200},
+		"failed":       failedOutcome(),
+		"permanent":    {Permanent: true, Error: "redirect", HTTPStatus: 302},
+		"breaker open": {BreakerOpen: true, RetryAfter: 30 * time.Second},
+		"abandoned":    {Abandoned: true},
 	} {
 		for _, killed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " killed ", killed), func(t *testing.T) {

@@ -336,8 +336,8 @@ func goneOutcome() delivery.Outcome {
 // dead-lettered immediately and not repeated.
 func TestScheduler_GoneDeadLettersConcurrentCall(t *testing.T) {
 	for name, otherOutcome := range map[string]delivery.Outcome{
-		"refused":   {BreakerOpen: true, RetryAfter: 30 * time.Second},
-		"abandoned": {Abandoned: true},
+		"breaker open": {BreakerOpen: true, RetryAfter: 30 * time.Second},
+		"abandoned":    {Abandoned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -27,9 +27,9 @@ func whole(line string) view.Part {
 func TestReader_ReadsNames(t *testing.T) {
 	r := newReader(t)
 	for file, read := range map[string]func(string) (phrase.PersonName, bool){
-		"names":    func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
-		"labelled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
-		"parts":    func(s string) (phrase.PersonName, bool) { return r.NameParts(s, true) },
+		"names":   func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
+		"labeled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
+		"parts":   func(s string) (phrase.PersonName, bool) { return r.NameParts(s, true) },
 	} {
 		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
 			return goldentest.Lines(input, func(line string) string {
@@ -44,10 +44,10 @@ func TestReader_ReadsNames(t *testing.T) {
 
 func TestReader_ReadsPlaces(t *testing.T) {
 	r := newReader(t)
-	for file, surely := range map[string]bool{"places": false, "labelled-places": true} {
+	for file, labeled := range map[string]bool{"places": false, "labeled-places": true} {
 		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
 			return goldentest.Lines(input, func(line string) string {
-				place, ok := r.Place(whole(line), surely)
+				place, ok := r.Place(whole(line), labeled)
 				if !ok {
 					return "none"
 				}
