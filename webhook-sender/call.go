@@ -19,7 +19,6 @@ import (
 	"muster/schemas/event"
 	"muster/webhook-sender/internal/delivery"
 	"muster/webhook-sender/internal/post"
-	"muster/webhook-sender/internal/signature"
 )
 
 // Error classes of attempts, in addition to those of package post.
@@ -93,9 +92,9 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 			slog.String("organization_id", task.OrganizationID), slog.Any("error", err))
 		return breaker.ErrNotTried
 	}
-	headers, err := signature.Headers(secrets, task.DeliveryID, out.At, task.Body)
+	headers, err := signatureHeaders(secrets, task.DeliveryID, out.At, task.Body)
 	switch {
-	case errors.Is(err, signature.ErrNoSecret):
+	case errors.Is(err, errNoSecret):
 		out.Unsent, out.Error = true, errorNoSecret
 		return breaker.ErrNotTried
 	case err != nil:

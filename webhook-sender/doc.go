@@ -3,9 +3,8 @@
 //
 // It consumes tasks (event.WebhookTask). One replica owns each partition, and with it the circuit
 // breakers, concurrency limits, schedules and stops of the partition's endpoints. A new owner
-// restores them from the state topic before it sends. Scheduling is in internal/delivery, HTTP
-// calls are in internal/post, signing is in internal/signature. Replicas share the partitions
-// through a consumer group.
+// restores them from the state topic before it sends. Scheduling is in internal/delivery, and HTTP
+// calls are in internal/post. Replicas share the partitions through a consumer group.
 //
 // # Delivery guarantee
 //

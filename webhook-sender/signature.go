@@ -1,4 +1,4 @@
-package signature
+package webhook
 
 import (
 	"crypto/hmac"
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrNoSecret is returned if there is no secret to sign with.
-var ErrNoSecret = errors.New("the organization has no webhook secret")
+// errNoSecret is returned if there is no secret to sign with.
+var errNoSecret = errors.New("the organization has no webhook secret")
 
 // Header names in canonical form; HTTP header names are case-insensitive.
 const (
@@ -31,12 +31,14 @@ const (
 	maxKeyBytes = 64
 )
 
-// Headers returns the headers of one attempt: webhook-id, webhook-timestamp, and webhook-signature
-// with one signature for each secret. A secret is "whsec_" followed by base64 of 24 to 64 bytes. It
-// returns ErrNoSecret if there is none. Errors never contain a secret.
-func Headers(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
+// signatureHeaders returns the headers of one attempt according to Standard Webhooks 1.0.0:
+// webhook-id, webhook-timestamp, and webhook-signature with one signature for each secret, newest
+// first. The signed content is the delivery ID, the Unix timestamp of the attempt in seconds and the
+// exact body, joined by dots. A secret is "whsec_" followed by base64 of 24 to 64 bytes. It returns
+// errNoSecret if there is none. Errors never contain a secret.
+func signatureHeaders(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
 	if len(secrets) == 0 {
-		return nil, ErrNoSecret
+		return nil, errNoSecret
 	}
 	if id == "" || strings.Contains(id, ".") {
 		return nil, errors.New("sign webhook: the ID must not be empty or contain a dot")

@@ -1,4 +1,4 @@
-package signature_test
+package webhook
 
 import (
 	"bytes"
@@ -11,13 +11,11 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
-
-	"muster/webhook-sender/internal/signature"
 )
 
 // The vector is published with the Standard Webhooks libraries.
-func TestHeaders_MatchPublishedVector(t *testing.T) {
-	h, err := signature.Headers([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+func TestSignatureHeaders_MatchPublishedVector(t *testing.T) {
+	h, err := signatureHeaders([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
 		time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`))
 	require.NoError(t, err)
 	require.Equal(t, "msg_p5jXN8AQM9LWM0D4loKWxJek", h.Get("webhook-id"))
@@ -25,18 +23,18 @@ func TestHeaders_MatchPublishedVector(t *testing.T) {
 	require.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", h.Get("webhook-signature"))
 }
 
-// secret returns a whsec_ secret of n equal bytes.
-func secret(b byte, n int) string {
+// testSecret returns a whsec_ secret of n equal bytes.
+func testSecret(b byte, n int) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, n))
 }
 
 // During a rotation a receiver with either secret accepts the headers, with the library and with
 // the specification's formula. Tampered deliveries are rejected.
-func TestHeaders_BothSecretsVerifyDuringRotation(t *testing.T) {
+func TestSignatureHeaders_BothSecretsVerifyDuringRotation(t *testing.T) {
 	now := time.Now()
 	body := []byte("{\"a\": \"\u00e9\\n\"}\n ")
-	older, newer := secret(1, 24), secret(2, 64)
-	h, err := signature.Headers([]string{newer, older}, "d-1_A", now, body)
+	older, newer := testSecret(1, 24), testSecret(2, 64)
+	h, err := signatureHeaders([]string{newer, older}, "d-1_A", now, body)
 	require.NoError(t, err)
 	signatures := strings.Split(h.Get("webhook-signature"), " ")
 	require.Len(t, signatures, 2)
@@ -61,24 +59,24 @@ func TestHeaders_BothSecretsVerifyDuringRotation(t *testing.T) {
 			require.Error(t, receiver.Verify(body, tampered), name)
 		}
 	}
-	stranger, err := standardwebhooks.NewWebhook(secret(3, 32))
+	stranger, err := standardwebhooks.NewWebhook(testSecret(3, 32))
 	require.NoError(t, err)
 	require.Error(t, stranger.Verify(body, h))
 }
 
-func TestHeaders_RejectsInvalidInput(t *testing.T) {
-	_, err := signature.Headers(nil, "a", time.Now(), nil)
-	require.ErrorIs(t, err, signature.ErrNoSecret)
-	for _, bad := range []string{"", "whsec_", "whsec_%%%", secret(1, 23), secret(1, 65),
-		strings.TrimPrefix(secret(1, 32), "whsec_")} {
-		_, err := signature.Headers([]string{bad}, "a", time.Now(), nil)
+func TestSignatureHeaders_RejectsInvalidInput(t *testing.T) {
+	_, err := signatureHeaders(nil, "a", time.Now(), nil)
+	require.ErrorIs(t, err, errNoSecret)
+	for _, bad := range []string{"", "whsec_", "whsec_%%%", testSecret(1, 23), testSecret(1, 65),
+		strings.TrimPrefix(testSecret(1, 32), "whsec_")} {
+		_, err := signatureHeaders([]string{bad}, "a", time.Now(), nil)
 		require.ErrorContains(t, err, "invalid secret 1")
 		if len(bad) > 12 {
 			require.NotContains(t, err.Error(), bad[6:])
 		}
 	}
 	for _, id := range []string{"", "a.b"} {
-		_, err := signature.Headers([]string{secret(1, 32)}, id, time.Now(), nil)
+		_, err := signatureHeaders([]string{testSecret(1, 32)}, id, time.Now(), nil)
 		require.Error(t, err)
 	}
 }
