@@ -107,17 +107,17 @@ func TestService_StoppedEndpointDeadLetterOfErasedPersonHasNoBody(t *testing.T) 
 	c.send(t, about("comes", "ada@example.com"))
 	require.Equal(t, "endpoint_stopped", c.awaitAttempts(t, "comes", 1)[0].Error)
 	require.Eventually(t, func() bool { return len(c.deadLetters()) == 3 }, 20*time.Second, 5*time.Millisecond)
-	kept := 0
+	withBody := 0
 	for _, m := range c.deadLetters() {
 		if len(m.Value) == 0 {
 			continue
 		}
-		kept++
+		withBody++
 		var task event.WebhookTask
 		require.NoError(t, json.Unmarshal(m.Value, &task))
 		require.Equal(t, "gone", task.DeliveryID)
 	}
-	require.Equal(t, 1, kept)
+	require.Equal(t, 1, withBody)
 }
 
 func TestService_InactiveOrganizationGetsNothing(t *testing.T) {

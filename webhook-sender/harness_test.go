@@ -90,9 +90,9 @@ func (c *cluster) createSecret(t *testing.T, organization string) string {
 	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	made, err := s.Create(t.Context(), organization)
+	created, err := s.Create(t.Context(), organization)
 	require.NoError(t, err)
-	return made.Secret
+	return created.Secret
 }
 
 // start runs a sender until stop is called or the test ends.

@@ -98,8 +98,8 @@ func TestService_KilledSenderLosesNothing(t *testing.T) {
 			}()
 			break
 		}
-		some := 1 + random.IntN(len(tasks))
-		require.Eventually(t, func() bool { return r.countIDs() >= before+some }, 60*time.Second, time.Millisecond)
+		count := 1 + random.IntN(len(tasks))
+		require.Eventually(t, func() bool { return r.countIDs() >= before+count }, 60*time.Second, time.Millisecond)
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
 	}

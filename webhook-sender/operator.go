@@ -81,14 +81,14 @@ func (o *Operator) Test(ctx context.Context, organization, address string) (even
 	if err != nil {
 		return attempt, fmt.Errorf("test webhook: %w", err)
 	}
-	found := make(chan event.WebhookAttempt, 1)
+	reported := make(chan event.WebhookAttempt, 1)
 	follower := bus.Follow(ctx, o.cfg.Bus, bus.FollowConfig{
 		Topics: []string{event.TopicWebhook}, FromEnd: true, MaxWait: 250 * time.Millisecond, Logger: o.cfg.Logger,
 		Handle: func(_ context.Context, km kafka.Message) error {
 			var a event.WebhookAttempt
 			if err := json.Unmarshal(km.Value, &a); err == nil && a.DeliveryID == task.DeliveryID {
 				select {
-				case found <- a:
+				case reported <- a:
 				default: // a later attempt
 				}
 			}
@@ -103,7 +103,7 @@ func (o *Operator) Test(ctx context.Context, organization, address string) (even
 		return attempt, fmt.Errorf("test webhook: %w", err)
 	}
 	select {
-	case attempt = <-found:
+	case attempt = <-reported:
 		return attempt, nil
 	case <-ctx.Done():
 		return attempt, fmt.Errorf("test webhook %s: no attempt reported; check that a webhook-sender is running: %w",

@@ -212,9 +212,9 @@ func (w *partitionWorker) dispatch(ctx context.Context, calls *sync.WaitGroup, s
 	}
 }
 
-// shouldWrite reports whether pending changes should be written now. If not, later is the time
+// shouldWrite reports whether pending changes should be written now. If not, wait is the time
 // until then, or 0 if another event decides.
-func (w *partitionWorker) shouldWrite() (write bool, later time.Duration) {
+func (w *partitionWorker) shouldWrite() (write bool, wait time.Duration) {
 	n := w.scheduler.PendingWrites()
 	switch {
 	case w.writing:
@@ -229,8 +229,8 @@ func (w *partitionWorker) shouldWrite() (write bool, later time.Duration) {
 		w.unwrittenSince = time.Now()
 		return false, batchWait
 	}
-	later = batchWait - time.Since(w.unwrittenSince)
-	return later <= 0, later
+	wait = batchWait - time.Since(w.unwrittenSince)
+	return wait <= 0, wait
 }
 
 // handleAvailable handles further messages and results without waiting.

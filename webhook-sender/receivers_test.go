@@ -120,15 +120,15 @@ func TestService_StandardWebhooksGoAcceptsSignatures(t *testing.T) {
 	rotated, err := s.Rotate(t.Context(), "org1", time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	during := ""
+	rotationID := ""
 	// Wait until the sender has the new secret.
-	for n := 0; during == ""; n++ {
+	for n := 0; rotationID == ""; n++ {
 		require.Less(t, n, 200, "the sender does not use the new secret")
 		id := fmt.Sprintf("during-%d", n)
 		c.send(t, task(id, "org1", r.URL))
 		c.awaitAttempts(t, id, 1)
 		if strings.Contains(r.requestsFor(id)[0].header.Get("webhook-signature"), " ") {
-			during = id
+			rotationID = id
 		}
 	}
 	verify := func(secret string, got received) error {
@@ -136,12 +136,12 @@ func TestService_StandardWebhooksGoAcceptsSignatures(t *testing.T) {
 		require.NoError(t, err)
 		return w.Verify(got.body, got.header)
 	}
-	before, both := r.requestsFor("before")[0], r.requestsFor(during)[0]
+	before, rotating := r.requestsFor("before")[0], r.requestsFor(rotationID)[0]
 	require.NoError(t, verify(first, before))
 	require.Error(t, verify(rotated.Secret, before))
-	require.NoError(t, verify(first, both))
-	require.NoError(t, verify(rotated.Secret, both))
-	require.Error(t, verify("whsec_"+strings.Repeat("A", 43)+"=", both))
+	require.NoError(t, verify(first, rotating))
+	require.NoError(t, verify(rotated.Secret, rotating))
+	require.Error(t, verify("whsec_"+strings.Repeat("A", 43)+"=", rotating))
 	for name, change := range map[string]func(*received){
 		"body":         func(g *received) { g.body[len(g.body)/2] ^= 1 },
 		"shorter body": func(g *received) { g.body = g.body[:len(g.body)-1] },
@@ -155,7 +155,7 @@ func TestService_StandardWebhooksGoAcceptsSignatures(t *testing.T) {
 		"signature": func(g *received) { g.header.Set("webhook-signature", "v1,"+strings.Repeat("A", 43)+"=") },
 		"none":      func(g *received) { g.header.Del("webhook-signature") },
 	} {
-		changed := received{both.header.Clone(), append([]byte(nil), both.body...)}
+		changed := received{rotating.header.Clone(), append([]byte(nil), rotating.body...)}
 		change(&changed)
 		require.Error(t, verify(rotated.Secret, changed), name)
 	}

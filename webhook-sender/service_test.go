@@ -25,16 +25,16 @@ func TestService_DeliversSignedBodyOnce(t *testing.T) {
 	secret := c.createSecret(t, "org1")
 	r := newReceiver(t, status(http.StatusNoContent))
 	c.start(t, nil)
-	one := task("d-1", "org1", r.URL+"/hook?token=x")
-	one.Degraded = []string{event.StageWebSearch, event.StageLanguageModel}
-	c.send(t, one, one)
+	first := task("d-1", "org1", r.URL+"/hook?token=x")
+	first.Degraded = []string{event.StageWebSearch, event.StageLanguageModel}
+	c.send(t, first, first)
 	a := c.awaitAttempts(t, "d-1", 1)[0]
 	require.Equal(t, event.WebhookDelivered, a.Status)
 	require.Equal(t, 204, a.HTTPStatus)
 	require.NotContains(t, a.Address, "token", "queries carry secrets")
 
 	got := r.requestsFor("d-1")[0]
-	require.Equal(t, one.Body, got.body)
+	require.Equal(t, first.Body, got.body)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 	require.Equal(t, "web_search,language_model", got.header.Get("X-Degraded"))
 	verifier, err := standardwebhooks.NewWebhook(secret)
@@ -216,12 +216,12 @@ func TestSecrets_CreateRotateAndList(t *testing.T) {
 		webhook.SecretsConfig{Bus: c.bus, Key: key(), Now: func() time.Time { return now }})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	only, err := s.Rotate(t.Context(), "new", time.Hour)
+	rotated, err := s.Rotate(t.Context(), "new", time.Hour)
 	require.NoError(t, err, "rotation creates the first secret")
 	list, err := s.List("new", true)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.Equal(t, only.Secret, list[0].Secret)
+	require.Equal(t, rotated.Secret, list[0].Secret)
 	first, err := s.Create(t.Context(), "org1")
 	require.NoError(t, err)
 	require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, first.Secret)

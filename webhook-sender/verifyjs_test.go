@@ -52,25 +52,25 @@ func TestService_StandardWebhooksJavaScriptAcceptsSignatures(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	second := rotated.Secret
-	during := ""
+	rotationID := ""
 	// Wait until the sender has the new secret.
-	for n := 0; during == ""; n++ {
+	for n := 0; rotationID == ""; n++ {
 		require.Less(t, n, 200, "the sender does not use the new secret")
 		id := fmt.Sprintf("during-%d", n)
 		c.send(t, task(id, "org1", r.URL))
 		c.awaitAttempts(t, id, 1)
 		if strings.Contains(r.requestsFor(id)[0].header.Get("webhook-signature"), " ") {
-			during = id
+			rotationID = id
 		}
 	}
 
-	before, both := r.requestsFor("before")[0], r.requestsFor(during)[0]
+	before, rotating := r.requestsFor("before")[0], r.requestsFor(rotationID)[0]
 	cases := []verification{
 		newVerification("before", before, first, true),
 		newVerification("before, new secret", before, second, false),
-		newVerification("rotating, old secret", both, first, true),
-		newVerification("rotating, new secret", both, second, true),
-		newVerification("other secret", both, "whsec_"+strings.Repeat("A", 43)+"=", false),
+		newVerification("rotating, old secret", rotating, first, true),
+		newVerification("rotating, new secret", rotating, second, true),
+		newVerification("other secret", rotating, "whsec_"+strings.Repeat("A", 43)+"=", false),
 	}
 	for name, change := range map[string]func(*verification){
 		"body":         func(v *verification) { v.Body[len(v.Body)/2] ^= 1 },
@@ -90,7 +90,7 @@ func TestService_StandardWebhooksJavaScriptAcceptsSignatures(t *testing.T) {
 			v.Headers["webhook-signature"] = strings.ReplaceAll(v.Headers["webhook-signature"], "v1,", "v0,")
 		},
 	} {
-		v := newVerification("tampered "+name, both, second, false)
+		v := newVerification("tampered "+name, rotating, second, false)
 		change(&v)
 		cases = append(cases, v)
 	}

@@ -230,11 +230,11 @@ func TestScheduler_SilentHostGetsHalfOfCalls(t *testing.T) {
 	comes(100)
 	// These belong to another organization and are unhealthy too.
 	for i := range 20 {
-		f.enqueue("troubled", fmt.Sprintf("https://down%d/", i))
+		f.enqueue("unhealthy", fmt.Sprintf("https://down%d/", i))
 	}
 	f.completeAll(f.sendsFrom(f.NextSends(f.now), 202, 20), failedOutcome())
 	for i := range 20 {
-		f.enqueue("troubled", fmt.Sprintf("https://down%d/", i))
+		f.enqueue("unhealthy", fmt.Sprintf("https://down%d/", i))
 	}
 	require.Empty(t, f.NextSends(f.now), "the silent host has its 32 calls")
 	f.enqueue("o", "https://up/")

@@ -10,9 +10,9 @@ import (
 // deliveries, or if it holds an idle endpoint or host.
 func (s *Scheduler) RequireConsistent(t *testing.T) {
 	t.Helper()
-	type sums struct{ items, running, held, bytes, endpoints, sound int }
+	type sums struct{ items, running, held, bytes, endpoints, healthy int }
 	var all sums
-	troubled := 0
+	unhealthy := 0
 	timed := make(map[*item]bool)
 	for i, it := range s.timers {
 		require.Equal(t, i, it.heapIndex)
@@ -61,10 +61,10 @@ func (s *Scheduler) RequireConsistent(t *testing.T) {
 			h.running++
 			all.running++
 			if !e.failing {
-				h.sound++
+				h.healthy++
 			}
 			if e.failing || e.host.failing {
-				troubled++
+				unhealthy++
 			}
 		}
 		places := 0
@@ -83,10 +83,10 @@ func (s *Scheduler) RequireConsistent(t *testing.T) {
 	require.Len(t, byHost, len(s.hosts))
 	for h, sum := range byHost {
 		require.Same(t, h, s.hosts[h.key])
-		require.Equal(t, sums{endpoints: h.endpoints, running: h.running, sound: h.healthyRunning}, *sum)
+		require.Equal(t, sums{endpoints: h.endpoints, running: h.running, healthy: h.healthyRunning}, *sum)
 	}
 	require.Equal(t, sums{running: s.running, held: s.held, bytes: s.heldBytes}, all)
-	require.Equal(t, troubled, s.unhealthyRunning)
+	require.Equal(t, unhealthy, s.unhealthyRunning)
 }
 
 // RequireEmpty fails the test if the scheduler holds anything of finished deliveries.

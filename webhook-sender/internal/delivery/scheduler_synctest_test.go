@@ -91,9 +91,9 @@ func (s *sim) restart() {
 	set, err := breaker.NewSet(breaker.Config{Name: "t"})
 	require.NoError(s.t, err)
 	s.breakers = set
-	for offset, take := range s.tasks {
+	for offset, enqueue := range s.tasks {
 		if s.finished[int64(offset)] == 0 {
-			take()
+			enqueue()
 		}
 	}
 }
@@ -321,10 +321,10 @@ func TestNextDelay_AddsJitterAndHonorsRetryAfter(t *testing.T) {
 	}
 	_, ok := delivery.NextDelay(10, 0, 0)
 	require.False(t, ok)
-	later, _ := delivery.NextDelay(1, time.Hour, 0)
-	require.Equal(t, time.Hour, later)
-	own, _ := delivery.NextDelay(4, time.Second, 0.5)
-	require.Equal(t, 2*time.Hour, own)
+	requested, _ := delivery.NextDelay(1, time.Hour, 0)
+	require.Equal(t, time.Hour, requested)
+	scheduled, _ := delivery.NextDelay(4, time.Second, 0.5)
+	require.Equal(t, 2*time.Hour, scheduled)
 }
 
 // goneOutcome returns the outcome that stops an endpoint.

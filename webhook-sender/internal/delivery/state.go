@@ -436,12 +436,12 @@ func (s *Scheduler) deadLetterWaiting(e *endpoint, now time.Time) {
 
 // recordEndpoint adds the endpoint's state to the change, or a tombstone if it is healthy.
 func (s *Scheduler) recordEndpoint(e *endpoint, now time.Time) {
-	well := e.stoppedAt.IsZero() && e.blockedUntil.IsZero()
-	if well && !e.persisted {
+	healthy := e.stoppedAt.IsZero() && e.blockedUntil.IsZero()
+	if healthy && !e.persisted {
 		return
 	}
-	e.persisted, e.persistedAt = !well, now
-	if well {
+	e.persisted, e.persistedAt = !healthy, now
+	if healthy {
 		s.change.States = append(s.change.States, State{Key: e.id})
 		return
 	}

@@ -239,9 +239,9 @@ func TestClient_RejectsForbiddenAddresses(t *testing.T) {
 
 	// Public addresses pass the check over HTTPS only. Nothing is sent, because the context is
 	// canceled.
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NotEqual(t, post.ClassForbidden, c.Post(gone, "https://1.1.1.1/", http.Header{}, nil).Class)
+	require.NotEqual(t, post.ClassForbidden, c.Post(canceled, "https://1.1.1.1/", http.Header{}, nil).Class)
 	require.Equal(t, post.ClassForbidden, c.Post(t.Context(), "http://1.1.1.1/", http.Header{}, nil).Class,
 		"plain http")
 	for _, bad := range []string{"", "ftp://1.1.1.1/", "https://u:p@1.1.1.1/", "https:///x", "%", "https://[::1/"} {
@@ -251,9 +251,9 @@ func TestClient_RejectsForbiddenAddresses(t *testing.T) {
 
 // The resolver changes its answers; the last one is checked.
 func TestClient_ChecksAddressAtEachDial(t *testing.T) {
-	var asked atomic.Int32
+	var lookups atomic.Int32
 	dns := newResolver(t, func() netip.Addr {
-		asked.Add(1)
+		lookups.Add(1)
 		return netip.MustParseAddr("127.0.0.1")
 	})
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -266,7 +266,7 @@ func TestClient_ChecksAddressAtEachDial(t *testing.T) {
 		require.Equal(t, post.ClassForbidden,
 			c.Post(t.Context(), "https://rebind.example:"+port, http.Header{}, nil).Class)
 	}
-	require.GreaterOrEqual(t, asked.Load(), int32(3))
+	require.GreaterOrEqual(t, lookups.Load(), int32(3))
 	allowing := post.New(post.Config{Resolver: dns, Allow: loopback(), Timeout: 20 * time.Second})
 	defer allowing.Close()
 	require.Equal(t, 404, allowing.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Status)
