@@ -366,14 +366,14 @@ func TestLoad_RejectsInvalidModels(t *testing.T) {
 // Calibration interpolates linearly. A common username does not count against a linked candidate.
 func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 	rank := func(prior string, change func(seed, found *people.Profile),
-		alike int) (*evidence.Candidate, []event.Evidence) {
+		similarUsernames int) (*evidence.Candidate, []event.Evidence) {
 		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior +
 			`,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
 			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,
 			"same_word_short_some":-5,"different":-2}}}`))
 		require.NoError(t, err)
 		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"),
-			SimilarUsernames: alike}}
+			SimilarUsernames: similarUsernames}}
 		change(c.A, c.B)
 		m.Rank([]*evidence.Candidate{c})
 		return c, m.Reasons(c)
@@ -387,12 +387,12 @@ func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
 		require.Empty(t, reasons)
 	}
 	linked := func(seed, found *people.Profile) { seed.Declared = []event.Account{found.Account()} }
-	for alike, commonness := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
-		c, reasons := rank("0", func(_, _ *people.Profile) {}, alike)
+	for similarUsernames, frequency := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
+		c, reasons := rank("0", func(_, _ *people.Profile) {}, similarUsernames)
 		require.InDelta(t, 1.0/33, c.Raw, 1e-9)
-		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + commonness, Weight: -5}},
+		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + frequency, Weight: -5}},
 			reasons)
-		c, reasons = rank("0", linked, alike)
+		c, reasons = rank("0", linked, similarUsernames)
 		require.InDelta(t, 2.0/3, c.Raw, 1e-9)
 		require.Equal(t, []event.Evidence{{Kind: "link", Finding: "one_way", Weight: 1}}, reasons)
 	}

@@ -198,10 +198,10 @@ func (s *search) readCandidates(ctx context.Context) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	rivals := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int {
+	competitors := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int {
 		return cmp.Compare(a.Identity, b.Identity)
 	})
-	add(rivals[:min(len(rivals), maxCompetitors)])
+	add(competitors[:min(len(competitors), maxCompetitors)])
 	profiles, err := s.cache.read(ctx, refs)
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ const maxPrefetch = 2
 // rank compares the candidates with a profile.
 func (s *search) rank(from *people.Profile) []RankedCandidates {
 	byPlatform := make(map[string][]*evidence.Candidate)
-	var rivals []*people.Profile
+	var competitors []*people.Profile
 	var names []string
 	for _, n := range from.Names {
 		names = append(names, identity.NameKeys(n)...)
@@ -287,7 +287,7 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 	handle := identity.HandleKey(from.Username)
 	for ref, p := range s.profiles {
 		if s.competitors[ref] && ref.Platform == from.Platform {
-			rivals = append(rivals, p)
+			competitors = append(competitors, p)
 			continue
 		}
 		l := s.candidates[ref]
@@ -304,12 +304,12 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 			SimilarUsernames: s.countSimilarUsernames(handle, p), Features: s.features,
 		}})
 	}
-	slices.SortFunc(rivals, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
+	slices.SortFunc(competitors, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
 	var out []RankedCandidates
 	for _, platform := range otherPlatforms(from.Platform) {
 		candidates := byPlatform[platform]
 		for _, c := range candidates {
-			c.Competitors = rivals
+			c.Competitors = competitors
 		}
 		s.finder.model.Rank(candidates)
 		out = append(out, RankedCandidates{Platform: platform, Candidates: candidates})
