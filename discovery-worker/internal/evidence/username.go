@@ -102,8 +102,8 @@ func isSimilarUsername(a, b, stemA, stemB string) bool {
 	return strings.Contains(stemA, stemB) || strings.Contains(stemB, stemA) || matchr.JaroWinkler(a, b, false) >= 0.92
 }
 
-// derivedParts returns how many parts of a person's name are in an account's username: 2 for given and family
-// name, one of which may be an initial, 1 for one of them.
+// derivedParts returns how many parts of a person's name are in an account's username: 2 for given
+// and family name, one of which may be an initial, 1 for one of them.
 func derivedParts(person, account *features) int {
 	stem := account.stem()
 	if stem == "" {
