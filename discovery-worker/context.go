@@ -27,26 +27,25 @@ import (
 // ContextGroup is the consumer group of context tasks.
 const ContextGroup = "muster.discovery-worker.contexts"
 
-// contextHandler names the handler of context tasks, for Watermill and for its dead
-// letters.
+// contextHandler is the name of the context task handler, in Watermill and in dead letters.
 const contextHandler = "context"
 
 const (
-	// contextTime bounds one try of a context task.
-	contextTime = 3 * time.Minute
-	// contextPatience is how long a task is tried whose profile cannot be made.
-	contextPatience = 15 * time.Minute
+	// contextTimeout limits one attempt at a context task.
+	contextTimeout = 3 * time.Minute
+	// contextRetryTimeout is the age at which a failing task gets a failure as its outcome.
+	contextRetryTimeout = 15 * time.Minute
 )
 
-// handleContext works on one context task. The message is acknowledged when its
-// outcome is published, and before that its delivery, if its caller has left.
+// handleContext handles one context task. It acknowledges the message when the outcome is
+// published. If the call has ended, it publishes the webhook delivery first.
 func (s *Service) handleContext(msg *message.Message, publisher message.Publisher) error {
 	var task event.ContextTask
-	if err := readTask(msg.Payload, &task); err != nil {
+	if err := decodeTask(msg.Payload, &task); err != nil {
 		s.metrics.contexts.WithLabelValues("malformed").Inc()
 		return err
 	}
-	if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+	if handled, err := s.isHandled(msg.Context(), &task.Call); handled || err != nil {
 		return err
 	}
 	start := s.deps.Now()
@@ -54,51 +53,55 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	built, err := s.build(msg.Context(), &task)
 	switch {
 	case err == nil:
-		out.Profile, out.Empty, out.Degraded, out.Identities, out.Versions = built.JSON, built.Empty, built.Degraded, built.Identities, built.Versions
+		out.Profile, out.Empty, out.Degraded = built.JSON, built.Empty, built.Degraded
+		out.Identities, out.Versions = built.Identities, built.Versions
 	case msg.Context().Err() != nil:
 		return fmt.Errorf("context task: %w", context.Cause(msg.Context()))
 	default:
 		failure := contextFailure(err, s.deps.Now().Sub(task.Call.RequestedAt))
 		if failure == nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
+			return fmt.Errorf("context task %s failed, will retry: %w", task.Call.RequestID, err)
 		}
-		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		s.deps.Logger.ErrorContext(msg.Context(), "context: task failed",
+			slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
 		out.Status, out.Failure = event.ContextFailed, failure
 	}
 	out.At = s.deps.Now().UTC()
-	if late(out) {
-		// Who had the task before may have answered the call in time, just before it ended.
-		if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+	if isLate(out) {
+		// The previous owner of the task may have answered in time, just before it stopped.
+		if handled, err := s.isHandled(msg.Context(), &task.Call); handled || err != nil {
 			return err
 		}
 	}
-	err = s.end(msg.Context(), publisher, out)
+	err = s.finish(msg.Context(), publisher, out)
 	if bus.IsPermanentWriteError(err) && out.Status == event.ContextComplete {
-		// It would be refused for ever, with the whole work and the model's price each time.
-		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
-		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: notMade(), Delivered: out.Delivered}
-		err = s.end(msg.Context(), publisher, out)
+		// A retry would be rejected again, at the full cost of the model.
+		s.deps.Logger.ErrorContext(msg.Context(), "context: publishing the profile failed",
+			slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: internalFailure(),
+			Delivered: out.Delivered}
+		err = s.finish(msg.Context(), publisher, out)
 	}
 	if err != nil {
-		return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
+		return fmt.Errorf("context task %s failed, will retry: %w", task.Call.RequestID, err)
 	}
 	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
 	s.metrics.contextSeconds.Observe(s.deps.Now().Sub(start).Seconds())
 	return nil
 }
 
-// over says that nothing is to be done for a call. Tasks come again that were finished
-// before an earlier one, and when a log has lost the group's place in it: the first
-// outcome counts, and nobody can fetch one after event.ContextKept. The error is the
-// store's: without it, nothing is known of the call, and it is not answered twice.
-func (s *Service) over(ctx context.Context, call *event.ContextCall) (bool, error) {
+// isHandled reports whether a task needs no work: it has an outcome, or is older than
+// event.ContextKept, when outcomes can no longer be fetched. Tasks are redelivered after a restart
+// or a lost group offset; the first outcome counts. It returns an error if the store is
+// unavailable, so that a call is not answered twice.
+func (s *Service) isHandled(ctx context.Context, call *event.ContextCall) (bool, error) {
 	outcome := "expired"
 	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextKept {
-		ended, err := s.reader.Ended(ctx, call.RequestID)
+		ended, err := s.reader.HasOutcome(ctx, call.RequestID)
 		if err != nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			return false, fmt.Errorf("context task %s is tried again: %w", call.RequestID, err)
+			return false, fmt.Errorf("context task %s failed, will retry: %w", call.RequestID, err)
 		}
 		if !ended {
 			return false, nil
@@ -121,63 +124,64 @@ func contextOutcome(c *event.Context) string {
 	return "complete"
 }
 
-// panicError is what a defect ends in: it must not be tried for ever.
-type panicError struct{ what, stack string }
+// panicError is a panic in building a profile. It must not be retried.
+type panicError struct{ typeName, stack string }
 
-func (e *panicError) Error() string { return "panic: " + e.what }
+func (e *panicError) Error() string { return "panic: " + e.typeName }
 
-// build makes the profile; the error may be a [*panicError].
+// build builds the profile. It returns a [*panicError] if that panics.
 func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profile.Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, contextTime)
+	ctx, cancel := context.WithTimeout(ctx, contextTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = nil, &panicError{fmt.Sprintf("%T", p), string(debug.Stack())}
-			s.deps.Logger.ErrorContext(ctx, "context task panicked", slog.String("request_id", task.Call.RequestID), slog.String("stack", string(debug.Stack())))
+			s.deps.Logger.ErrorContext(ctx, "context: panic while building the profile",
+				slog.String("request_id", task.Call.RequestID), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return s.profiles.Build(ctx, task)
 }
 
-// contextFailure is what the caller is told of an error; nil when the task is to be
-// tried again.
+// contextFailure returns the failure to report to the caller, or nil if the task is to be retried.
 func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	var p *panicError
 	switch {
 	case errors.As(err, &p), errors.Is(err, profile.ErrInput):
-		return notMade()
-	case age > contextPatience:
+		return internalFailure()
+	case age > contextRetryTimeout:
 		return &event.ContextFailure{
 			Status: http.StatusServiceUnavailable,
-			Detail: "the data store could not answer in time, and nothing was charged: call again",
+			Detail: "the data store timed out and nothing was charged; send the request again",
 		}
 	}
 	return nil
 }
 
-func notMade() *event.ContextFailure {
+func internalFailure() *event.ContextFailure {
 	return &event.ContextFailure{
 		Status: http.StatusInternalServerError,
-		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
+		Detail: "building the profile failed and nothing was charged; report the request_id to the operator of " +
+			"this service",
 	}
 }
 
-// late says that an outcome is to be delivered: its call has ended without it.
-func late(c *event.Context) bool {
+// isLate reports whether an outcome must be delivered by webhook, because its call has ended.
+func isLate(c *event.Context) bool {
 	return c.Call.WebhookURL != "" && !c.At.Before(c.Call.RespondBy)
 }
 
-// end delivers and publishes an outcome.
-func (s *Service) end(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+// finish delivers an outcome if it is late, and publishes it.
+func (s *Service) finish(ctx context.Context, publisher message.Publisher, c *event.Context) error {
 	if err := s.deliver(ctx, publisher, c); err != nil {
 		return err
 	}
-	return s.conclude(ctx, publisher, c)
+	return s.publishOutcome(ctx, publisher, c)
 }
 
-// deliver hands the outcome of a call that has ended to the webhook-sender.
+// deliver publishes the webhook task of a late outcome.
 func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *event.Context) error {
-	if !late(c) || c.Delivered {
+	if !isLate(c) || c.Delivered {
 		return nil
 	}
 	task, err := c.Delivery(c.At)
@@ -185,25 +189,28 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 		return err
 	}
 	key, id, value, err := task.Message()
-	if err != nil { // query-api accepted the address
-		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+	// query-api has validated the address.
+	if err != nil {
+		s.deps.Logger.ErrorContext(ctx, "context: webhook delivery failed",
+			slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		return nil
 	}
-	if err := publish(ctx, publisher, event.TopicWebhookTask, key, value, bus.Event{ID: id, Type: event.TypeWebhookTask, Subject: task.DeliveryID, Time: task.CreatedAt}); err != nil {
+	if err := publish(ctx, publisher, event.TopicWebhookTask, key, value,
+		bus.Event{ID: id, Type: event.TypeWebhookTask, Subject: task.DeliveryID, Time: task.CreatedAt}); err != nil {
 		return fmt.Errorf("publish delivery: %w", err)
 	}
 	c.Delivered = true
 	return nil
 }
 
-// conclude publishes the outcome.
-func (s *Service) conclude(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+func (s *Service) publishOutcome(ctx context.Context, publisher message.Publisher, c *event.Context) error {
 	value, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write outcome: %w", err)
 	}
 	id := c.Call.RequestID
-	if err := publish(ctx, publisher, event.TopicContext, id, value, bus.Event{ID: id, Type: event.TypeContext, Subject: id, Time: c.At}); err != nil {
+	if err := publish(ctx, publisher, event.TopicContext, id, value,
+		bus.Event{ID: id, Type: event.TypeContext, Subject: id, Time: c.At}); err != nil {
 		return fmt.Errorf("publish outcome: %w", err)
 	}
 	return nil
@@ -218,37 +225,40 @@ func publish(ctx context.Context, publisher message.Publisher, topic, key string
 	return publisher.Publish(topic, m)
 }
 
-// addContexts adds the handler of context tasks to a router.
-func (s *Service) addContexts(router *message.Router, publisher message.Publisher) error {
+// addContextHandler adds the handler of context tasks to the router.
+func (s *Service) addContextHandler(router *message.Router, publisher message.Publisher) error {
 	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
-		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second, Timing: s.cfg.Timing, Logger: s.deps.Logger,
+		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second,
+		Timing: s.cfg.Timing, Logger: s.deps.Logger,
 	})
 	if err != nil {
 		return err
 	}
 	router.AddConsumerHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
 		return s.handleContext(msg, publisher)
-	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler, s.deps.Now), middleware.Recoverer)
+	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler,
+		s.deps.Now), middleware.Recoverer)
 	return nil
 }
 
-// newProfiles makes what makes profiles.
-func newProfiles(asked *model.Client, deps Deps, reader *people.Reader, found *finder.Finder) (*profile.Builder, error) {
+func newProfileBuilder(languageModel *model.Client, deps Deps, reader *people.Reader,
+	found *finder.Finder) (*profile.Builder, error) {
 	extractor, err := extract.New(extract.Options{Platforms: deps.Platforms})
 	if err != nil {
 		return nil, err
 	}
-	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger, Erased: func(raw []byte) bool {
-		_, erased := deps.Suppressed.Document(deps.Platforms, raw)
-		return erased
-	}}
-	if asked != nil {
-		cfg.Model = asked
+	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger,
+		Erased: func(raw []byte) bool {
+			_, erased := deps.Suppressed.Document(deps.Platforms, raw)
+			return erased
+		}}
+	if languageModel != nil {
+		cfg.Model = languageModel
 	}
 	return profile.New(cfg), nil
 }
 
-// contextMetrics are those of context tasks.
+// contextMetrics are the metrics of context tasks.
 type contextMetrics struct {
 	contexts       *prometheus.CounterVec
 	contextSeconds prometheus.Histogram
@@ -258,10 +268,11 @@ func newContextMetrics() contextMetrics {
 	return contextMetrics{
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_context_tasks_total",
-			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, repeated, expired, malformed).",
+			Help: "Context tasks by outcome (complete, empty, degraded, failed, retried, repeated, " +
+				"expired, malformed).",
 		}, []string{"outcome"}),
 		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_context_seconds", Help: "Time of the work on one context task.",
+			Name: "muster_context_seconds", Help: "Processing time of a context task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
 		}),
 	}

@@ -1,28 +1,23 @@
-// Package discovery is the discovery-worker: it finds the other profiles of a
-// person, and makes the profiles of context calls, from tasks that query-api
-// publishes, and publishes what it found.
+// Package discovery is the discovery-worker. It discovers the other profiles of a person and builds
+// the profiles of context calls, from tasks of query-api.
 //
-// [New] builds a [Service]; its Run consumes event.TopicDiscoveryTask and
-// event.TopicContextTask in consumer groups and writes event.TopicDiscovery and
-// event.TopicContext, and event.TopicWebhookTask for what is ready after its call
-// has ended. Any number of replicas may run.
+// [New] builds a [Service]. Its Run consumes event.TopicDiscoveryTask and event.TopicContextTask in
+// consumer groups. It writes event.TopicDiscovery, event.TopicContext, and event.TopicWebhookTask
+// for results of calls that have ended. Any number of replicas may run.
 //
-// # Delivery
+// # Delivery guarantee
 //
-// At least once. A task is acknowledged when its result is published, so a worker
-// that is killed leaves its tasks to the next one, and a result may come twice. The next
-// one gets tasks again that were finished behind one that was not: those that have an
-// outcome in the read models are not done again, and the first outcome counts.
-// Equal inputs that are asked for at the same time are worked on once. What is no
-// task goes to the dead letters (event.DeadTopic); a task whose caller has left is
-// worked on for the next caller, unless it is older than event.DiscoveryTaskAge.
+// At least once. A task is acknowledged when its result is published, so a result may be published
+// twice. Tasks are redelivered after a restart if an earlier task was unfinished. Those with an
+// outcome in the read models are skipped; the first outcome counts. Concurrent tasks with equal
+// input share one execution. Malformed tasks become dead letters (event.DeadTopic). A task whose
+// caller has gone is executed for the next caller, unless it is older than event.DiscoveryTaskAge.
 //
-// A context task waits while the read models are away, for event.ContextKept, since
-// they know whether it was done. When they answer and its profile cannot be made for 15
-// minutes, it fails. The delivery of a late profile is published
-// before its outcome, and both before the task is acknowledged; its id is the
-// request's, so that the webhook-sender makes one delivery of however many.
+// A context task is retried for up to event.ContextKept while the read models are unavailable,
+// because they hold its outcome. If they respond and the profile cannot be built for 15 minutes,
+// the task fails. The webhook delivery of a late profile is published before its outcome, and both
+// before the task is acknowledged. Its ID is the request ID, so the webhook-sender deduplicates it.
 //
-// A stage that fails never fails a task: the result names it and holds what the
-// other stages found.
+// A failing stage does not fail a task: the result names the stage and has the findings of the
+// others.
 package discovery

@@ -7,7 +7,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Build makes a profile within the time that ctx leaves.
+// Build builds a profile until ctx ends.
 func (s *Service) Build(ctx context.Context, task *event.ContextTask) (*profile.Result, error) {
 	return s.build(ctx, task)
 }

@@ -19,11 +19,11 @@ import (
 // source is the CloudEvents source of results.
 const source = "/muster/discovery-worker"
 
-// handle works on one task. The message is acknowledged when its result is
-// published: a worker that dies before leaves the task to the next one.
-func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
+// handleDiscovery handles one discovery task. It acknowledges the message when the result is
+// published.
+func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, error) {
 	var task event.DiscoveryTask
-	if err := readTask(msg.Payload, &task); err != nil {
+	if err := decodeTask(msg.Payload, &task); err != nil {
 		s.metrics.tasks.WithLabelValues("malformed").Inc()
 		return nil, err
 	}
@@ -33,17 +33,18 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 		return nil, nil
 	}
 	budget := task.Deadline.Sub(now) - s.cfg.Margin
-	if budget <= 0 { // the caller has left; the next one shall find a result
-		// After a restart tasks come again that were finished before an earlier one.
-		if at, err := s.reader.Discovered(msg.Context(), task.Input); err == nil && !at.Before(task.RequestedAt) {
+	// The caller has gone; the next one will find a result.
+	if budget <= 0 {
+		// Tasks are redelivered after a restart if an earlier one was unfinished.
+		if at, err := s.reader.LastDiscovered(msg.Context(), task.Input); err == nil && !at.Before(task.RequestedAt) {
 			s.metrics.tasks.WithLabelValues("repeated").Inc()
 			return nil, nil
 		}
 		budget = event.DiscoveryBudget
 	}
-	s.metrics.inHand.Inc()
-	d, err := s.find(msg.Context(), task, budget)
-	s.metrics.inHand.Dec()
+	s.metrics.inFlight.Inc()
+	d, err := s.discover(msg.Context(), task, budget)
+	s.metrics.inFlight.Dec()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 	out := message.NewMessage(task.RequestID, value)
 	out.SetContext(msg.Context())
 	bus.SetMessageEvent(out, bus.Event{
-		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At, ContentType: "application/json",
+		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At,
+		ContentType: "application/json",
 	})
 	if key := msg.Metadata[bus.MetadataKey]; key != "" {
 		out.Metadata[bus.MetadataKey] = key
@@ -71,38 +73,42 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 	return []*message.Message{out}, nil
 }
 
-// find works on an account once, however many tasks ask for it at the same time.
-// The work goes on when the task that began it is given back, until Run ends. The
-// error is the end of ctx.
-func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget time.Duration) (*event.Discovery, error) {
+// discover runs a discovery, shared by concurrent tasks with the same account. It continues if the
+// first task is returned, until Run ends. It returns an error only if ctx ends.
+func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
+	budget time.Duration) (*event.Discovery, error) {
 	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
-	result := s.working.DoChan(key, func() (done any, err error) {
-		// singleflight runs this in a goroutine of its own: nobody else could recover.
+	result := s.inFlight.DoChan(key, func() (result any, err error) {
+		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
 			if p := recover(); p != nil {
-				s.deps.Logger.ErrorContext(ctx, "discovery panicked", slog.String("request_id", task.RequestID), slog.String("stack", string(debug.Stack())))
-				done = &event.Discovery{
-					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
-					Degraded: []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch},
+				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("request_id", task.RequestID),
+					slog.String("stack", string(debug.Stack())))
+				result = &event.Discovery{
+					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
+					At: s.deps.Now().UTC(), Degraded: []string{event.StageInput, event.StageKnownLinks,
+						event.StageWebSearch},
 				}
 			}
 		}()
-		going, ended := s.detached.Begin(ctx)
-		defer ended()
-		working, cancel := context.WithTimeout(going, budget)
+		backgroundCtx, done := s.background.Start(ctx)
+		defer done()
+		workCtx, cancel := context.WithTimeout(backgroundCtx, budget)
 		defer cancel()
-		if _, erased := s.deps.Suppressed.Account(task.Input.Platform, identity.UsernameKey(task.Input.Username)); erased {
-			// Nothing is known of them, and who names them is not asked.
+		if _, erased := s.deps.Suppressed.Account(task.Input.Platform,
+			identity.UsernameKey(task.Input.Username)); erased {
+			// An erased person has no other profiles, and providers are not called.
 			return &event.Discovery{
-				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
+				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
+				At: s.deps.Now().UTC(),
 			}, nil
 		}
-		s.metrics.worked.Inc()
-		return s.finder.Find(working, task.Input), nil
+		s.metrics.executed.Inc()
+		return s.finder.Find(workCtx, task.Input), nil
 	})
 	select {
 	case r := <-result:
-		d := *r.Val.(*event.Discovery) // made above
+		d := *r.Val.(*event.Discovery) // set above
 		d.RequestID = task.RequestID
 		return &d, r.Err
 	case <-ctx.Done():
@@ -110,17 +116,17 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 	}
 }
 
-// Find makes one discovery without a task, within the time that ctx leaves. It
-// needs no Run, and notes nothing in the metrics of tasks.
+// Find runs one discovery without a task, until ctx ends. It needs no Run and does not count in the
+// task metrics.
 func (s *Service) Find(ctx context.Context, input event.Account) *event.Discovery {
 	return s.finder.Find(ctx, input)
 }
 
 type metrics struct {
-	tasks   *prometheus.CounterVec
-	seconds prometheus.Histogram
-	worked  prometheus.Counter
-	inHand  prometheus.Gauge
+	tasks    *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	executed prometheus.Counter
+	inFlight prometheus.Gauge
 	contextMetrics
 }
 
@@ -128,24 +134,26 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_tasks_total",
-			Help: "Discovery tasks by what came of them (found, nothing, degraded, expired, repeated, malformed).",
+			Help: "Discovery tasks by outcome (found, nothing, degraded, expired, repeated, malformed).",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",
+			Name: "muster_discovery_seconds", Help: "Processing time of a discovery task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
-		worked: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "muster_discovery_worked_total", Help: "Discoveries that were worked on: equal tasks at the same time share one.",
+		executed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "muster_discovery_worked_total",
+			Help: "Discoveries that ran; concurrent tasks for the same account share one.",
 		}),
-		inHand: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "muster_discovery_tasks_in_hand", Help: "Discovery tasks that are worked on, or wait for an equal one.",
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "muster_discovery_tasks_in_hand",
+			Help: "Discovery tasks in progress, including those that wait for a shared discovery.",
 		}),
 		contextMetrics: newContextMetrics(),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.tasks, m.seconds, m.worked, m.inHand, m.contexts, m.contextSeconds} {
+	for _, c := range []prometheus.Collector{m.tasks, m.seconds, m.executed, m.inFlight, m.contexts, m.contextSeconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"muster/discovery-worker/internal/background"
 	"muster/discovery-worker/internal/codehost"
-	"muster/discovery-worker/internal/detached"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/judge"
 	"muster/discovery-worker/internal/model"
@@ -23,26 +23,25 @@ import (
 	"muster/schemas/identity"
 )
 
-// Providers are what discovery asks beside the read models. The zero value is
-// none.
+// Providers configures the data sources in addition to the read models. The zero value is none.
 type Providers struct {
-	// SearXNG, Brave, Tavily and Exa are web search services; one without URL and
-	// key is not asked.
+	// SearXNG, Brave, Tavily and Exa are web search services. One without URL and key is not used.
 	SearXNG, Brave, Tavily, Exa Endpoint
-	// CodeHost looks accounts up live; its keys are tokens that take turns.
+	// CodeHost looks up accounts live. Its keys are tokens that are rotated.
 	CodeHost Endpoint
-	// Model is the language model of scoring.
+	// Model is the language model that scores candidates and fills in schemas.
 	Model model.Config
-	// Timeout bounds one call, Concurrent how many one provider gets at a time;
-	// defaults 5 s and 4.
+	// Timeout limits one call (default 5 s), Concurrent the concurrent calls to one provider
+	// (default 4).
 	Timeout    time.Duration
 	Concurrent int
-	// Failures in a row open a provider's breaker, for OpenFor; defaults 5 and 30 s.
+	// Failures is the number of consecutive failures that open a provider's breaker, for OpenFor.
+	// Defaults 5 and 30 s.
 	Failures uint32
 	OpenFor  time.Duration
 }
 
-// Endpoint is where a provider is, and what it wants to see.
+// Endpoint is the address and keys of a provider.
 type Endpoint struct {
 	URL  string
 	Keys []string
@@ -50,8 +49,8 @@ type Endpoint struct {
 
 func (e Endpoint) configured() bool { return e.URL != "" || len(e.Keys) > 0 }
 
-// Environment variables of [ProvidersFromEnv]. Those of the language model are
-// MODEL_URL, MODEL_API_KEY and MODEL_NAME.
+// Environment variables of [ProvidersFromEnv]. Those of the language model are MODEL_URL,
+// MODEL_API_KEY and MODEL_NAME.
 const (
 	EnvSearXNGURL     = "SEARXNG_URL"
 	EnvBraveURL       = "BRAVE_URL"
@@ -66,8 +65,7 @@ const (
 	EnvConcurrent     = "DISCOVERY_PROVIDER_CONCURRENCY"
 )
 
-// ProvidersFromEnv reads what is configured in the environment. An error names
-// the variable.
+// ProvidersFromEnv reads the configuration from environment variables. Errors name the variable.
 func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	keys := func(name string) []string {
 		var out []string
@@ -89,32 +87,33 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	for name, e := range map[string]Endpoint{EnvBraveKey: p.Brave, EnvTavilyKey: p.Tavily, EnvExaKey: p.Exa} {
 		switch {
 		case e.URL != "" && len(e.Keys) == 0:
-			errs = append(errs, fmt.Errorf("%s is empty: the service wants a key", name))
+			errs = append(errs, fmt.Errorf("%s is missing; this provider requires an API key", name))
 		case len(e.Keys) > 1:
-			errs = append(errs, fmt.Errorf("%s: one key, not %d", name, len(e.Keys)))
+			errs = append(errs, fmt.Errorf("%s has %d keys; give one", name, len(e.Keys)))
 		}
 	}
 	for name, address := range map[string]string{
-		EnvSearXNGURL: p.SearXNG.URL, EnvBraveURL: p.Brave.URL, EnvTavilyURL: p.Tavily.URL, EnvExaURL: p.Exa.URL, EnvCodeHostURL: p.CodeHost.URL,
+		EnvSearXNGURL: p.SearXNG.URL, EnvBraveURL: p.Brave.URL, EnvTavilyURL: p.Tavily.URL, EnvExaURL: p.Exa.URL,
+		EnvCodeHostURL: p.CodeHost.URL,
 	} {
 		if address == "" {
 			continue
 		}
 		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("%s is not an http or https URL", name))
+			errs = append(errs, fmt.Errorf("%s is invalid; give an http or https URL", name))
 		}
 	}
 	if text := getenv(EnvTimeout); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			errs = append(errs, fmt.Errorf("%s is not a duration such as 5s", EnvTimeout))
+			errs = append(errs, fmt.Errorf("%s is invalid; give a positive duration, such as 5s", EnvTimeout))
 		}
 		p.Timeout = d
 	}
 	if text := getenv(EnvConcurrent); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			errs = append(errs, fmt.Errorf("%s is not a number from 1", EnvConcurrent))
+			errs = append(errs, fmt.Errorf("%s is invalid; give a whole number of at least 1", EnvConcurrent))
 		}
 		p.Concurrent = n
 	}
@@ -125,7 +124,7 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	return p, errors.Join(errs...)
 }
 
-// model returns the client of the language model; nil when there is none.
+// model returns the client of the language model, or nil if none is configured.
 func (p Providers) model(logger *slog.Logger, reg prometheus.Registerer) (*model.Client, error) {
 	if !p.Model.Enabled() {
 		return nil, nil
@@ -133,28 +132,34 @@ func (p Providers) model(logger *slog.Logger, reg prometheus.Registerer) (*model
 	return model.New(p.Model, model.Deps{Logger: logger, Registerer: reg})
 }
 
-// outside builds what the finder asks beside the read models.
-func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time, asked *model.Client, work *detached.Group) (finder.Outside, error) {
-	var out finder.Outside
+// finderProviders builds the providers of the finder.
+func (p Providers) finderProviders(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer,
+	now func() time.Time, languageModel *model.Client, work *background.Group) (finder.Providers, error) {
+	var out finder.Providers
 	metrics, err := provider.NewMetrics(reg)
 	if err != nil {
 		return out, err
 	}
-	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor, Detached: work}
+	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor,
+		Background: work}
 	client := provider.NewClient()
 	var services []websearch.Service
 	for _, s := range []struct {
 		name string
 		at   Endpoint
-	}{{websearch.SearXNG, p.SearXNG}, {websearch.Brave, p.Brave}, {websearch.Tavily, p.Tavily}, {websearch.Exa, p.Exa}} {
+	}{{websearch.SearXNG, p.SearXNG}, {websearch.Brave, p.Brave}, {websearch.Tavily, p.Tavily},
+		{websearch.Exa, p.Exa}} {
 		if !s.at.configured() {
 			continue
 		}
-		service, err := websearch.NewService(s.name, websearch.Endpoint{URL: s.at.URL, Key: strings.Join(s.at.Keys, ",")}, client)
+		service, err := websearch.NewService(s.name,
+			websearch.Endpoint{URL: s.at.URL, Key: strings.Join(s.at.Keys, ",")}, client)
 		if err != nil {
 			return out, err
 		}
-		guarded, err := provider.Guard(service, limits, func(q websearch.Query) string { return q.Host + "\n" + q.Text }, metrics, logger)
+		guarded, err := provider.Guard(service, limits, func(q websearch.Query) string {
+			return q.Host + "\n" + q.Text
+		}, metrics, logger)
 		if err != nil {
 			return out, err
 		}
@@ -166,11 +171,11 @@ func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, r
 			return out, err
 		}
 	}
-	if asked != nil {
-		j := judge.New(asked)
-		// The client bounds its calls by itself; here they are kept, and equal ones at
-		// the same time made once.
-		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000, Detached: work}, judge.Question.Key, metrics, logger); err != nil {
+	if languageModel != nil {
+		j := judge.New(languageModel)
+		// The client has its own limits. The guard adds a cache and shares concurrent equal calls.
+		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000,
+			Background: work}, judge.Question.Key, metrics, logger); err != nil {
 			return out, err
 		}
 		out.JudgeVersion = j.Version()
@@ -179,7 +184,8 @@ func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, r
 }
 
 func (p Providers) codeHost(
-	client *http.Client, limits provider.Config, metrics *provider.Metrics, platforms *identity.Platforms, logger *slog.Logger, now func() time.Time,
+	client *http.Client, limits provider.Config, metrics *provider.Metrics, platforms *identity.Platforms,
+	logger *slog.Logger, now func() time.Time,
 ) (provider.Provider[string, *people.Profile], error) {
 	address := p.CodeHost.URL
 	if address == "" {
@@ -189,6 +195,7 @@ func (p Providers) codeHost(
 	if err != nil {
 		return nil, err
 	}
-	limits.CacheFor = 10 * time.Minute // then it is asked again, conditionally
+	// After that, responses are revalidated.
+	limits.CacheFor = 10 * time.Minute
 	return provider.Guard(host, limits, identity.UsernameKey, metrics, logger)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
-	"muster/discovery-worker/internal/detached"
+	"muster/discovery-worker/internal/background"
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/people"
@@ -27,42 +27,38 @@ import (
 // Group is the consumer group of the discovery-worker.
 const Group = "muster.discovery-worker.tasks"
 
-// Topics returns the topics of the tasks that are meant for this service.
+// Topics returns the topics that this service consumes.
 func Topics() []string {
 	return []string{event.TopicDiscoveryTask, event.TopicContextTask}
 }
 
-// handlerName names the handler of discovery tasks, for Watermill and for its
-// dead letters.
+// handlerName is the name of the discovery task handler, in Watermill and in dead letters.
 const handlerName = "discovery"
 
-// Config configures a [Service]. The zero value of each field but Bus means its
-// default.
+// Config configures a [Service]. Zero fields, except Bus, mean their defaults.
 type Config struct {
-	// Bus says how to reach Kafka.
+	// Bus is the Kafka configuration.
 	Bus bus.Config
-	// MaxInFlight is how many tasks of one partition are worked on at a time; the
-	// default is 8.
+	// MaxInFlight limits the concurrent tasks of one partition. Default 8.
 	MaxInFlight int
-	// MaxQueries bounds the read-model queries that run at once, and is how many
-	// connections the ClickHouse pool needs; the default is the number of
-	// processors, at least 2.
+	// MaxQueries limits the concurrent read-model queries, and is the number of connections that
+	// the ClickHouse pool needs. Default: number of processors, at least 2.
 	MaxQueries int
-	// QueryTimeout bounds one query; the default is 5 s.
+	// QueryTimeout limits one query. Default 5 s.
 	QueryTimeout time.Duration
-	// Margin is what is kept of a task's time for its answer to arrive; the default
-	// is 500 ms.
+	// Margin is the part of a task's time that is reserved for the answer to arrive. Default 500
+	// ms.
 	Margin time.Duration
-	// Providers are asked beside the read models.
+	// Providers are the data sources in addition to the read models.
 	Providers Providers
-	// Timing of the consumer group; zero fields take the bus's defaults.
+	// Timing configures the consumer group. Zero fields mean the defaults of package bus.
 	Timing bus.GroupTiming
 }
 
-// Validate says what is wrong with the configuration.
+// Validate returns an error if a required field is missing or a limit is negative.
 func (c Config) Validate() error {
 	if len(c.Bus.Brokers) == 0 {
-		return errors.New("discovery-worker: no Kafka brokers are configured")
+		return errors.New("discovery-worker: no Kafka brokers configured")
 	}
 	if c.MaxInFlight < 0 || c.MaxQueries < 0 || c.QueryTimeout < 0 || c.Margin < 0 {
 		return errors.New("discovery-worker: max_in_flight, max_queries, query_timeout and margin must not be negative")
@@ -70,32 +66,32 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what a [Service] uses of its surroundings. ClickHouse is required.
+// Deps holds the dependencies of a [Service]. Only ClickHouse is required.
 type Deps struct {
-	// ClickHouse has the read models. The service does not close it.
+	// ClickHouse holds the read models. The service does not close it.
 	ClickHouse driver.Conn
-	// Suppressed says who was erased and is neither an input of which anything is
-	// known nor a result; nil: nobody.
+	// Suppressed is the suppression list: its people are not found, and as input have no other
+	// profiles. Nil means that no person is suppressed.
 	Suppressed *suppress.Set
-	// Platforms says which URLs belong to whom; default identity.Default().
+	// Platforms maps profile URLs to accounts. Default identity.Default().
 	Platforms *identity.Platforms
 	Logger    *slog.Logger
-	// Registerer receives the metrics; without it there are none.
+	// Registerer registers the metrics. Nil disables them.
 	Registerer prometheus.Registerer
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// Service works on tasks of discovery and of context calls.
+// Service handles discovery and context tasks.
 type Service struct {
-	cfg      Config
-	deps     Deps
-	finder   *finder.Finder
-	profiles *profile.Builder
-	reader   *people.Reader
-	working  singleflight.Group
-	detached detached.Group // what goes on when its task is given back
-	metrics  *metrics
+	cfg        Config
+	deps       Deps
+	finder     *finder.Finder
+	profiles   *profile.Builder
+	reader     *people.Reader
+	inFlight   singleflight.Group
+	background background.Group // calls that outlive their tasks
+	metrics    *metrics
 }
 
 // New returns a service. It does not connect.
@@ -132,27 +128,29 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.reader = people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
 		MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout, Suppressed: deps.Suppressed,
 	})
-	asked, err := cfg.Providers.model(deps.Logger, deps.Registerer)
+	languageModel, err := cfg.Providers.model(deps.Logger, deps.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now, asked, &s.detached)
+	finderProviders, err := cfg.Providers.finderProviders(deps.Platforms, deps.Logger, deps.Registerer, deps.Now,
+		languageModel, &s.background)
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	s.finder = finder.New(s.reader, scores, deps.Logger, deps.Now).With(outside)
-	if s.profiles, err = newProfiles(asked, deps, s.reader, s.finder); err != nil {
+	s.finder = finder.New(s.reader, scores, deps.Logger, deps.Now).WithProviders(finderProviders)
+	if s.profiles, err = newProfileBuilder(languageModel, deps, s.reader, s.finder); err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
 	return s, nil
 }
 
-// Run works until ctx ends; tasks in hand are finished first, or given back. It is
+// Run handles tasks until ctx ends. In-flight tasks are finished first, or returned. It must be
 // called once.
 func (s *Service) Run(ctx context.Context) (err error) {
 	defer s.reader.Close()
-	defer s.detached.End()
-	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond, Logger: s.deps.Logger})
+	defer s.background.Stop()
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond,
+		Logger: s.deps.Logger})
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -163,7 +161,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, bus.RouterLogger(s.deps.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second},
+		bus.RouterLogger(s.deps.Logger))
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -179,9 +178,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, shared{publisher}, s.handle).
-		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer) //nolint:contextcheck // a message has its own
-	if err := s.addContexts(router, publisher); err != nil { //nolint:contextcheck // a message has its own
+	//nolint:contextcheck // a message has its own context
+	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery,
+		nonClosingPublisher{publisher}, s.handleDiscovery).
+		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer)
+	if err := s.addContextHandler(router, publisher); err != nil { //nolint:contextcheck // a message has its own
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
 	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
@@ -190,20 +191,20 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// shared is a publisher that a router does not close with the first handler that has
-// nothing more to do: the other one may still be at work.
-type shared struct{ message.Publisher }
+// nonClosingPublisher keeps a router from closing the publisher with the first idle handler, while
+// the other one may still be working.
+type nonClosingPublisher struct{ message.Publisher }
 
 // Close implements message.Publisher.
-func (shared) Close() error { return nil }
+func (nonClosingPublisher) Close() error { return nil }
 
-// Ready is nil when the brokers know the topics and the read models answer.
+// Ready returns nil if the topics exist and the read models respond.
 func (s *Service) Ready(ctx context.Context) error {
 	if _, err := bus.EndOffsets(ctx, s.cfg.Bus, Topics()); err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
 	if err := s.deps.ClickHouse.Ping(ctx); err != nil {
-		return fmt.Errorf("discovery-worker: ClickHouse does not answer: %w", err)
+		return fmt.Errorf("discovery-worker: ClickHouse is unavailable: %w", err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// fixture is a worker on the real engine and a real broker.
+// fixture is a worker on the real engine and an embedded broker.
 type fixture struct {
 	t       *testing.T
 	conn    driver.Conn
@@ -37,10 +37,10 @@ type fixture struct {
 	metrics *prometheus.Registry
 
 	mu      sync.Mutex
-	results map[string][]event.Discovery // by request id
+	results map[string][]event.Discovery // by request ID
 }
 
-func start(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, results: make(map[string][]event.Discovery)}
 	var err error
@@ -59,27 +59,29 @@ func start(t *testing.T) *fixture {
 		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Config: topic.Config()})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, topics))
-	follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{Topics: []string{event.TopicDiscovery}, Handle: func(_ context.Context, m kafka.Message) error {
-		var d event.Discovery
-		if err := json.Unmarshal(m.Value, &d); err != nil {
-			return err
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.results[d.RequestID] = append(f.results[d.RequestID], d)
-		return nil
-	}})
+	follower := bus.Follow(t.Context(), f.bus,
+		bus.FollowConfig{Topics: []string{event.TopicDiscovery},
+			Handle: func(_ context.Context, m kafka.Message) error {
+				var d event.Discovery
+				if err := json.Unmarshal(m.Value, &d); err != nil {
+					return err
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.results[d.RequestID] = append(f.results[d.RequestID], d)
+				return nil
+			}})
 	t.Cleanup(func() { require.NoError(t, follower.Close()) })
 	return f
 }
 
-// work runs a worker until the test or stop ends.
-func (f *fixture) work() (stop func()) {
+// startWorker runs a worker until stop is called or the test ends.
+func (f *fixture) startWorker() (stop func()) {
 	f.t.Helper()
-	return f.workAs(discovery.Config{})
+	return f.startWorkerWith(discovery.Config{})
 }
 
-func (f *fixture) workAs(cfg discovery.Config) (stop func()) {
+func (f *fixture) startWorkerWith(cfg discovery.Config) (stop func()) {
 	f.t.Helper()
 	f.metrics = prometheus.NewRegistry()
 	cfg.Bus = f.bus
@@ -117,15 +119,16 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 	require.NoError(f.t, readmodel.BuildAnswers(f.t.Context(), f.conn, readmodel.Builds{}, touches))
 }
 
-func (f *fixture) ask(id, platform, username string, deadline time.Time) {
+func (f *fixture) submit(id, platform, username string, deadline time.Time) {
 	f.t.Helper()
-	f.askAt(id, platform, username, time.Now(), deadline)
+	f.submitAt(id, platform, username, time.Now(), deadline)
 }
 
-func (f *fixture) askAt(id, platform, username string, requested, deadline time.Time) {
+func (f *fixture) submitAt(id, platform, username string, requested, deadline time.Time) {
 	f.t.Helper()
 	value, err := json.Marshal(event.DiscoveryTask{
-		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: requested, Deadline: deadline,
+		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: requested,
+		Deadline: deadline,
 	})
 	require.NoError(f.t, err)
 	f.publish(platform+":"+username, value)
@@ -134,12 +137,13 @@ func (f *fixture) askAt(id, platform, username string, requested, deadline time.
 func (f *fixture) publish(key string, value []byte) {
 	f.t.Helper()
 	w := bus.NewWriter(f.bus)
-	require.NoError(f.t, bus.WriteAll(f.t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte(key), Value: value}}))
+	require.NoError(f.t, bus.WriteAll(f.t.Context(), w,
+		[]kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte(key), Value: value}}))
 	require.NoError(f.t, w.Close())
 }
 
-// answer waits for the result of a task.
-func (f *fixture) answer(id string) event.Discovery {
+// awaitResult waits for the result of a task.
+func (f *fixture) awaitResult(id string) event.Discovery {
 	f.t.Helper()
 	var d event.Discovery
 	require.Eventually(f.t, func() bool {
@@ -156,22 +160,26 @@ func (f *fixture) answer(id string) event.Discovery {
 
 func soon() time.Time { return time.Now().Add(20 * time.Second) }
 
-func TestDiscovery(t *testing.T) {
-	f := start(t)
+func TestService_DiscoversLinkedProfiles(t *testing.T) {
+	f := newFixture(t)
 	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","headline":"Compiler engineer at Quenlix","location":{"city":"Oslo"},"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","headline":"Compiler engineer at `+
+			`Quenlix","location":{"city":"Oslo"},"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
 		`{"profile_id":"p2","username":"juno-abara-2","full_name":"Juno Abara","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindCodehostPerson,
-		`{"user_id":1,"codehost_username":"JunoA","full_name":"Juno Abara","bio":"Compilers. microblog.example/juno_writes","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
-		`{"user_id":2,"codehost_username":"quenlix","full_name":"Juno Abara","type":"Organization","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
+		`{"user_id":1,"codehost_username":"JunoA","full_name":"Juno Abara","bio":"Compilers. `+
+			`microblog.example/juno_writes","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":2,"codehost_username":"quenlix","full_name":"Juno Abara","type":"Organization",`+
+			`"network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindMicroblogPerson,
-		`{"user_id":"m1","username":"juno_writes","name":"Juno Abara","bio":"Compilers, Oslo","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":"m1","username":"juno_writes","name":"Juno Abara","bio":"Compilers, Oslo",`+
+			`"last_updated":"2026-01-01T00:00:00Z"}`,
 		`{"user_id":"m2","username":"other","name":"Ola Other","last_updated":"2026-01-01T00:00:00Z"}`)
-	stop := f.work()
+	stop := f.startWorker()
 
 	t.Run("links", func(t *testing.T) {
-		f.ask("links", "network", "Juno-Abara", soon())
-		d := f.answer("links")
+		f.submit("links", "network", "Juno-Abara", soon())
+		d := f.awaitResult("links")
 		require.Empty(t, d.Degraded)
 		require.Equal(t, "juno-abara", d.Socials[0].Username)
 		require.EqualValues(t, 1, d.Socials[0].Confidence)
@@ -185,24 +193,26 @@ func TestDiscovery(t *testing.T) {
 		}
 		require.Equal(t, "JunoA", found["codehost"].Username)
 		require.Equal(t, "juno_writes", found["microblog"].Username)
-		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight}, found["codehost"].Evidence[0])
+		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight},
+			found["codehost"].Evidence[0])
 	})
-	t.Run("nobody", func(t *testing.T) {
-		f.ask("nobody", "codehost", "Nobody-Here", soon())
-		d := f.answer("nobody")
+	t.Run("unknown account", func(t *testing.T) {
+		f.submit("unknown", "codehost", "Unknown-Account", soon())
+		d := f.awaitResult("unknown")
 		require.Empty(t, d.Degraded)
-		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Nobody-Here"}, Confidence: 1}}, d.Socials)
+		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Unknown-Account"},
+			Confidence: 1}}, d.Socials)
 	})
 	t.Run("organization", func(t *testing.T) {
-		f.ask("organization", "codehost", "quenlix", soon())
-		require.Len(t, f.answer("organization").Socials, 1)
+		f.submit("organization", "codehost", "quenlix", soon())
+		require.Len(t, f.awaitResult("organization").Socials, 1)
 	})
 	t.Run("late", func(t *testing.T) {
-		f.ask("late", "network", "juno-abara", time.Now().Add(-time.Minute))
-		require.Len(t, f.answer("late").Socials, 3, "worked on for the next caller")
-		f.ask("too late", "network", "juno-abara", time.Now().Add(-time.Hour))
-		f.ask("after", "network", "juno-abara", soon())
-		f.answer("after")
+		f.submit("late", "network", "juno-abara", time.Now().Add(-time.Minute))
+		require.Len(t, f.awaitResult("late").Socials, 3, "finished for the next caller")
+		f.submit("too late", "network", "juno-abara", time.Now().Add(-time.Hour))
+		f.submit("after", "network", "juno-abara", soon())
+		f.awaitResult("after")
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		require.Empty(t, f.results["too late"])
@@ -229,19 +239,19 @@ func TestDiscovery(t *testing.T) {
 			require.Equal(t, "discovery-worker", letter.Service)
 			require.Equal(t, event.TopicDiscoveryTask, letter.Topic)
 			require.Equal(t, "malformed_task", letter.Code)
-			require.NotContains(t, letter.Reason, "JSON", "nothing of the message")
+			require.NotContains(t, letter.Reason, "JSON", "the reason must not quote the message")
 			require.Equal(t, "x", string(m.Key))
 		}
 		require.NoError(t, follower.Close())
 	})
-	// A task that was not finished is the next worker's.
+	// An unfinished task is handled by the next worker.
 	stop()
-	f.ask("restart", "codehost", "junoa", soon())
-	f.work()
-	require.Len(t, f.answer("restart").Socials, 3)
+	f.submit("restart", "codehost", "junoa", soon())
+	f.startWorker()
+	require.Len(t, f.awaitResult("restart").Socials, 3)
 }
 
-func TestConfig(t *testing.T) {
+func TestNew_ValidatesConfig(t *testing.T) {
 	_, err := discovery.New(discovery.Config{}, discovery.Deps{})
 	require.ErrorContains(t, err, "no Kafka brokers")
 	cfg := discovery.Config{Bus: bus.Config{Brokers: []string{"127.0.0.1:1"}}}

@@ -19,56 +19,59 @@ import (
 	"muster/schemas/event"
 	"muster/webhook-sender/internal/delivery"
 	"muster/webhook-sender/internal/post"
-	"muster/webhook-sender/internal/signature"
 )
 
-// Errors of attempts beside the classes of package post.
+// Error classes of attempts, in addition to those of package post.
 const (
 	errorNoSecret = "no_secret"
 	errorSecret   = "secret_unreadable"
 )
 
-// errFailed tells the breaker that a call failed; the outcome says how.
-var errFailed = errors.New("the call failed")
+// errCallFailed reports a failed call to the breaker. The outcome has the details.
+var errCallFailed = errors.New("call failed")
 
-// call makes one attempt.
-func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
+// call makes one delivery attempt and returns its outcome.
+func (w *partitionWorker) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 	out := delivery.Outcome{Task: send.Task}
 	if out.Task == nil {
-		m, err := o.message(ctx, send.EndpointID, send.DeliveryID, send.Offset)
+		m, err := w.taskMessage(ctx, send.EndpointID, send.DeliveryID, send.Offset)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage):
-			o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task is no longer in the log", slog.Int("partition", o.p.Number),
-				slog.String("delivery", send.DeliveryID), slog.Any("error", err))
-			out.Unsent, out.Permanent, out.Error, out.At = true, true, codeLost, o.s.now()
+			w.service.logger.LogAttrs(ctx, slog.LevelWarn, "webhook: task no longer in log",
+				slog.Int("partition", w.partition.Number),
+				slog.String("delivery_id", send.DeliveryID), slog.Any("error", err))
+			out.Unsent, out.Permanent, out.Error, out.At = true, true, codeLost, w.service.now()
 			return out
 		case err != nil:
 			if ctx.Err() == nil {
-				o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task not read, trying again", slog.Int("partition", o.p.Number), slog.Any("error", err))
+				w.service.logger.LogAttrs(ctx, slog.LevelWarn, "webhook: task read failed, will retry",
+					slog.Int("partition", w.partition.Number), slog.Any("error", err))
 			}
 			out.Abandoned = true
 			return out
 		}
 		out.Task = m
 	}
-	task := taskOf(out.Task)
-	if code := o.s.withheld(task); code != "" {
-		out.Unsent, out.Permanent, out.Error, out.At = true, true, code, o.s.now()
+	task := cachedTask(out.Task)
+	if code := w.service.blockReason(task); code != "" {
+		out.Unsent, out.Permanent, out.Error, out.At = true, true, code, w.service.now()
 		return out
 	}
-	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, task, &out) })
+	err := w.service.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error {
+		return w.service.attempt(ctx, task, &out)
+	})
 	var open *breaker.OpenError
 	switch {
 	case errors.As(err, &open):
-		out.Refused, out.RetryAfter = true, open.RetryAfter
+		out.BreakerOpen, out.RetryAfter = true, open.RetryAfter
 	case !out.OK && out.HTTPStatus == 0 && ctx.Err() != nil:
 		out.Abandoned = true
 	}
 	return out
 }
 
-// withheld says why nobody may be sent a task's body, now; empty: it may be sent.
-func (s *Service) withheld(task *event.WebhookTask) (code string) {
+// blockReason returns the code that forbids sending the task's body now, or "" if it may be sent.
+func (s *Service) blockReason(task *event.WebhookTask) (code string) {
 	if s.secrets.isInactive(task.OrganizationID) {
 		return codeInactive
 	}
@@ -78,24 +81,26 @@ func (s *Service) withheld(task *event.WebhookTask) (code string) {
 	return ""
 }
 
-// attempt signs and posts. Its error is for the breaker: only what speaks against
-// the receiver is one.
+// attempt signs and posts the task. It returns an error only for failures of the receiver, which
+// count against the circuit breaker.
 func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *delivery.Outcome) error {
 	out.At = s.now()
-	secrets, err := s.secrets.of(task.OrganizationID, out.At)
+	secrets, err := s.secrets.validAt(task.OrganizationID, out.At)
 	if err != nil {
 		out.Unsent, out.Error = true, errorSecret
-		s.logger.LogAttrs(ctx, slog.LevelError, "webhook secret cannot be used", slog.String("organization", task.OrganizationID), slog.Any("error", err))
+		s.logger.LogAttrs(ctx, slog.LevelError, "webhook: secret unusable",
+			slog.String("organization_id", task.OrganizationID), slog.Any("error", err))
 		return breaker.ErrNotTried
 	}
-	headers, err := signature.Headers(secrets, task.DeliveryID, out.At, task.Body)
+	headers, err := signatureHeaders(secrets, task.DeliveryID, out.At, task.Body)
 	switch {
-	case errors.Is(err, signature.ErrNoSecret):
+	case errors.Is(err, errNoSecret):
 		out.Unsent, out.Error = true, errorNoSecret
 		return breaker.ErrNotTried
 	case err != nil:
 		out.Unsent, out.Error = true, errorSecret
-		s.logger.LogAttrs(ctx, slog.LevelError, "webhook cannot be signed", slog.String("organization", task.OrganizationID), slog.Any("error", err))
+		s.logger.LogAttrs(ctx, slog.LevelError, "webhook: signing failed",
+			slog.String("organization_id", task.OrganizationID), slog.Any("error", err))
 		return breaker.ErrNotTried
 	}
 	if len(task.Degraded) > 0 {
@@ -108,55 +113,63 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 	switch {
 	case out.OK || out.Gone:
 		return nil
-	case out.Permanent: // nobody was asked
+	// No request was made.
+	case out.Permanent:
 		out.Unsent = true
 		return breaker.ErrNotTried
 	}
-	return errFailed
+	return errCallFailed
 }
 
-// write makes an effect durable: what was done, then the states that say so, then
-// the offsets. The states of endpoints come before all: one that is stopped may have more
-// letters than there is time for.
-func (o *owner) write(ctx context.Context, e *delivery.Effect) error {
+// write makes a state change durable and then marks its offsets as finished. It writes endpoint
+// states first: a stopped endpoint may have more dead letters than fit into the drain time.
+// Attempts and dead letters follow, then delivery states, then the low watermark.
+func (w *partitionWorker) write(ctx context.Context, e *delivery.StateChange) error {
 	endpoints, others := e.SplitStates()
-	if err := writeEach(ctx, o.s, o.s.states, endpoints, o.stateMessage); err != nil {
-		return fmt.Errorf("write states of endpoints: %w", err)
+	if err := writeEach(ctx, w.service, w.service.states, endpoints, w.stateMessage); err != nil {
+		return fmt.Errorf("write endpoint states: %w", err)
 	}
-	if err := writeEach(ctx, o.s, o.s.events, e.Attempts, func(a *event.WebhookAttempt) (kafka.Message, error) { return o.s.attemptMessage(ctx, a) }); err != nil {
+	if err := writeEach(ctx, w.service, w.service.events, e.Attempts,
+		func(a *event.WebhookAttempt) (kafka.Message, error) {
+			return w.service.attemptMessage(ctx, a)
+		}); err != nil {
 		return fmt.Errorf("write attempts: %w", err)
 	}
-	if err := writeEach(ctx, o.s, o.s.events, e.Dead, func(d *delivery.DeadLetter) (kafka.Message, error) { return o.deadMessage(ctx, d) }); err != nil {
+	if err := writeEach(ctx, w.service, w.service.events, e.Dead, func(d *delivery.DeadLetter) (kafka.Message, error) {
+		return w.deadLetterMessage(ctx, d)
+	}); err != nil {
 		return fmt.Errorf("write dead letters: %w", err)
 	}
-	var taken []delivery.State // how far tasks are finished: not before the states of those that are not
-	if last := len(others) - 1; last >= 0 && others[last].Taken != nil {
-		others, taken = others[:last], others[last:]
+	// The low watermark must follow the states of deliveries that are still pending.
+	var watermark []delivery.State
+	if last := len(others) - 1; last >= 0 && others[last].LowWatermark != nil {
+		others, watermark = others[:last], others[last:]
 	}
-	for _, states := range [][]delivery.State{others, taken} {
-		if err := writeEach(ctx, o.s, o.s.states, states, o.stateMessage); err != nil {
+	for _, states := range [][]delivery.State{others, watermark} {
+		if err := writeEach(ctx, w.service, w.service.states, states, w.stateMessage); err != nil {
 			return fmt.Errorf("write states: %w", err)
 		}
 	}
 	for _, offset := range e.Finished {
-		o.p.Finish(offset)
+		w.partition.Finish(offset)
 	}
 	for i := range e.Dead {
-		o.s.metrics.dead.WithLabelValues(e.Dead[i].Code()).Inc()
+		w.service.metrics.deadLettered.WithLabelValues(e.Dead[i].Code()).Inc()
 	}
 	return nil
 }
 
-// writeMost and writeBytes bound what is written at once: an endpoint that is stopped may
-// have the letters, with bodies, of all that waited for it.
+// maxWriteMessages and maxWriteBytes limit one write: a stopped endpoint may have the dead letters,
+// with bodies, of all its waiting deliveries.
 const (
-	writeMost  = 1000
-	writeBytes = 8 << 20
+	maxWriteMessages = 1000
+	maxWriteBytes    = 8 << 20
 )
 
-// writeEach writes the message of each of what there is, in order.
-func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, message func(*T) (kafka.Message, error)) error {
-	pending := make([]kafka.Message, 0, min(len(all), writeMost))
+// writeEach encodes and writes each element of all, in order, in batches of limited size.
+func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T,
+	message func(*T) (kafka.Message, error)) error {
+	pending := make([]kafka.Message, 0, min(len(all), maxWriteMessages))
 	bytes := 0
 	for i := range all {
 		m, err := message(&all[i])
@@ -164,7 +177,7 @@ func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, m
 			return err
 		}
 		pending = append(pending, m)
-		if bytes += len(m.Value); len(pending) >= writeMost || bytes >= writeBytes {
+		if bytes += len(m.Value); len(pending) >= maxWriteMessages || bytes >= maxWriteBytes {
 			if err := s.writeAll(ctx, w, pending); err != nil {
 				return err
 			}
@@ -174,23 +187,22 @@ func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, m
 	return s.writeAll(ctx, w, pending)
 }
 
-// writeAll writes messages, and tries until ctx ends: an owner that fails has all that was
-// delivered meanwhile delivered again. What the brokers refuse for its own sake is told and
-// left.
+// writeAll writes messages and retries with backoff until ctx ends: a worker that fails would
+// repeat all concurrent deliveries. It logs and drops messages that the brokers reject for good.
 func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.Message) error {
-	for pause := 100 * time.Millisecond; len(messages) > 0; pause = min(2*pause, 10*time.Second) {
+	for backoff := 100 * time.Millisecond; len(messages) > 0; backoff = min(2*backoff, 10*time.Second) {
 		err := bus.WriteAll(ctx, w, messages)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
-			if messages = s.unwritten(ctx, messages, refused); len(messages) == 0 {
+		if rejected, ok := errors.AsType[*bus.RefusedError](err); ok {
+			if messages = s.retriable(ctx, messages, rejected); len(messages) == 0 {
 				return nil
 			}
 		}
-		s.logger.LogAttrs(ctx, slog.LevelError, "what the webhook-sender did is not written, trying again", slog.Any("error", err))
+		s.logger.LogAttrs(ctx, slog.LevelError, "webhook: write failed, will retry", slog.Any("error", err))
 		select {
-		case <-time.After(pause):
+		case <-time.After(backoff):
 		case <-ctx.Done():
 			return err
 		}
@@ -198,23 +210,24 @@ func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.
 	return nil
 }
 
-// unwritten returns what is to be written again: what was refused for a reason that may
-// pass, and what came later under the same key, so that the last one stays the last.
-func (s *Service) unwritten(ctx context.Context, messages []kafka.Message, refused *bus.RefusedError) []kafka.Message {
-	reasons := make(map[int]error, len(refused.Messages))
-	for _, r := range refused.Messages {
+// retriable returns the messages to write again: those rejected for a transient reason, and later
+// ones with the same key, which keeps their order.
+func (s *Service) retriable(ctx context.Context, messages []kafka.Message, rejected *bus.RefusedError) []kafka.Message {
+	reasons := make(map[int]error, len(rejected.Messages))
+	for _, r := range rejected.Messages {
 		reasons[r.Index] = r.Err
 	}
 	var out []kafka.Message
-	again := make(map[string]bool) // keys
+	retryKeys := make(map[string]bool) // by topic and key
 	for i, m := range messages {
 		key := m.Topic + "\x00" + string(m.Key)
 		switch err := reasons[i]; {
 		case err != nil && bus.IsMessageError(err):
-			s.logger.LogAttrs(ctx, slog.LevelError, "the brokers refuse a message of the webhook-sender", slog.String("topic", m.Topic),
+			s.logger.LogAttrs(ctx, slog.LevelError, "webhook: message rejected by brokers",
+				slog.String("topic", m.Topic),
 				slog.String("key", string(m.Key)), slog.Any("error", err))
-		case err != nil || again[key]:
-			again[key] = true
+		case err != nil || retryKeys[key]:
+			retryKeys[key] = true
 			out = append(out, m)
 		}
 	}
@@ -226,7 +239,7 @@ func (s *Service) attemptMessage(ctx context.Context, a *event.WebhookAttempt) (
 	if err != nil {
 		return kafka.Message{}, fmt.Errorf("encode attempt: %w", err)
 	}
-	// A repeated report has the same id.
+	// A repeated report has the same ID.
 	id := sha256.Sum256([]byte(a.DeliveryID + "\x00" + a.Round + "\x00" + strconv.Itoa(a.Attempt)))
 	return kafka.Message{
 		Topic: event.TopicWebhook, Key: []byte(a.EndpointID), Value: value,
@@ -237,8 +250,8 @@ func (s *Service) attemptMessage(ctx context.Context, a *event.WebhookAttempt) (
 	}, nil
 }
 
-func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
-	m := kafka.Message{Topic: event.TopicWebhookState, Key: []byte(s.Key), WriterData: o.p.Number}
+func (w *partitionWorker) stateMessage(s *delivery.State) (kafka.Message, error) {
+	m := kafka.Message{Topic: event.TopicWebhookState, Key: []byte(s.Key), WriterData: w.partition.Number}
 	var state any
 	kind := event.TypeWebhookDelivery
 	switch {
@@ -246,8 +259,8 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 		state = s.Delivery
 	case s.Endpoint != nil:
 		state, kind = s.Endpoint, event.TypeWebhookEndpoint
-	case s.Taken != nil:
-		state, kind = s.Taken, event.TypeWebhookTaken
+	case s.LowWatermark != nil:
+		state, kind = s.LowWatermark, event.TypeWebhookTaken
 	default:
 		return m, nil
 	}
@@ -255,53 +268,58 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 	if m.Value, err = json.Marshal(state); err != nil {
 		return m, fmt.Errorf("encode webhook state: %w", err)
 	}
-	m.Headers = bus.SetEvent(nil, bus.Event{ID: s.Key, Type: kind, Source: "/muster/webhook-sender", ContentType: "application/json"})
+	m.Headers = bus.SetEvent(nil,
+		bus.Event{ID: s.Key, Type: kind, Source: "/muster/webhook-sender", ContentType: "application/json"})
 	return m, nil
 }
 
-// awaitMessage returns the task of a delivery, and tries until ctx ends: an effect that
-// is lost for want of one body has others delivered twice.
-func (o *owner) awaitMessage(ctx context.Context, s *event.DeliveryState) (*kafka.Message, error) {
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		m, err := o.message(ctx, s.EndpointID, s.DeliveryID, s.Offset)
+// waitForTaskMessage returns the task of a delivery. It retries until ctx ends: failing the whole
+// state change for one unreadable body would repeat other deliveries. It returns [bus.ErrNoMessage]
+// if the task is no longer in the log.
+func (w *partitionWorker) waitForTaskMessage(ctx context.Context, s *event.DeliveryState) (*kafka.Message, error) {
+	for backoff := 100 * time.Millisecond; ; backoff = min(2*backoff, 5*time.Second) {
+		m, err := w.taskMessage(ctx, s.EndpointID, s.DeliveryID, s.Offset)
 		if err == nil || errors.Is(err, bus.ErrNoMessage) {
 			return m, err
 		}
-		o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task that is given up not read, trying again", slog.Int("partition", o.p.Number), slog.Any("error", err))
+		w.service.logger.LogAttrs(ctx, slog.LevelWarn, "webhook: dead-letter task read failed, will retry",
+			slog.Int("partition", w.partition.Number), slog.Any("error", err))
 		select {
-		case <-time.After(pause):
+		case <-time.After(backoff):
 		case <-ctx.Done():
 			return nil, err
 		}
 	}
 }
 
-// deadMessage is the task as it came, with why it was given up. What nobody may be sent
-// any more is not kept for another 30 days, whatever it was given up for.
-func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
-	bare := &kafka.Message{Key: []byte(d.State.EndpointID)} // the letter still says what it was about
+// deadLetterMessage returns the original task message with dead-letter headers. The body is omitted
+// if it may no longer be sent (see blockReason): it must not be retained for another 30 days.
+func (w *partitionWorker) deadLetterMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
+	withoutBody := &kafka.Message{Key: []byte(d.State.EndpointID)} // still identifies the endpoint
 	task := d.Task
 	switch {
 	case d.Code() == codeErased || d.Code() == codeInactive:
-		task = bare
+		task = withoutBody
 	case task == nil:
 		var err error
-		if task, err = o.awaitMessage(ctx, &d.State); errors.Is(err, bus.ErrNoMessage) {
-			task = bare
+		if task, err = w.waitForTaskMessage(ctx, &d.State); errors.Is(err, bus.ErrNoMessage) {
+			task = withoutBody
 		} else if err != nil {
-			return kafka.Message{}, fmt.Errorf("read a task that is given up: %w", err)
+			return kafka.Message{}, fmt.Errorf("read dead-letter task: %w", err)
 		}
 	}
-	if t := taskOf(task); t != nil && o.s.withheld(t) != "" {
-		task = bare
+	if t := cachedTask(task); t != nil && w.service.blockReason(t) != "" {
+		task = withoutBody
 	}
 	out := kafka.Message{Topic: DeadTopic().Name, Key: task.Key, Value: task.Value, Headers: task.Headers}
-	letter := event.Dead{
-		Service: serviceName, Handler: handlerName, Topic: event.TopicWebhookTask, Partition: o.p.Number, Offset: d.State.Offset,
-		Code: d.Code(), Reason: d.Reason(), Attempts: d.State.Attempts, FirstFailure: d.State.FirstFailure, LastFailure: d.State.UpdatedAt,
+	header := event.Dead{
+		Service: serviceName, Handler: handlerName, Topic: event.TopicWebhookTask, Partition: w.partition.Number,
+		Offset: d.State.Offset, Code: d.Code(), Reason: d.Reason(), Attempts: d.State.Attempts,
+		FirstFailure: d.State.FirstFailure, LastFailure: d.State.UpdatedAt,
 	}
-	letter.Set(func(name, value string) {
-		out.Headers = append(out.Headers[:len(out.Headers):len(out.Headers)], kafka.Header{Key: name, Value: []byte(value)})
+	header.Set(func(name, value string) {
+		out.Headers = append(out.Headers[:len(out.Headers):len(out.Headers)],
+			kafka.Header{Key: name, Value: []byte(value)})
 	})
 	return out, nil
 }

@@ -1,21 +1,18 @@
-// Package webhook is the webhook-sender: it delivers finished results to the
-// endpoints that organizations name, signed, retried and guarded.
+// Package webhook delivers results to the webhook endpoints of organizations: signed, retried and
+// protected against SSRF.
 //
-// It consumes tasks (event.WebhookTask) and owns whole partitions of them: one
-// replica at a time has an endpoint's breaker, bound of calls, schedule and stop,
-// which it builds again from the topic of states before it sends anything. What it
-// decides is in internal/delivery, how it calls in internal/post, what it signs in
-// internal/signature. Any number of replicas share the partitions.
+// It consumes tasks (event.WebhookTask). One replica owns each partition, and with it the circuit
+// breakers, concurrency limits, schedules and stops of the partition's endpoints. A new owner
+// restores them from the state topic before it sends. Scheduling is in internal/delivery, and HTTP
+// calls are in internal/post. Replicas share the partitions through a consumer group.
 //
-// # Delivery
+// # Delivery guarantee
 //
-// At least once. A task's offset is committed once the task is delivered, given
-// up, or put off with its schedule on the topic of states. A process that dies after
-// a receiver answered and before that was written, which is gathered for up to
-// 20 ms while other calls run, sends the delivery again, with the same webhook-id.
-// There is no order among deliveries. What is given up goes to the dead letters as
-// it came.
+// At least once, in no order. A task's offset is committed once the task is delivered,
+// dead-lettered, or spilled to the state topic with its schedule. Writes are batched for up to 20
+// ms while other calls run. If a process dies after a receiver answered and before the batch is
+// written, the next owner repeats the delivery with the same webhook-id. Dead letters contain the
+// original task.
 //
-// Every try is an event on muster.event.webhook.v1, written before the state that
-// says it was made.
+// Each attempt is an event on muster.event.webhook.v1, written before the delivery's state.
 package webhook

@@ -23,35 +23,39 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// loopback is what tests allow: receivers are on this machine.
+// loopback returns the allowed prefixes: test receivers listen on loopback.
 func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
 func key() []byte { return make([]byte, event.WebhookKeySize) }
 
-// cluster is a broker with the topics of the sender.
+// cluster is an embedded broker with the topics of the sender. It collects attempts and dead
+// letters.
 type cluster struct {
-	broker   *broker.Broker
-	bus      bus.Config
-	writer   *bus.Writer
-	mu       sync.Mutex
-	attempts map[string][]event.WebhookAttempt // by delivery
-	dead     []kafka.Message
+	broker             *broker.Broker
+	bus                bus.Config
+	writer             *bus.Writer
+	mu                 sync.Mutex
+	attempts           map[string][]event.WebhookAttempt // by delivery ID
+	deadLetterMessages []kafka.Message
 }
 
-func newCluster(t *testing.T) *cluster { return newClusterOf(t, 0) }
+func newCluster(t *testing.T) *cluster { return newClusterWithPartitions(t, 0) }
 
-// newClusterOf is newCluster with so many partitions; 0: as they are declared.
-func newClusterOf(t *testing.T, partitions int) *cluster {
+// newClusterWithPartitions is like newCluster, with the given number of partitions. 0 means the
+// declared number.
+func newClusterWithPartitions(t *testing.T, partitions int) *cluster {
 	t.Helper()
 	b := brokertest.Start(t)
 	c := &cluster{broker: b, bus: bus.Config{Brokers: b.Addrs()}, attempts: make(map[string][]event.WebhookAttempt)}
 	var topics []bus.Topic
 	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
 		switch d.Name {
-		case event.TopicAccount, event.TopicWebhookTask, event.TopicWebhook, event.TopicWebhookState, webhook.DeadTopic().Name:
-			topics = append(topics, bus.Topic{Name: d.Name, Partitions: cmp.Or(partitions, d.Partitions), Config: d.Config()})
+		case event.TopicAccount, event.TopicWebhookTask, event.TopicWebhook, event.TopicWebhookState,
+			webhook.DeadTopic().Name:
+			topics = append(topics, bus.Topic{Name: d.Name, Partitions: cmp.Or(partitions, d.Partitions),
+				Config: d.Config()})
 		}
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, topics))
@@ -62,7 +66,7 @@ func newClusterOf(t *testing.T, partitions int) *cluster {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if m.Topic != event.TopicWebhook {
-				c.dead = append(c.dead, m)
+				c.deadLetterMessages = append(c.deadLetterMessages, m)
 				return nil
 			}
 			var a event.WebhookAttempt
@@ -80,30 +84,31 @@ func newClusterOf(t *testing.T, partitions int) *cluster {
 	return c
 }
 
-// secret makes the organization's secret and returns it.
-func (c *cluster) secret(t *testing.T, organization string) string {
+// createSecret creates and returns the organization's first secret.
+func (c *cluster) createSecret(t *testing.T, organization string) string {
 	t.Helper()
 	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	made, err := s.Create(t.Context(), organization)
+	created, err := s.Create(t.Context(), organization)
 	require.NoError(t, err)
-	return made.Secret
+	return created.Secret
 }
 
-// start runs a sender until the returned function is called, or the test ends.
+// start runs a sender until stop is called or the test ends.
 func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
 	return c.startAt(t, nil, change)
 }
 
-// startAt is start with another clock for the schedule.
+// startAt is like start, with the given clock for the schedule.
 func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
-	return c.startWith(t, webhook.Deps{Now: now, Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}, change)
+	return c.startWith(t, webhook.Deps{Now: now,
+		Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}, change)
 }
 
-// startWith is start with other surroundings.
+// startWith is like start, with the given dependencies.
 func (c *cluster) startWith(t *testing.T, deps webhook.Deps, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
 	cfg := webhook.Config{
@@ -129,7 +134,7 @@ func (c *cluster) startWith(t *testing.T, deps webhook.Deps, change func(*webhoo
 	return stop
 }
 
-// testWriter is a log that belongs to a test.
+// testWriter writes log output to the test's log.
 type testWriter struct{ t *testing.T }
 
 func (w *testWriter) Write(p []byte) (int, error) {
@@ -148,7 +153,7 @@ func (c *cluster) send(t *testing.T, tasks ...event.WebhookTask) {
 	require.NoError(t, bus.WriteAll(t.Context(), c.writer, messages))
 }
 
-// task is a delivery of an organization.
+// task returns a delivery of an organization.
 func task(id, organization, url string) event.WebhookTask {
 	return event.WebhookTask{
 		DeliveryID: id, OrganizationID: organization, URL: url, RequestID: id, CreatedAt: time.Now(),
@@ -156,32 +161,34 @@ func task(id, organization, url string) event.WebhookTask {
 	}
 }
 
-// attemptsOf are the attempts that were reported so far.
+// attemptsOf returns the attempts reported so far.
 func (c *cluster) attemptsOf(id string) []event.WebhookAttempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]event.WebhookAttempt(nil), c.attempts[id]...)
 }
 
-// await waits until a delivery has so many attempts, and returns them.
-func (c *cluster) await(t *testing.T, id string, n int) []event.WebhookAttempt {
+// awaitAttempts waits until a delivery has at least n attempts, and returns them.
+func (c *cluster) awaitAttempts(t *testing.T, id string, n int) []event.WebhookAttempt {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(c.attemptsOf(id)) >= n }, 30*time.Second, 5*time.Millisecond, "attempts of %s", id)
+	require.Eventually(t, func() bool {
+		return len(c.attemptsOf(id)) >= n
+	}, 30*time.Second, 5*time.Millisecond, "attempts of %s", id)
 	return c.attemptsOf(id)
 }
 
-func (c *cluster) letters() []kafka.Message {
+func (c *cluster) deadLetters() []kafka.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]kafka.Message(nil), c.dead...)
+	return append([]kafka.Message(nil), c.deadLetterMessages...)
 }
 
-// receiver is an endpoint on this machine that keeps what it got.
+// receiver is a test endpoint that records its requests.
 type receiver struct {
 	*httptest.Server
-	mu   sync.Mutex
-	got  map[string][]received // by webhook-id
-	next http.HandlerFunc
+	mu      sync.Mutex
+	got     map[string][]received // by webhook-id
+	handler http.HandlerFunc
 }
 
 type received struct {
@@ -191,7 +198,7 @@ type received struct {
 
 func newReceiver(t *testing.T, answer http.HandlerFunc) *receiver {
 	t.Helper()
-	r := &receiver{got: make(map[string][]received), next: answer}
+	r := &receiver{got: make(map[string][]received), handler: answer}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -201,19 +208,19 @@ func newReceiver(t *testing.T, answer http.HandlerFunc) *receiver {
 		r.mu.Lock()
 		r.got[id] = append(r.got[id], received{req.Header.Clone(), body})
 		r.mu.Unlock()
-		r.next(w, req)
+		r.handler(w, req)
 	}))
 	t.Cleanup(r.Close)
 	return r
 }
 
-func (r *receiver) of(id string) []received {
+func (r *receiver) requestsFor(id string) []received {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]received(nil), r.got[id]...)
 }
 
-func (r *receiver) ids() int {
+func (r *receiver) countIDs() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.got)

@@ -22,7 +22,7 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// senderEnv has the test binary be a sender with these brokers.
+// senderEnv makes the test binary run a sender that uses the brokers in its value.
 const senderEnv = "MUSTER_TEST_WEBHOOK_SENDER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		s, err := webhook.New(webhook.Config{
-			Bus: bus.Config{Brokers: strings.Split(brokers, ",")}, Key: key(), Allow: loopback(), Timing: shortSession(),
+			Bus: bus.Config{Brokers: strings.Split(brokers, ",")}, Key: key(), Allow: loopback(),
+			Timing: shortSession(),
 		}, webhook.Deps{})
 		if err == nil {
 			err = s.Run(ctx)
@@ -44,24 +45,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// shortSession lets a killed sender's partitions go to the next one soon.
+// shortSession returns timing with a short session, so that the partitions of a killed sender are
+// reassigned soon.
 func shortSession() bus.GroupTiming {
-	return bus.GroupTiming{Heartbeat: 200 * time.Millisecond, Session: 1500 * time.Millisecond, Rebalance: 3 * time.Second, JoinBackoff: 100 * time.Millisecond}
+	return bus.GroupTiming{Heartbeat: 200 * time.Millisecond, Session: 1500 * time.Millisecond,
+		Rebalance: 3 * time.Second, JoinBackoff: 100 * time.Millisecond}
 }
 
-// A sender that is killed at random points loses nothing: every delivery arrives,
-// and what arrives twice has the id that it had.
-func TestKilled(t *testing.T) {
+// Senders are killed at random points: every delivery arrives, and repeated ones have the same ID
+// and body.
+func TestService_KilledSenderLosesNothing(t *testing.T) {
 	c := newCluster(t)
-	c.secret(t, "org1")
+	c.createSecret(t, "org1")
 	const endpoints = 30
-	var refused sync.Map
+	var rejected sync.Map
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
 		id := req.Header.Get("webhook-id")
-		// A tenth of every endpoint's deliveries is refused once: were they all one
-		// endpoint's, its breaker would be open for longer than the test is.
+		// A tenth of the deliveries of every endpoint fails once. If all belonged to one endpoint,
+		// its breaker would stay open for longer than the test runs.
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "d-"))
-		if _, again := refused.LoadOrStore(id, true); !again && (err != nil || (n/endpoints+n)%10 == 7) {
+		if _, seen := rejected.LoadOrStore(id, true); !seen && (err != nil || (n/endpoints+n)%10 == 7) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
@@ -86,7 +89,7 @@ func TestKilled(t *testing.T) {
 			ids[id] = true
 			tasks = append(tasks, task(id, "org1", fmt.Sprintf("%s/%d", r.URL, i%endpoints)))
 		}
-		before := r.ids()
+		before := r.countIDs()
 		c.send(t, tasks...)
 		if k == kills {
 			defer func() {
@@ -95,8 +98,8 @@ func TestKilled(t *testing.T) {
 			}()
 			break
 		}
-		some := 1 + random.IntN(len(tasks))
-		require.Eventually(t, func() bool { return r.ids() >= before+some }, 60*time.Second, time.Millisecond)
+		count := 1 + random.IntN(len(tasks))
+		require.Eventually(t, func() bool { return r.countIDs() >= before+count }, 60*time.Second, time.Millisecond)
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
 	}
@@ -109,16 +112,16 @@ func TestKilled(t *testing.T) {
 		}
 		return true
 	}, 3*time.Minute, 50*time.Millisecond)
-	require.Equal(t, n, r.ids(), "no other ids than those that were sent")
+	require.Equal(t, n, r.countIDs(), "number of distinct IDs")
 	calls := 0
 	for id := range ids {
-		got := r.of(id)
+		got := r.requestsFor(id)
 		require.NotEmpty(t, got, id)
 		calls += len(got)
 		for _, g := range got {
 			require.Equal(t, got[0].body, g.body)
 		}
 	}
-	require.Empty(t, c.letters())
-	t.Logf("%d deliveries, %d kills, %d calls, a tenth refused at first", n, kills, calls)
+	require.Empty(t, c.deadLetters())
+	t.Logf("%d deliveries, %d kills, %d calls, a tenth rejected once", n, kills, calls)
 }

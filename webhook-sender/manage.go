@@ -15,46 +15,46 @@ import (
 	"muster/schemas/event"
 )
 
-// ErrSecretsExist says that an organization has a webhook secret already; ErrRotating
-// that two are valid, so that a third has to wait.
+// ErrSecretsExist is returned if the organization already has a webhook secret. ErrRotating is
+// returned if two secrets are valid, so that a third cannot be added.
 var (
-	ErrSecretsExist = errors.New("the organization has a webhook secret already")
-	ErrRotating     = errors.New("two webhook secrets are valid already: wait until the older one ends, or end it now with --now")
+	ErrSecretsExist = errors.New("the organization already has a webhook secret")
+	ErrRotating     = errors.New(
+		"two webhook secrets are valid: wait until the older one expires, or end it with --now")
 )
 
-// SecretsConfig is what [OpenSecrets] works with.
+// SecretsConfig configures [OpenSecrets].
 type SecretsConfig struct {
 	Bus bus.Config
-	// Key is what event.WebhookKeyName derives from the root secret.
+	// Key is derived from the root secret under the name event.WebhookKeyName.
 	Key    []byte
 	Logger *slog.Logger
 	Now    func() time.Time
 }
 
-// Secrets reads and changes the webhook secrets of organizations, for operators'
-// commands. Changes are on the account topic when a method returns, and hold on
-// every sender a moment later. Two processes that change one organization's
-// secrets at the same time overwrite each other.
+// Secrets reads and changes the webhook secrets of organizations, for operator commands. When a
+// method returns, its change is on the account topic; senders apply it within moments. Concurrent
+// changes to one organization by two processes overwrite each other.
 type Secrets struct {
 	cfg      SecretsConfig
 	sealer   *event.WebhookSealer
-	secrets  *secrets
+	secrets  *secretCache
 	follower *bus.Follower
 	writer   *bus.Writer
 }
 
-// Secret is a secret as an operator sees it.
+// Secret is a webhook secret, as shown to an operator.
 type Secret struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	// ExpiresAt is zero for the one that new deliveries are signed with first.
+	// ExpiresAt is zero for the current secret, whose signature comes first.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	Valid     bool      `json:"valid"`
-	// Secret is whsec_..., where it is asked for.
+	// Secret is the whsec_ text. It is empty unless revealed.
 	Secret string `json:"secret,omitempty"`
 }
 
-// OpenSecrets returns once all secrets are read. Close must be called.
+// OpenSecrets reads all secrets and returns. The caller must call Close.
 func OpenSecrets(ctx context.Context, cfg SecretsConfig) (*Secrets, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -66,7 +66,7 @@ func OpenSecrets(ctx context.Context, cfg SecretsConfig) (*Secrets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open webhook secrets: %w", err)
 	}
-	s := &Secrets{cfg: cfg, sealer: sealer, secrets: newSecrets(sealer, cfg.Logger)}
+	s := &Secrets{cfg: cfg, sealer: sealer, secrets: newSecretCache(sealer, cfg.Logger)}
 	s.follower = s.secrets.follow(context.WithoutCancel(ctx), cfg.Bus, cfg.Logger)
 	if err := s.follower.WaitReady(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("read webhook secrets: %w", err), s.follower.Close())
@@ -75,7 +75,7 @@ func OpenSecrets(ctx context.Context, cfg SecretsConfig) (*Secrets, error) {
 	return s, nil
 }
 
-// Close ends reading and writing.
+// Close stops the follower and closes the writer.
 func (s *Secrets) Close() error {
 	if err := errors.Join(s.writer.Close(), s.follower.Close()); err != nil {
 		return fmt.Errorf("close webhook secrets: %w", err)
@@ -83,18 +83,19 @@ func (s *Secrets) Close() error {
 	return nil
 }
 
-// List returns an organization's secrets, newest first, ended ones too as long as
-// they are kept. reveal shows those that are valid.
+// List returns an organization's secrets, newest first, including expired ones that are still
+// stored. If reveal is true, valid secrets include their text.
 func (s *Secrets) List(organization string, reveal bool) ([]Secret, error) {
 	state, _ := s.secrets.state(organization)
 	now := s.cfg.Now()
 	out := []Secret{}
 	for _, w := range state.Secrets {
-		v := Secret{ID: w.ID, CreatedAt: w.CreatedAt, ExpiresAt: w.ExpiresAt, Valid: w.ExpiresAt.IsZero() || now.Before(w.ExpiresAt)}
+		v := Secret{ID: w.ID, CreatedAt: w.CreatedAt, ExpiresAt: w.ExpiresAt,
+			Valid: w.ExpiresAt.IsZero() || now.Before(w.ExpiresAt)}
 		if reveal && v.Valid {
 			var err error
 			if v.Secret, err = s.sealer.Open(organization, w); err != nil {
-				return nil, fmt.Errorf("secret %s: %w", w.ID, err)
+				return nil, fmt.Errorf("webhook secret %s: %w", w.ID, err)
 			}
 		}
 		out = append(out, v)
@@ -102,7 +103,8 @@ func (s *Secrets) List(organization string, reveal bool) ([]Secret, error) {
 	return out, nil
 }
 
-// Create makes the first secret of an organization.
+// Create creates the first secret of an organization. It returns ErrSecretsExist if there is a
+// valid one.
 func (s *Secrets) Create(ctx context.Context, organization string) (Secret, error) {
 	state, _ := s.secrets.state(organization)
 	if len(state.ValidAt(s.cfg.Now())) > 0 {
@@ -111,12 +113,12 @@ func (s *Secrets) Create(ctx context.Context, organization string) (Secret, erro
 	return s.add(ctx, organization, state, 0)
 }
 
-// Rotate makes a new secret. The one before it is signed with, too, for as long as
-// overlap says; with 0 it ends at once, and so do all others. Where there is none it
-// makes the first.
+// Rotate creates a new secret. The previous one stays valid for overlap; with 0, all previous
+// secrets end immediately. Without a previous secret it creates the first. It returns ErrRotating
+// if two secrets are valid and overlap is not 0.
 func (s *Secrets) Rotate(ctx context.Context, organization string, overlap time.Duration) (Secret, error) {
 	if overlap < 0 {
-		return Secret{}, errors.New("rotate webhook secret: the overlap is negative")
+		return Secret{}, errors.New("rotate webhook secret: overlap is negative")
 	}
 	state, _ := s.secrets.state(organization)
 	if len(state.ValidAt(s.cfg.Now())) >= event.MaxWebhookSecrets && overlap > 0 {
@@ -125,8 +127,9 @@ func (s *Secrets) Rotate(ctx context.Context, organization string, overlap time.
 	return s.add(ctx, organization, state, overlap)
 }
 
-// add puts a new secret before those that are still valid.
-func (s *Secrets) add(ctx context.Context, organization string, state event.WebhookSecrets, overlap time.Duration) (Secret, error) {
+// add writes a new secret in front of those that are still valid.
+func (s *Secrets) add(ctx context.Context, organization string, state event.WebhookSecrets,
+	overlap time.Duration) (Secret, error) {
 	now := s.cfg.Now().UTC()
 	w, plain, err := s.sealer.Generate(organization, now)
 	if err != nil {
@@ -148,7 +151,7 @@ func (s *Secrets) add(ctx context.Context, organization string, state event.Webh
 	return Secret{ID: w.ID, CreatedAt: w.CreatedAt, Valid: true, Secret: plain}, nil
 }
 
-// write states the secrets and returns when they have come back from the topic.
+// write publishes the secrets and waits until they are read back from the topic.
 func (s *Secrets) write(ctx context.Context, state *event.WebhookSecrets) error {
 	value, err := json.Marshal(state)
 	if err != nil {
@@ -156,7 +159,7 @@ func (s *Secrets) write(ctx context.Context, state *event.WebhookSecrets) error 
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("name webhook secrets: %w", err)
+		return fmt.Errorf("generate event ID: %w", err)
 	}
 	m := kafka.Message{
 		Topic: event.TopicAccount, Key: []byte(state.EventKey()), Value: value,

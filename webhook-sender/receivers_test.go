@@ -18,12 +18,11 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// What a receiver does decides the state of the delivery: one receiver of every kind,
-// over real HTTP, side by side.
-func TestReceivers(t *testing.T) {
+// Receivers of every kind answer over real HTTP, concurrently.
+func TestService_ResponseDecidesDeliveryState(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.secret(t, "org1")
+	c.createSecret(t, "org1")
 	kinds := map[string]struct {
 		answer http.HandlerFunc
 		status event.WebhookStatus
@@ -71,20 +70,23 @@ func TestReceivers(t *testing.T) {
 			}
 		}, event.WebhookPending, 0, "reset", 5 * time.Second},
 	}
-	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) { kinds[req.Header.Get("webhook-id")].answer(w, req) })
+	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
+		kinds[req.Header.Get("webhook-id")].answer(w, req)
+	})
 	wrong := httptest.NewUnstartedServer(status(200))
 	wrong.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	wrong.StartTLS() // nobody signed its certificate
+	wrong.StartTLS() // its certificate is not trusted
 	t.Cleanup(wrong.Close)
 
-	c.start(t, func(cfg *webhook.Config) { cfg.Timeout = 10 * time.Second }) // enough for an answer on a busy machine
+	// Long enough for an answer on a busy machine.
+	c.start(t, func(cfg *webhook.Config) { cfg.Timeout = 10 * time.Second })
 	var tasks []event.WebhookTask
 	for name := range kinds {
 		tasks = append(tasks, task(name, "org1", r.URL+"/"+name))
 	}
 	c.send(t, append(tasks, task("a_bad_certificate", "org1", wrong.URL))...)
 	for name, want := range kinds {
-		a := c.await(t, name, 1)[0]
+		a := c.awaitAttempts(t, name, 1)[0]
 		require.Equal(t, want.status, a.Status, name)
 		require.Equal(t, want.code, a.HTTPStatus, name)
 		require.Equal(t, want.fault, a.Error, name)
@@ -98,34 +100,35 @@ func TestReceivers(t *testing.T) {
 			require.True(t, a.NextAt.IsZero(), name)
 		}
 	}
-	a := c.await(t, "a_bad_certificate", 1)[0]
+	a := c.awaitAttempts(t, "a_bad_certificate", 1)[0]
 	require.Equal(t, event.WebhookPending, a.Status)
 	require.Equal(t, "tls", a.Error)
 }
 
-// The Go library of Standard Webhooks accepts what is delivered, under both secrets
-// while they rotate, and refuses what was changed on the way.
-func TestStandardWebhooksGo(t *testing.T) {
+// The Standard Webhooks Go library accepts deliveries under both secrets during a rotation, and
+// rejects tampered ones.
+func TestService_StandardWebhooksGoAcceptsSignatures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	first := c.secret(t, "org1")
+	first := c.createSecret(t, "org1")
 	r := newReceiver(t, status(http.StatusOK))
 	c.start(t, nil)
 	c.send(t, task("before", "org1", r.URL))
-	c.await(t, "before", 1)
+	c.awaitAttempts(t, "before", 1)
 	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key()})
 	require.NoError(t, err)
 	rotated, err := s.Rotate(t.Context(), "org1", time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	during := ""
-	for n := 0; during == ""; n++ { // until the sender has heard of it
-		require.Less(t, n, 200, "the sender did not hear of the new secret")
+	rotationID := ""
+	// Wait until the sender has the new secret.
+	for n := 0; rotationID == ""; n++ {
+		require.Less(t, n, 200, "the sender does not use the new secret")
 		id := fmt.Sprintf("during-%d", n)
 		c.send(t, task(id, "org1", r.URL))
-		c.await(t, id, 1)
-		if strings.Contains(r.of(id)[0].header.Get("webhook-signature"), " ") {
-			during = id
+		c.awaitAttempts(t, id, 1)
+		if strings.Contains(r.requestsFor(id)[0].header.Get("webhook-signature"), " ") {
+			rotationID = id
 		}
 	}
 	verify := func(secret string, got received) error {
@@ -133,22 +136,26 @@ func TestStandardWebhooksGo(t *testing.T) {
 		require.NoError(t, err)
 		return w.Verify(got.body, got.header)
 	}
-	before, both := r.of("before")[0], r.of(during)[0]
+	before, rotating := r.requestsFor("before")[0], r.requestsFor(rotationID)[0]
 	require.NoError(t, verify(first, before))
 	require.Error(t, verify(rotated.Secret, before))
-	require.NoError(t, verify(first, both))
-	require.NoError(t, verify(rotated.Secret, both))
-	require.Error(t, verify("whsec_"+strings.Repeat("A", 43)+"=", both))
+	require.NoError(t, verify(first, rotating))
+	require.NoError(t, verify(rotated.Secret, rotating))
+	require.Error(t, verify("whsec_"+strings.Repeat("A", 43)+"=", rotating))
 	for name, change := range map[string]func(*received){
 		"body":         func(g *received) { g.body[len(g.body)/2] ^= 1 },
 		"shorter body": func(g *received) { g.body = g.body[:len(g.body)-1] },
 		"id":           func(g *received) { g.header.Set("webhook-id", "another") },
-		"timestamp":    func(g *received) { g.header.Set("webhook-timestamp", fmt.Sprint(time.Now().Add(7*time.Second).Unix())) },
-		"replayed":     func(g *received) { g.header.Set("webhook-timestamp", fmt.Sprint(time.Now().Add(-time.Hour).Unix())) },
-		"signature":    func(g *received) { g.header.Set("webhook-signature", "v1,"+strings.Repeat("A", 43)+"=") },
-		"none":         func(g *received) { g.header.Del("webhook-signature") },
+		"timestamp": func(g *received) {
+			g.header.Set("webhook-timestamp", fmt.Sprint(time.Now().Add(7*time.Second).Unix()))
+		},
+		"replayed": func(g *received) {
+			g.header.Set("webhook-timestamp", fmt.Sprint(time.Now().Add(-time.Hour).Unix()))
+		},
+		"signature": func(g *received) { g.header.Set("webhook-signature", "v1,"+strings.Repeat("A", 43)+"=") },
+		"none":      func(g *received) { g.header.Del("webhook-signature") },
 	} {
-		changed := received{both.header.Clone(), append([]byte(nil), both.body...)}
+		changed := received{rotating.header.Clone(), append([]byte(nil), rotating.body...)}
 		change(&changed)
 		require.Error(t, verify(rotated.Secret, changed), name)
 	}

@@ -24,12 +24,12 @@ import (
 // Group is the consumer group of the webhook-sender.
 const Group = "muster.webhook-sender.tasks"
 
-// Topics returns the topics of the tasks that are meant for this service.
+// Topics returns the topics that this service consumes.
 func Topics() []string {
 	return []string{event.TopicWebhookTask}
 }
 
-// DeadTopic is where deliveries go that were given up.
+// DeadTopic returns the dead-letter topic of deliveries.
 func DeadTopic() event.Topic { return event.DeadTopic(serviceName, handlerName) }
 
 const (
@@ -37,55 +37,54 @@ const (
 	handlerName = "deliver"
 )
 
-// Config configures a [Service]. The zero value of each field but Bus and Key means
-// its default.
+// Config configures a [Service]. Zero fields, except Bus and Key, mean their defaults.
 type Config struct {
-	// Bus says how to reach Kafka.
+	// Bus is the Kafka configuration.
 	Bus bus.Config
-	// Key is what event.WebhookKeyName derives from the root secret.
+	// Key is derived from the root secret under the name event.WebhookKeyName.
 	Key []byte
-	// Allow are addresses that are called although they are not public, and by plain
-	// http too: for development.
+	// Allow lists non-public address ranges that may be called, also over plain HTTP. For
+	// development.
 	Allow []netip.Prefix
-	// Timeout bounds one call; default 15 s.
+	// Timeout limits one call. Default 15 s.
 	Timeout time.Duration
-	// PerEndpoint bounds the calls to one endpoint at a time, PerPartition all of one
-	// partition; defaults 8 and 256.
+	// PerEndpoint limits the concurrent calls to one endpoint (default 8), PerPartition those of
+	// one partition (default 256).
 	PerEndpoint, PerPartition int
-	// An endpoint's breaker opens after BreakerFailures failed calls in a row, for
-	// BreakerOpen; defaults 5 and 30 s.
+	// The breaker of an endpoint opens for BreakerOpen (default 30 s) after BreakerFailures
+	// (default 5) consecutive failures.
 	BreakerFailures uint32
 	BreakerOpen     time.Duration
-	// Timing of the consumer group; zero fields take the bus's defaults.
+	// Timing configures the consumer group. Zero fields mean the defaults of package bus.
 	Timing bus.GroupTiming
 }
 
-// Validate says what is wrong with the configuration.
+// Validate returns an error if a required field is missing or a limit is negative.
 func (c Config) Validate() error {
 	switch {
 	case len(c.Bus.Brokers) == 0:
-		return errors.New("webhook-sender: no Kafka brokers are configured")
+		return errors.New("webhook-sender: no Kafka brokers configured")
 	case len(c.Key) != event.WebhookKeySize:
-		return errors.New("webhook-sender: the key of the webhook secrets is missing")
+		return errors.New("webhook-sender: missing key of webhook secrets")
 	case c.Timeout < 0 || c.PerEndpoint < 0 || c.PerPartition < 0 || c.BreakerOpen < 0:
-		return errors.New("webhook-sender: a limit is negative")
+		return errors.New("webhook-sender: negative limit: Timeout, PerEndpoint, PerPartition and BreakerOpen must " +
+			"not be negative")
 	}
 	return nil
 }
 
-// Deps are what a [Service] uses of its surroundings. Every field may be left
-// out.
+// Deps holds the optional dependencies of a [Service].
 type Deps struct {
-	// Suppressed says who was erased; nil: nobody. A delivery that tells of them is
-	// given up.
+	// Suppressed is the suppression list. Deliveries about a suppressed person are dead-lettered.
+	// Nil means that no person is suppressed.
 	Suppressed *suppress.Set
 	Logger     *slog.Logger
-	// Registerer receives the metrics; without it there are none.
+	// Registerer registers the metrics. Nil disables them.
 	Registerer prometheus.Registerer
 	Now        func() time.Time
 }
 
-// Service delivers webhooks. Make it with New, start it with Run, once.
+// Service delivers webhooks. Create it with New and call Run once.
 type Service struct {
 	cfg       Config
 	erased    *suppress.Set
@@ -95,7 +94,7 @@ type Service struct {
 	metrics   *metrics
 	client    *post.Client
 	breakers  *breaker.Set
-	secrets   *secrets
+	secrets   *secretCache
 	consumer  *bus.PartitionConsumer
 	events    *bus.Writer
 	states    *bus.Writer
@@ -113,7 +112,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Now = time.Now
 	}
 	if cfg.Timing.Drain == 0 {
-		cfg.Timing.Drain = defaultDrain
+		cfg.Timing.Drain = defaultDrainTimeout
 	}
 	s := &Service{cfg: cfg, erased: deps.Suppressed, platforms: identity.Default(), logger: deps.Logger, now: deps.Now}
 	var err error
@@ -121,7 +120,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("webhook-sender: %w", err)
 	}
 	if s.breakers, err = breaker.NewSet(breaker.Config{
-		Name: "webhook", Failures: cfg.BreakerFailures, OpenFor: cfg.BreakerOpen, Logger: deps.Logger, Registerer: deps.Registerer,
+		Name: "webhook", Failures: cfg.BreakerFailures, OpenFor: cfg.BreakerOpen, Logger: deps.Logger,
+		Registerer: deps.Registerer,
 	}); err != nil {
 		return nil, fmt.Errorf("webhook-sender: %w", err)
 	}
@@ -129,46 +129,48 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook-sender: %w", err)
 	}
-	s.secrets = newSecrets(sealer, deps.Logger)
+	s.secrets = newSecretCache(sealer, deps.Logger)
 	s.client = post.New(post.Config{
 		Timeout: cfg.Timeout, Allow: cfg.Allow, UserAgent: "muster-webhooks/1", Now: deps.Now,
 	})
 	if s.consumer, err = bus.NewPartitionConsumer(bus.PartitionConsumerConfig{
-		Config: cfg.Bus, Group: Group, Topic: event.TopicWebhookTask, Own: s.own, Timing: cfg.Timing, Logger: deps.Logger,
+		Config: cfg.Bus, Group: Group, Topic: event.TopicWebhookTask, Own: s.runPartition, Timing: cfg.Timing,
+		Logger: deps.Logger,
 	}); err != nil {
 		return nil, fmt.Errorf("webhook-sender: %w", err)
 	}
-	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), gathering())
-	// A state belongs to the partition of its task, which its key alone does not say.
-	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), gathering(), func(w *kafka.Writer) { w.Balancer = sameNumber{} })
+	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), withBatching())
+	// A state record belongs to the partition of its task, which its key does not determine.
+	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), withBatching(), func(w *kafka.Writer) {
+		w.Balancer = fixedPartitionBalancer{}
+	})
 	return s, nil
 }
 
-// gathering has a writer's batches as large as the owner makes them: it gathers itself.
-func gathering() bus.WriterOption { return bus.WithBatch(gatherMost/3, 2*time.Millisecond) }
+// withBatching sizes the writer's batches for those of the worker, which batches itself.
+func withBatching() bus.WriterOption { return bus.WithBatch(maxBatchMessages/3, 2*time.Millisecond) }
 
-// defaultDrain is how long calls may go on when partitions are given away: well
-// below the time that a rebalance waits.
-const defaultDrain = 4 * time.Second
+// defaultDrainTimeout is how long calls may continue after a partition is revoked. It is well below
+// the rebalance timeout.
+const defaultDrainTimeout = 4 * time.Second
 
-// sameNumber puts a message where its WriterData says.
-type sameNumber struct{}
+// fixedPartitionBalancer assigns a message to the partition number in its WriterData.
+type fixedPartitionBalancer struct{}
 
 // Balance implements kafka.Balancer.
-func (sameNumber) Balance(m kafka.Message, _ ...int) int {
+func (fixedPartitionBalancer) Balance(m kafka.Message, _ ...int) int {
 	n, _ := m.WriterData.(int)
 	return n
 }
 
-// Run delivers until ctx ends and returns nil once every call has ended or was
-// broken off. Brokers that do not answer are waited for; an error means a
-// configuration that cannot work.
+// Run delivers tasks until ctx ends. It returns nil once every call has ended or was canceled. It
+// waits for unavailable brokers; an error means an invalid configuration.
 func (s *Service) Run(ctx context.Context) (err error) {
 	defer func() {
 		s.client.Close()
 		err = errors.Join(err, s.events.Close(), s.states.Close())
 	}()
-	if err := s.ensureDeadTopic(ctx); err != nil {
+	if err := s.ensureDeadLetterTopic(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -180,7 +182,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return fmt.Errorf("webhook-sender: read the webhook secrets: %w", err)
+		return fmt.Errorf("webhook-sender: read webhook secrets: %w", err)
 	}
 	if err := s.consumer.Run(ctx); err != nil {
 		return fmt.Errorf("webhook-sender: %w", err)
@@ -188,31 +190,32 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Service) ensureDeadTopic(ctx context.Context) error {
+func (s *Service) ensureDeadLetterTopic(ctx context.Context) error {
 	t := DeadTopic()
 	err := bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: t.Name, Partitions: t.Partitions, Config: t.Config()}})
 	var mismatch *bus.MismatchError
 	if err != nil && !errors.As(err, &mismatch) {
-		return fmt.Errorf("webhook-sender: make the topic of dead letters: %w", err)
+		return fmt.Errorf("webhook-sender: create dead-letter topic: %w", err)
 	}
 	return nil
 }
 
-// Ready is nil when the brokers answer and know the service's topics.
+// Ready returns nil if the brokers respond and the service's topics exist.
 func (s *Service) Ready(ctx context.Context) error {
 	lag, err := bus.Lag(ctx, s.cfg.Bus, Group, Topics())
 	if err != nil {
 		return fmt.Errorf("webhook-sender: %w", err)
 	}
 	if len(lag) == 0 {
-		return fmt.Errorf("webhook-sender: the topic %s does not exist yet", event.TopicWebhookTask)
+		return fmt.Errorf("webhook-sender: topic %s does not exist yet", event.TopicWebhookTask)
 	}
 	return nil
 }
 
-// newMachine returns the state of a partition, empty.
-func (s *Service) newMachine(partition int) *delivery.Machine {
+// newScheduler returns an empty scheduler for a partition.
+func (s *Service) newScheduler(partition int) *delivery.Scheduler {
 	return delivery.New(delivery.Config{
-		Partition: partition, PerEndpoint: s.cfg.PerEndpoint, Running: s.cfg.PerPartition, OpenFor: s.cfg.BreakerOpen, Random: rand.Float64,
+		Partition: partition, MaxPerEndpoint: s.cfg.PerEndpoint, MaxRunning: s.cfg.PerPartition,
+		OpenFor: s.cfg.BreakerOpen, Random: rand.Float64,
 	})
 }

@@ -17,7 +17,7 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// verification is a line for verifyjs/verify.mjs.
+// verification is one input line of verifyjs/verify.mjs.
 type verification struct {
 	Secret  string            `json:"secret"`
 	Headers map[string]string `json:"headers"`
@@ -27,8 +27,8 @@ type verification struct {
 	accepted bool
 }
 
-// of is what a receiver got, as the verifier is asked about it.
-func of(name string, r received, secret string, accepted bool) verification {
+// newVerification returns the verification of a received request.
+func newVerification(name string, r received, secret string, accepted bool) verification {
 	headers := make(map[string]string)
 	for _, h := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
 		headers[h] = r.header.Get(h)
@@ -36,15 +36,15 @@ func of(name string, r received, secret string, accepted bool) verification {
 	return verification{Secret: secret, Headers: headers, Body: bytes.Clone(r.body), name: name, accepted: accepted}
 }
 
-// The npm package standardwebhooks accepts what the sender delivers, under both
-// secrets while they rotate, and refuses what was changed on the way.
-func TestStandardWebhooksJavaScript(t *testing.T) {
+// The npm package standardwebhooks accepts deliveries under both secrets during a rotation, and
+// rejects tampered ones.
+func TestService_StandardWebhooksJavaScriptAcceptsSignatures(t *testing.T) {
 	c := newCluster(t)
-	first := c.secret(t, "org1")
+	first := c.createSecret(t, "org1")
 	r := newReceiver(t, status(http.StatusOK))
 	c.start(t, nil)
 	c.send(t, task("before", "org1", r.URL))
-	c.await(t, "before", 1)
+	c.awaitAttempts(t, "before", 1)
 
 	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key()})
 	require.NoError(t, err)
@@ -52,24 +52,25 @@ func TestStandardWebhooksJavaScript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	second := rotated.Secret
-	during := ""
-	for n := 0; during == ""; n++ { // until the sender has heard of it
-		require.Less(t, n, 200, "the sender did not hear of the new secret")
+	rotationID := ""
+	// Wait until the sender has the new secret.
+	for n := 0; rotationID == ""; n++ {
+		require.Less(t, n, 200, "the sender does not use the new secret")
 		id := fmt.Sprintf("during-%d", n)
 		c.send(t, task(id, "org1", r.URL))
-		c.await(t, id, 1)
-		if strings.Contains(r.of(id)[0].header.Get("webhook-signature"), " ") {
-			during = id
+		c.awaitAttempts(t, id, 1)
+		if strings.Contains(r.requestsFor(id)[0].header.Get("webhook-signature"), " ") {
+			rotationID = id
 		}
 	}
 
-	before, both := r.of("before")[0], r.of(during)[0]
+	before, rotating := r.requestsFor("before")[0], r.requestsFor(rotationID)[0]
 	cases := []verification{
-		of("before", before, first, true),
-		of("before, new secret", before, second, false),
-		of("rotating, old secret", both, first, true),
-		of("rotating, new secret", both, second, true),
-		of("other secret", both, "whsec_"+strings.Repeat("A", 43)+"=", false),
+		newVerification("before", before, first, true),
+		newVerification("before, new secret", before, second, false),
+		newVerification("rotating, old secret", rotating, first, true),
+		newVerification("rotating, new secret", rotating, second, true),
+		newVerification("other secret", rotating, "whsec_"+strings.Repeat("A", 43)+"=", false),
 	}
 	for name, change := range map[string]func(*verification){
 		"body":         func(v *verification) { v.Body[len(v.Body)/2] ^= 1 },
@@ -78,7 +79,9 @@ func TestStandardWebhooksJavaScript(t *testing.T) {
 		"timestamp": func(v *verification) {
 			v.Headers["webhook-timestamp"] = fmt.Sprint(time.Now().Add(time.Second * 7).Unix())
 		},
-		"old timestamp": func(v *verification) { v.Headers["webhook-timestamp"] = fmt.Sprint(time.Now().Add(-time.Hour).Unix()) },
+		"old timestamp": func(v *verification) {
+			v.Headers["webhook-timestamp"] = fmt.Sprint(time.Now().Add(-time.Hour).Unix())
+		},
 		"signature": func(v *verification) {
 			v.Headers["webhook-signature"] = "v1,AAAA" + v.Headers["webhook-signature"][7:47]
 		},
@@ -87,7 +90,7 @@ func TestStandardWebhooksJavaScript(t *testing.T) {
 			v.Headers["webhook-signature"] = strings.ReplaceAll(v.Headers["webhook-signature"], "v1,", "v0,")
 		},
 	} {
-		v := of("tampered "+name, both, second, false)
+		v := newVerification("tampered "+name, rotating, second, false)
 		change(&v)
 		cases = append(cases, v)
 	}

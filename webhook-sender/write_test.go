@@ -11,8 +11,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Messages with large values are not all in memory at once.
-func TestWriteEachWritesSomeAtATime(t *testing.T) {
+func TestWriteEach_LimitsBatchBytes(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	topic := DeadTopic().Name
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: topic, Partitions: 1}}))
@@ -20,12 +19,12 @@ func TestWriteEachWritesSomeAtATime(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.events.Close()) }()
 	const size = 1 << 20
-	made := 0
+	written := 0
 	require.NoError(t, writeEach(t.Context(), s, s.events, make([]int, 20), func(*int) (kafka.Message, error) {
 		ends, err := bus.EndOffsets(t.Context(), cfg, []string{topic})
 		require.NoError(t, err)
-		require.LessOrEqual(t, (made-int(ends[0].End))*size, writeBytes)
-		made++
+		require.LessOrEqual(t, (written-int(ends[0].End))*size, maxWriteBytes)
+		written++
 		return kafka.Message{Topic: topic, Key: []byte("k"), Value: make([]byte, size)}, nil
 	}))
 }

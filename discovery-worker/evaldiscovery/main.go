@@ -1,5 +1,5 @@
-// Command evaldiscovery measures discovery on generated worlds, and fits its
-// evidence model with -fit. See deploy/docs/discovery.md.
+// Command evaldiscovery measures discovery on synthetic data. With -fit it also trains the evidence
+// model. See deploy/docs/discovery.md.
 package main
 
 import (
@@ -52,14 +52,15 @@ type options struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("eval-discovery", flag.ContinueOnError)
-	flags.IntVar(&o.people, "people", 6000, "people in a world")
-	flags.IntVar(&o.questions, "questions", 1500, "people who are asked for in a world")
-	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
-	fit := flags.String("fit", "", "seeds of worlds to fit a model on first")
-	calibrate := flags.String("calibrate", "", "seeds of worlds for the calibration of the fitted model")
-	flags.StringVar(&o.store, "store", "", "file to write the results to, of which go test ./internal/evaluate -update makes the page's tables and diagram")
-	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
-	flags.StringVar(&o.version, "version", "", "version of the fitted model")
+	flags.IntVar(&o.people, "people", 6000, "people in each synthetic data set")
+	flags.IntVar(&o.questions, "questions", 1500, "questions for each data set")
+	seeds := flags.String("seeds", "101,102", "seeds of the data sets to evaluate on")
+	fit := flags.String("fit", "", "seeds of data sets to train a model on first")
+	calibrate := flags.String("calibrate", "", "seeds of data sets to calibrate the trained model on")
+	flags.StringVar(&o.store, "store", "",
+		"file to write the results to; go test ./internal/evaluate -update renders the page from it")
+	flags.StringVar(&o.out, "out", "", "file to write the trained model to")
+	flags.StringVar(&o.version, "version", "", "version of the trained model")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if len(o.fit) > 0 {
 		if len(o.calibrate) == 0 || o.version == "" || o.out == "" {
-			return errors.New("-fit needs -calibrate, -version and -out")
+			return errors.New("-fit requires -calibrate, -version and -out")
 		}
 		if model, err = o.train(ctx, model, out); err != nil {
 			return err
@@ -112,14 +113,14 @@ func numbers(list string) ([]uint64, error) {
 	for _, s := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("seed %q: %w", s, err)
+			return nil, fmt.Errorf("invalid seed %q: %w", s, err)
 		}
 		out = append(out, n)
 	}
 	return out, nil
 }
 
-// train fits weights on some worlds, and the calibration on others.
+// train trains the weights on the -fit seeds and the calibration on the -calibrate seeds.
 func (o *options) train(ctx context.Context, model *evidence.Model, out io.Writer) (*evidence.Model, error) {
 	var groups []evidence.Group
 	for _, seed := range o.fit {
@@ -133,7 +134,7 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 			}
 		}
 	}
-	fitted := evidence.Fit(groups, o.version)
+	fitted := evidence.Train(groups, o.version)
 	var outcomes []evidence.Outcome
 	for _, seed := range o.calibrate {
 		answers, err := o.world(ctx, seed, fitted, out)
@@ -157,8 +158,9 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 	return fitted, nil
 }
 
-// world asks discovery in one world.
-func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model, out io.Writer) (answers []evaluate.Answer, err error) {
+// world runs discovery on the synthetic data of one seed.
+func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
+	out io.Writer) (answers []evaluate.Answer, err error) {
 	began := time.Now()
 	engine, err := enginetest.Start(ctx)
 	if err != nil {
@@ -186,12 +188,14 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 		return nil, err
 	}
 	loaded := time.Since(began)
-	reader := people.NewReader(conn, identity.Default(), people.Config{}) //nolint:contextcheck // Close ends its reads, not a context
+	//nolint:contextcheck // Close ends its reads, not a context
+	reader := people.NewReader(conn, identity.Default(), people.Config{})
 	defer reader.Close()
 	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "world %d: %d people, %d asked for, loaded in %.0f s, asked in %.0f s\n", seed, o.people, len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+	fmt.Fprintf(out, "seed %d: %d people, %d questions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
+		len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 	return answers, nil
 }

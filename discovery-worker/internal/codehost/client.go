@@ -21,21 +21,21 @@ import (
 	"muster/schemas/identity"
 )
 
-// DefaultURL is the API of the public code host.
+// DefaultURL is the API URL of the public code host.
 const DefaultURL = "https://api.github.com"
 
-// Config says where the code host is. Only URL is required.
+// Config configures a [Client]. Only URL is required.
 type Config struct {
-	// URL is the base of its REST API; an Enterprise Server has it below /api/v3.
+	// URL is the base URL of the REST API. An Enterprise Server serves it below /api/v3.
 	URL string
-	// Tokens authenticate; without one, lookups share the small limit of strangers.
+	// Tokens authenticate requests. Without one, requests share the low anonymous rate limit.
 	Tokens []string
-	// Kept is how many answers are kept for conditional requests; default 10,000.
-	Kept int
+	// CacheSize is the number of responses cached for conditional requests. Default 10,000.
+	CacheSize int
 }
 
-// Client looks accounts up. It is safe for concurrent use, and is a
-// provider.Provider from a username to a profile; nil is nobody.
+// Client looks up accounts. It implements provider.Provider from a username to a profile, which is
+// nil if there is no such account. It is safe for concurrent use.
 type Client struct {
 	base      *url.URL
 	http      *http.Client
@@ -44,18 +44,18 @@ type Client struct {
 
 	mu     sync.Mutex
 	tokens []*token
-	kept   *simplelru.LRU[string, *answer]
+	cache  *simplelru.LRU[string, *cachedResponse]
 }
 
-// token is what is known of a token's limit.
+// token is a token with its rate limit.
 type token struct {
-	value     string    // "" is no token
-	remaining int       // as far as is known
-	rests     time.Time // until when it must not be used
+	value        string    // "" for anonymous requests
+	remaining    int       // as last reported
+	blockedUntil time.Time // must not be used before
 }
 
-// answer is one that was given before.
-type answer struct {
+// cachedResponse is a response with its ETag.
+type cachedResponse struct {
 	token *token
 	etag  string
 	value any
@@ -65,13 +65,13 @@ type answer struct {
 func New(cfg Config, client *http.Client, platforms *identity.Platforms, now func() time.Time) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(cfg.URL, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, errors.New("code host: the URL is not one of http or https")
+		return nil, errors.New("code host: invalid URL; give an http or https URL")
 	}
-	if cfg.Kept <= 0 {
-		cfg.Kept = 10_000
+	if cfg.CacheSize <= 0 {
+		cfg.CacheSize = 10_000
 	}
 	c := &Client{base: base, http: client, platforms: platforms, now: now}
-	if c.kept, err = simplelru.NewLRU[string, *answer](cfg.Kept, nil); err != nil {
+	if c.cache, err = simplelru.NewLRU[string, *cachedResponse](cfg.CacheSize, nil); err != nil {
 		return nil, fmt.Errorf("code host: %w", err)
 	}
 	for _, t := range cfg.Tokens {
@@ -88,7 +88,7 @@ func New(cfg Config, client *http.Client, platforms *identity.Platforms, now fun
 // Name implements provider.Provider.
 func (c *Client) Name() string { return "codehost" }
 
-// user is what is read of GET /users/{username}.
+// user is the part of GET /users/{username} that is used.
 type user struct {
 	Login     string  `json:"login"`
 	ID        int64   `json:"id"`
@@ -109,7 +109,7 @@ type socialAccount struct {
 	URL string `json:"url"`
 }
 
-// Ask looks an account up by its username.
+// Ask looks up an account by its username. It returns nil if there is none.
 func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, error) {
 	u, err := fetch[user](ctx, c, "users", username)
 	if err != nil || u == nil {
@@ -123,13 +123,14 @@ func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, err
 		return nil, err
 	}
 	p := &people.Profile{
-		Platform: identity.Codehost, Username: u.Login, Key: identity.UsernameKey(u.Login), Identity: strconv.FormatInt(u.ID, 10),
-		Names: texts(u.Name), Bio: text(u.Bio), Places: texts(u.Location), Employers: people.Companies(text(u.Company)),
-		Websites: texts(u.Blog), Avatar: u.Avatar, Created: u.Created, Followers: u.Followers,
+		Platform: identity.Codehost, Username: u.Login, Key: identity.UsernameKey(u.Login),
+		Identity: strconv.FormatInt(u.ID, 10), Names: valueList(u.Name), Bio: valueOrEmpty(u.Bio),
+		Places: valueList(u.Location), Employers: people.ParseCompanies(valueOrEmpty(u.Company)),
+		Websites: valueList(u.Blog), Avatar: u.Avatar, Created: u.Created, Followers: u.Followers,
 		Person: u.Type != "Organization" && u.Type != "Bot",
 	}
 	p.Current = len(p.Employers)
-	if e, err := identity.EmailKey(text(u.Email)); err == nil && e != "" {
+	if e, err := identity.EmailKey(valueOrEmpty(u.Email)); err == nil && e != "" {
 		p.Emails = []string{e}
 	}
 	var urls []string
@@ -141,7 +142,7 @@ func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, err
 	for _, a := range c.platforms.FindAccounts(urls) {
 		p.Declared = append(p.Declared, event.Account{Platform: a.Platform, Username: a.Username})
 	}
-	if name := text(u.Microblog); name != "" {
+	if name := valueOrEmpty(u.Microblog); name != "" {
 		p.Declared = append(p.Declared, event.Account{Platform: identity.Microblog, Username: name})
 	}
 	for _, a := range slices.Concat(c.platforms.FindMentions(p.Bio), c.platforms.FindAccounts(p.Websites)) {
@@ -152,15 +153,15 @@ func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, err
 	return p, nil
 }
 
-// fetch gets a resource; nil when there is none. A token that is used up or
-// refused gives way to the next one.
+// fetch gets a resource, or nil if it does not exist. If a token is exhausted or rejected, it
+// retries with the next one.
 func fetch[T any](ctx context.Context, c *Client, path ...string) (*T, error) {
 	for i, p := range path {
 		path[i] = url.PathEscape(p)
 	}
 	address := c.base.JoinPath(path...).String()
 	for {
-		t, before, err := c.take(address)
+		t, cached, err := c.chooseToken(address)
 		if err != nil {
 			return nil, err
 		}
@@ -174,15 +175,15 @@ func fetch[T any](ctx context.Context, c *Client, path ...string) (*T, error) {
 		if t.value != "" {
 			req.Header.Set("Authorization", "Bearer "+t.value)
 		}
-		if before != nil {
-			req.Header.Set("If-None-Match", before.etag)
+		if cached != nil {
+			req.Header.Set("If-None-Match", cached.etag)
 		}
 		value := new(T)
 		res, err := provider.Fetch(ctx, c.http, req, value, http.StatusOK, http.StatusNotModified, http.StatusNotFound)
 		if res == nil && !errors.As(err, new(*provider.RetryError)) {
 			return nil, err
 		}
-		if again := c.note(t, res, err); again {
+		if tryOther := c.updateToken(t, res, err); tryOther {
 			continue
 		}
 		if err != nil {
@@ -192,36 +193,36 @@ func fetch[T any](ctx context.Context, c *Client, path ...string) (*T, error) {
 		case http.StatusNotFound:
 			return nil, nil
 		case http.StatusNotModified:
-			if before == nil {
+			if cached == nil {
 				return nil, provider.ErrMalformed
 			}
-			value, _ = before.value.(*T)
+			value, _ = cached.value.(*T)
 			return value, nil
 		}
 		if etag := res.Header.Get("ETag"); etag != "" {
 			c.mu.Lock()
-			c.kept.Add(address, &answer{t, etag, value})
+			c.cache.Add(address, &cachedResponse{t, etag, value})
 			c.mu.Unlock()
 		}
 		return value, nil
 	}
 }
 
-// take takes the token for a resource: the one that an earlier answer was given
-// to, else the one with the most left.
-func (c *Client) take(address string) (*token, *answer, error) {
+// chooseToken returns the token for a resource: that of the cached response, or the one with the
+// highest remaining limit. It returns a provider.RetryError if all tokens are blocked.
+func (c *Client) chooseToken(address string) (*token, *cachedResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	if before, ok := c.kept.Get(address); ok && !before.token.rests.After(now) {
-		return before.token, before, nil
+	if cached, ok := c.cache.Get(address); ok && !cached.token.blockedUntil.After(now) {
+		return cached.token, cached, nil
 	}
 	var best *token
 	first := time.Time{}
 	for _, t := range c.tokens {
-		if t.rests.After(now) {
-			if first.IsZero() || t.rests.Before(first) {
-				first = t.rests
+		if t.blockedUntil.After(now) {
+			if first.IsZero() || t.blockedUntil.Before(first) {
+				first = t.blockedUntil
 			}
 			continue
 		}
@@ -230,62 +231,63 @@ func (c *Client) take(address string) (*token, *answer, error) {
 		}
 	}
 	if best == nil {
-		return nil, nil, &provider.RetryError{After: first.Sub(now), Err: errors.New("every token is used up")}
+		err := errors.New("the rate limit of every token is exhausted")
+		return nil, nil, &provider.RetryError{After: first.Sub(now), Err: err}
 	}
 	return best, nil, nil
 }
 
-// refused is how long a token rests that the host does not accept, and limited
-// how long one that it wants less of without saying when it may come again.
+// rejectedTokenPause is how long a rejected token is not used. rateLimitPause applies to a
+// rate-limited token if the response names no time.
 const (
-	refused = time.Hour
-	limited = time.Minute
-	// longest bounds how long one rests because the host said so: its windows are an hour.
-	longest = time.Hour + 5*time.Minute
+	rejectedTokenPause = time.Hour
+	rateLimitPause     = time.Minute
+	// maxTokenPause limits the time that a response names. The host's windows are one hour.
+	maxTokenPause = time.Hour + 5*time.Minute
 )
 
-// note keeps what an answer says of its token, and reports whether another token
-// should be tried.
-func (c *Client) note(t *token, res *provider.Head, err error) (again bool) {
+// updateToken updates a token from a response, and reports whether another token should be tried.
+func (c *Client) updateToken(t *token, res *provider.Head, err error) (tryOther bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	rest := func(after time.Duration) { t.rests = now.Add(min(after, longest)) }
-	if retry := (*provider.RetryError)(nil); errors.As(err, &retry) { // the limit of a moment
-		rest(retry.After)
+	block := func(after time.Duration) { t.blockedUntil = now.Add(min(after, maxTokenPause)) }
+	// A secondary rate limit.
+	if retry := (*provider.RetryError)(nil); errors.As(err, &retry) {
+		block(retry.After)
 		return true
 	}
 	remaining, bad := strconv.Atoi(res.Header.Get("X-RateLimit-Remaining"))
 	if bad == nil {
 		t.remaining = remaining
 		if reset, bad := strconv.ParseInt(res.Header.Get("X-RateLimit-Reset"), 10, 64); bad == nil && remaining == 0 {
-			rest(time.Unix(reset, 0).Sub(now))
+			block(time.Unix(reset, 0).Sub(now))
 		}
 	}
 	switch res.Status {
 	case http.StatusUnauthorized:
-		rest(refused)
+		block(rejectedTokenPause)
 		return true
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		if after, ok := provider.RetryAfter(res.Header, now); ok {
-			rest(after)
-		} else if !t.rests.After(now) {
-			rest(limited)
+			block(after)
+		} else if !t.blockedUntil.After(now) {
+			block(rateLimitPause)
 		}
 		return true
 	}
 	return false
 }
 
-func text(s *string) string {
+func valueOrEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return strings.TrimSpace(*s)
 }
 
-func texts(s *string) []string {
-	if t := text(s); t != "" {
+func valueList(s *string) []string {
+	if t := valueOrEmpty(s); t != "" {
 		return []string{t}
 	}
 	return nil

@@ -20,11 +20,11 @@ import (
 	"muster/schemas/identity"
 )
 
-// host is a code host: users, limits a token, ETags a token.
+// host is a code host with users, rate limits by token and ETags by token.
 type host struct {
 	mu                sync.Mutex
 	bios              map[string]string
-	left              map[string]int // by token
+	left              map[string]int // remaining requests by token
 	bad               map[string]bool
 	reset             time.Time
 	secondary         bool
@@ -37,22 +37,22 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	h.tokens = append(h.tokens, token)
-	refuse := func(status int, text string) {
+	respond := func(status int, text string) {
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"message":%q,"documentation_url":"https://docs.example/rest"}`, text)
 	}
 	if r.Header.Get("Accept") != "application/vnd.github+json" || r.Header.Get("User-Agent") == "" {
-		refuse(http.StatusForbidden, "Request forbidden by administrative rules.")
+		respond(http.StatusForbidden, "Request forbidden by administrative rules.")
 		return
 	}
 	if h.bad[token] {
-		refuse(http.StatusUnauthorized, "Bad credentials")
+		respond(http.StatusUnauthorized, "Bad credentials")
 		return
 	}
 	if h.secondary {
 		h.secondary = false
 		w.Header().Set("Retry-After", "30")
-		refuse(http.StatusForbidden, "You have exceeded a secondary rate limit.")
+		respond(http.StatusForbidden, "You have exceeded a secondary rate limit.")
 		return
 	}
 	name, social := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v3/users/"), "/social_accounts")
@@ -63,7 +63,8 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(h.left[token]))
 		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(h.reset.Unix(), 10))
 	}
-	if known && r.Header.Get("If-None-Match") == etag { // costs nothing
+	// Not counted against the rate limit.
+	if known && r.Header.Get("If-None-Match") == etag {
 		h.unchanged++
 		limits()
 		w.Header().Set("ETag", etag)
@@ -72,7 +73,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.left[token] == 0 {
 		limits()
-		refuse(http.StatusForbidden, "API rate limit exceeded")
+		respond(http.StatusForbidden, "API rate limit exceeded")
 		return
 	}
 	h.left[token]--
@@ -80,37 +81,44 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limits()
 	switch {
 	case !known:
-		refuse(http.StatusNotFound, "Not Found")
+		respond(http.StatusNotFound, "Not Found")
 	case social:
 		w.Header().Set("ETag", etag)
-		_, _ = io.WriteString(w, `[{"provider":"linkedin","url":"https://www.linkedin.com/in/juno-abara"},{"provider":"generic","url":"https://juno.example"}]`)
+		_, _ = io.WriteString(w,
+			`[{"provider":"linkedin","url":"https://www.linkedin.com/in/juno-abara"},{"provider":"generic",`+
+				`"url":"https://juno.example"}]`)
 	default:
 		w.Header().Set("ETag", etag)
 		kind := "User"
 		if name == "quenlix" {
 			kind = "Organization"
 		}
-		_, _ = fmt.Fprintf(w, `{"login":"JunoA","id":77,"node_id":"x","avatar_url":"https://a.example/77?v=4","type":%q,"site_admin":false,"name":"Juno Abara",
-			"company":"@quenlix","blog":"juno.example","location":"Oslo","email":null,"hireable":null,"bio":%q,"twitter_username":"juno_writes",
-			"public_repos":3,"public_gists":0,"followers":12,"following":3,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`, kind, bio)
+		_, _ = fmt.Fprintf(w, `{"login":"JunoA","id":77,"node_id":"x","avatar_url":"https://a.example/77?v=4",
+			"type":%q,"site_admin":false,"name":"Juno Abara",
+			"company":"@quenlix","blog":"juno.example","location":"Oslo","email":null,"hireable":null,"bio":%q,
+			"twitter_username":"juno_writes",
+			"public_repos":3,"public_gists":0,"followers":12,"following":3,"created_at":"2012-03-01T00:00:00Z",
+			"updated_at":"2026-01-01T00:00:00Z"}`, kind, bio)
 	}
 }
 
 func start(t *testing.T, tokens ...string) (*host, *codehost.Client, *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	h := &host{bios: map[string]string{"junoa": "Compilers", "quenlix": ""}, left: map[string]int{"": 60}, bad: map[string]bool{}, reset: now.Add(time.Hour)}
+	h := &host{bios: map[string]string{"junoa": "Compilers", "quenlix": ""}, left: map[string]int{"": 60},
+		bad: map[string]bool{}, reset: now.Add(time.Hour)}
 	for _, token := range tokens {
 		h.left[token] = 10
 	}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	c, err := codehost.New(codehost.Config{URL: server.URL + "/api/v3", Tokens: tokens}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+	c, err := codehost.New(codehost.Config{URL: server.URL + "/api/v3", Tokens: tokens}, provider.NewClient(),
+		identity.Default(), func() time.Time { return now })
 	require.NoError(t, err)
 	return h, c, &now
 }
 
-func TestLookUp(t *testing.T) {
+func TestClient_LooksUpProfile(t *testing.T) {
 	h, c, _ := start(t, "one")
 	p, err := c.Ask(t.Context(), "junoa")
 	require.NoError(t, err)
@@ -118,9 +126,11 @@ func TestLookUp(t *testing.T) {
 	require.Equal(t, "77", p.Identity)
 	require.Equal(t, []string{"quenlix"}, p.Employers)
 	require.True(t, p.Person)
-	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"}, {Platform: "microblog", Username: "juno_writes"}}, p.Declared)
+	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"},
+		{Platform: "microblog", Username: "juno_writes"}}, p.Declared)
 
-	for range 3 { // unchanged answers come from what was kept
+	// Unchanged responses come from the cache.
+	for range 3 {
 		again, err := c.Ask(t.Context(), "junoa")
 		require.NoError(t, err)
 		require.Equal(t, p, again)
@@ -134,19 +144,19 @@ func TestLookUp(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Kernels", p.Bio)
 
-	nobody, err := c.Ask(t.Context(), "nobody/../admin")
+	missing, err := c.Ask(t.Context(), "unknown/../admin")
 	require.NoError(t, err)
-	require.Nil(t, nobody)
+	require.Nil(t, missing)
 	organization, err := c.Ask(t.Context(), "quenlix")
 	require.NoError(t, err)
 	require.False(t, organization.Person)
 }
 
-func TestTokensTakeTurns(t *testing.T) {
+func TestClient_RotatesTokens(t *testing.T) {
 	h, c, now := start(t, "one", "two", "three")
 	h.bad["two"] = true
 	for range 10 {
-		_, err := c.Ask(t.Context(), "nobody")
+		_, err := c.Ask(t.Context(), "unknown")
 		require.NoError(t, err)
 	}
 	require.Equal(t, 10, h.served)
@@ -154,41 +164,41 @@ func TestTokensTakeTurns(t *testing.T) {
 	for _, token := range h.tokens {
 		used[token]++
 	}
-	require.LessOrEqual(t, used["two"], 1, "a refused token rests")
+	require.LessOrEqual(t, used["two"], 1, "a rejected token is paused")
 	require.InDelta(t, used["one"], used["three"], 2)
 
 	h.mu.Lock()
 	h.secondary = true
 	h.mu.Unlock()
-	_, err := c.Ask(t.Context(), "nobody")
-	require.NoError(t, err, "another token answers")
+	_, err := c.Ask(t.Context(), "unknown")
+	require.NoError(t, err, "another token succeeds")
 
 	for range 9 {
-		_, err = c.Ask(t.Context(), "nobody")
+		_, err = c.Ask(t.Context(), "unknown")
 		if err != nil {
 			break
 		}
 	}
 	for err == nil {
-		_, err = c.Ask(t.Context(), "nobody")
+		_, err = c.Ask(t.Context(), "unknown")
 	}
 	var retry *provider.RetryError
 	require.ErrorAs(t, err, &retry)
 	require.LessOrEqual(t, retry.After, time.Hour)
 	calls := len(h.tokens)
-	_, err = c.Ask(t.Context(), "nobody")
+	_, err = c.Ask(t.Context(), "unknown")
 	require.ErrorAs(t, err, &retry)
-	require.Len(t, h.tokens, calls, "a limit that is known is not tried")
+	require.Len(t, h.tokens, calls, "an exhausted token is not used")
 
 	*now = now.Add(61 * time.Minute)
 	h.mu.Lock()
 	h.left["one"], h.left["three"], h.reset = 10, 10, now.Add(time.Hour)
 	h.mu.Unlock()
-	_, err = c.Ask(t.Context(), "nobody")
+	_, err = c.Ask(t.Context(), "unknown")
 	require.NoError(t, err)
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestClient_RejectsInvalidResponses(t *testing.T) {
 	for body, status := range map[string]int{`{"login":`: 200, `{}`: 200, `[]`: 200, `busy`: 502} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -204,9 +214,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A host that names a time far ahead, by mistake, is asked again once its window must have ended.
-func TestFarLimits(t *testing.T) {
-	for name, refuse := range map[string]func(http.Header) int{
+// A host that mistakenly names a time far ahead is called again when its window must have ended.
+func TestClient_LimitsTokenPause(t *testing.T) {
+	for name, respond := range map[string]func(http.Header) int{
 		"seconds": func(h http.Header) int { h.Set("Retry-After", "2147483647"); return http.StatusTooManyRequests },
 		"a date": func(h http.Header) int {
 			h.Set("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
@@ -219,27 +229,28 @@ func TestFarLimits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int32
+			var requests atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				status := http.StatusNotFound
-				if asked.Add(1) == 1 {
-					status = refuse(w.Header())
+				if requests.Add(1) == 1 {
+					status = respond(w.Header())
 				}
 				w.WriteHeader(status)
 			}))
 			t.Cleanup(server.Close)
 			now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-			c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+			c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(),
+				func() time.Time { return now })
 			require.NoError(t, err)
 			_, err = c.Ask(t.Context(), "junoa")
-			require.ErrorContains(t, err, "every token is used up")
+			require.ErrorContains(t, err, "the rate limit of every token is exhausted")
 			now = now.Add(time.Hour)
 			_, err = c.Ask(t.Context(), "junoa")
-			require.ErrorContains(t, err, "every token is used up")
+			require.ErrorContains(t, err, "the rate limit of every token is exhausted")
 			now = now.Add(10 * time.Minute)
 			_, err = c.Ask(t.Context(), "junoa")
 			require.NoError(t, err)
-			require.EqualValues(t, 2, asked.Load())
+			require.EqualValues(t, 2, requests.Load())
 		})
 	}
 }

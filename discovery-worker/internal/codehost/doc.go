@@ -1,11 +1,9 @@
-// Package codehost looks accounts up live at a code host, over the REST API that
-// GitHub and its Enterprise Server have (GET /users/{username} and
-// /users/{username}/social_accounts).
+// Package codehost looks up accounts live at a code host, with the REST API of GitHub and GitHub
+// Enterprise Server (GET /users/{username} and /users/{username}/social_accounts).
 //
-// Answers are kept with their ETag and asked for again with If-None-Match, which
-// costs nothing of the rate limit when nothing has changed. An ETag holds for the
-// token it was made with, so a conditional request goes out with that token.
-// Several tokens share the work: the one with the most left is taken, one that is
-// used up rests until its reset, and one that is refused is not used for an hour.
-// When all rest, a lookup fails with a provider.RetryError that says until when.
+// Responses are cached with their ETag and revalidated with If-None-Match, which does not count
+// against the rate limit if nothing has changed. An ETag is valid for the token that received it,
+// so a conditional request uses the same token. Of several tokens, the one with the highest
+// remaining limit is used. An exhausted token pauses until its reset, a rejected one for an hour.
+// If all tokens are paused, a lookup returns a provider.RetryError with the time to wait.
 package codehost

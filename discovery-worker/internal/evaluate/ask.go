@@ -12,31 +12,31 @@ import (
 	"muster/schemas/identity"
 )
 
-// Answer is what discovery says of one platform.
+// Answer is the result of discovery for one platform.
 type Answer struct {
 	Question *Question
 	Platform string
-	// Identity of the best candidate; empty: there is none.
+	// Identity is the best candidate, or "" if there is none.
 	Identity        string
 	Confidence, Raw float64
-	// Linked says that the answer rests on a link: one of a linked profile's, when
-	// Via is set, and else of the kind Link, an evidence level.
+	// Linked means that the answer rests on a link. If Via is set, it is a link of a linked
+	// profile; otherwise Link is its evidence level.
 	Linked, Via bool
 	Link        string
 	Namesakes   int
-	// Group is what was compared, for fitting.
+	// Group has the comparisons, for training.
 	Group evidence.Group
-	// Top says that the best candidate is the first of the group, and not one that
-	// links of another profile led to; its raw probability is then the model's.
+	// Top means that the best candidate is the first of the group, so its raw probability is the
+	// model's. It is false if links of another profile led to it.
 	Top bool
-	// SameName and SameUsername are what the trivial baselines answer.
+	// SameName, SameUsername and Both are the answers of the baselines.
 	SameName, SameUsername, Both string
 }
 
-// Right reports whether the answer is true.
+// Right reports whether the answer is correct.
 func (a *Answer) Right() bool { return a.Identity != "" && a.Identity == a.Question.Truth[a.Platform] }
 
-// Ask asks discovery all questions.
+// Ask runs discovery for all questions.
 func Ask(ctx context.Context, f *finder.Finder, questions []Question) ([]Answer, error) {
 	const callers = 4
 	answers := make([][]Answer, len(questions))
@@ -44,11 +44,11 @@ func Ask(ctx context.Context, f *finder.Finder, questions []Question) ([]Answer,
 	g.SetLimit(callers)
 	for i := range questions {
 		g.Go(func() error {
-			d, considered := f.Explain(ctx, questions[i].Input)
+			d, ranked := f.Explain(ctx, questions[i].Input)
 			if !d.Complete() {
 				return fmt.Errorf("question %d: stages %v failed", i, d.Degraded)
 			}
-			answers[i] = answersOf(&questions[i], considered)
+			answers[i] = answersOf(&questions[i], ranked)
 			return nil
 		})
 	}
@@ -58,22 +58,23 @@ func Ask(ctx context.Context, f *finder.Finder, questions []Question) ([]Answer,
 	return slices.Concat(answers...), nil
 }
 
-func answersOf(q *Question, considered []finder.Considered) []Answer {
+func answersOf(q *Question, ranked []finder.RankedCandidates) []Answer {
 	var out []Answer
 	for _, platform := range identity.PlatformNames() {
 		if platform == q.Input.Platform {
 			continue
 		}
 		a := Answer{Question: q, Platform: platform, Group: evidence.Group{Truth: -1}}
-		for _, c := range considered {
+		for _, c := range ranked {
 			if c.Platform != platform {
 				continue
 			}
 			if c.Best != nil {
-				a.Identity, a.Confidence, a.Raw, a.Linked, a.Via = c.Best.Identity, c.Best.Confidence, c.Best.Raw, c.Best.Linked, c.Best.Via
+				a.Identity, a.Linked, a.Via = c.Best.Identity, c.Best.Linked, c.Best.Via
+				a.Confidence, a.Raw = c.Best.Confidence, c.Best.Raw
 			}
 			for i, candidate := range c.Candidates {
-				a.candidate(i, candidate)
+				a.addCandidate(i, candidate)
 			}
 		}
 		out = append(out, a)
@@ -81,27 +82,28 @@ func answersOf(q *Question, considered []finder.Considered) []Answer {
 	return out
 }
 
-// candidate notes one candidate, which is the i-th by likelihood.
-func (a *Answer) candidate(i int, c *evidence.Candidate) {
+// addCandidate adds the i-th candidate in order of likelihood.
+func (a *Answer) addCandidate(i int, c *evidence.Candidate) {
 	if i == 0 {
-		a.Namesakes = c.Namesakes
+		a.Namesakes = c.SameName
 		a.Top = a.Identity == c.B.Identity && !a.Via
-		a.Link = evidence.Level(c.Findings, evidence.FieldLink)
+		a.Link = evidence.Level(c.Comparisons, evidence.FieldLink)
 	}
 	if c.B.Person {
 		if c.B.Identity == a.Question.Truth[a.Platform] {
 			a.Group.Truth = len(a.Group.Candidates)
 		}
-		a.Group.Candidates = append(a.Group.Candidates, c.Findings)
+		a.Group.Candidates = append(a.Group.Candidates, c.Comparisons)
 	}
 	sameName := slices.ContainsFunc(c.A.Names, func(n string) bool { return slices.Contains(c.B.Names, n) })
 	sameUsername := c.A.Key == c.B.Key
 	for _, b := range []struct {
-		is   bool
-		said *string
+		match  bool
+		answer *string
 	}{{sameName, &a.SameName}, {sameUsername, &a.SameUsername}, {sameName && sameUsername, &a.Both}} {
-		if b.is && (*b.said == "" || c.B.Identity < *b.said) { // an arbitrary one of several
-			*b.said = c.B.Identity
+		// Of several, the choice is arbitrary but fixed.
+		if b.match && (*b.answer == "" || c.B.Identity < *b.answer) {
+			*b.answer = c.B.Identity
 		}
 	}
 }

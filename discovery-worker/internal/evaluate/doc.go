@@ -1,8 +1,7 @@
-// Package evaluate measures discovery on generated worlds, whose truth is known,
-// and fits its evidence model there.
+// Package evaluate measures discovery on synthetic data with known ground truth, and trains the
+// evidence model on it.
 //
-// A world's records are projected into the read models as the projector does, and
-// discovery is asked for drawn accounts as callers ask it, so that the candidates
-// are all that it finds, namesakes included. The truth is read from the world's
-// own file and meets the answers only in the counts.
+// The records are projected into the read models as the projector does, and discovery is run for
+// sampled accounts, so the candidates include people with the same name. The ground truth is read
+// from the generator's truth file and used only for counting.
 package evaluate

@@ -9,16 +9,16 @@ import (
 	"muster/discovery-worker/internal/finder"
 )
 
-// Counts are what came of answers to questions.
+// Counts are the numbers of correct, wrong and missed answers.
 type Counts struct{ Right, Wrong, Missed int }
 
-// Precision is the share of the returned that is right.
+// Precision returns the share of returned answers that are correct.
 func (c Counts) Precision() float64 { return ratio(c.Right, c.Right+c.Wrong) }
 
-// Recall is the share of those who exist that is returned.
+// Recall returns the share of existing profiles that are returned.
 func (c Counts) Recall() float64 { return ratio(c.Right, c.Right+c.Missed) }
 
-// F1 is the harmonic mean of both.
+// F1 returns the harmonic mean of precision and recall.
 func (c Counts) F1() float64 { return ratio(2*c.Right, 2*c.Right+c.Wrong+c.Missed) }
 
 func ratio(a, b int) float64 {
@@ -28,42 +28,42 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// count counts the answers that belong to a class. An answer that is wrong counts
-// in the class of what it rests on, somebody who was missed in that of the truth.
-func count(answers []Answer, returned func(*Answer) string, linked bool) Counts {
+// countOutcomes counts the answers of a class. A wrong answer counts in the class of its evidence,
+// a missed profile in that of the ground truth.
+func countOutcomes(answers []Answer, returned func(*Answer) string, linked bool) Counts {
 	var c Counts
 	for i := range answers {
 		a := &answers[i]
-		truth, said := a.Question.Truth[a.Platform], returned(a)
+		truth, identity := a.Question.Truth[a.Platform], returned(a)
 		inTruth := truth != "" && a.Question.Linked[a.Platform] == linked
-		if inTruth && said == truth {
+		if inTruth && identity == truth {
 			c.Right++
 		} else if inTruth {
 			c.Missed++
 		}
-		if said != "" && said != truth && a.Linked == linked {
+		if identity != "" && identity != truth && a.Linked == linked {
 			c.Wrong++
 		}
 	}
 	return c
 }
 
-// said is what discovery returns.
-func said(a *Answer) string {
-	if a.Identity != "" && finder.Returned(a.Confidence, a.Linked) {
+// returnedIdentity returns the identity that discovery returns, or "".
+func returnedIdentity(a *Answer) string {
+	if a.Identity != "" && finder.ShouldReturn(a.Confidence, a.Linked) {
 		return a.Identity
 	}
 	return ""
 }
 
-// calibration is Brier's score and the expected calibration error over 15 bins of
-// equal mass, of all that was found, returned or not.
-func calibration(answers []Answer) (brier, ece, auroc float64) {
+// calibrationScores returns the Brier score, the expected calibration error over 15 bins of equal
+// mass, and the AUROC of all candidates found, returned or not.
+func calibrationScores(answers []Answer) (brier, ece, auroc float64) {
 	list := outcomes(answers)
 	if len(list) == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	for _, b := range binsOf(list) {
+	for _, b := range equalMassBins(list) {
 		ece += math.Abs(b.p-b.right) * float64(b.n) / float64(len(list))
 	}
 	var below, wins, pairs float64
@@ -87,13 +87,13 @@ func calibration(answers []Answer) (brier, ece, auroc float64) {
 	return brier, ece, wins / (pairs * below)
 }
 
-// pair is a confidence and whether it was right.
+// pair is a confidence and whether the answer was correct.
 type pair struct {
 	p     float64
 	right bool
 }
 
-// outcomes are those of all that was found, the least confident first.
+// outcomes returns the outcomes of all candidates found, by ascending confidence.
 func outcomes(answers []Answer) []pair {
 	var list []pair
 	for i := range answers {
@@ -111,8 +111,8 @@ type bin struct {
 	n        int
 }
 
-// binsOf are 15 bins of equal mass.
-func binsOf(list []pair) []bin {
+// equalMassBins returns 15 bins of equal mass.
+func equalMassBins(list []pair) []bin {
 	var out []bin
 	for chunk := range slices.Chunk(list, max(1, (len(list)+14)/15)) {
 		b := bin{n: len(chunk)}
@@ -127,8 +127,8 @@ func binsOf(list []pair) []bin {
 	return out
 }
 
-// resample draws samples of the questions, each as large as all of them.
-func resample(answers []Answer, n int) [][]Answer {
+// bootstrap draws n samples of the questions with replacement, each of the full size.
+func bootstrap(answers []Answer, n int) [][]Answer {
 	byQuestion := make(map[*Question][]Answer)
 	var questions []*Question
 	for _, a := range answers {

@@ -17,19 +17,19 @@ import (
 	"muster/schemas/world"
 )
 
-// Question is an account to ask for, and the truth about it.
+// Question is an input account with its ground truth.
 type Question struct {
 	Entity int
 	Input  event.Account
-	// Truth is the stable id of the same person's account by platform; a platform
-	// where there is none is missing.
+	// Truth is the stable ID of the same person's account by platform. Platforms without one are
+	// absent.
 	Truth map[string]string
-	// Linked says by platform whether any record links the two accounts.
+	// Linked reports by platform whether a record links the two accounts.
 	Linked map[string]bool
-	Script string // of the name: latin, other
+	Script string // script of the name: latin or other
 }
 
-// entity is a line of the truth.
+// entity is a line of the ground truth.
 type entity struct {
 	Type     string `json:"type"`
 	Class    string `json:"class"`
@@ -49,9 +49,9 @@ type entity struct {
 	} `json:"links"`
 }
 
-// sink projects records and keeps people of the truth.
+// sink projects records and collects the people of the ground truth.
 type sink struct {
-	ctx      context.Context // world.Sink has none
+	ctx      context.Context // world.Sink passes none
 	conn     driver.Conn
 	renderer *readmodel.Renderer
 	batch    readmodel.Batch
@@ -60,7 +60,7 @@ type sink struct {
 	people   []entity
 }
 
-// Record projects what discovery reads.
+// Record projects a record that discovery reads.
 func (s *sink) Record(kind string, text []byte) error {
 	switch kind {
 	case world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink:
@@ -72,7 +72,7 @@ func (s *sink) Record(kind string, text []byte) error {
 		return fmt.Errorf("decode: %w", err)
 	}
 	if _, rejected := r.Split(); len(rejected) > 0 {
-		return errors.New("the world has an invalid record")
+		return errors.New("the synthetic data has an invalid record")
 	}
 	s.n++
 	if err := s.renderer.Rows(&s.batch, r, readmodel.Position{Topic: "world", Offset: int64(s.n)}); err != nil {
@@ -92,7 +92,7 @@ func (s *sink) flush() error {
 	return nil
 }
 
-// Truth keeps people.
+// Truth collects the people of the ground truth.
 func (s *sink) Truth(line []byte) error {
 	var e entity
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -104,12 +104,13 @@ func (s *sink) Truth(line []byte) error {
 	return nil
 }
 
-// Load generates a world into empty read models and draws questions: at most one
-// of a person.
+// Load generates synthetic data into empty read models and samples questions, at most one for each
+// person.
 func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questions int) ([]Question, error) {
-	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()), name: fmt.Sprintf("world-%d", seed)}
+	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()),
+		name: fmt.Sprintf("world-%d", seed)}
 	if err := world.Generate(ctx, world.Options{People: people, Seed: seed}, s, nil); err != nil {
-		return nil, fmt.Errorf("generate world: %w", err)
+		return nil, fmt.Errorf("generate synthetic data: %w", err)
 	}
 	if err := s.flush(); err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questi
 	return out, nil
 }
 
-// question draws one of a person's accounts.
+// question returns a random account of a person, and false if there is none.
 func (e *entity) question(r *rand.Rand) (Question, bool) {
 	var live []int
 	for i, a := range e.Accounts {

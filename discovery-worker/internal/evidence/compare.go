@@ -12,107 +12,108 @@ import (
 	"muster/schemas/identity"
 )
 
-// Fields that are compared.
+// Compared fields.
 const (
-	FieldLink      = "link"
-	FieldElsewhere = "elsewhere"
-	FieldName      = "name"
-	FieldUsername  = "username"
-	FieldEmail     = "email"
-	FieldEmployer  = "employer"
-	FieldSchool    = "school"
-	FieldPlace     = "place"
-	FieldAvatar    = "avatar"
-	FieldWebsite   = "website"
-	FieldTopics    = "topics"
-	FieldTitle     = "title"
-	FieldMailbox   = "mailbox"
-	FieldDisplay   = "display"
-	FieldCrowd     = "crowd"
-	FieldTrade     = "trade"
-	FieldMotto     = "motto"
-	FieldDomain    = "domain"
-	FieldDates     = "dates"
+	FieldLink           = "link"
+	FieldOtherAccount   = "elsewhere"
+	FieldName           = "name"
+	FieldUsername       = "username"
+	FieldEmail          = "email"
+	FieldEmployer       = "employer"
+	FieldSchool         = "school"
+	FieldPlace          = "place"
+	FieldAvatar         = "avatar"
+	FieldWebsite        = "website"
+	FieldTopics         = "topics"
+	FieldTitle          = "title"
+	FieldMailbox        = "mailbox"
+	FieldDisplay        = "display"
+	FieldNameFrequency  = "crowd"
+	FieldProfession     = "trade"
+	FieldUsernameSuffix = "motto"
+	FieldDomain         = "domain"
+	FieldDates          = "dates"
 )
 
-// Findings that other code asks for; the rest are in the functions that make them.
+// Levels that other code uses. Further ones are in the compare functions.
 const (
-	Missing   = "missing" // one side does not say
+	Missing   = "missing" // one side has no value
 	Different = "different"
 	Mutual    = "mutual"
 	OneWay    = "one_way"
 	Mention   = "mention"
 )
 
-// Finding is what the comparison of one field gave.
-type Finding struct{ Field, Level string }
+// Comparison is the comparison level of one field.
+type Comparison struct{ Field, Level string }
 
-// Pair is what is compared.
+// Pair is a pair of profiles to compare.
 type Pair struct {
 	A, B *people.Profile
-	// More are accounts that declared links say are A's too: what they say counts as
-	// A's own.
-	More []*people.Profile
-	// Rivals are others on A's platform who have A's name.
-	Rivals []*people.Profile
-	// Claimed says that another account on A's platform names B as its own.
-	Claimed bool
-	// Usual are words that many candidates have.
-	Usual map[string]bool
-	// Stated are the confidences of account-link records that name both.
-	Stated []float32
-	// Namesakes is how many others on the two platforms have A's name, and Alike
-	// how many others B's username or one of its making, as far as is known.
-	Namesakes, Alike int
-	// Notes are those of the discovery; nil: of this comparison alone.
-	Notes *Notes
+	// SelfAccounts are accounts that declared links attribute to A. Their fields count as A's.
+	SelfAccounts []*people.Profile
+	// Competitors are other profiles on A's platform with A's name.
+	Competitors []*people.Profile
+	// ClaimedByOther means that another account on A's platform names B as its own.
+	ClaimedByOther bool
+	// CommonWords are words that many candidates have.
+	CommonWords map[string]bool
+	// LinkConfidences are the confidences of account-link records that name both.
+	LinkConfidences []float32
+	// SameName is the number of other profiles on the two platforms with A's name. SimilarUsernames
+	// is the number with B's username or a variant of it. Both count what is in the store.
+	SameName, SimilarUsernames int
+	// Features caches features for one discovery. Nil means for this comparison only.
+	Features *FeatureCache
 }
 
-// notes are those of both sides.
-func (p Pair) notes() (a, b *note) { return p.Notes.of(p.A), p.Notes.of(p.B) }
+// features returns the features of both sides.
+func (p Pair) features() (a, b *features) { return p.Features.get(p.A), p.Features.get(p.B) }
 
-// Compare compares every field. The order of findings is always the same.
-func Compare(p Pair) []Finding {
-	if p.Notes == nil {
-		p.Notes = NewNotes()
+// Compare compares every field. The order of the comparisons is fixed.
+func Compare(p Pair) []Comparison {
+	if p.Features == nil {
+		p.Features = NewFeatureCache()
 	}
 	fields := []struct {
 		name    string
 		compare func(Pair) string
-		// best are the beginnings of levels, the most telling first, where what A's
-		// other accounts say counts too; nil: where it does not.
+		// best are prefixes of levels, strongest first, for fields in which A's other accounts
+		// count too. Nil means that they do not.
 		best []string
 	}{
-		{FieldLink, link, nil},
-		{FieldElsewhere, elsewhere, nil},
-		{FieldName, name, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, nameScripts}},
-		{FieldUsername, username, []string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
-		{FieldDisplay, display, []string{"handle"}},
-		{FieldMailbox, mailbox, []string{"same_word", "same_name", "stem"}},
-		{FieldCrowd, crowd, nil},
-		{FieldMotto, motto, []string{"place", "topic"}},
-		{FieldEmail, email, []string{"same"}},
-		{FieldEmployer, employer, []string{"same_current", "in_text_current", "same", "in_text"}},
-		{FieldDomain, domain, []string{"school", "employer"}},
-		{FieldSchool, school, []string{"same", "in_text"}},
-		{FieldPlace, place, []string{"same_city", "same_region", "same_country"}},
-		{FieldAvatar, avatar, []string{"same"}},
-		{FieldWebsite, website, []string{"same"}},
-		{FieldTitle, title, []string{"in_text"}},
-		{FieldTopics, topics, []string{"many", "some", "one"}},
-		{FieldTrade, trade, nil},
-		{FieldDates, dates, nil},
+		{FieldLink, compareLink, nil},
+		{FieldOtherAccount, compareOtherAccounts, nil},
+		{FieldName, compareName, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven,
+			nameFamily, nameMiddle, nameHalf, nameScripts}},
+		{FieldUsername, compareUsername,
+			[]string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
+		{FieldDisplay, compareDisplay, []string{"handle"}},
+		{FieldMailbox, compareMailbox, []string{"same_word", "same_name", "stem"}},
+		{FieldNameFrequency, compareNameFrequency, nil},
+		{FieldUsernameSuffix, compareUsernameSuffix, []string{"place", "topic"}},
+		{FieldEmail, compareEmail, []string{"same"}},
+		{FieldEmployer, compareEmployer, []string{"same_current", "in_text_current", "same", "in_text"}},
+		{FieldDomain, compareDomain, []string{"school", "employer"}},
+		{FieldSchool, compareSchool, []string{"same", "in_text"}},
+		{FieldPlace, comparePlace, []string{"same_city", "same_region", "same_country"}},
+		{FieldAvatar, compareAvatar, []string{"same"}},
+		{FieldWebsite, compareWebsite, []string{"same"}},
+		{FieldTitle, compareTitle, []string{"in_text"}},
+		{FieldTopics, compareTopics, []string{"many", "some", "one"}},
+		{FieldProfession, compareProfession, nil},
+		{FieldDates, compareDates, nil},
 	}
-	out := make([]Finding, len(fields))
+	out := make([]Comparison, len(fields))
 	for i, f := range fields {
-		out[i] = Finding{f.name, f.compare(p)}
+		out[i] = Comparison{f.name, f.compare(p)}
 		if f.best == nil {
 			continue
 		}
-		for _, more := range p.More {
-			other := p
-			other.A = more
-			if l := f.compare(other); better(l, out[i].Level, f.best) {
+		for _, account := range p.SelfAccounts {
+			variant := p
+			variant.A = account
+			if l := f.compare(variant); isBetter(l, out[i].Level, f.best) {
 				out[i].Level = l
 			}
 		}
@@ -120,8 +121,8 @@ func Compare(p Pair) []Finding {
 	return out
 }
 
-// better reports whether a level tells more than another.
-func better(a, b string, best []string) bool {
+// isBetter reports whether level a is stronger evidence than level b.
+func isBetter(a, b string, best []string) bool {
 	place := func(level string) int {
 		switch i := slices.IndexFunc(best, func(s string) bool { return strings.HasPrefix(level, s) }); {
 		case i >= 0:
@@ -134,9 +135,9 @@ func better(a, b string, best []string) bool {
 	return place(a) < place(b)
 }
 
-// Level is the finding of a field.
-func Level(findings []Finding, field string) string {
-	for _, f := range findings {
+// Level returns the level of a field.
+func Level(comparisons []Comparison, field string) string {
+	for _, f := range comparisons {
 		if f.Field == field {
 			return f.Level
 		}
@@ -144,13 +145,13 @@ func Level(findings []Finding, field string) string {
 	return Missing
 }
 
-// link is what the two say of each other: a mutual link is a proof, a one-way
-// one a claim.
-func link(p Pair) string {
-	declared := [2]bool{names(p.A.Declared, p.B), names(p.B.Declared, p.A)}
-	mentioned := [2]bool{names(p.A.Mentioned, p.B), names(p.B.Mentioned, p.A)}
+// compareLink compares the accounts that the two name. A mutual link is a proof, a one-way link is
+// a claim.
+func compareLink(p Pair) string {
+	declared := [2]bool{containsAccount(p.A.Declared, p.B), containsAccount(p.B.Declared, p.A)}
+	mentioned := [2]bool{containsAccount(p.A.Mentioned, p.B), containsAccount(p.B.Mentioned, p.A)}
 	best := float32(-1)
-	for _, c := range p.Stated {
+	for _, c := range p.LinkConfidences {
 		best = max(best, c)
 	}
 	switch {
@@ -176,46 +177,45 @@ func link(p Pair) string {
 	return "none"
 }
 
-// names reports whether somebody is among the accounts that another one names.
-func names(list []event.Account, who *people.Profile) bool {
+// containsAccount reports whether a list of accounts names a profile.
+func containsAccount(list []event.Account, profile *people.Profile) bool {
 	if len(list) == 0 {
 		return false
 	}
-	on := make(map[string]bool)
+	keys := make(map[string]bool)
 	for _, a := range list {
-		if a.Platform == who.Platform {
-			on[identity.UsernameKey(a.Username)] = true
+		if a.Platform == profile.Platform {
+			keys[identity.UsernameKey(a.Username)] = true
 		}
 	}
-	return on[who.Key] && len(on) <= maxNamed
+	return keys[profile.Key] && len(keys) <= maxDeclaredPerPlatform
 }
 
-// ownWord are the accounts that a profile calls its own: the microblog has no fields for
-// them.
-func ownWord(p *people.Profile) []event.Account {
+// selfDeclaredAccounts returns the accounts that a profile calls its own. The microblog has no
+// fields for them.
+func selfDeclaredAccounts(p *people.Profile) []event.Account {
 	if p.Platform == identity.Microblog {
 		return p.Mentioned
 	}
 	return p.Declared
 }
 
-// maxNamed is how many accounts of one platform somebody can name as their own:
-// who names more collects links.
-const maxNamed = 3
+// maxDeclaredPerPlatform is the maximum of accounts of one platform that a profile can declare. One
+// with more collects links.
+const maxDeclaredPerPlatform = 3
 
-// Linked reports whether a finding of FieldLink is a link of any kind.
-func Linked(level string) bool { return level != "none" && level != Missing }
+// IsLink reports whether a level of FieldLink is a link of any kind.
+func IsLink(level string) bool { return level != "none" && level != Missing }
 
-// elsewhere is whether one of them names another account on the other's
-// platform, or where both are to be, or is named by another.
-func elsewhere(p Pair) string {
-	// other reports whether who names an account on a platform, and not the one of
-	// is.
-	other := func(list []event.Account, is *people.Profile) bool {
+// compareOtherAccounts reports whether one side names another account where the other side is, or
+// is named by another one.
+func compareOtherAccounts(p Pair) string {
+	// namesAnother reports whether list names accounts on the target's platform, but not the target.
+	namesAnother := func(list []event.Account, target *people.Profile) bool {
 		named := false
 		for _, a := range list {
-			if a.Platform == is.Platform {
-				if is.Is(a) {
+			if a.Platform == target.Platform {
+				if target.Is(a) {
 					return false
 				}
 				named = true
@@ -223,40 +223,40 @@ func elsewhere(p Pair) string {
 		}
 		return named
 	}
-	for _, m := range p.More {
-		if other(slices.Concat(p.B.Declared, p.B.Mentioned), m) {
+	for _, m := range p.SelfAccounts {
+		if namesAnother(slices.Concat(p.B.Declared, p.B.Mentioned), m) {
 			return "third"
 		}
 	}
-	a, b := other(p.A.Declared, p.B), other(p.B.Declared, p.A)
-	for _, m := range p.More {
-		a = a || other(m.Declared, p.B)
+	a, b := namesAnother(p.A.Declared, p.B), namesAnother(p.B.Declared, p.A)
+	for _, m := range p.SelfAccounts {
+		a = a || namesAnother(m.Declared, p.B)
 	}
 	switch {
 	case a && b:
 		return "both"
 	case a || b:
 		return "one"
-	case p.Claimed && names(ownWord(p.B), p.A):
-		return "contested" // B's own word is for A
-	case p.Claimed:
+	case p.ClaimedByOther && containsAccount(selfDeclaredAccounts(p.B), p.A):
+		return "contested" // B itself names A
+	case p.ClaimedByOther:
 		return "claimed"
-	case other(p.A.Mentioned, p.B) || other(p.B.Mentioned, p.A):
+	case namesAnother(p.A.Mentioned, p.B) || namesAnother(p.B.Mentioned, p.A):
 		return "mentioned"
 	}
 	return "none"
 }
 
-// crowd is how many others have A's name, where it is what the two agree in.
-func crowd(p Pair) string {
-	if Linked(link(p)) || p.Namesakes == 0 && len(p.A.Names) == 0 {
+// compareNameFrequency returns how many other profiles have A's name.
+func compareNameFrequency(p Pair) string {
+	if IsLink(compareLink(p)) || p.SameName == 0 && len(p.A.Names) == 0 {
 		return Missing
 	}
-	return "others" + commonness(p.Namesakes)
+	return "others" + termFrequency(p.SameName)
 }
 
-// commonness is a suffix for how many others have a value.
-func commonness(n int) string {
+// termFrequency returns a level suffix for the number of other profiles with a value.
+func termFrequency(n int) string {
 	switch {
 	case n <= 0:
 		return "_unique"
@@ -270,7 +270,7 @@ func commonness(n int) string {
 	return "_very_common"
 }
 
-func email(p Pair) string {
+func compareEmail(p Pair) string {
 	if len(p.A.Emails) == 0 || len(p.B.Emails) == 0 {
 		return Missing
 	}
@@ -282,20 +282,21 @@ func email(p Pair) string {
 	return Different
 }
 
-// companyWords are the words of a company's name without its legal form.
+// companyWords returns the words of a company name without its legal form.
 func companyWords(name string) []string {
 	list := words(name)
 	return slices.DeleteFunc(list, func(w string) bool {
 		switch w {
-		case "inc", "llc", "ltd", "limited", "gmbh", "ag", "sa", "srl", "bv", "plc", "corp", "corporation", "co", "company", "group", "the", "oy", "ab", "as", "kk", "pte":
+		case "inc", "llc", "ltd", "limited", "gmbh", "ag", "sa", "srl", "bv", "plc", "corp", "corporation", "co",
+			"company", "group", "the", "oy", "ab", "as", "kk", "pte":
 			return true
 		}
 		return false
 	})
 }
 
-func employer(p Pair) string {
-	a, b := p.notes()
+func compareEmployer(p Pair) string {
+	a, b := p.features()
 	if len(a.p.Employers) < len(b.p.Employers) {
 		a, b = b, a
 	}
@@ -305,7 +306,7 @@ func employer(p Pair) string {
 			continue
 		}
 		level := ""
-		if slices.ContainsFunc(b.companies(), func(f company) bool { return sameCompany(e, f) }) {
+		if slices.ContainsFunc(b.companies(), func(f company) bool { return isSameCompany(e, f) }) {
 			level = "same"
 		}
 		if level == "" && len(e.spaced) >= 4 && strings.Contains(b.words(), " "+e.spaced+" ") {
@@ -324,24 +325,24 @@ func employer(p Pair) string {
 	return best
 }
 
-// domain is whether an e-mail address of one is at the other's employer or school.
-func domain(p Pair) string {
+// compareDomain compares the e-mail hosts of one side with the employers and schools of the other.
+func compareDomain(p Pair) string {
 	best := Missing
-	a, b := p.notes()
-	for _, o := range [...][2]*note{{a, b}, {b, a}} {
+	a, b := p.features()
+	for _, o := range [...][2]*features{{a, b}, {b, a}} {
 		if len(o[1].p.Employers)+len(o[1].p.Schools) == 0 {
 			continue
 		}
 		for _, host := range o[0].hostWords() {
 			level := "none"
-			in := func(c company) bool { return len(c.joined) >= 5 && strings.HasPrefix(host, c.joined) }
+			isHost := func(c company) bool { return len(c.joined) >= 5 && strings.HasPrefix(host, c.joined) }
 			switch {
-			case slices.ContainsFunc(o[1].schoolsAsFirms(), in):
+			case slices.ContainsFunc(o[1].schoolsAsCompanies(), isHost):
 				level = "school"
-			case slices.ContainsFunc(o[1].companies(), in):
+			case slices.ContainsFunc(o[1].companies(), isHost):
 				level = "employer"
 			}
-			if better(level, best, []string{"school", "employer"}) {
+			if isBetter(level, best, []string{"school", "employer"}) {
 				best = level
 			}
 		}
@@ -349,8 +350,8 @@ func domain(p Pair) string {
 	return best
 }
 
-// sameCompany reports whether the shorter name is the beginning of the longer one.
-func sameCompany(x, y company) bool {
+// isSameCompany reports whether the shorter name is a prefix of the longer one.
+func isSameCompany(x, y company) bool {
 	if len(x.words) > len(y.words) {
 		x, y = y, x
 	}
@@ -365,12 +366,12 @@ func sameCompany(x, y company) bool {
 	if len(ja) > len(jb) {
 		ja, jb = jb, ja
 	}
-	// A handle of the company: quenlixhq.
+	// A company handle such as quenlixhq.
 	return slices.Equal(a, b[:len(a)]) && len(ja) >= 4 || len(ja) >= 6 && strings.HasPrefix(jb, ja)
 }
 
-func school(p Pair) string {
-	a, b := p.notes()
+func compareSchool(p Pair) string {
+	a, b := p.features()
 	if len(a.p.Schools) == 0 {
 		a, b = b, a
 	}
@@ -388,9 +389,8 @@ func school(p Pair) string {
 	return Different
 }
 
-// avatar compares pictures by their addresses: the same one, or the same file on
-// another host.
-func avatar(p Pair) string {
+// compareAvatar compares picture URLs: the same URL, or the same file on another host.
+func compareAvatar(p Pair) string {
 	a, b := strings.TrimSpace(p.A.Avatar), strings.TrimSpace(p.B.Avatar)
 	if a == "" || b == "" {
 		return Missing
@@ -421,9 +421,9 @@ func lastSegment(s string) string {
 	return s
 }
 
-// website compares sites by host and path.
-func website(p Pair) string {
-	na, nb := p.notes()
+// compareWebsite compares websites by host and path.
+func compareWebsite(p Pair) string {
+	na, nb := p.features()
 	a, b := na.websites(), nb.websites()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
@@ -452,8 +452,8 @@ func sites(list []string) []string {
 	return out
 }
 
-// dates compares when the accounts were made.
-func dates(p Pair) string {
+// compareDates compares the creation dates of the accounts.
+func compareDates(p Pair) string {
 	if len(p.A.Created) < len("2006-01-02") || len(p.B.Created) < len("2006-01-02") {
 		return Missing
 	}
@@ -467,7 +467,7 @@ func dates(p Pair) string {
 	return "apart"
 }
 
-// words are the words of a text in lower-case Latin letters and digits.
+// words returns the words of a text in lower-case Latin letters and digits.
 func words(s string) []string {
 	if len(s) > 4000 {
 		s = strings.ToValidUTF8(s[:4000], "")
@@ -477,11 +477,11 @@ func words(s string) []string {
 	})
 }
 
-// usableNames are the display names that are not the account's own handle.
+// usableNames returns the display names, as tokens, that are not the account's own handle.
 func usableNames(p *people.Profile) [][]string {
 	var out [][]string
 	for _, n := range p.Names {
-		tokens := tokensOf(n)
+		tokens := nameTokens(n)
 		if len(tokens) == 0 || len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.HandleKey(p.Username)) {
 			continue
 		}

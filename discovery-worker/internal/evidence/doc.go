@@ -1,20 +1,15 @@
-// Package evidence says how likely it is that two profiles are one person's, and
-// why.
+// Package evidence computes how likely it is that two profiles belong to one person, and why.
 //
-// It follows Fellegi and Sunter: [Compare] reduces a pair of profiles to one
-// finding a field (name, username, employer, place, links and so on), and a
-// [Model] gives each finding its weight, the logarithm of how much more often it
-// is seen of the same person than of another one among the candidates. How common
-// a name or a username is, as the store knows it, is part of the finding, which is
-// the adjustment for term frequency. The candidates of one platform share one
-// certainty, since at most one of them is meant and it may be none: namesakes
-// that look alike take it from each other ([Model.Rank]).
+// It follows Fellegi and Sunter. [Compare] reduces a pair of profiles to one comparison level for
+// each field: name, username, employer, place, links and so on. A [Model] gives each level a
+// weight: the logarithm of how much more often it occurs for the same person than for another
+// candidate. The frequency of a name or username in the store is part of the level (term frequency
+// adjustment). The candidates of one platform share one unit of probability, because at most one of
+// them is right: similar people with the same name reduce each other's ([Model.Rank]).
 //
-// Raw probabilities are then calibrated with what was seen on worlds that the
-// weights do not know. Weights and calibration are data, with a version
-// (model.json), fitted by a command ([Fit]).
+// Raw probabilities are calibrated on data that the weights were not trained on. Weights and
+// calibration are versioned data (model.json), produced by [Train] and [Model.Calibrate].
 //
-// What is compared are fields and never sentences: nothing that a text says about
-// itself raises a probability. A claim that only one side makes counts for little
-// when the two names contradict each other ([Model.Rank], safeguards).
+// Only fields are compared, never sentences: claims in a text do not raise a probability. A
+// one-sided claim counts little if the names contradict each other ([Model.Rank], safeguards).
 package evidence

@@ -19,7 +19,7 @@ func profile(platform, username string, names ...string) *people.Profile {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestCompare_NameLevels(t *testing.T) {
 	for names, want := range map[[2]string]string{
 		{"Juno Abara", "juno abara"}:             "exact",
 		{"Juno Abara", "Abara Juno"}:             "exact",
@@ -47,11 +47,12 @@ func TestNames(t *testing.T) {
 	} {
 		a, b := profile("network", "a1", names[0]), profile("codehost", "b1", names[1])
 		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldName), names)
-		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), evidence.FieldName), "the other way round: %v", names)
+		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), evidence.FieldName),
+			"reversed: %v", names)
 	}
 }
 
-func TestUsernames(t *testing.T) {
+func TestCompare_UsernameLevels(t *testing.T) {
 	for _, c := range []struct{ a, nameA, b, nameB, want string }{
 		{"juno-abara", "Juno Abara", "junoabara", "", "same_name_unique"},
 		{"juno-abara-8f3a91b02", "Juno Abara", "juno_abara82", "", "same_stem_name_unique"},
@@ -71,11 +72,12 @@ func TestUsernames(t *testing.T) {
 		{"otte", "", "otters", "", "different"},
 	} {
 		a, b := profile("codehost", c.a, c.nameA), profile("microblog", c.b, c.nameB)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldUsername), "%+v", c)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldUsername),
+			"%+v", c)
 	}
 }
 
-func TestLinks(t *testing.T) {
+func TestCompare_LinkLevels(t *testing.T) {
 	a, b := profile("network", "juno", "Juno Abara"), profile("codehost", "junoa", "Juno Abara")
 	link := func() string { return evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldLink) }
 	require.Equal(t, "none", link())
@@ -86,32 +88,32 @@ func TestLinks(t *testing.T) {
 	b.Mentioned = nil
 	require.Equal(t, "one_way", link())
 	a.Declared = []event.Account{{Platform: "codehost", Username: "another"}}
-	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldElsewhere))
+	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldOtherAccount))
 }
 
-// What each field says of two who differ in nothing else, whichever of them is asked for.
-func TestFields(t *testing.T) {
-	type say = func(*people.Profile)
-	works := func(employers ...string) say {
+// The two profiles differ in one field only.
+func TestCompare_EachFieldInBothDirections(t *testing.T) {
+	type edit = func(*people.Profile)
+	worksAt := func(employers ...string) edit {
 		return func(p *people.Profile) { p.Employers, p.Current = employers, 1 }
 	}
-	studied := func(schools ...string) say { return func(p *people.Profile) { p.Schools = schools } }
-	lives := func(places ...string) say { return func(p *people.Profile) { p.Places = places } }
-	in := func(country string, places ...string) say {
+	studiedAt := func(schools ...string) edit { return func(p *people.Profile) { p.Schools = schools } }
+	livesIn := func(places ...string) edit { return func(p *people.Profile) { p.Places = places } }
+	inCountry := func(country string, places ...string) edit {
 		return func(p *people.Profile) { p.Places, p.Country = append(places, country), country }
 	}
-	bio := func(text string) say { return func(p *people.Profile) { p.Bio = text } }
-	mail := func(emails ...string) say { return func(p *people.Profile) { p.Emails = emails } }
-	picture := func(url string) say { return func(p *people.Profile) { p.Avatar = url } }
-	made := func(at string) say { return func(p *people.Profile) { p.Created = at } }
-	site := func(urls ...string) say { return func(p *people.Profile) { p.Websites = urls } }
-	knows := func(topics ...string) say { return func(p *people.Profile) { p.Topics = topics } }
-	is := func(titles ...string) say { return func(p *people.Profile) { p.Titles = titles } }
-	as := func(username string, names ...string) say {
+	bio := func(text string) edit { return func(p *people.Profile) { p.Bio = text } }
+	mail := func(emails ...string) edit { return func(p *people.Profile) { p.Emails = emails } }
+	picture := func(url string) edit { return func(p *people.Profile) { p.Avatar = url } }
+	created := func(at string) edit { return func(p *people.Profile) { p.Created = at } }
+	site := func(urls ...string) edit { return func(p *people.Profile) { p.Websites = urls } }
+	hasTopics := func(hasTopics ...string) edit { return func(p *people.Profile) { p.Topics = hasTopics } }
+	title := func(titles ...string) edit { return func(p *people.Profile) { p.Titles = titles } }
+	named := func(username string, names ...string) edit {
 		return func(p *people.Profile) { p.Username, p.Key, p.Names = username, identity.UsernameKey(username), names }
 	}
 	nothing := func(*people.Profile) {}
-	both := func(l ...say) say {
+	both := func(l ...edit) edit {
 		return func(p *people.Profile) {
 			for _, f := range l {
 				f(p)
@@ -120,139 +122,162 @@ func TestFields(t *testing.T) {
 	}
 	for _, c := range []struct {
 		field string
-		a, b  say
+		a, b  edit
 		want  string
 	}{
 		{evidence.FieldEmail, mail("a@x.example", "b@x.example"), mail("b@x.example"), "same"},
 		{evidence.FieldEmail, mail("a@x.example"), mail("b@x.example"), "different"},
 		{evidence.FieldEmail, mail("a@x.example"), nothing, "missing"},
 
-		{evidence.FieldEmployer, works("Quenlix GmbH", "Ostara"), works("Quenlix"), "same_current"},
-		{evidence.FieldEmployer, works("Ostara", "Quenlix Labs"), works("quenlix"), "same_past"},
-		{evidence.FieldEmployer, works("Quenlix"), works("quenlixhq"), "same_current"},
-		{evidence.FieldEmployer, works("Quen"), works("Quen Labs"), "same_current"},
-		{evidence.FieldEmployer, works("Que"), works("Que Labs"), "different"},
-		{evidence.FieldEmployer, works("Quenl"), works("quenlhq"), "different"},
-		{evidence.FieldEmployer, works("Quenlix"), works("Ostara"), "different"},
-		{evidence.FieldEmployer, works("Inc.", "Ltd"), works("The Group"), "different"},
-		{evidence.FieldEmployer, works("Quenlix"), bio("I build things at Quenlix."), "in_text_current"},
-		{evidence.FieldEmployer, works("Ostara", "Quenlix"), bio("formerly quenlix"), "in_text_past"},
-		{evidence.FieldEmployer, works("Que"), bio("que sera"), "missing"},
-		{evidence.FieldEmployer, works("Quenlix"), nothing, "missing"},
+		{evidence.FieldEmployer, worksAt("Quenlix GmbH", "Ostara"), worksAt("Quenlix"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Ostara", "Quenlix Labs"), worksAt("quenlix"), "same_past"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), worksAt("quenlixhq"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Quen"), worksAt("Quen Labs"), "same_current"},
+		{evidence.FieldEmployer, worksAt("Que"), worksAt("Que Labs"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenl"), worksAt("quenlhq"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), worksAt("Ostara"), "different"},
+		{evidence.FieldEmployer, worksAt("Inc.", "Ltd"), worksAt("The Group"), "different"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), bio("I build things at Quenlix."), "in_text_current"},
+		{evidence.FieldEmployer, worksAt("Ostara", "Quenlix"), bio("formerly quenlix"), "in_text_past"},
+		{evidence.FieldEmployer, worksAt("Que"), bio("que sera"), "missing"},
+		{evidence.FieldEmployer, worksAt("Quenlix"), nothing, "missing"},
 		{evidence.FieldEmployer, nothing, nothing, "missing"},
 
-		{evidence.FieldDomain, mail("j@quenlix.example"), works("Quenlix Inc"), "employer"},
-		{evidence.FieldDomain, mail("j@ostara.example"), both(works("Ostara"), studied("Ostara")), "school"},
-		{evidence.FieldDomain, mail("j@quen.example"), works("Quen"), "none"},
-		{evidence.FieldDomain, mail("j@post.example", "j@quenlix.example"), works("Quenlix"), "employer"},
-		{evidence.FieldDomain, mail("j@post.example"), works("Quenlix"), "none"},
+		{evidence.FieldDomain, mail("j@quenlix.example"), worksAt("Quenlix Inc"), "employer"},
+		{evidence.FieldDomain, mail("j@ostara.example"), both(worksAt("Ostara"), studiedAt("Ostara")), "school"},
+		{evidence.FieldDomain, mail("j@quen.example"), worksAt("Quen"), "none"},
+		{evidence.FieldDomain, mail("j@post.example", "j@quenlix.example"), worksAt("Quenlix"), "employer"},
+		{evidence.FieldDomain, mail("j@post.example"), worksAt("Quenlix"), "none"},
 		{evidence.FieldDomain, mail("j@quenlix.example"), nothing, "missing"},
 
-		{evidence.FieldSchool, studied("Arden Tech", "University of Ostara"), studied("university of Ostara"), "same"},
-		{evidence.FieldSchool, studied("University of Ostara"), bio("class of 2009, University of Ostara"), "in_text"},
-		{evidence.FieldSchool, studied("MX"), bio("mx"), "different"},
-		{evidence.FieldSchool, studied("University of Ostara"), studied("Arden Tech"), "different"},
-		{evidence.FieldSchool, studied("University of Ostara"), nothing, "missing"},
+		{evidence.FieldSchool, studiedAt("Arden Tech", "University of Ostara"), studiedAt("university of Ostara"),
+			"same"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), bio("class of 2009, University of Ostara"),
+			"in_text"},
+		{evidence.FieldSchool, studiedAt("MX"), bio("mx"), "different"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), studiedAt("Arden Tech"), "different"},
+		{evidence.FieldSchool, studiedAt("University of Ostara"), nothing, "missing"},
 
-		{evidence.FieldPlace, lives("Lagos", "Nigeria"), lives("Lagos, Nigeria"), "same_city"},
-		{evidence.FieldPlace, lives("Enugu", "Enugu State", "Nigeria"), lives("Nsukka / Enugu State"), "same_region"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Nigeria", "Enugu"), "same_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Enugu 🇳🇬"), "same_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Ghana", "Accra"), "different_country"},
-		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Accra"), "different"},
-		{evidence.FieldPlace, lives("Yekaterinburg"), lives("Ekaterinburg"), "same_city"},
-		{evidence.FieldPlace, lives("Москва"), lives("Lisbon"), "missing"},
-		{evidence.FieldPlace, lives("🚀"), lives("Lisbon"), "missing"},
-		{evidence.FieldPlace, lives("Lisbon"), nothing, "missing"},
+		{evidence.FieldPlace, livesIn("Lagos", "Nigeria"), livesIn("Lagos, Nigeria"), "same_city"},
+		{evidence.FieldPlace, livesIn("Enugu", "Enugu State", "Nigeria"), livesIn("Nsukka / Enugu State"),
+			"same_region"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), inCountry("Nigeria", "Enugu"), "same_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), livesIn("Enugu 🇳🇬"), "same_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), inCountry("Ghana", "Accra"), "different_country"},
+		{evidence.FieldPlace, inCountry("Nigeria", "Lagos"), livesIn("Accra"), "different"},
+		{evidence.FieldPlace, livesIn("Yekaterinburg"), livesIn("Ekaterinburg"), "same_city"},
+		{evidence.FieldPlace, livesIn("Москва"), livesIn("Lisbon"), "missing"},
+		{evidence.FieldPlace, livesIn("🚀"), livesIn("Lisbon"), "missing"},
+		{evidence.FieldPlace, livesIn("Lisbon"), nothing, "missing"},
 
-		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"), "same"},
-		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), picture("https://cdn.example/x/5f2a90c1be77.jpg"), "same_file"},
-		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be7.png"), picture("https://cdn.example/x/5f2a90c1be7.jpg"), "different"},
+		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"),
+			"same"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"),
+			picture("https://cdn.example/x/5f2a90c1be77.jpg"), "same_file"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be7.png"),
+			picture("https://cdn.example/x/5f2a90c1be7.jpg"), "different"},
 		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), nothing, "missing"},
 
 		{evidence.FieldWebsite, site("https://www.juno.example/"), site("other.example", "juno.example"), "same"},
 		{evidence.FieldWebsite, site("https://juno.example/a"), site("https://juno.example/b"), "different"},
 		{evidence.FieldWebsite, site("juno.example"), site("://"), "missing"},
 
-		{evidence.FieldDates, made("2019-03-04T10:00:00Z"), made("2019-03-04"), "same_day"},
-		{evidence.FieldDates, made("2019-03-04"), made("2019-03-09"), "same_month"},
-		{evidence.FieldDates, made("2019-03-04"), made("2019-04-04"), "apart"},
-		{evidence.FieldDates, made("2019-03"), made("2019-03-04"), "missing"},
+		{evidence.FieldDates, created("2019-03-04T10:00:00Z"), created("2019-03-04"), "same_day"},
+		{evidence.FieldDates, created("2019-03-04"), created("2019-03-09"), "same_month"},
+		{evidence.FieldDates, created("2019-03-04"), created("2019-04-04"), "apart"},
+		{evidence.FieldDates, created("2019-03"), created("2019-03-04"), "missing"},
 
-		{evidence.FieldTitle, is("Beekeeper"), bio("A beekeeper in town"), "in_text"},
-		{evidence.FieldTitle, is("Beekeeper"), bio("A sailor in town"), "none"},
-		{evidence.FieldTitle, is("QA"), bio("qa"), "none"},
-		{evidence.FieldTitle, is("Beekeeper"), nothing, "missing"},
+		{evidence.FieldTitle, title("Beekeeper"), bio("A beekeeper in town"), "in_text"},
+		{evidence.FieldTitle, title("Beekeeper"), bio("A sailor in town"), "none"},
+		{evidence.FieldTitle, title("QA"), bio("qa"), "none"},
+		{evidence.FieldTitle, title("Beekeeper"), nothing, "missing"},
 
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), knows("chess"), "none"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), bio("sailing"), "one"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"), "some"},
-		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"), "many"},
-		{evidence.FieldTopics, knows("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
-		{evidence.FieldTopics, knows("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
-		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing"), hasTopics("chess"), "none"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing"), bio("sailing"), "one"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing", "Chess"),
+			bio("sailing, chess and beekeeping with love"),
+			"some"},
+		{evidence.FieldTopics, hasTopics("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"),
+			"many"},
+		{evidence.FieldTopics, hasTopics("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
+		{evidence.FieldTopics, hasTopics("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
+		{evidence.FieldTopics, hasTopics("Beekeeping"), nothing, "missing"},
 
-		{evidence.FieldTrade, both(as("juno"), is("Golang developer")), nothing, "network_code"},
-		{evidence.FieldTrade, is("Beekeeper"), nothing, "network_other"},
-		{evidence.FieldTrade, nothing, nothing, "missing"},
+		{evidence.FieldProfession, both(named("juno"), title("Golang developer")), nothing, "network_code"},
+		{evidence.FieldProfession, title("Beekeeper"), nothing, "network_other"},
+		{evidence.FieldProfession, nothing, nothing, "missing"},
 
-		{evidence.FieldMailbox, mail("quietotter+x@post.example"), as("quiet-otter"), "same_word"},
-		{evidence.FieldMailbox, mail("junoabara@post.example"), as("juno-abara", "Juno Abara"), "same_name"},
-		{evidence.FieldMailbox, mail("quietotter82@post.example"), as("quietotter"), "stem"},
-		{evidence.FieldMailbox, mail("loudbadger@post.example"), as("quietotter"), "different"},
-		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), as("info"), "missing"},
+		{evidence.FieldMailbox, mail("quietotter+x@post.example"), named("quiet-otter"), "same_word"},
+		{evidence.FieldMailbox, mail("junoabara@post.example"), named("juno-abara", "Juno Abara"), "same_name"},
+		{evidence.FieldMailbox, mail("quietotter82@post.example"), named("quietotter"), "stem"},
+		{evidence.FieldMailbox, mail("loudbadger@post.example"), named("quietotter"), "different"},
+		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), named("info"),
+			"missing"},
 
-		{evidence.FieldDisplay, as("juno", "quietotter"), as("quietotter"), "handle"},
-		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
+		{evidence.FieldDisplay, named("juno", "quietotter"), named("quietotter"), "handle"},
+		{evidence.FieldDisplay, named("juno", "quietotter"), named("loudbadger"), "none"},
 
-		{evidence.FieldMotto, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
-		{evidence.FieldMotto, as("junorio", "Juno Abara"), lives("Rio"), "place"},
-		{evidence.FieldMotto, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
-		{evidence.FieldMotto, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
+		{evidence.FieldUsernameSuffix, named("junooslo", "Juno Abara"), livesIn("Oslo"), "place"},
+		{evidence.FieldUsernameSuffix, named("junorio", "Juno Abara"), livesIn("Rio"), "place"},
+		{evidence.FieldUsernameSuffix, named("junochess", "Juno Abara"), hasTopics("Chess"), "topic"},
+		{evidence.FieldUsernameSuffix, named("junosailing", "Juno Abara"), hasTopics("Chess"), "none"},
 	} {
 		a, b := profile("network", "n1"), profile("codehost", "c1")
 		c.a(a)
 		c.b(b)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field), "%s: %+v and %+v", c.field, a, b)
-		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field), "%s, the other way round: %+v and %+v", c.field, a, b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field),
+			"%s: %+v and %+v", c.field, a, b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field),
+			"%s, reversed: %+v and %+v", c.field, a, b)
 	}
 }
 
-// What others say that are declared to be A's counts as A's own where it tells more, and
-// only in fields that are of a person and not of an account.
-func TestMore(t *testing.T) {
-	a, b, more := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
+// Fields of the accounts that A declares are used if they are stronger evidence, and only if they
+// describe a person rather than an account.
+func TestCompare_BorrowsFieldsOfDeclaredAccounts(t *testing.T) {
+	a, b, declared := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
 	b.Emails, b.Employers = []string{"a@x.example"}, []string{"Quenlix"}
-	more.Emails, more.Employers, more.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
+	declared.Emails, declared.Employers, declared.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
 	for _, alone := range []bool{true, false} {
 		pair := evidence.Pair{A: a, B: b}
-		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing", evidence.FieldTrade: "missing"}
+		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing",
+			evidence.FieldProfession: "missing"}
 		if !alone {
-			pair.More = []*people.Profile{more}
+			pair.SelfAccounts = []*people.Profile{declared}
 			want[evidence.FieldEmail], want[evidence.FieldEmployer] = "same", "different"
 		}
-		findings := evidence.Compare(pair)
+		comparisons := evidence.Compare(pair)
 		for field, level := range want {
-			require.Equal(t, level, evidence.Level(findings, field), field)
+			require.Equal(t, level, evidence.Level(comparisons, field), field)
 		}
 	}
 	a.Employers = []string{"Quenlix"}
-	require.Equal(t, "same_current", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, More: []*people.Profile{more}}), evidence.FieldEmployer), "less does not count")
+	require.Equal(t, "same_current",
+		evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, SelfAccounts: []*people.Profile{declared}}),
+			evidence.FieldEmployer), "weaker evidence is ignored")
 }
 
-// No weight helps who is contradicted, and nobody is an organization.
-func TestSafeguards(t *testing.T) {
+// No weight overrides a safeguard.
+func TestRank_ContradictionsAndOrganizationsNeverMatch(t *testing.T) {
 	m, err := evidence.Default()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(seed, found *people.Profile)
-		most   float64
+		limit  float64
 	}{
-		"declared":                   {func(_, _ *people.Profile) {}, 1},
-		"a mark of direction around": {func(_, found *people.Profile) { found.Names = []string{"\u200eJuno Abara\u200e"} }, 1},
-		"letters of another script":  {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u0430ra"} }, 0.3},
-		"a hidden character":         {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u200dara"} }, 0.3},
-		"in a username":              {func(seed, _ *people.Profile) { seed.Username = "juno-\u0430bara" }, 0.3},
+		"declared": {func(_, _ *people.Profile) {}, 1},
+		"directional mark around a name": {func(_, found *people.Profile) {
+			found.Names = []string{"\u200eJuno Abara\u200e"}
+		}, 1},
+		"letters of another script in a name": {func(_, found *people.Profile) {
+			found.Names = []string{"Juno Ab\u0430ra"}
+		}, 0.3},
+		"hidden character in a name": {func(_, found *people.Profile) {
+			found.Names = []string{"Juno Ab\u200dara"}
+		}, 0.3},
+		"letters of another script in a username": {func(seed, _ *people.Profile) {
+			seed.Username = "juno-\u0430bara"
+		}, 0.3},
 		"another account": {func(_, found *people.Profile) {
 			found.Declared = []event.Account{{Platform: "network", Username: "another"}}
 		}, 0.3},
@@ -262,29 +287,28 @@ func TestSafeguards(t *testing.T) {
 		"an employer": {func(seed, found *people.Profile) {
 			seed.Employers, found.Names = []string{"Quenlix"}, []string{"Quenlix Inc"}
 		}, 0},
-		"what firms call by": {func(_, found *people.Profile) { found.Names = []string{"Juno Abara Official"} }, 0},
+		"official account": {func(_, found *people.Profile) { found.Names = []string{"Juno Abara Official"} }, 0},
 	} {
 		seed, found := profile("network", "juno-abara", "Juno Abara"), profile("codehost", "junoa", "Juno Abara")
 		seed.Declared = []event.Account{found.Account()}
 		c.change(seed, found)
 		list := []*evidence.Candidate{{Pair: evidence.Pair{A: seed, B: found}}}
 		m.Rank(list)
-		require.LessOrEqual(t, list[0].Confidence, c.most, name)
-		if c.most == 1 {
+		require.LessOrEqual(t, list[0].Confidence, c.limit, name)
+		if c.limit == 1 {
 			require.Greater(t, list[0].Confidence, event.DiscoveryThreshold, name)
 		}
 	}
 }
 
-// Nothing that a text says about itself raises a probability, organizations have
-// none, and namesakes share it.
-func TestRank(t *testing.T) {
+// Claims in a text do not raise a probability, and organizations have none.
+func TestRank_NamesakesShareProbability(t *testing.T) {
 	m, err := evidence.Default()
 	require.NoError(t, err)
 	rank := func(from *people.Profile, candidates ...*people.Profile) []*evidence.Candidate {
 		var list []*evidence.Candidate
 		for _, c := range candidates {
-			list = append(list, &evidence.Candidate{Pair: evidence.Pair{A: from, B: c, Namesakes: len(candidates) - 1}})
+			list = append(list, &evidence.Candidate{Pair: evidence.Pair{A: from, B: c, SameName: len(candidates) - 1}})
 		}
 		m.Rank(list)
 		return list
@@ -319,17 +343,19 @@ func TestRank(t *testing.T) {
 	}
 	require.LessOrEqual(t, sum, 1.0)
 
-	// Of equal ones without a record the order is always the same.
-	x, y := people.Unrecorded(event.Account{Platform: "codehost", Username: "xa"}), people.Unrecorded(event.Account{Platform: "codehost", Username: "xb"})
+	// The order of equal candidates without a record is fixed.
+	x, y := people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xa"}),
+		people.NewUnrecorded(event.Account{Platform: "codehost", Username: "xb"})
 	seed.Declared = []event.Account{x.Account(), y.Account()}
 	require.Equal(t, "xa", rank(seed, x, y)[0].B.Key)
 	require.Equal(t, "xa", rank(seed, y, x)[0].B.Key)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoad_RejectsInvalidModels(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "missing",
-		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,"calibrated":0.4}]}`: "does not rise",
+		`{"version":"x","prior":0,"weights":{"name":{"exact":1}},"calibration":[{"raw":0,"calibrated":0.5},{"raw":1,` +
+			`"calibrated":0.4}]}`: "is not increasing",
 		`{"verzion":"x"}`: "unknown",
 	} {
 		_, err := evidence.Load(strings.NewReader(text))
@@ -337,30 +363,36 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The line of the calibration is followed, and that a username is common does not speak against whom a link points out.
-func TestModel(t *testing.T) {
-	rank := func(prior string, change func(seed, found *people.Profile), alike int) (*evidence.Candidate, []event.Evidence) {
-		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior + `,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
-			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,"same_word_short_some":-5,"different":-2}}}`))
+// Calibration interpolates linearly. A common username does not count against a linked candidate.
+func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
+	rank := func(prior string, change func(seed, found *people.Profile),
+		similarUsernames int) (*evidence.Candidate, []event.Evidence) {
+		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior +
+			`,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
+			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,
+			"same_word_short_some":-5,"different":-2}}}`))
 		require.NoError(t, err)
-		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"), Alike: alike}}
+		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"),
+			SimilarUsernames: similarUsernames}}
 		change(c.A, c.B)
 		m.Rank([]*evidence.Candidate{c})
 		return c, m.Reasons(c)
 	}
 	plain := func(seed, _ *people.Profile) { seed.Username, seed.Key = "", "" }
-	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6}, "-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
+	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6},
+		"-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
 		c, reasons := rank(prior, plain, 0)
 		require.InDelta(t, want[0], c.Raw, 1e-9)
 		require.InDelta(t, want[1], c.Confidence, 1e-9)
 		require.Empty(t, reasons)
 	}
 	linked := func(seed, found *people.Profile) { seed.Declared = []event.Account{found.Account()} }
-	for alike, commonness := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
-		c, reasons := rank("0", func(_, _ *people.Profile) {}, alike)
+	for similarUsernames, frequency := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
+		c, reasons := rank("0", func(_, _ *people.Profile) {}, similarUsernames)
 		require.InDelta(t, 1.0/33, c.Raw, 1e-9)
-		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + commonness, Weight: -5}}, reasons)
-		c, reasons = rank("0", linked, alike)
+		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + frequency, Weight: -5}},
+			reasons)
+		c, reasons = rank("0", linked, similarUsernames)
 		require.InDelta(t, 2.0/3, c.Raw, 1e-9)
 		require.Equal(t, []event.Evidence{{Kind: "link", Finding: "one_way", Weight: 1}}, reasons)
 	}
@@ -368,24 +400,26 @@ func TestModel(t *testing.T) {
 		found.Username, found.Key = "loudbadger", "loudbadger"
 		linked(seed, found)
 	}, 0)
-	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2}, {Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
+	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2},
+		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "highest weight first")
 }
 
-func TestFit(t *testing.T) {
-	same := []evidence.Finding{{Field: "name", Level: "exact"}, {Field: "place", Level: "same"}}
-	other := []evidence.Finding{{Field: "name", Level: "different"}, {Field: "place", Level: "same"}}
+func TestTrain_RanksTruthFirst(t *testing.T) {
+	same := []evidence.Comparison{{Field: "name", Level: "exact"}, {Field: "place", Level: "same"}}
+	other := []evidence.Comparison{{Field: "name", Level: "different"}, {Field: "place", Level: "same"}}
 	var groups []evidence.Group
 	for i := range 200 {
-		g := evidence.Group{Candidates: [][]evidence.Finding{other, same}, Truth: 1}
+		g := evidence.Group{Candidates: [][]evidence.Comparison{other, same}, Truth: 1}
 		if i%4 == 0 {
-			g = evidence.Group{Candidates: [][]evidence.Finding{other}, Truth: -1}
+			g = evidence.Group{Candidates: [][]evidence.Comparison{other}, Truth: -1}
 		}
 		groups = append(groups, g)
 	}
-	m := evidence.Fit(groups, "test")
+	m := evidence.Train(groups, "test")
 	require.Greater(t, m.Weights["name"]["exact"], m.Weights["place"]["same"])
 	require.Less(t, m.Weights["name"]["different"], 0.0)
-	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration, "until it is calibrated")
+	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration,
+		"identity before calibration")
 	var outcomes []evidence.Outcome
 	for i := range 1000 {
 		outcomes = append(outcomes, evidence.Outcome{Raw: float64(i) / 1000, Right: i%1000 > 500 && i%5 != 0})
@@ -403,11 +437,12 @@ func FuzzCompare(f *testing.F) {
 		a, b := profile("network", userA, nameA), profile("codehost", userB, nameB)
 		a.Bio, b.Bio, a.Places, b.Websites, a.Employers = bioA, bioB, []string{bioB}, []string{bioB}, []string{bioB}
 		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 19)
-		notes := evidence.NewNotes()
-		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a}, {A: a, B: b, More: []*people.Profile{b}}} {
+		notes := evidence.NewFeatureCache()
+		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a},
+			{A: a, B: b, SelfAccounts: []*people.Profile{b}}} {
 			want := evidence.Compare(pair)
-			pair.Notes = notes
-			require.Equal(t, want, evidence.Compare(pair), "what was noted before changes nothing")
+			pair.Features = notes
+			require.Equal(t, want, evidence.Compare(pair), "cached features do not change the result")
 		}
 	})
 }

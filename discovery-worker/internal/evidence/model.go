@@ -17,18 +17,15 @@ import (
 //go:embed model.json
 var embedded string
 
-// Model weighs findings. It is immutable.
+// Model weighs comparisons. It is immutable.
 type Model struct {
-	// Version names weights and calibration.
+	// Version is the version of weights and calibration.
 	Version string `json:"version"`
-	// Prior is the logarithm to base 2 of the odds that a candidate of which
-	// nothing is known is meant, against that none is.
+	// Prior is the base-2 logarithm of the prior odds of a candidate against no match.
 	Prior float64 `json:"prior"`
-	// Weights are those of findings, by field and level, to base 2. A level that is
-	// not in it weighs nothing.
+	// Weights are the base-2 match weights by field and level. Absent levels weigh 0.
 	Weights map[string]map[string]float64 `json:"weights"`
-	// Calibration is a rising line from raw to calibrated probabilities, through
-	// these points.
+	// Calibration are the points of a monotonic line from raw to calibrated probabilities.
 	Calibration []Point `json:"calibration"`
 }
 
@@ -38,65 +35,64 @@ type Point struct {
 	Calibrated float64 `json:"calibrated"`
 }
 
-// Default is the model that is built in.
+// Default returns the embedded model.
 func Default() (*Model, error) { return Load(strings.NewReader(embedded)) }
 
-// Load reads a model as Save wrote it.
+// Load reads a model in JSON. It returns an error if the model is incomplete or not monotonic.
 func Load(r io.Reader) (*Model, error) {
 	var m Model
 	if err := json.UnmarshalRead(r, &m, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("read evidence model: %w", err)
 	}
 	if m.Version == "" || len(m.Weights) == 0 || len(m.Calibration) < 2 {
-		return nil, fmt.Errorf("read evidence model: version, weights or calibration is missing")
+		return nil, fmt.Errorf("read evidence model: missing version, weights or calibration")
 	}
 	for i, p := range m.Calibration {
 		if p.Raw < 0 || p.Raw > 1 || p.Calibrated < 0 || p.Calibrated > 1 ||
 			i > 0 && (p.Raw < m.Calibration[i-1].Raw || p.Calibrated < m.Calibration[i-1].Calibrated) {
-			return nil, fmt.Errorf("read evidence model: calibration[%d] does not rise from 0 to 1", i)
+			return nil, fmt.Errorf("read evidence model: calibration[%d] is not increasing from 0 to 1", i)
 		}
 	}
 	return &m, nil
 }
 
-// Weight is the weight of a finding.
-func (m *Model) Weight(f Finding) float64 { return m.Weights[f.Field][f.Level] }
+// MatchWeight returns the weight of a comparison.
+func (m *Model) MatchWeight(f Comparison) float64 { return m.Weights[f.Field][f.Level] }
 
-// applied is what a finding weighs beside the others: that a name or username is
-// common speaks against picking one of many who have it, and not against one whom
-// a link points out.
-func (m *Model) applied(c *Candidate, f Finding) float64 {
-	w := m.Weight(f)
-	if w < 0 && f.Field == FieldUsername && agrees(f.Level) && Linked(Level(c.Findings, FieldLink)) {
+// effectiveWeight returns the weight of a comparison in context. A common name or username counts
+// against choosing one of many candidates, but not against a linked one.
+func (m *Model) effectiveWeight(c *Candidate, f Comparison) float64 {
+	w := m.MatchWeight(f)
+	if w < 0 && f.Field == FieldUsername && hasFrequencySuffix(f.Level) && IsLink(Level(c.Comparisons, FieldLink)) {
 		return 0
 	}
 	return w
 }
 
-// agrees reports whether the level of a name or username has a commonness: it is
-// the same on both sides.
-func agrees(level string) bool {
+// hasFrequencySuffix reports whether a level has a term frequency, which means that both sides
+// agree.
+func hasFrequencySuffix(level string) bool {
 	for _, n := range []int{0, 1, 2, 5, 16} {
-		if strings.HasSuffix(level, commonness(n)) {
+		if strings.HasSuffix(level, termFrequency(n)) {
 			return true
 		}
 	}
 	return false
 }
 
-// Candidate is a pair with what came of it. Rank fills in Raw and Confidence.
+// Candidate is a pair with its scores. [Model.Rank] sets Raw and Confidence.
 type Candidate struct {
 	Pair
-	Findings   []Finding
-	Raw        float64 // probability before calibration
-	Confidence float64 // calibrated
+	Comparisons []Comparison
+	Raw         float64 // probability before calibration
+	Confidence  float64 // calibrated probability
 }
 
-// Reasons are the findings that weigh anything, the heaviest first.
+// Reasons returns the comparisons with a relevant weight, strongest first.
 func (m *Model) Reasons(c *Candidate) []event.Evidence {
 	var out []event.Evidence
-	for _, f := range c.Findings {
-		if w := m.applied(c, f); math.Abs(w) >= 0.1 {
+	for _, f := range c.Comparisons {
+		if w := m.effectiveWeight(c, f); math.Abs(w) >= 0.1 {
 			out = append(out, event.Evidence{Kind: f.Field, Finding: f.Level, Weight: math.Round(w*100) / 100})
 		}
 	}
@@ -112,51 +108,50 @@ func (m *Model) Reasons(c *Candidate) []event.Evidence {
 	return out
 }
 
-// Rank gives the candidates of one platform their probabilities, of which there
-// is one altogether: at most one of them is meant. They are sorted, the likeliest
-// first.
+// Rank sets the probabilities of the candidates of one platform, whose sum is at most 1, because at
+// most one is right. It sorts them by descending confidence.
 //
-// Safeguards, which no weight can overrule: accounts of organizations and bots
-// have none at all; and without a mutual link what is contradicted stays below
-// what is returned: by the names, by another account that one of them calls its
-// own, or by a name in letters that only look like those of another script.
+// Safeguards apply regardless of weights. Organizations and bots get 0. Without a mutual link, a
+// contradicted candidate stays below the threshold. A contradiction is a different name, another
+// account that one side calls its own, or a name in look-alike letters.
 func (m *Model) Rank(candidates []*Candidate) {
 	total := 1.0
-	var notes *Notes // of those who brought none
+	var notes *FeatureCache // for candidates without one
 	for _, c := range candidates {
-		if c.Notes == nil {
+		if c.Features == nil {
 			if notes == nil {
-				notes = NewNotes()
+				notes = NewFeatureCache()
 			}
-			c.Notes = notes
+			c.Features = notes
 		}
 	}
-	common := usual(candidates)
+	common := commonWords(candidates)
 	for _, c := range candidates {
-		c.Usual = common
-		if c.Findings == nil {
-			c.Findings = Compare(c.Pair)
+		c.CommonWords = common
+		if c.Comparisons == nil {
+			c.Comparisons = Compare(c.Pair)
 		}
 		c.Raw = 0
 		if c.B.Person {
-			c.Raw = m.odds(c)
+			c.Raw = m.matchOdds(c)
 		}
 		total += c.Raw
 	}
 	for _, c := range candidates {
-		others := 0.0
-		if c.Raw/total > worthRivals && !Linked(Level(c.Findings, FieldLink)) {
-			others = m.rivals(c)
+		competitors := 0.0
+		if c.Raw/total > minProbabilityForCompetitors && !IsLink(Level(c.Comparisons, FieldLink)) {
+			competitors = m.competitorOdds(c)
 		}
-		c.Raw /= total + others
+		c.Raw /= total + competitors
 		c.Confidence = m.calibrate(c.Raw)
-		a, b := c.notes()
+		a, b := c.features()
 		switch {
-		case !c.B.Person || organization(a, b):
+		case !c.B.Person || isOrganizationPair(a, b):
 			c.Confidence = 0
-		case Level(c.Findings, FieldLink) == Mutual:
-		case namesContradict(a, b, c.Findings), elsewhereFor(c.Findings), a.disguised(), b.disguised():
-			c.Confidence = min(c.Confidence, contradicted)
+		case Level(c.Comparisons, FieldLink) == Mutual:
+		case namesContradict(a, b, c.Comparisons), hasOtherAccount(c.Comparisons), a.usesConfusables(),
+			b.usesConfusables():
+			c.Confidence = min(c.Confidence, maxContradicted)
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b *Candidate) int {
@@ -170,48 +165,47 @@ func (m *Model) Rank(candidates []*Candidate) {
 	})
 }
 
-// odds are those of a candidate against nobody.
-func (m *Model) odds(c *Candidate) float64 {
+// matchOdds returns the odds of a candidate against no match.
+func (m *Model) matchOdds(c *Candidate) float64 {
 	score := m.Prior
-	for _, f := range c.Findings {
-		score += m.applied(c, f)
+	for _, f := range c.Comparisons {
+		score += m.effectiveWeight(c, f)
 	}
 	return math.Exp2(min(score, 60))
 }
 
-// worthRivals is the least probability for which it matters who else a candidate
-// may be.
-const worthRivals = 0.2
+// minProbabilityForCompetitors is the probability above which competitors are compared.
+const minProbabilityForCompetitors = 0.2
 
-// rivals are the odds that a candidate is not A's but of somebody else on A's
-// platform who has the same name.
-func (m *Model) rivals(c *Candidate) float64 {
+// competitorOdds returns the odds that a candidate belongs to another profile on A's platform with
+// the same name.
+func (m *Model) competitorOdds(c *Candidate) float64 {
 	sum := 0.0
-	for _, r := range c.Rivals {
+	for _, r := range c.Competitors {
 		if !r.Person {
 			continue
 		}
-		other := &Candidate{Pair: Pair{A: r, B: c.B, Namesakes: c.Namesakes, Alike: c.Alike, Usual: c.Usual, Notes: c.Notes}}
-		other.Findings = Compare(other.Pair)
-		sum += m.odds(other)
+		other := &Candidate{Pair: Pair{A: r, B: c.B, SameName: c.SameName, SimilarUsernames: c.SimilarUsernames,
+			CommonWords: c.CommonWords, Features: c.Features}}
+		other.Comparisons = Compare(other.Pair)
+		sum += m.matchOdds(other)
 	}
 	return sum
 }
 
-// elsewhereFor reports whether one of the two has another account by its own word
-// where the other one is.
-func elsewhereFor(findings []Finding) bool {
-	switch Level(findings, FieldElsewhere) {
+// hasOtherAccount reports whether one side declares another account where the other side is.
+func hasOtherAccount(findings []Comparison) bool {
+	switch Level(findings, FieldOtherAccount) {
 	case "one", "both", "third", "claimed":
 		return true
 	}
 	return false
 }
 
-// Refuted reports whether A claims B and B, who does not claim A, calls another
-// account on A's platform its own: A is not who it says.
-func (c *Candidate) Refuted() bool {
-	switch Level(c.Findings, FieldLink) {
+// IsContradicted reports whether A claims B, but B does not claim A and declares another account on
+// A's platform.
+func (c *Candidate) IsContradicted() bool {
+	switch Level(c.Comparisons, FieldLink) {
 	case OneWay, OneWay + "_stated", Mention:
 	default:
 		return false
@@ -220,17 +214,17 @@ func (c *Candidate) Refuted() bool {
 		slices.ContainsFunc(c.B.Declared, func(a event.Account) bool { return a.Platform == c.A.Platform })
 }
 
-// Doubt keeps a candidate that no link supports below what is returned.
-func (c *Candidate) Doubt() {
-	if !Linked(Level(c.Findings, FieldLink)) {
-		c.Confidence = min(c.Confidence, contradicted)
+// CapUnlinked limits the confidence of a candidate without a link to less than the threshold.
+func (c *Candidate) CapUnlinked() {
+	if !IsLink(Level(c.Comparisons, FieldLink)) {
+		c.Confidence = min(c.Confidence, maxContradicted)
 	}
 }
 
-// contradicted is the most that is believed against a contradiction.
-const contradicted = 0.3
+// maxContradicted is the maximum confidence of a contradicted candidate.
+const maxContradicted = 0.3
 
-// calibrate applies the calibration's line.
+// calibrate interpolates the calibration.
 func (m *Model) calibrate(raw float64) float64 {
 	points := m.Calibration
 	if raw <= points[0].Raw {

@@ -10,97 +10,97 @@ import (
 	"muster/schemas/identity"
 )
 
-// Levels of names, best first. Those of whole names get a suffix for how common
-// the name is.
+// Levels of names, best first. Full names get a suffix for their frequency.
 const (
-	nameNative  = "native"   // the same in its own script
-	nameExact   = "exact"    // the same words, in whatever order
+	nameNative  = "native"   // equal in the native script
+	nameExact   = "exact"    // the same words in any order
 	nameNick    = "nickname" // a nickname of the given name
-	nameSound   = "spelling" // another transliteration, or a typing mistake
+	nameSound   = "spelling" // another transliteration, or a typo
 	nameInitial = "initial"  // J. Abara
-	nameGiven   = "given"    // only the given name, and it agrees
-	nameFamily  = "family"   // only the family name, and it agrees
-	nameMiddle  = "middle"   // given and family name agree, those between contradict
+	nameGiven   = "given"    // only a given name, and it agrees
+	nameFamily  = "family"   // only a family name, and it agrees
+	nameMiddle  = "middle"   // given and family name agree, middle names contradict
 	nameHalf    = "half"     // one of two names agrees, the other contradicts
-	nameScripts = "scripts"  // in two scripts, of which one does not tell
+	nameScripts = "scripts"  // two scripts, of which one is ambiguous
 )
 
-// name is the best that any two display names give.
-func name(p Pair) string {
-	na, nb := p.notes()
+// compareName returns the best level of any two display names.
+func compareName(p Pair) string {
+	na, nb := p.features()
 	for _, a := range na.natives() {
 		for _, b := range nb.natives() {
 			if a.key == b.key {
-				return nameNative + part(a.tokens)
+				return nameNative + commonPartSuffix(a.tokens)
 			}
 		}
 	}
-	as, bs := na.names(), nb.names()
-	if len(as) == 0 || len(bs) == 0 {
+	namesA, namesB := na.names(), nb.names()
+	if len(namesA) == 0 || len(namesB) == 0 {
 		return Missing
 	}
-	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, Different}
+	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf,
+		Different}
 	best := len(order) - 1
-	for _, a := range as {
-		for _, b := range bs {
-			best = min(best, slices.Index(order, compareNames(a.tokens, b.tokens)))
+	for _, a := range namesA {
+		for _, b := range namesB {
+			best = min(best, slices.Index(order, compareNameTokens(a.tokens, b.tokens)))
 		}
 	}
 	level := order[best]
 	switch level {
 	case nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
-		return level + plainest(as, bs)
+		return level + commonestNameParts(namesA, namesB)
 	case nameHalf, Different:
-		if na.lossy() != nb.lossy() {
-			return nameScripts // what is lost between the scripts may be the difference
+		if na.hasLossyName() != nb.hasLossyName() {
+			return nameScripts // the difference may come from the transliteration
 		}
 	}
-	if level == Different && na.whole() && nb.whole() {
+	if level == Different && na.hasFullName() && nb.hasFullName() {
 		return Different + "_whole"
 	}
 	return level
 }
 
-func whole(tokens []string) bool { return len(tokens) > 1 }
+func isFullName(tokens []string) bool { return len(tokens) > 1 }
 
-// part is a suffix for how usual the parts of a name are in the world.
-func part(names ...[]string) string {
-	most := 0
+// commonPartSuffix returns a level suffix for how common the parts of a name are.
+func commonPartSuffix(names ...[]string) string {
+	highest := 0
 	for _, tokens := range names {
 		if len(tokens) > 0 {
-			most = max(most, plain(tokens))
+			highest = max(highest, countCommonParts(tokens))
 		}
 	}
-	return plainSuffixes[most]
+	return commonPartSuffixes[highest]
 }
 
-// plainest is part of the names of both sides.
-func plainest(a, b []usableName) string {
-	most := 0
+// commonestNameParts returns the suffix of the most common name of both sides.
+func commonestNameParts(a, b []usableName) string {
+	highest := 0
 	for _, u := range a {
-		most = max(most, u.plain)
+		highest = max(highest, u.commonParts)
 	}
 	for _, u := range b {
-		most = max(most, u.plain)
+		highest = max(highest, u.commonParts)
 	}
-	return plainSuffixes[most]
+	return commonPartSuffixes[highest]
 }
 
-var plainSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gochecknoglobals // a constant
+var commonPartSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gochecknoglobals // a constant
 
-// lossy reports whether one of the names is in a script whose letters do not say
-// how the name is spoken: without vowels, or Chinese characters that Japanese
-// reads in its own way.
-func lossy(names []string) bool {
+// isLossyScript reports whether a name is in a script that does not determine its pronunciation:
+// without vowels, or Chinese characters, which Japanese reads differently.
+func isLossyScript(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		return strings.ContainsFunc(n, func(r rune) bool {
-			return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Ethiopic)
+			return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Han, unicode.Hiragana, unicode.Katakana,
+				unicode.Thai, unicode.Ethiopic)
 		})
 	})
 }
 
-// native is the key of a name in another script than the Latin one.
-func native(name string) string {
+// nativeKey returns the key of a name in a non-Latin script, or "".
+func nativeKey(name string) string {
 	for _, k := range identity.NameKeys(name) {
 		if strings.HasPrefix(k, "=") {
 			return k
@@ -109,15 +109,16 @@ func native(name string) string {
 	return ""
 }
 
-// tokensOf are identity.NameTokens, where a script that writes no spaces gives
-// the family name and what follows it, and not one token a syllable.
-func tokensOf(name string) []string {
+// nameTokens returns identity.NameTokens. For scripts without spaces it returns the family name and
+// the rest, instead of one token for each syllable.
+func nameTokens(name string) []string {
 	syllabic := func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hangul) }
 	if !strings.ContainsFunc(name, syllabic) {
 		return identity.NameTokens(name)
 	}
 	words := strings.Fields(name)
-	if len(words) == 1 { // the first character is the family name, but for a few of two
+	// The family name is the first character, except a few with two.
+	if len(words) == 1 {
 		runes := []rune(words[0])
 		words = []string{string(runes[:1]), string(runes[1:])}
 	}
@@ -128,54 +129,55 @@ func tokensOf(name string) []string {
 		}
 	}
 	if len(out) > 0 && strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Hangul, r) }) {
-		out[0] = korean(out[0])
+		out[0] = koreanSurname(out[0])
 	}
 	return out
 }
 
-func compareNames(a, b []string) string {
+func compareNameTokens(a, b []string) string {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
 	if len(a) == 1 {
 		first, last := b[0], b[len(b)-1]
 		switch {
-		case len(b) == 1 && sameGiven(a[0], b[0]), a[0] == strings.Join(b, ""):
+		case len(b) == 1 && isSameGiven(a[0], b[0]), a[0] == strings.Join(b, ""):
 			return nameGiven
 		case len(b) == 1:
 			return Different
-		case sameGiven(a[0], first):
+		case isSameGiven(a[0], first):
 			return nameGiven
-		case a[0] == last, sameGiven(a[0], last):
+		case a[0] == last, isSameGiven(a[0], last):
 			return nameFamily
 		}
 		return Different
 	}
 	given, family := a[0], a[len(a)-1]
-	if len(a) > 2 && a[0] == b[0] && family == b[len(b)-1] && !between(a[1:len(a)-1], b[1:len(b)-1]) {
+	if len(a) > 2 && a[0] == b[0] && family == b[len(b)-1] && !shareMiddleName(a[1:len(a)-1], b[1:len(b)-1]) {
 		return nameMiddle
 	}
 	best := Different
 	order := []string{nameExact, nameNick, nameSound, nameInitial, nameHalf, Different}
 	for _, o := range [][2]string{{b[0], b[len(b)-1]}, {b[len(b)-1], b[0]}} {
-		level := comparePair(given, family, o[0], o[1])
+		level := compareGivenFamily(given, family, o[0], o[1])
 		if slices.Index(order, level) < slices.Index(order, best) {
 			best = level
 		}
 	}
-	if best == nameHalf || best == Different { // compound names: Ana Maria Silva Costa and Ana Silva
-		if subset(a, b) {
+	// Compound names, such as Ana Maria Silva Costa and Ana Silva.
+	if best == nameHalf || best == Different {
+		if isSubset(a, b) {
 			return nameExact
 		}
 	}
 	return best
 }
 
-// between reports whether the names between have one in common, or its initial.
-func between(a, b []string) bool {
+// shareMiddleName reports whether two lists of middle names share one, or its initial.
+func shareMiddleName(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
-			if x == y || alike(x, y) || initialOf(x, y) {
+			if x == y || isSimilarSpelling(x, y) || isInitial(x, y) {
 				return true
 			}
 		}
@@ -183,26 +185,26 @@ func between(a, b []string) bool {
 	return false
 }
 
-func comparePair(g1, f1, g2, f2 string) string {
+func compareGivenFamily(g1, f1, g2, f2 string) string {
 	givenExact, familyExact := g1 == g2, f1 == f2
-	familyClose := familyExact || alike(f1, f2)
+	familyClose := familyExact || isSimilarSpelling(f1, f2)
 	switch {
 	case givenExact && familyExact:
 		return nameExact
 	case familyExact && nicknames(g1, g2):
 		return nameNick
-	case familyClose && (givenExact || alike(g1, g2) || nicknames(g1, g2)):
+	case familyClose && (givenExact || isSimilarSpelling(g1, g2) || nicknames(g1, g2)):
 		return nameSound
-	case familyClose && initialOf(g1, g2), givenExact && initialOf(f1, f2):
+	case familyClose && isInitial(g1, g2), givenExact && isInitial(f1, f2):
 		return nameInitial
-	case familyExact, sameGiven(g1, g2):
+	case familyExact, isSameGiven(g1, g2):
 		return nameHalf
 	}
 	return Different
 }
 
-// alike reports whether two words are spellings of one.
-func alike(a, b string) bool {
+// isSimilarSpelling reports whether two words are spellings of one name.
+func isSimilarSpelling(a, b string) bool {
 	if a == b {
 		return true
 	}
@@ -215,8 +217,8 @@ func alike(a, b string) bool {
 	return matchr.JaroWinkler(a, b, false) >= 0.93
 }
 
-// korean is the usual spelling of a Korean family name by that of its letters.
-func korean(family string) string {
+// koreanSurname returns the usual romanization of a Korean family name.
+func koreanSurname(family string) string {
 	switch family {
 	case "gim":
 		return "kim"
@@ -244,13 +246,15 @@ func korean(family string) string {
 	return family
 }
 
-func initialOf(a, b string) bool {
+func isInitial(a, b string) bool {
 	return (len(a) == 1 || len(b) == 1) && a[0] == b[0]
 }
 
-func sameGiven(a, b string) bool { return a == b || nicknames(a, b) || alike(a, b) && len(a) >= 5 }
+func isSameGiven(a, b string) bool {
+	return a == b || nicknames(a, b) || isSimilarSpelling(a, b) && len(a) >= 5
+}
 
-func subset(a, b []string) bool {
+func isSubset(a, b []string) bool {
 	for _, w := range a {
 		if !slices.Contains(b, w) {
 			return false
@@ -259,21 +263,21 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// NamesContradict reports whether both have whole names that have nothing in
-// common, and neither username has anything of the other's name.
-func NamesContradict(p Pair, findings []Finding) bool {
-	if p.Notes == nil {
-		p.Notes = NewNotes()
+// NamesContradict reports whether both sides have full names without a common part, and neither
+// username contains a part of the other's name.
+func NamesContradict(p Pair, findings []Comparison) bool {
+	if p.Features == nil {
+		p.Features = NewFeatureCache()
 	}
-	a, b := p.notes()
+	a, b := p.features()
 	return namesContradict(a, b, findings)
 }
 
-func namesContradict(a, b *note, findings []Finding) bool {
+func namesContradict(a, b *features, findings []Comparison) bool {
 	if l := Level(findings, FieldName); l != Different+"_whole" && l != nameHalf {
 		return false
 	}
-	if !a.whole() || !b.whole() {
+	if !a.hasFullName() || !b.hasFullName() {
 		return false
 	}
 	u := Level(findings, FieldUsername)

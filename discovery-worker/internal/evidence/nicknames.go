@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nicknameGroups are given names and their short or familiar forms, one group a
-// line, in lower-case Latin letters. A name may be in several groups.
+// nicknameGroups are given names with their short forms, one group per line, in lower-case Latin
+// letters. A name may be in several groups.
 const nicknameGroups = `alexander alex alec lex sasha xander sandro
 alexandra alex sandra sasha lexi alexa
 aleksandr alex sasha sanya
@@ -185,7 +185,7 @@ yevgeny zhenya
 yuri yura
 zachary zach zack`
 
-// nicknameIndex answers who is in a group with whom.
+// nicknameIndex looks up the groups of a name.
 type nicknameIndex struct {
 	others map[string][]string   // by name, in the order of the groups
 	headed map[string][][]string // groups by their first name
@@ -209,14 +209,16 @@ func indexNicknames(groups string) nicknameIndex {
 	return index
 }
 
-// Nicknames are the other given names that may be used for one. They are shared and
-// must not be changed.
+// Nicknames returns the other given names that may be used for one. The slice is shared and must
+// not be changed.
 func Nicknames(given string) []string { return slices.Clip(nicknameTable.others[given]) }
 
-// nicknames reports whether two given names may be one person's.
+// nicknames reports whether two given names may be of one person.
 func nicknames(a, b string) bool {
 	in := func(head, other string) bool {
-		return slices.ContainsFunc(nicknameTable.headed[head], func(group []string) bool { return slices.Contains(group, other) })
+		return slices.ContainsFunc(nicknameTable.headed[head], func(group []string) bool {
+			return slices.Contains(group, other)
+		})
 	}
 	return in(a, b) || in(b, a)
 }

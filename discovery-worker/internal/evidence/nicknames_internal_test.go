@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNicknameIndex: the index answers what reading the groups one by one does.
-func TestNicknameIndex(t *testing.T) {
+// The index gives the same results as a scan of the groups.
+func TestNicknames_IndexMatchesGroups(t *testing.T) {
 	var names []string
 	for line := range strings.Lines(nicknameGroups) {
 		for _, n := range strings.Fields(line) {
@@ -18,7 +18,7 @@ func TestNicknameIndex(t *testing.T) {
 			}
 		}
 	}
-	names = append(names, "", "nobody")
+	names = append(names, "", "unknown")
 	for _, a := range names {
 		var others []string
 		for line := range strings.Lines(nicknameGroups) {
@@ -31,7 +31,8 @@ func TestNicknameIndex(t *testing.T) {
 			want := false
 			for line := range strings.Lines(nicknameGroups) {
 				group := strings.Fields(line)
-				want = want || (group[0] == a || group[0] == b) && slices.Contains(group, a) && slices.Contains(group, b)
+				want = want || (group[0] == a || group[0] == b) && slices.Contains(group, a) &&
+					slices.Contains(group, b)
 			}
 			if got := nicknames(a, b); got != want {
 				require.Equal(t, want, got, "%s and %s", a, b)

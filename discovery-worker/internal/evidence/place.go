@@ -10,25 +10,25 @@ import (
 	regions "golang.org/x/text/language/display"
 )
 
-// place compares the most exact place that a side has with all text of the
-// other, and the countries where that gives nothing.
-func place(p Pair) string {
+// comparePlace compares the most specific place of each side with all places of the other, then the
+// countries.
+func comparePlace(p Pair) string {
 	if len(p.A.Places) == 0 || len(p.B.Places) == 0 {
 		return Missing
 	}
-	na, nb := p.notes()
+	na, nb := p.features()
 	a, b := na.placeParts(), nb.placeParts()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}
 	scripts := na.latinPlaces() != nb.latinPlaces()
 	country := func(s placePart) bool { return s.text == na.countryWords() || s.text == nb.countryWords() }
-	has := func(list []placePart, s placePart) bool {
-		return slices.ContainsFunc(list, func(t placePart) bool { return samePlace(s, t) })
+	contains := func(list []placePart, s placePart) bool {
+		return slices.ContainsFunc(list, func(t placePart) bool { return isSamePlace(s, t) })
 	}
-	common := slices.IndexFunc(a, func(s placePart) bool { return has(b, s) && !country(s) })
+	common := slices.IndexFunc(a, func(s placePart) bool { return contains(b, s) && !country(s) })
 	switch {
-	case common >= 0 && (has(b, a[0]) && !country(a[0]) || has(a, b[0]) && !country(b[0])):
+	case common >= 0 && (contains(b, a[0]) && !country(a[0]) || contains(a, b[0]) && !country(b[0])):
 		return "same_city"
 	case common >= 0:
 		return "same_region"
@@ -42,20 +42,23 @@ func place(p Pair) string {
 	return Different
 }
 
-// latin reports whether all of it is in Latin letters.
-func latin(list []string) bool {
+// isLatin reports whether all letters are Latin.
+func isLatin(list []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool {
-		return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+		return strings.ContainsFunc(s, func(r rune) bool {
+			return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r)
+		})
 	})
 }
 
-// samePlace reports whether two places are spelt alike, as transliterations are.
-func samePlace(a, b placePart) bool {
+// isSamePlace reports whether two places are spelled alike, as transliterations are.
+func isSamePlace(a, b placePart) bool {
 	return a.joined == b.joined ||
-		min(len(a.joined), len(b.joined)) >= 5 && (a.consonants == b.consonants || matchr.JaroWinkler(a.joined, b.joined, false) >= 0.93)
+		min(len(a.joined), len(b.joined)) >= 5 &&
+			(a.consonants == b.consonants || matchr.JaroWinkler(a.joined, b.joined, false) >= 0.93)
 }
 
-// placeParts splits places at what people put between city and country.
+// placeParts splits places at the separators between city and country.
 func placeParts(places []string) []string {
 	var out []string
 	for _, s := range places {
@@ -71,7 +74,7 @@ func placeParts(places []string) []string {
 	return out
 }
 
-// flagCountry is the country whose flag a text has.
+// flagCountry returns the country of a flag emoji in s, or "".
 func flagCountry(s string) string {
 	const first, last = 0x1F1E6, 0x1F1FF
 	var code []byte

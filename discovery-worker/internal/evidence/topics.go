@@ -8,17 +8,17 @@ import (
 	"muster/schemas/identity"
 )
 
-// topics counts what the two speak of in common: skills, languages, and the words
-// of titles and bios that are neither everyday ones nor usual among the candidates.
-func topics(p Pair) string {
-	na, nb := p.notes()
+// compareTopics counts the common topics: skills, languages, and words of titles and bios that are
+// neither stop words nor common among the candidates.
+func compareTopics(p Pair) string {
+	na, nb := p.features()
 	a, b := na.topicWords(), nb.topicWords()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}
 	n := 0
 	for w := range a {
-		if b[w] && !p.Usual[w] {
+		if b[w] && !p.CommonWords[w] {
 			n++
 		}
 	}
@@ -33,15 +33,15 @@ func topics(p Pair) string {
 	return "many"
 }
 
-// usual are the words that many of a platform's candidates have: they tell
-// nobody apart.
-func usual(candidates []*Candidate) map[string]bool {
+// commonWords returns the words that many candidates of a platform have. They do not distinguish
+// candidates.
+func commonWords(candidates []*Candidate) map[string]bool {
 	if len(candidates) < 6 {
 		return nil
 	}
 	counts := make(map[string]int)
 	for _, c := range candidates {
-		for w := range c.Notes.of(c.B).topicWords() {
+		for w := range c.Features.get(c.B).topicWords() {
 			counts[w]++
 		}
 	}
@@ -54,9 +54,9 @@ func usual(candidates []*Candidate) map[string]bool {
 	return out
 }
 
-// title is whether a position of one is in the other's text.
-func title(p Pair) string {
-	in := func(from, to *note) string {
+// compareTitle reports whether a title of one side is in the other's text.
+func compareTitle(p Pair) string {
+	compare := func(from, to *features) string {
 		text := to.words()
 		if len(from.p.Titles) == 0 || len(text) <= 2 {
 			return Missing
@@ -68,9 +68,9 @@ func title(p Pair) string {
 		}
 		return "none"
 	}
-	na, nb := p.notes()
-	a, b := in(na, nb), in(nb, na)
-	if better(b, a, []string{"in_text"}) {
+	na, nb := p.features()
+	a, b := compare(na, nb), compare(nb, na)
+	if isBetter(b, a, []string{"in_text"}) {
 		return b
 	}
 	return a
@@ -80,7 +80,7 @@ func topicWords(p *people.Profile) map[string]bool {
 	out := make(map[string]bool)
 	add := func(s string) {
 		for _, w := range words(withoutLinks(s)) {
-			if len(w) >= 4 && !everyday(w) || w == "go" {
+			if len(w) >= 4 && !isStopWord(w) || w == "go" {
 				out[w] = true
 			}
 		}
@@ -95,18 +95,20 @@ func topicWords(p *people.Profile) map[string]bool {
 	return out
 }
 
-func everyday(w string) bool {
+func isStopWord(w string) bool {
 	switch w {
-	case "with", "from", "that", "this", "have", "been", "about", "https", "http", "codehost", "network", "microblog", "example", "years", "year", "work",
-		"working", "team", "more", "into", "over", "than", "some", "what", "when", "also", "your", "their", "they", "love", "like", "life", "making", "building", "things", "world", "views", "opinions":
+	case "with", "from", "that", "this", "have", "been", "about", "https", "http", "codehost", "network", "microblog",
+		"example", "years", "year", "work", "working", "team", "more", "into", "over", "than", "some", "what", "when",
+		"also", "your", "their", "they", "love", "like", "life", "making",
+		"building", "things", "world", "views", "opinions":
 		return true
 	}
 	return false
 }
 
-// trade is whether who is not at the code host does anything there: most who
-// write code say so elsewhere, and most others have no account.
-func trade(p Pair) string {
+// compareProfession returns the profession level of the profile outside the code host. Most
+// developers mention code elsewhere, and most other people have no account there.
+func compareProfession(p Pair) string {
 	other := p.A
 	switch identity.Codehost {
 	case p.A.Platform:
@@ -115,11 +117,11 @@ func trade(p Pair) string {
 	default:
 		return Missing
 	}
-	return p.Notes.of(other).tradeOf()
+	return p.Features.get(other).professionLevel()
 }
 
-// tradeOf is trade of somebody who is not at the code host.
-func tradeOf(other *people.Profile) string {
+// professionOf returns the profession level of a profile outside the code host.
+func professionOf(other *people.Profile) string {
 	texts := slices.Concat(other.Titles, other.Topics, []string{other.Headline, other.Bio})
 	seen := false
 	for _, t := range texts[:min(len(texts), 100)] {
@@ -136,15 +138,15 @@ func tradeOf(other *people.Profile) string {
 	return other.Platform + "_other"
 }
 
-// codeWords are of those who write code.
-const codeWords = " software developer developers programmer programming coder coding code devops sre backend frontend fullstack stack " +
-	"kubernetes docker linux python java javascript typescript golang rust kotlin swift ruby php c++ react angular vue django " +
-	"rails node graphql postgresql redis terraform aws azure gcp api apis compiler compilers firmware embedded cloud " +
-	"infrastructure reliability cybersecurity security android ios web machine deep learning ml ai data database databases cto " +
-	"architect git github opensource algorithms robotics hardware systems "
+// codeWords are words that people who write code use.
+const codeWords = " software developer developers programmer programming coder coding code devops sre backend " +
+	"frontend fullstack stack kubernetes docker linux python java javascript typescript golang rust kotlin swift " +
+	"ruby php c++ react angular vue django rails node graphql postgresql redis terraform aws azure gcp api apis " +
+	"compiler compilers firmware embedded cloud infrastructure reliability cybersecurity security android ios " +
+	"web machine deep learning ml ai data database databases cto architect git github opensource algorithms " +
+	"robotics hardware systems "
 
-// withoutLinks leaves out addresses and handles: whose they are is compared by
-// itself.
+// withoutLinks removes URLs and handles, which other fields compare.
 func withoutLinks(s string) string {
 	if !strings.ContainsAny(s, "/@") {
 		return s

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// signOff ends a mail, before its signature.
+	// signOff ends an e-mail, before its signature.
 	signOff = regexp.MustCompile(`(?i)^(?:--|—|(?:(?:with )?(?:best|kind|warm|many|yours)\b.{0,20}|regards|best` +
 		`|cheers|thanks(?:!| again)?|thank you|sincerely|warmly|respectfully|cordially` +
 		`|mit (?:freundlichen|besten) gr(?:ü|ue)(?:ß|ss)en|(?:viele|beste|liebe|freundliche) gr(?:ü|ue)(?:ß|ss)e` +
@@ -20,12 +20,12 @@ var (
 		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet` +
 		`|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具` +
 		`|saygılarımla)[\s,.!]*)$`)
-	cvOf = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
+	cvTitle = regexp.MustCompile(
+		`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
 )
 
-// cards reads the lines that stand like a card: at the beginning of a text, and
-// below the end of a mail.
-func (d *document) cards() {
+// readCards reads a card: lines at the beginning of a text, or after the sign-off of an e-mail.
+func (d *document) readCards() {
 	from := 0
 	for i, line := range d.lines {
 		if t := line.Text(); len(t) < 60 && t != "" && signOff.MatchString(t) && i+1 < len(d.lines) {
@@ -34,22 +34,21 @@ func (d *document) cards() {
 	}
 	if from > 0 {
 		d.firstPerson = true
-		d.cardAt(from, true)
+		d.readCard(from, true)
 		return
 	}
-	d.cardAt(0, false)
+	d.readCard(0, false)
 }
 
-// owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at
-// the end of a page. Of
-// several people none is the owner.
-func (d *document) owner() {
-	if d.f.has(formed) {
+// readOwner reads the name next to an address derived from it, if no name is known yet: below a
+// list of jobs, or at the end of a page. If several people qualify, it reads none.
+func (d *document) readOwner() {
+	if d.f.hasName(formed) {
 		return
 	}
-	found, where := phrase.PersonName{}, view.Part{}
+	found, part := phrase.PersonName{}, view.Part{}
 	for i, line := range d.lines {
-		line = view.Unbulleted(line)
+		line = view.TrimBullet(line)
 		if t := line.Text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
 			continue
 		}
@@ -62,36 +61,35 @@ func (d *document) owner() {
 				if found.Full != "" && found.Full != n.Full {
 					return
 				}
-				found, where = n, line
+				found, part = n, line
 				break
 			}
 		}
 	}
 	if found.Full != "" {
-		d.f.addName(found, formed, where.Span())
+		d.f.addName(found, formed, part.Span())
 	}
 }
 
-// isUnknownHeading reports whether a line that could be a name stands alone above a name with a title or an address
-// of its own: a heading
-// in a language that is not known.
+// isUnknownHeading reports whether a line that looks like a name precedes a name with its own title
+// or address. Such a line is a heading in an unsupported language.
 func (d *document) isUnknownHeading(i int) bool {
-	next := d.next(i)
+	next := d.nextLine(i)
 	if next == i+1 || next == len(d.lines) {
 		return false
 	}
-	n, ok := d.e.Name(view.Unbulleted(d.lines[next]).Text(), false)
+	n, ok := d.e.Name(view.TrimBullet(d.lines[next]).Text(), false)
 	if !ok || d.listed[next] {
 		return false
 	}
-	title, _ := d.besideName(next)
+	title, _ := d.describeLineBelow(next)
 	for j := next + 1; j < len(d.lines) && j <= next+3; j++ {
 		title = title || d.isMailOf(d.lines[j].Text(), n)
 	}
 	return title
 }
 
-// isMailOf reports whether a line has an address that is made of a name.
+// isMailOf reports whether a line has an address derived from a name.
 func (d *document) isMailOf(line string, n phrase.PersonName) bool {
 	at := strings.IndexByte(line, '@')
 	if at <= 0 || len(line) > 200 {
@@ -102,32 +100,35 @@ func (d *document) isMailOf(line string, n phrase.PersonName) bool {
 	return len(first) >= 3 && strings.Contains(local, first) || len(last) >= 3 && strings.Contains(local, last)
 }
 
-// Bounds of a card, in lines.
+// Limits of a card, in lines.
 const (
 	maxLead = 8  // before the name
 	maxCard = 16 // after it
 )
 
-// cardAt reads the card whose name stands soon after a line.
-func (d *document) cardAt(from int, signed bool) {
-	at, name, where, rest := d.cardName(from)
+// readCard reads the card whose name follows within a few lines.
+func (d *document) readCard(from int, signed bool) {
+	at, name, part, rest := d.findCardName(from)
 	if at < 0 {
 		return
 	}
-	if d.listed[at] { // the owner's name: what stands below it is no list
+	// The lines below the owner's name are not a list.
+	if d.listed[at] {
 		clear(d.listed[at:d.entryEnd(at)])
 	}
 	job := position{confidence: formed, current: true}
 	others := 0
 	headline := false
-	for i := from; i < at; i++ { // a letterhead
-		if line := view.Unbulleted(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
-			job.company = found{line.Text(), stated, line.Span()}
+	// A letterhead.
+	for i := from; i < at; i++ {
+		if line := view.TrimBullet(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") &&
+			d.e.IsOrg(line) && d.e.words.IsCompany(line.Text()) {
+			job.company = textValue{line.Text(), stated, line.Span()}
 			break
 		}
 	}
 	for i := at; i < len(d.lines) && i <= at+maxCard; i++ {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		parts := rest
 		if i > at {
 			if d.used[i] {
@@ -137,27 +138,27 @@ func (d *document) cardAt(from int, signed bool) {
 			if line.Start == line.End || d.listed[i] {
 				continue
 			}
-			if d.isProse(line) || d.heading(line) != "" {
+			if d.isProse(line) || d.headingKind(line) != "" {
 				if first := sentencesOf(line)[0].Trim("."); others == 0 && d.e.IsTitlePhrase(first.Text()) {
 					others++ // "Rust developer in Gdańsk. I look after a parser."
 				}
 				break
 			}
-			parts = d.withoutAddress(line)
+			parts = d.cutAddress(line)
 		}
 		took := 0
 		if i > at && len(parts) == 0 {
 			took++
 		}
 		for _, p := range parts {
-			p = view.Unbulleted(p.Trim(",;"))
-			if d.cardPart(p, &job, i-at) {
+			p = view.TrimBullet(p.Trim(",;"))
+			if d.readCardPart(p, &job, i-at) {
 				took++
 			}
 		}
 		if i == at+1 && len(parts) > 1 && d.isPage() && !headline {
 			headline = true
-			d.f.headline.better(found{line.Text(), formed, line.Span()})
+			d.f.headline.keepSurer(textValue{line.Text(), formed, line.Span()})
 		}
 		if took > 0 && i > at {
 			d.used[i] = true
@@ -173,18 +174,19 @@ func (d *document) cardAt(from int, signed bool) {
 		confidence = formed
 	}
 	d.used[at] = d.used[at] || others > 0
-	d.f.addName(name, confidence, where.Trim("").Span())
+	d.f.addName(name, confidence, part.Trim("").Span())
 	d.f.addPosition(job)
 }
 
-// withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22
-// Quay Street | Dublin 2 |
-// Ireland".
-func (d *document) withoutAddress(line view.Part) []view.Part {
+// cutAddress returns the parts of a card line without the address at its end, which it adds to the
+// facts: "Liffey Print Ltd | 22 Quay Street | Dublin 2 | Ireland".
+func (d *document) cutAddress(line view.Part) []view.Part {
 	parts := line.Split(phrase.CardSplit)
 	for i := range parts {
-		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 && phrase.HasDigit(parts[i].Text()) && !phrase.PhoneNumber.MatchString(rest.Text()) && !strings.Contains(rest.Text(), "@") {
-			if pl, ok := d.e.Place(rest, false); ok && pl.City.V != nil {
+		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 &&
+			phrase.HasDigit(parts[i].Text()) && !phrase.PhoneNumber.MatchString(rest.Text()) &&
+			!strings.Contains(rest.Text(), "@") {
+			if pl, ok := d.e.Place(rest, false); ok && pl.City.View != nil {
 				d.f.addPlace(pl, formed)
 				return parts[:i]
 			}
@@ -193,12 +195,12 @@ func (d *document) withoutAddress(line view.Part) []view.Part {
 	return parts
 }
 
-// cardName finds the name at the beginning of a card: a line, or the first part
-// of one. rest is the other parts of that line.
-func (d *document) cardName(from int) (at int, name phrase.PersonName, where view.Part, rest []view.Part) {
+// findCardName finds the name at the beginning of a card: a line, or the first part of one. rest
+// has the other parts of that line.
+func (d *document) findCardName(from int) (at int, name phrase.PersonName, part view.Part, rest []view.Part) {
 	seen := 0
 	for i := from; i < len(d.lines) && seen < maxLead; i++ {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		if line.Start == line.End {
 			continue
 		}
@@ -206,7 +208,7 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 		if d.used[i] || d.listed[i] && !d.isOwner(i) {
 			continue
 		}
-		if m := cvOf.FindStringIndex(line.Text()); m != nil {
+		if m := cvTitle.FindStringIndex(line.Text()); m != nil {
 			line = line.Sub(m[1], line.End-line.Start)
 		}
 		if d.isProse(line) {
@@ -218,7 +220,7 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 			line = line.Sub(intro[2], line.End-line.Start)
 		}
 		parts := line.Split(phrase.CardSplit)
-		if m := named.FindStringSubmatchIndex(parts[0].Text()); m != nil { // "Ada Moreau @ada"
+		if m := nameWithHandle.FindStringSubmatchIndex(parts[0].Text()); m != nil { // "Ada Moreau @ada"
 			parts = append([]view.Part{parts[0].Sub(m[2], m[3]), parts[0].Sub(m[4], m[5])}, parts[1:]...)
 		}
 		if n, ok := d.e.Name(parts[0].Text(), false); ok && !d.e.words.IsCompany(parts[0].Text()) {
@@ -227,10 +229,11 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 			}
 			return i, n, parts[0], parts[1:]
 		}
-		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence
+		// "I'm Ada Moreau, a nurse" is a sentence.
+		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced {
 			rest := line.Sub(c[1].Start-line.Start, line.End-line.Start)
-			_, lives := d.e.Place(rest, false)
-			if n, ok := d.e.Name(c[0].Text(), false); ok && (lives || d.e.words.IsTitle(c[1].Text())) {
+			_, hasPlace := d.e.Place(rest, false)
+			if n, ok := d.e.Name(c[0].Text(), false); ok && (hasPlace || d.e.words.IsTitle(c[1].Text())) {
 				return i, n, c[0], []view.Part{rest}
 			}
 		}
@@ -238,15 +241,16 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 	return -1, phrase.PersonName{}, view.Part{}, nil
 }
 
-var named = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
+var nameWithHandle = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
 
-// isPage reports whether the text was copied from a profile's page.
+// isPage reports whether the text was copied from a profile page.
 func (d *document) isPage() bool {
 	for i, line := range d.lines {
 		if i > 12 {
 			break
 		}
-		if t := strings.ToLower(line.Text()); strings.Contains(t, "contact info") || strings.HasSuffix(t, "connections") {
+		if t := strings.ToLower(line.Text()); strings.Contains(t, "contact info") ||
+			strings.HasSuffix(t, "connections") {
 			return true
 		}
 	}
@@ -257,45 +261,50 @@ func (d *document) isPage() bool {
 func (d *document) isProse(p view.Part) bool {
 	t := p.Text()
 	words := strings.Fields(t)
-	return len(t) > 300 || len(words) > 8 && phrase.Sentence.MatchString(t) && len(phrase.CardSplit.FindAllString(t, 3)) < 2
+	return len(t) > 300 || len(words) > 8 && phrase.Sentence.MatchString(t) &&
+		len(phrase.CardSplit.FindAllString(t, 3)) < 2
 }
 
-// ofOneself begins what somebody says of themselves in a sentence, however short.
-var ofOneself = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
-	`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
+// firstPersonStart matches the start of a sentence in the first person, however short.
+var firstPersonStart = regexp.MustCompile(
+	`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy` +
+		`|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
 
 var (
-	handle  = regexp.MustCompile(`^@[\w-]{2,40}$`)
-	onSites = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
+	handleItem = regexp.MustCompile(`^@[\w-]{2,40}$`)
+	siteLabel  = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
 )
 
-// cardPart takes one item of a card. distance is how many lines it stands below
-// the name.
-func (d *document) cardPart(p view.Part, job *position, distance int) bool {
+// readCardPart reads one item of a card. distance is the number of lines below the name. It reports
+// whether the item was used.
+func (d *document) readCardPart(p view.Part, job *position, distance int) bool {
 	e, f, t := d.e, d.f, p.Text()
 	switch {
-	case t == "" || phrase.SiteSuffix.MatchString(t) || onSites.MatchString(t) || phrase.IsBlank(t) || ofOneself.MatchString(t):
+	case t == "" || phrase.SiteSuffix.MatchString(t) || siteLabel.MatchString(t) || phrase.IsBlank(t) ||
+		firstPersonStart.MatchString(t):
 		return false
-	case handle.MatchString(t):
+	case handleItem.MatchString(t):
 		name := strings.ToLower(strings.ReplaceAll(t[1:], "_", ""))
 		own := false
-		for part := range strings.FieldsSeq(strings.ToLower(f.name.value + " " + d.lineName(p, distance))) {
+		for part := range strings.FieldsSeq(strings.ToLower(f.name.value + " " + d.cardNameText(p, distance))) {
 			own = own || utf8.RuneCountInString(part) > 2 && strings.Contains(name, part)
 		}
 		if own {
-			e.username(f, identity.Microblog, p, formed)
+			e.addUsername(f, identity.Microblog, p, formed)
 		} else if !job.company.ok() {
-			job.company = found{t[1:], stated, p.Sub(1, len(t)).Span()}
+			job.company = textValue{t[1:], stated, p.Sub(1, len(t)).Span()}
 		}
 		return true
-	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") || strings.HasPrefix(t, "www."):
-		return true // an address, which is read elsewhere
+	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") ||
+		strings.HasPrefix(t, "www."):
+		return true // addresses are read by findIdentifiers
 	}
 	if pl, ok := e.Place(p, false); ok {
 		f.addPlace(pl, formed)
 		return true
 	}
-	if digits := len(phrase.Number.FindAllString(t, 10)); digits > 0 && (phrase.PhoneNumber.MatchString(t) || digits > 3) {
+	if digits := len(phrase.Number.FindAllString(t, 10)); digits > 0 &&
+		(phrase.PhoneNumber.MatchString(t) || digits > 3) {
 		return true
 	}
 	if m := endBrackets.FindStringSubmatchIndex(t); m != nil {
@@ -306,25 +315,26 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 		}
 	}
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
-		return d.fragments(p, job)
+		return d.readFragments(p, job)
 	}
-	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) && !e.words.IsCompany(t[:m[0]]) {
+	if m := e.prose.residence.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) &&
+		!e.words.IsCompany(t[:m[0]]) {
 		if pl, ok := e.Place(piece(p, m, 1), true); ok {
 			f.addPlace(pl, formed)
 			p = p.Sub(0, m[0]).Trim(",.;")
 			t = p.Text()
 		}
 	}
-	if rest, pl, ok := e.Placed(p); ok {
+	if rest, pl, ok := e.SplitPlace(p); ok {
 		f.addPlace(pl, formed)
 		p = rest
 		t = p.Text()
 	}
-	title, company := e.TitleAt(p)
+	title, company := e.SplitTitle(p)
 	if e.IsTitlePhrase(title.Text()) && !job.title.ok() {
-		job.title, job.span = found{title.Text(), formed, title.Span()}, p.Span()
-		if company.V != nil && e.IsOrg(company) {
-			job.company = found{company.Text(), formed, company.Span()}
+		job.title, job.span = textValue{title.Text(), formed, title.Span()}, p.Span()
+		if company.View != nil && e.IsOrg(company) {
+			job.company = textValue{company.Text(), formed, company.Span()}
 		}
 		return true
 	}
@@ -338,10 +348,11 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 	if !job.company.ok() && e.IsOrg(p) && !phrase.HasDigitOnly(t) {
 		switch {
 		case e.words.IsCompany(t):
-			job.company = found{t, formed, p.Span()}
+			job.company = textValue{t, formed, p.Span()}
 			return true
-		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalised(t), job.title.ok() && distance == 0:
-			job.company = found{t, stated, p.Span()}
+		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && phrase.AllCapitalized(t),
+			job.title.ok() && distance == 0:
+			job.company = textValue{t, stated, p.Span()}
 			return true
 		}
 	}
@@ -350,8 +361,8 @@ func (d *document) cardPart(p view.Part, job *position, distance int) bool {
 
 var endBrackets = regexp.MustCompile(`\s+\(([^()]{3,80})\)$`)
 
-// lineName is the text of the card's name, for comparison with handles.
-func (d *document) lineName(p view.Part, distance int) string {
+// cardNameText returns the line of the card's name, for comparison with handles.
+func (d *document) cardNameText(p view.Part, distance int) string {
 	for i, line := range d.lines {
 		if line.Start <= p.Start && p.End <= line.End && i-distance >= 0 {
 			return d.lines[i-distance].Text()
@@ -360,9 +371,9 @@ func (d *document) lineName(p view.Part, distance int) string {
 	return ""
 }
 
-// fragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously
-// Ridgeline Maps. Rust, Go, Postgres."
-func (d *document) fragments(p view.Part, job *position) bool {
+// readFragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously Ridgeline
+// Maps. Rust, Go, Postgres."
+func (d *document) readFragments(p view.Part, job *position) bool {
 	took := false
 	for i, s := range sentencesOf(p) {
 		s = s.Trim(".!")
@@ -370,9 +381,10 @@ func (d *document) fragments(p view.Part, job *position) bool {
 		if t == "" || len(t) > 160 {
 			continue
 		}
-		if m := previously.FindStringIndex(t); m != nil {
-			if c := phrase.OrgHead(s.Sub(m[1], len(t))); d.e.IsOrg(c) {
-				d.f.addPosition(position{company: found{c.Text(), stated, c.Span()}, past: true, span: s.Span(), confidence: stated})
+		if m := formerStart.FindStringIndex(t); m != nil {
+			if c := phrase.LeadingOrg(s.Sub(m[1], len(t))); d.e.IsOrg(c) {
+				d.f.addPosition(position{company: textValue{c.Text(), stated, c.Span()}, past: true, span: s.Span(),
+					confidence: stated})
 				took = true
 			}
 			continue
@@ -382,23 +394,25 @@ func (d *document) fragments(p view.Part, job *position) bool {
 			took = true
 			continue
 		}
-		if i == 0 && !d.f.has(stated) && !job.title.ok() && d.e.introduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
+		// "Ada Moreau, data engineer."
+		if i == 0 && !d.f.hasName(stated) && !job.title.ok() && d.e.readIntroduction(d.f, s, job, stated) {
 			job.span = s.Span()
 			took = true
 			continue
 		}
-		s, pl, _ := d.e.Placed(s)
-		title, company := d.e.TitleAt(s)
-		if !job.title.ok() && i == 0 && d.e.IsTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 && !opening.MatchString(t) {
-			job.title, job.span = found{title.Text(), stated, title.Span()}, s.Span()
-			if company.V != nil && d.e.IsOrg(company) {
-				job.company = found{company.Text(), stated, company.Span()}
+		s, pl, _ := d.e.SplitPlace(s)
+		title, company := d.e.SplitTitle(s)
+		if !job.title.ok() && i == 0 && d.e.IsTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 &&
+			!opening.MatchString(t) {
+			job.title, job.span = textValue{title.Text(), stated, title.Span()}, s.Span()
+			if company.View != nil && d.e.IsOrg(company) {
+				job.company = textValue{company.Text(), stated, company.Span()}
 			}
 			d.f.addPlace(pl, stated)
 			took = true
 			continue
 		}
-		if d.allSkills(s) {
+		if d.readSkillSentence(s) {
 			took = true
 		}
 	}
@@ -406,26 +420,26 @@ func (d *document) fragments(p view.Part, job *position) bool {
 }
 
 var (
-	previously = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant` +
+	formerStart = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant` +
 		`|antes)\s*[:,@-]?\s*(?:at\s+|@\s*)?)`)
 	opening = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
 )
 
-// allSkills takes a list when most of it are known technical terms.
-func (d *document) allSkills(p view.Part) bool {
+// readSkillSentence reads a list as skills if most of its items are known technical terms.
+func (d *document) readSkillSentence(p view.Part) bool {
 	var items []view.Part
-	known := 0
+	skills := 0
 	for _, x := range p.Split(listSeparator) {
 		for _, y := range x.Split(andWord) {
 			if y = y.Trim("."); y.Start < y.End {
 				items = append(items, y)
 				if d.e.words.Skills[strings.ToLower(y.Text())] {
-					known++
+					skills++
 				}
 			}
 		}
 	}
-	if known < 2 || known*3 < len(items)*2 {
+	if skills < 2 || skills*3 < len(items)*2 {
 		return false
 	}
 	for _, y := range items {
@@ -434,9 +448,9 @@ func (d *document) allSkills(p view.Part) bool {
 	return true
 }
 
-// introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
-// Broker, Bayfront Realty".
-func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence float64) bool {
+// readIntroduction reads a name followed by title and employer: "Nadia Rahman, Senior Broker,
+// Bayfront Realty".
+func (e *Extractor) readIntroduction(f *facts, v view.Part, p *position, confidence float64) bool {
 	parts := v.Split(phrase.Comma)
 	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {
 		return false
@@ -446,13 +460,13 @@ func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence 
 		return false
 	}
 	f.addName(n, confidence, parts[0].Span())
-	title, company := e.TitleAt(parts[1])
-	p.title = found{title.Text(), confidence, title.Span()}
-	if company.V == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
+	title, company := e.SplitTitle(parts[1])
+	p.title = textValue{title.Text(), confidence, title.Span()}
+	if company.View == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
 		company = parts[2]
 	}
-	if company.V != nil {
-		p.company = found{company.Text(), confidence - 0.01, company.Span()}
+	if company.View != nil {
+		p.company = textValue{company.Text(), confidence - 0.01, company.Span()}
 	}
 	return true
 }

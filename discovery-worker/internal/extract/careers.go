@@ -12,8 +12,10 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// eras are the first years of the Japanese calendar's eras, less one.
-var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018} //nolint:gochecknoglobals // a constant table
+// eras are the years before the first years of Japanese eras.
+var eras = map[string]int{ //nolint:gochecknoglobals // a constant table
+	"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "M": 1867, "T": 1911, "S": 1925, "H": 1988, "R": 2018,
+}
 
 const (
 	careerDate = `(?:(?:(?:明治|大正|昭和|平成|令和)\s?(?:\d{1,2}|元)|(?:19` +
@@ -21,16 +23,16 @@ const (
 	careerNow = `現在に至る|現在にいたる|現在在職中|在職中|在籍中|勤務中|現在|至今|現職`
 )
 
-// careerPatterns are the forms of the lines of a 履歴書 and a 職務経歴書.
+// careerPatterns match the lines of Japanese résumés (履歴書, 職務経歴書).
 type careerPatterns struct {
-	date, behind *regexp.Regexp
+	date, after *regexp.Regexp
 }
 
 func newCareerPatterns() careerPatterns {
 	period := `(` + careerDate + `)(\s*(?:~|〜|-|–|—|−|から|より|→)\s*(` + careerDate + `|` + careerNow + `)?)?`
 	return careerPatterns{
-		date:   regexp.MustCompile(`^` + period + `\s*[:、,]?\s*(.*)$`),              // 2019年4月 株式会社山 入社
-		behind: regexp.MustCompile(`^(.{2,40}?)\s*[(\[]\s*` + period + `\s*[)\]]$`), // 株式会社山(2019年4月~現在)
+		date:  regexp.MustCompile(`^` + period + `\s*[:、,]?\s*(.*)$`),              // 2019年4月 株式会社山 入社
+		after: regexp.MustCompile(`^(.{2,40}?)\s*[(\[]\s*` + period + `\s*[)\]]$`), // 株式会社山(2019年4月~現在)
 	}
 }
 
@@ -53,10 +55,9 @@ var (
 	schoolName   = regexp.MustCompile(`大学院?|高等学校|高校|専門学校|短期大学|学院|高専|中学校|小学校|スクール`)
 )
 
-// careers reads Japanese forms: lines of a label and a value without a colon, and lines of a date, an organization
-// and a word that says
-// what happened then.
-func (d *document) careers() {
+// readCareers reads Japanese résumé forms: lines with a label and a value without a colon, and
+// lines with a date, an organization and a verb such as "joined".
+func (d *document) readCareers() {
 	form := false
 	for _, line := range d.lines {
 		if len(line.Text()) < 300 && careerForm.MatchString(line.Text()) {
@@ -68,9 +69,9 @@ func (d *document) careers() {
 		return
 	}
 	var jobs []position
-	listed := false // below a heading of a list
+	listed := false // below the heading of a list
 	for i, line := range d.lines {
-		t := view.Unbulleted(line).Trim("■◆●▼▪【】・")
+		t := view.TrimBullet(line).Trim("■◆●▼▪【】・")
 		text := t.Text()
 		if text == "" || len(text) > 400 || d.used[i] {
 			continue
@@ -89,10 +90,10 @@ func (d *document) careers() {
 			continue
 		} else if kind, value, ok := d.spacedLabel(t); ok {
 			d.used[i] = true
-			d.e.value(d.f, kind, value, &d.labelled, labelled)
+			d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 			continue
 		}
-		if d.career(t, listed, &jobs) {
+		if d.readCareerLine(t, listed, &jobs) {
 			d.used[i] = true
 		}
 	}
@@ -103,14 +104,16 @@ func (d *document) careers() {
 	}
 }
 
-// spacedLabel reads a label and a value that only space separates; the letters of the label may stand apart.
+// spacedLabel splits a label and a value that only a space separates. The characters of the label
+// may be spaced too.
 func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bool) {
 	text, label := t.Text(), ""
 	for i, r := range text {
 		switch {
 		case r == ' ' || r == ':':
 			if k := d.e.words.Labels[label]; k != "" && utf8.RuneCountInString(label) > 1 {
-				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End && d.e.words.Kind(rest.Text()) == "" && !careerUnread.MatchString(rest.Text()) {
+				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End && d.e.words.Kind(rest.Text()) == "" &&
+					!careerUnread.MatchString(rest.Text()) {
 					kind, value, ok = k, rest, true
 				}
 			}
@@ -123,8 +126,8 @@ func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bo
 	return kind, value, ok
 }
 
-// career reads one line of a list of schools and jobs into jobs. It reports whether it is one.
-func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
+// readCareerLine reads one line of a list of schools and jobs. It reports whether it is one.
+func (d *document) readCareerLine(t view.Part, listed bool, jobs *[]position) bool {
 	line := t.Text()
 	x := d.e.careers
 	last := len(*jobs) - 1
@@ -141,7 +144,7 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 		}
 		p.current = m[4] >= 0 && p.end == ""
 		rest = t.Sub(m[8], m[9])
-	} else if m := x.behind.FindStringSubmatchIndex(line); m != nil {
+	} else if m := x.after.FindStringSubmatchIndex(line); m != nil {
 		p.start = careerMonth(line[m[4]:m[5]])
 		if m[8] >= 0 {
 			p.end = careerMonth(line[m[8]:m[9]])
@@ -152,14 +155,18 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 		return false
 	}
 	p.current = p.current || careerOpen.MatchString(rest.Text())
-	for m := careerNote.FindStringIndex(rest.Text()); m != nil && m[0] > 0; m = careerNote.FindStringIndex(rest.Text()) {
+	for {
+		m := careerNote.FindStringIndex(rest.Text())
+		if m == nil || m[0] == 0 {
+			break
+		}
 		rest = rest.Sub(0, m[0]).Trim("")
 	}
 	org := rest.Text()
 	switch {
 	case careerSchool.MatchString(org):
 		end := careerSchool.FindStringIndex(org)[0]
-		d.e.schoolLine(d.f, rest.Sub(0, end), formed)
+		d.e.readSchoolLine(d.f, rest.Sub(0, end), formed)
 		return true
 	case careerLeft.MatchString(org):
 		if last >= 0 {
@@ -171,20 +178,21 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 	case !listed && !careerOrg.MatchString(org):
 		return false
 	case schoolName.MatchString(org) && !careerOrg.MatchString(schoolName.ReplaceAllString(org, "")):
-		d.e.schoolLine(d.f, rest, formed)
+		d.e.readSchoolLine(d.f, rest, formed)
 		return true
 	}
 	names := rest.Split(space)
-	if len(names) > 1 && careerOrg.FindString(names[0].Text()) == names[0].Text() && names[0].Start < names[0].End { // 株式会社 山
+	// 株式会社 山
+	if len(names) > 1 && careerOrg.FindString(names[0].Text()) == names[0].Text() && names[0].Start < names[0].End {
 		names = append([]view.Part{rest.Sub(0, names[1].End-rest.Start)}, names[2:]...)
 	}
 	for _, n := range names[1:] {
 		if !p.title.ok() && careerTitle.MatchString(n.Text()) {
-			p.title = text(n, formed)
+			p.title = valueOf(n, formed)
 		}
 	}
 	if org := names[0].Trim("、,・"); org.Start < org.End && (careerOrg.MatchString(org.Text()) || listed) {
-		p.company = text(org, formed)
+		p.company = valueOf(org, formed)
 	}
 	if !p.company.ok() {
 		return false
@@ -196,7 +204,7 @@ func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
 	return true
 }
 
-// careerMonth is a date as partial as it is written, "" for the present.
+// careerMonth returns a date in its written precision, or "" for the present.
 func careerMonth(s string) string {
 	if careerOpen.MatchString(s) {
 		return ""

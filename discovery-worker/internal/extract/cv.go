@@ -10,35 +10,38 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// heading is the kind of the part that a line begins, "" when the line is no heading.
-func (d *document) heading(p view.Part) string {
-	return d.e.words.Heading(strings.TrimRight(view.Unbulleted(p).Text(), " :"))
+// headingKind returns the kind of section that a line heads, or "".
+func (d *document) headingKind(p view.Part) string {
+	return d.e.words.Heading(strings.TrimRight(view.TrimBullet(p).Text(), " :"))
 }
 
-// isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
+// isList reports whether a heading starts a list that is not about the person. A heading among
+// others is a menu entry.
 func (d *document) isList(i int) bool {
-	if i > 0 && d.heading(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.heading(d.lines[i+1]) != "" {
+	if i > 0 && d.headingKind(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.headingKind(d.lines[i+1]) != "" {
 		return false
 	}
-	kind := d.heading(d.lines[i])
+	kind := d.headingKind(d.lines[i])
 	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
-// isOwner reports whether a name in a list is that of the page's owner, if no person was named before. The name stands
-// apart below a menu that has a heading of works, with a title or a place below it. Or it stands below the first line
-// of all, which is such a heading, with both below it. If the list has a second name like that, neither is the owner.
+// isOwner reports whether a name in such a list is that of the page's owner, if no person was named
+// before. It is, if it is separated and follows a menu with a heading of works, with a title or
+// place below it. Or it follows the first line of the text, which is such a heading, with both
+// below it. If the list has a second such name, neither is the owner.
 func (d *document) isOwner(i int) bool {
-	title, lives := d.besideName(i)
-	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
+	title, hasPlace := d.describeLineBelow(i)
+	if d.f.name.ok() || !title && !hasPlace || i == 0 || d.lines[i-1].Text() != "" {
 		return false
 	}
-	above := d.previous(i)
-	if first := above >= 0 && d.previous(above) < 0 && d.heading(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
+	above := d.previousLine(i)
+	if first := above >= 0 && d.previousLine(above) < 0 &&
+		d.headingKind(d.lines[above]) == lexicon.HeadingWorks; !(first && title && hasPlace) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
-		if _, ok := d.e.Name(view.Unbulleted(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
-			if title, lives := d.besideName(j); title || lives {
+		if _, ok := d.e.Name(view.TrimBullet(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
+			if title, hasPlace := d.describeLineBelow(j); title || hasPlace {
 				return false
 			}
 		}
@@ -46,87 +49,91 @@ func (d *document) isOwner(i int) bool {
 	return true
 }
 
-// besideName reports whether the line below a name begins with a title, and whether it names a place.
-func (d *document) besideName(i int) (title, lives bool) {
-	below := d.next(i)
+// describeLineBelow reports whether the line below a name starts with a title, and whether it has a
+// place.
+func (d *document) describeLineBelow(i int) (title, hasPlace bool) {
+	below := d.nextLine(i)
 	if below == len(d.lines) {
 		return false, false
 	}
 	parts := d.lines[below].Split(phrase.CardSplit)
 	for _, p := range parts {
 		_, isPlace := d.e.Place(p, false)
-		_, _, ends := d.e.Placed(p)
-		lives = lives || isPlace || ends
+		_, _, endsWithPlace := d.e.SplitPlace(p)
+		hasPlace = hasPlace || isPlace || endsWithPlace
 	}
-	return d.e.IsTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
+	return d.e.IsTitlePhrase(thingDescription.ReplaceAllString(parts[0].Text(), "")), hasPlace
 }
 
-// isMenu reports whether a line ends a menu that has a heading of works: three or more entries, which are headings and
-// single words at equal distances.
+// isMenu reports whether a line ends a menu with a heading of works: at least three entries, which
+// are headings and single words at equal distances.
 func (d *document) isMenu(i int) bool {
-	entries, gap, made := 0, 0, false
-	for last := i; i >= 0; i = d.previous(i) {
-		kind, text := d.heading(d.lines[i]), strings.TrimRight(view.Unbulleted(d.lines[i]).Text(), " :")
-		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
+	entries, gap, hasHeading := 0, 0, false
+	for last := i; i >= 0; i = d.previousLine(i) {
+		kind, text := d.headingKind(d.lines[i]), strings.TrimRight(view.TrimBullet(d.lines[i]).Text(), " :")
+		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool {
+			return !unicode.IsLetter(r)
+		})) || entries > 1 && last-i != gap {
 			break
 		}
 		gap, last = last-i, i
 		entries++
-		made = made || kind == lexicon.HeadingWorks
+		hasHeading = hasHeading || kind == lexicon.HeadingWorks
 	}
-	return made && entries >= 3
+	return hasHeading && entries >= 3
 }
 
-// previous is the line above one that is not blank, or -1.
-func (d *document) previous(i int) int {
+// previousLine returns the previous non-blank line, or -1.
+func (d *document) previousLine(i int) int {
 	for i--; i >= 0 && d.lines[i].Text() == ""; i-- {
 	}
 	return i
 }
 
-// next is the line below one that is not blank, or the number of lines.
-func (d *document) next(i int) int {
+// nextLine returns the next non-blank line, or the number of lines.
+func (d *document) nextLine(i int) int {
 	for i++; i < len(d.lines) && d.lines[i].Text() == ""; i++ {
 	}
 	return i
 }
 
-// entryEnd is the blank line that ends what stands below a name, or the number of lines.
+// entryEnd returns the blank line that ends the entry below a name, or the number of lines.
 func (d *document) entryEnd(i int) int {
-	for i = d.next(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
+	for i = d.nextLine(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
 	}
 	return i
 }
 
-// ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster
-// for a baker".
-var ofThing = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
-	`|mit|pour|de|par|para|con|per|di)\s.*`)
+// thingDescription matches the description of a thing, which may contain a profession: all of "A
+// package manager", the end of "Poster for a baker".
+var thingDescription = regexp.MustCompile(
+	`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von` +
+		`|mit|pour|de|par|para|con|per|di)\s.*`)
 
-// sections reads the entries below headings.
-func (d *document) sections() {
+// readSections reads the entries below headings.
+func (d *document) readSections() {
 	kind, list := "", false
 	var block []int
 	flush := func() {
 		switch kind {
 		case "experience":
-			d.experience(block)
+			d.readExperience(block)
 		case "education":
-			d.education(block)
+			d.readEducation(block)
 		case "skills", "languages":
 			for _, i := range block {
 				d.used[i] = true
-				if line := view.Unbulleted(d.lines[i]); kind == "skills" {
-					d.e.skillList(d.f, line, labelled)
+				if line := view.TrimBullet(d.lines[i]); kind == "skills" {
+					d.e.readSkillList(d.f, line, labeled)
 				} else {
-					d.e.languageList(d.f, line, labelled)
+					d.e.readLanguageList(d.f, line, labeled)
 				}
 			}
 		}
 		block = nil
 	}
 	for i, line := range d.lines {
-		if h := d.heading(line); h != "" && !d.used[i] {
+		if h := d.headingKind(line); h != "" && !d.used[i] {
 			flush()
 			kind, list = h, d.isList(i)
 			d.used[i] = true
@@ -134,7 +141,8 @@ func (d *document) sections() {
 		}
 		list = list && !(len(line.Text()) < 60 && signOff.MatchString(line.Text()))
 		d.listed[i] = list
-		if d.used[i] { // a label, which may begin a part of its own
+		// A label, which may start its own section.
+		if d.used[i] {
 			if kind == "skills" || kind == "languages" {
 				flush()
 				kind = ""
@@ -158,34 +166,34 @@ var (
 	duration   = regexp.MustCompile(`^\d+\s*(?:yrs?|years?|mos?|months?|Jahre?|ans?)\b.*`)
 )
 
-// spaced is names that only a space separates, in scripts that need none within
-// them.
+// spacedNames matches names separated by a space, in scripts that have none within names.
 var (
-	spaced = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
-	space  = regexp.MustCompile(`\s+`)
+	spacedNames = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
+	space       = regexp.MustCompile(`\s+`)
 )
 
-// edges is what stands around the pieces of an entry.
-const edges = ` ,;:|·•–—-/()[]`
+// entryTrim are the characters around the pieces of an entry.
+const entryTrim = ` ,;:|·•–—-/()[]`
 
-// undated is a line without its period: what stands before it and behind it.
-func undated(p view.Part, at [2]int) []view.Part {
+// cutPeriod returns the parts of a line before and after its period.
+func cutPeriod(p view.Part, at [2]int) []view.Part {
 	var rest []view.Part
 	for _, x := range []view.Part{p.Sub(0, at[0]), p.Sub(at[1], p.End-p.Start)} {
-		if y := x.Trim(edges); y.Start < y.End {
+		if y := x.Trim(entryTrim); y.Start < y.End {
 			rest = append(rest, y)
 		}
 	}
 	return rest
 }
 
-// items are the pieces of a line that is an entry of a list of jobs.
-func (d *document) items(pieces []view.Part) []view.Part {
+// splitEntry splits the pieces of an entry in a list of jobs.
+func (d *document) splitEntry(pieces []view.Part) []view.Part {
 	var all []view.Part
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
-			x = x.Trim(edges)
-			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) && !duration.MatchString(t) {
+			x = x.Trim(entryTrim)
+			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) &&
+				!duration.MatchString(t) {
 				all = append(all, x)
 			}
 		}
@@ -193,9 +201,9 @@ func (d *document) items(pieces []view.Part) []view.Part {
 	return all
 }
 
-// experience reads a list of jobs: every period of time makes an entry of what
-// stands on its line or on the lines before it.
-func (d *document) experience(block []int) {
+// readExperience reads a list of jobs. Every period makes an entry of the text on its line, or on
+// the lines before it.
+func (d *document) readExperience(block []int) {
 	var before []view.Part // lines since the last entry
 	var pending *position
 	flush := func() {
@@ -205,9 +213,9 @@ func (d *document) experience(block []int) {
 				if strings.HasSuffix(line.Text(), ".") || d.e.words.IsCompany(line.Text()) && len(pieces) > 1 {
 					break
 				}
-				pieces = append(pieces, d.items([]view.Part{line})...)
+				pieces = append(pieces, d.splitEntry([]view.Part{line})...)
 			}
-			d.fill(pending, pieces[:min(2, len(pieces))])
+			d.fillPosition(pending, pieces[:min(2, len(pieces))])
 			if pending.company.ok() || d.e.words.IsTitle(pending.title.value) {
 				d.f.addPosition(*pending)
 			}
@@ -218,7 +226,7 @@ func (d *document) experience(block []int) {
 	defer flush()
 	for _, i := range block {
 		raw := d.lines[i]
-		line := view.Unbulleted(raw)
+		line := view.TrimBullet(raw)
 		if line.Start == line.End {
 			continue
 		}
@@ -227,7 +235,7 @@ func (d *document) experience(block []int) {
 		when, ok := d.e.dates.Find(t)
 		if !ok || len(t) > 300 {
 			if pl, isPlace := d.e.Place(line, false); isPlace && !pl.Empty() {
-				continue // where the job was
+				continue // the place of the job
 			}
 			if isDetail(raw.Text()) {
 				flush()
@@ -238,34 +246,37 @@ func (d *document) experience(block []int) {
 			continue
 		}
 		flush()
-		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed, span: line.Span()}
-		pieces := d.items(undated(line, when.At))
-		if d.isStudy(pieces) { // below a heading that is not known
-			d.e.schoolLine(d.f, line, formed)
+		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed,
+			span: line.Span()}
+		pieces := d.splitEntry(cutPeriod(line, when.At))
+		// Below an unknown heading.
+		if d.isStudy(pieces) {
+			d.e.readSchoolLine(d.f, line, formed)
 			before = nil
 			continue
 		}
-		if len(pieces) == 0 || !d.named(pieces) {
-			pieces = append(d.above(before), pieces...)
-			if len(before) == 0 && !d.named(pieces) { // the name stands below
+		if len(pieces) == 0 || !d.hasName(pieces) {
+			pieces = append(d.nameAbove(before), pieces...)
+			// The name follows below.
+			if len(before) == 0 && !d.hasName(pieces) {
 				pending = &entry
 				continue
 			}
 		}
 		before = nil
-		d.fill(&entry, pieces)
+		d.fillPosition(&entry, pieces)
 		if entry.company.ok() || d.e.words.IsTitle(entry.title.value) {
 			d.f.addPosition(entry)
 		}
 	}
 }
 
-// isStudy reports whether an entry is of a degree at a school.
+// isStudy reports whether an entry is a degree at a school.
 func (d *document) isStudy(pieces []view.Part) bool {
 	studied, at := false, false
 	for _, p := range pieces {
 		for _, x := range p.Split(phrase.Comma) {
-			if _, _, ok := degree(x); ok {
+			if _, _, ok := splitDegree(x); ok {
 				studied = true
 			} else if d.e.words.IsSchool(x.Text()) {
 				at = true
@@ -275,13 +286,14 @@ func (d *document) isStudy(pieces []view.Part) bool {
 	return studied && at
 }
 
-// isDetail reports whether a line tells of the work: a bullet or a sentence.
+// isDetail reports whether a line describes the work: a bullet or a sentence.
 func isDetail(t string) bool {
-	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) && len(strings.Fields(t)) > 3
+	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) &&
+		len(strings.Fields(t)) > 3
 }
 
-// named reports whether pieces of an entry's own line hold its name.
-func (d *document) named(pieces []view.Part) bool {
+// hasName reports whether pieces contain the name of an entry.
+func (d *document) hasName(pieces []view.Part) bool {
 	for _, p := range pieces {
 		if _, ok := d.e.Place(p, false); !ok && len(p.Text()) > 2 {
 			return true
@@ -290,32 +302,32 @@ func (d *document) named(pieces []view.Part) bool {
 	return false
 }
 
-// above is the entry's name on the lines above its period: the line that holds
-// both, or the two nearest.
-func (d *document) above(before []view.Part) []view.Part {
+// nameAbove returns the name of an entry from the lines above its period: the nearest line if it
+// has both title and company, or the two nearest.
+func (d *document) nameAbove(before []view.Part) []view.Part {
 	n := len(before)
 	if n == 0 {
 		return nil
 	}
-	last := d.items(before[n-1 : n])
-	if title, company := d.e.TitleAt(before[n-1]); company.V != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
+	last := d.splitEntry(before[n-1 : n])
+	if title, company := d.e.SplitTitle(before[n-1]); company.View != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
 		return last
 	}
 	if len(last) >= 2 || n == 1 {
 		return last
 	}
-	return append(d.items(before[n-2:n-1]), last...)
+	return append(d.splitEntry(before[n-2:n-1]), last...)
 }
 
-// fill reads title and company out of the pieces of an entry.
-func (d *document) fill(p *position, pieces []view.Part) {
+// fillPosition sets title and company from the pieces of an entry.
+func (d *document) fillPosition(p *position, pieces []view.Part) {
 	e := d.e
-	if len(pieces) == 1 && spaced.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
+	if len(pieces) == 1 && spacedNames.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
 		pieces = pieces[0].Split(space)
 	}
 	if len(pieces) == 1 {
-		title, company := e.TitleAt(pieces[0])
-		if company.V != nil {
+		title, company := e.SplitTitle(pieces[0])
+		if company.View != nil {
 			pieces = []view.Part{title, company}
 		} else if c := pieces[0].Split(phrase.Comma); len(c) == 2 {
 			pieces = c
@@ -336,35 +348,37 @@ func (d *document) fill(p *position, pieces []view.Part) {
 	title, company := rest[0], view.Part{}
 	if len(rest) == 2 {
 		company = rest[1]
-		if e.words.IsTitle(company.Text()) && (!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
+		if e.words.IsTitle(company.Text()) &&
+			(!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
 			title, company = company, title
 		}
-	} else if t, c := e.TitleAt(title); c.V != nil {
+	} else if t, c := e.SplitTitle(title); c.View != nil {
 		title, company = t, c
 	} else if e.words.IsCompany(title.Text()) && !e.words.IsTitle(title.Text()) {
 		title, company = view.Part{}, title
 	}
 	confidence := p.confidence
-	if words := strings.Fields(strings.ToLower(title.TextOr())); company.V == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
-		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL": where one ends and the other begins is not known
+	if words := strings.Fields(strings.ToLower(title.TextOrEmpty())); company.View == nil && len(words) > 2 &&
+		e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
+		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL" is ambiguous
 	}
-	if title.V != nil && len(title.Text()) <= 120 {
-		if !e.words.IsTitle(title.Text()) && company.V == nil {
+	if title.View != nil && len(title.Text()) <= 120 {
+		if !e.words.IsTitle(title.Text()) && company.View == nil {
 			confidence = probable
 		}
-		p.title = found{title.Text(), confidence, title.Span()}
+		p.title = textValue{title.Text(), confidence, title.Span()}
 	}
-	if company.V != nil && len(company.Text()) <= 120 {
+	if company.View != nil && len(company.Text()) <= 120 {
 		if c := company.Split(phrase.Comma); len(c) == 2 { // "Northwind, Berlin"
 			if e.words.Cities[strings.ToLower(c[1].Text())] {
 				company = c[0]
 			}
 		}
-		p.company = found{company.Text(), confidence, company.Span()}
+		p.company = textValue{company.Text(), confidence, company.Span()}
 	}
 }
 
-// degreeWord begins a degree; the field may follow.
+// degreeWord matches the start of a degree; the field may follow.
 var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws` +
 	`|business administration|fine arts|education|technology|commerce))?|master(?:'s` +
 	`|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education` +
@@ -378,8 +392,8 @@ var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?:
 
 var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
 
-// degree splits a piece into a degree and its field.
-func degree(p view.Part) (deg, field view.Part, ok bool) {
+// splitDegree splits a piece into a degree and its field.
+func splitDegree(p view.Part) (deg, field view.Part, ok bool) {
 	t := p.Text()
 	m := degreeWord.FindStringIndex(t)
 	if m == nil {
@@ -400,8 +414,8 @@ func degree(p view.Part) (deg, field view.Part, ok bool) {
 	return deg, rest, true
 }
 
-// education reads a list of schools.
-func (d *document) education(block []int) {
+// readEducation reads a list of schools.
+func (d *document) readEducation(block []int) {
 	var s school
 	s.confidence = formed
 	flush := func() {
@@ -411,7 +425,7 @@ func (d *document) education(block []int) {
 		s = school{confidence: formed}
 	}
 	for _, i := range block {
-		line := view.Unbulleted(d.lines[i])
+		line := view.TrimBullet(d.lines[i])
 		if line.Start == line.End {
 			flush()
 			continue
@@ -420,7 +434,7 @@ func (d *document) education(block []int) {
 			continue
 		}
 		d.used[i] = true
-		dated := d.schoolPieces(line, &s, flush)
+		dated := d.readSchoolPieces(line, &s, flush)
 		if dated {
 			flush()
 		}
@@ -428,43 +442,43 @@ func (d *document) education(block []int) {
 	flush()
 }
 
-// schoolPieces adds the pieces of a line to an entry of education; dated says
-// that it held the entry's time, which comes last.
-func (d *document) schoolPieces(line view.Part, s *school, flush func()) (dated bool) {
+// readSchoolPieces adds the pieces of a line to an entry. dated reports whether the line has the
+// entry's period, which ends the entry.
+func (d *document) readSchoolPieces(line view.Part, s *school, flush func()) (dated bool) {
 	e := d.e
 	pieces := []view.Part{line}
 	if when, ok := e.dates.Find(line.Text()); ok {
-		pieces, dated = undated(line, when.At), true
+		pieces, dated = cutPeriod(line, when.At), true
 		defer func(start, end string) { s.start, s.end = start, end }(when.Start, when.End)
 	} else if date, at, ok := e.dates.FindOne(line.Text()); ok {
-		pieces, dated = undated(line, at), true
+		pieces, dated = cutPeriod(line, at), true
 		defer func() { s.end = date }()
 	}
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
 			sep := phrase.Comma
-			if spaced.MatchString(x.Text()) {
+			if spacedNames.MatchString(x.Text()) {
 				sep = space
 			}
 			for _, y := range x.Split(sep) {
-				y = y.Trim(edges)
-				e.schoolPiece(y, s, flush)
+				y = y.Trim(entryTrim)
+				e.readSchoolPiece(y, s, flush)
 			}
 		}
 	}
 	return dated
 }
 
-func (e *Extractor) schoolPiece(y view.Part, s *school, flush func()) {
+func (e *Extractor) readSchoolPiece(y view.Part, s *school, flush func()) {
 	t := y.Text()
 	if t == "" || len(t) > 150 {
 		return
 	}
-	if deg, field, ok := degree(y); ok {
+	if deg, field, ok := splitDegree(y); ok {
 		if s.degree == "" {
 			s.degree = deg.Text()
 		}
-		if field.V != nil && s.field == "" && !e.words.IsSchool(field.Text()) {
+		if field.View != nil && s.field == "" && !e.words.IsSchool(field.Text()) {
 			s.field = field.Text()
 		}
 		return
@@ -478,16 +492,17 @@ func (e *Extractor) schoolPiece(y view.Part, s *school, flush func()) {
 		}
 		return
 	}
-	if s.degree != "" && s.field == "" && !e.words.Cities[strings.ToLower(t)] && !e.words.Countries[strings.ToLower(t)] {
+	if s.degree != "" && s.field == "" && !e.words.Cities[strings.ToLower(t)] &&
+		!e.words.Countries[strings.ToLower(t)] {
 		s.field = t
 	}
 }
 
-// schoolLine reads one entry of education in one line.
-func (e *Extractor) schoolLine(f *facts, v view.Part, confidence float64) {
+// readSchoolLine reads an entry of education from one line.
+func (e *Extractor) readSchoolLine(f *facts, v view.Part, confidence float64) {
 	s := school{confidence: confidence, span: v.Span()}
 	d := &document{e: e, f: f}
-	d.schoolPieces(v, &s, nil)
+	d.readSchoolPieces(v, &s, nil)
 	if s.name != "" {
 		s.span = v.Span()
 		f.addSchool(s)

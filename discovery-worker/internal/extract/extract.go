@@ -14,126 +14,125 @@ import (
 	"muster/schemas/identity"
 )
 
-// MaxInput is the longest input that is read, in bytes: the API's own limit of a
-// body (rulings.md, Errors).
+// MaxInput is the maximum input size in bytes: the API's limit of a body (rulings.md, Errors).
 const MaxInput = 1 << 20
 
-// Options are what an [Extractor] may be given. The zero value is useful.
+// Options are the options of an [Extractor]. The zero value is valid.
 type Options struct {
-	// Platforms knows the platforms' hosts; nil means identity.Default().
+	// Platforms has the hosts of the platforms. Nil means identity.Default().
 	Platforms *identity.Platforms
 }
 
 // Input is the "person" of POST /v1/context: a text or an object.
 type Input struct {
-	// Text is read when Object is empty.
+	// Text is used if Object is empty.
 	Text string
-	// Object is any JSON value; strings anywhere in it are read.
+	// Object is any JSON value. Strings at any depth are read.
 	Object jsontext.Value
 }
 
-// Span is the place in the input that a value rests on.
+// Span is the location of a value in the input.
 type Span = view.Span
 
 // Types of an [Identifier].
 const (
 	Email   = "email"   // Value is identity.EmailKey's form
 	Phone   = "phone"   // Value is E.164
-	URL     = "url"     // Value is a web address that is no account
+	URL     = "url"     // Value is a web address that is not an account
 	Account = "account" // Value is a username on Platform
-	Company = "company" // Value is a company's slug on Platform
+	Company = "company" // Value is a company slug on Platform
 )
 
-// Identifier is something by which a person, or a company, can be found.
+// Identifier identifies a person or a company.
 type Identifier struct {
 	Type  string
 	Value string
-	// Platform is one of identity.PlatformNames for accounts and companies, else "".
+	// Platform is one of identity.PlatformNames for accounts and companies, otherwise "".
 	Platform   string
 	Confidence float64
 	Span       Span
 
-	link string // URL that was written
-	role string // what a label said of it: "personal", "work"
+	link string // URL as written
+	role string // from the label: "personal", "work"
 }
 
 // Field is one value of the profile.
 type Field struct {
-	// Value is JSON: a string, or a list of objects as the network webset has them.
+	// Value is JSON: a string, a number, or a list of objects as in the network webset.
 	Value      jsontext.Value
 	Confidence float64
 	Span       Span
-	// Of is the path of the profile's field that an answer of [Extractor.Custom]
-	// repeats, empty for what the input alone says.
-	Of string
+	// ProfilePath is the path of the profile field that an answer of [Extractor.AnswerSchema]
+	// repeats, or "" for an answer from the input alone.
+	ProfilePath string
 }
 
-// Profile is what an input says.
+// Profile is the extracted data of an input.
 type Profile struct {
-	// Identifiers are in the order of the input, each once.
+	// Identifiers are in input order, without duplicates.
 	Identifiers []Identifier
-	// Fields are by path. Strings: first_name, last_name, full_name, personal_email,
-	// codehost.url, codehost.username, network.url, network.username,
-	// network.headline, current_position.summary, current_position.start (YYYY-MM-DD),
-	// current_position.company.name, current_position.company.network_url
-	// (interface.md, Context profile), location.city, location.state,
-	// location.country. codehost.id is a number. Lists with the entries of the network webset's record:
-	// experience, education, skills, languages.
+	// Fields are by path. Strings: first_name, last_name, full_name, personal_email, codehost.url,
+	// codehost.username, network.url, network.username, network.headline, current_position.summary,
+	// current_position.start (YYYY-MM-DD), current_position.company.name,
+	// current_position.company.network_url (interface.md, Context profile), location.city,
+	// location.state, location.country. Number: codehost.id. Lists with the entries of the network
+	// webset's record: experience, education, skills, languages.
 	Fields map[string]Field
 }
 
-// Extractor reads inputs.
+// Extractor extracts profiles. It is immutable and safe for concurrent use.
 type Extractor struct {
 	*phrase.Reader
 	platforms *identity.Platforms
 	words     *lexicon.Words
 	dates     *dates.Reader
 	prose     *prosePatterns
-	// mentioning are the forms of texts about others.
-	mentioning *mentionPatterns
-	handles    *handlePatterns
-	careers    careerPatterns
-	relaxed    urlFinder
+	// mentionForms match texts about other people.
+	mentionForms *mentionPatterns
+	handles      *handlePatterns
+	careers      careerPatterns
+	urls         urlFinder
 }
 
-// New makes an Extractor. It compiles the expressions and lists once.
+// New returns an Extractor. It compiles the expressions and lists once.
 func New(o Options) (*Extractor, error) {
 	words, err := lexicon.New()
 	if err != nil {
-		return nil, fmt.Errorf("read the extractor's word lists: %w", err)
+		return nil, fmt.Errorf("read word lists: %w", err)
 	}
 	if o.Platforms == nil {
 		o.Platforms = identity.Default()
 	}
 	d := dates.New()
 	return &Extractor{
-		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d),
-		handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder(),
+		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d),
+		mentionForms: newMentionPatterns(d), handles: newHandlePatterns(), careers: newCareerPatterns(),
+		urls: newURLFinder(),
 	}, nil
 }
 
-// Extract reads an input. The error is of the context, or says that the input is
-// too long or no JSON.
+// Extract extracts the profile of an input. It returns an error if ctx ends, or if the input is too
+// long or not JSON.
 func (e *Extractor) Extract(ctx context.Context, in Input) (Profile, error) {
-	f, err := e.read(ctx, in)
+	f, err := e.collect(ctx, in)
 	if err != nil {
 		return Profile{}, err
 	}
 	return f.profile(e), nil
 }
 
-// read collects what the input states.
-func (e *Extractor) read(ctx context.Context, in Input) (*facts, error) {
+// collect collects the facts of an input.
+func (e *Extractor) collect(ctx context.Context, in Input) (*facts, error) {
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
-		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
+		return nil, fmt.Errorf("input is too large: the limit is %d bytes", MaxInput)
 	}
 	f := &facts{seen: map[string]int{}}
 	if len(in.Object) == 0 {
-		return f, e.text(ctx, f, "", in.Text, wholeText)
+		return f, e.readText(ctx, f, "", in.Text, wholeText)
 	}
 	tree, err := tree.Parse(in.Object)
 	if err != nil {
-		return nil, fmt.Errorf("read the input: %w", err)
+		return nil, fmt.Errorf("read input: %w", err)
 	}
-	return f, e.object(ctx, f, tree)
+	return f, e.readObject(ctx, f, tree)
 }

@@ -9,47 +9,46 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// Confidences. They are what the golden inputs bear out: a value that the input
-// labels, one that stands in a known form, one that a sentence states, one that is
-// likely.
+// Confidences, from the precision on the golden inputs: of a value with a label, in a known form,
+// in a sentence, and of likely values.
 const (
 	certain  = 0.99
-	labelled = 0.97
+	labeled  = 0.97
 	formed   = 0.94
 	stated   = 0.92
 	probable = 0.8
 	guessed  = 0.6
 )
 
-// Bounds of what is collected from one input.
+// Limits of the facts of one input.
 const (
 	maxIdentifiers = 200
 	maxEntries     = 100
 )
 
-// found is a string value with its ground.
-type found struct {
+// textValue is a string value with its confidence and span.
+type textValue struct {
 	value      string
 	confidence float64
 	span       view.Span
 }
 
-func (f found) ok() bool { return f.value != "" }
+func (f textValue) ok() bool { return f.value != "" }
 
-// better takes the surer of two, the first of equals.
-func (f *found) better(o found) {
+// keepSurer replaces the value by a more confident one.
+func (f *textValue) keepSurer(o textValue) {
 	if o.value != "" && o.confidence > f.confidence {
 		*f = o
 	}
 }
 
-// position is a job, as far as it is known.
+// position is a job, with its known parts.
 type position struct {
-	title, company, companyURL found
+	title, company, companyURL textValue
 	start, end                 string
 	current                    bool
-	past                       bool // neither: nothing says when
-	listed                     bool // an entry of a list of jobs
+	past                       bool // if neither is set, the time is unknown
+	listed                     bool // from a list of jobs
 	span                       view.Span
 	confidence                 float64
 }
@@ -62,22 +61,22 @@ type school struct {
 	confidence          float64
 }
 
-// entry is one of a list of words.
+// entry is an item of a word list.
 type entry struct {
 	value      string
 	confidence float64
 	span       view.Span
 }
 
-// facts are what was found in an input, before it is put together.
+// facts are the collected facts of an input.
 type facts struct {
 	identifiers []Identifier
-	seen        map[string]int // type, platform and key of identifiers
-	sentences   int            // that were read, of all texts of the input
+	seen        map[string]int // index of an identifier, by type, platform and key
+	sentences   int            // sentences read in the whole input
 
-	name, first, last, headline found
-	city, state, country        found
-	codehostID                  found
+	name, first, last, headline textValue
+	city, state, country        textValue
+	codehostID                  textValue
 
 	positions []position
 	schools   []school
@@ -85,15 +84,15 @@ type facts struct {
 	languages []entry
 }
 
-// addName takes a name unless a surer one is known.
+// addName sets the name unless a more confident one is known.
 func (f *facts) addName(n phrase.PersonName, confidence float64, span view.Span) {
 	if confidence <= f.name.confidence {
 		return
 	}
-	f.name = found{n.Full, confidence, span}
+	f.name = textValue{n.Full, confidence, span}
 	if n.First != "" {
-		f.first = found{n.First, confidence, span}
-		f.last = found{n.Last, confidence, span}
+		f.first = textValue{n.First, confidence, span}
+		f.last = textValue{n.Last, confidence, span}
 	}
 }
 
@@ -101,20 +100,20 @@ func (f *facts) addPlace(p phrase.Location, confidence float64) {
 	if p.Empty() || f.city.confidence >= confidence || f.country.confidence >= confidence {
 		return
 	}
-	f.city, f.state, f.country = found{}, found{}, found{}
+	f.city, f.state, f.country = textValue{}, textValue{}, textValue{}
 	for _, x := range []struct {
-		to   *found
+		to   *textValue
 		from view.Part
 	}{{&f.city, p.City}, {&f.state, p.State}, {&f.country, p.Country}} {
-		if x.from.V != nil {
-			*x.to = found{x.from.Text(), confidence, x.from.Span()}
+		if x.from.View != nil {
+			*x.to = textValue{x.from.Text(), confidence, x.from.Span()}
 		}
 	}
 }
 
-// addPosition adds a job. What cannot be a title or an employer's name is left out of it.
+// addPosition adds a job. It drops a title or company that cannot be one.
 func (f *facts) addPosition(p position) {
-	p.title, p.company = tidyTitle(p.title), tidyCompany(p.company)
+	p.title, p.company = cleanTitle(p.title), cleanCompany(p.company)
 	if !p.title.ok() && !p.company.ok() || len(f.positions) == maxEntries*4 {
 		return
 	}
@@ -122,23 +121,24 @@ func (f *facts) addPosition(p position) {
 }
 
 var (
-	// quantity is a number of something, which is no name: "12", "12 years", "30+ startups", "15 Jahren Erfahrung".
+	// quantity matches a number or a quantity, which is not a name: "12", "12 years", "30+
+	// startups", "15 Jahren Erfahrung".
 	quantity = regexp.MustCompile(`^(?:[~≈><+±]|ca\.|about` +
 		`|over)?\s*\d[\d.,'’]*\s?[+%]?(?:\s*[-–]\s*\d[\d.,]*\+?)?(?:$|\s+\p{Ll}|\s*[-–]\s*\p{Ll}` +
 		`|\s*(?i:years?|yrs?|months?|jahren?|monaten?|wochen|tagen?|kunden|mitarbeitern?|teams?|ans|anni|años|anos` +
 		`|jaar|lat|лет|года?|年|か月|ヶ月|년|개월)(?:$|[^\p{L}]))`)
-	// aboutQuantity is a number behind a word that counts, in scripts without spaces.
+	// aboutQuantity matches a number followed by a counter, in scripts without spaces.
 	aboutQuantity = regexp.MustCompile(`^約?\d+(?:年|か月|ヶ月|カ月|人|名|社)`)
-	// eastAsianUnit is a part of a company behind its name.
+	// eastAsianUnit matches a department after a company name.
 	eastAsianUnit = regexp.MustCompile(`\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]*(?:部|課|室|係|支店|支社|グループ|チーム)$`)
 	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
-	// praise stands before a title: an article, an adjective that says how the work is done.
-	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative` +
+	// titlePraise matches an article or adjectives before a title.
+	titlePraise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative` +
 		`|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented` +
 		`|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]` +
 		`|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
-	// counted ends a title before a number of years.
-	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about` +
+	// yearCount matches a number of years after a title.
+	yearCount = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about` +
 		`|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de` +
 		`|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
 		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei` +
@@ -146,11 +146,12 @@ var (
 		`|dix|vingt|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|decades?|years?|experience)\b).*$`)
 )
 
-// isQuantity reports whether a phrase is a number, or a number of something, rather than a name.
+// isQuantity reports whether a phrase is a number or a quantity rather than a name.
 func isQuantity(s string) bool { return quantity.MatchString(s) || aboutQuantity.MatchString(s) }
 
-// tidyCompany is an employer's name without a remark in brackets behind it, and nothing if it can be no name.
-func tidyCompany(c found) found {
+// cleanCompany removes a remark in brackets after a company name. It returns an empty value if the
+// rest is not a name.
+func cleanCompany(c textValue) textValue {
 	name := c.value
 	if m := lastBracket.FindStringIndex(name); m != nil && m[0] > 0 {
 		name = name[:m[0]]
@@ -162,22 +163,24 @@ func tidyCompany(c found) found {
 		name = name[:m[0]]
 	}
 	name = strings.TrimRight(name, " ,;:|")
-	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) || platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
-		return found{}
+	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) ||
+		platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
+		return textValue{}
 	}
-	return c.head(name)
+	return c.truncate(name)
 }
 
-// tidyTitle is a title without a number of years behind it, and nothing if it can be no title.
-func tidyTitle(t found) found {
-	if m := praise.FindStringIndex(t.value); m != nil && m[1] < len(t.value) {
+// cleanTitle removes a number of years after a title. It returns an empty value if the rest is not
+// a title.
+func cleanTitle(t textValue) textValue {
+	if m := titlePraise.FindStringIndex(t.value); m != nil && m[1] < len(t.value) {
 		if t.span.End-t.span.Start == len(t.value) {
 			t.span.Start += m[1]
 		}
 		t.value = t.value[m[1]:]
 	}
 	title := t.value
-	if m := counted.FindStringIndex(title); m != nil && m[0] > 0 {
+	if m := yearCount.FindStringIndex(title); m != nil && m[0] > 0 {
 		title = title[:m[0]]
 	}
 	if open := strings.IndexAny(title, "([（"); open > 0 && !balanced(title) {
@@ -185,13 +188,13 @@ func tidyTitle(t found) found {
 	}
 	title = strings.TrimRight(title, " ,;:|")
 	if !balanced(title) || isQuantity(title) || !strings.ContainsFunc(title, unicode.IsLetter) {
-		return found{}
+		return textValue{}
 	}
-	return t.head(title)
+	return t.truncate(title)
 }
 
-// head is the beginning of a value.
-func (f found) head(value string) found {
+// truncate replaces a value by its given prefix and shortens the span.
+func (f textValue) truncate(value string) textValue {
 	if f.span.End-f.span.Start == len(f.value) {
 		f.span.End = f.span.Start + len(value)
 	}
@@ -199,7 +202,7 @@ func (f found) head(value string) found {
 	return f
 }
 
-// balanced reports whether every bracket has its other half.
+// balanced reports whether all brackets are matched.
 func balanced(s string) bool {
 	var open []rune
 	for _, r := range s {
@@ -240,12 +243,13 @@ func addEntry(list []entry, e entry) []entry {
 	return append(list, e)
 }
 
-// eachSpan visits the spans of everything that was found.
+// eachSpan calls visit for the span of every fact.
 func (f *facts) eachSpan(visit func(*view.Span)) {
 	for i := range f.identifiers {
 		visit(&f.identifiers[i].Span)
 	}
-	for _, v := range []*found{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country, &f.codehostID} {
+	for _, v := range []*textValue{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country,
+		&f.codehostID} {
 		visit(&v.span)
 	}
 	for i := range f.positions {
@@ -264,12 +268,11 @@ func (f *facts) eachSpan(visit func(*view.Span)) {
 	}
 }
 
-// has reports whether a name has been found that is at least so sure.
-func (f *facts) has(confidence float64) bool { return f.name.confidence >= confidence }
+// hasName reports whether a name with at least this confidence is known.
+func (f *facts) hasName(confidence float64) bool { return f.name.confidence >= confidence }
 
-// subject reports whether a word or phrase is the known person's name or a part
-// of it.
-func (f *facts) subject(s string) bool {
+// isSubject reports whether a word or phrase is the known person's name or a part of it.
+func (f *facts) isSubject(s string) bool {
 	if !f.name.ok() {
 		return false
 	}

@@ -15,26 +15,27 @@ var (
 	beginVCard    = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
 )
 
-// block is what labels say of one job or school of a list, beside document.labelled.
-type block struct {
+// labelBlock is the labeled school of a list entry; the job is in document.labeledJob.
+type labelBlock struct {
 	school school
 	dated  bool
 	last   int // line of its last label
 }
 
-// labels reads lines of a label and a value.
-func (d *document) labels() {
-	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // its title is a book's
+// readLabels reads lines with a label and a value.
+func (d *document) readLabels() {
+	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // the title is that of a book
 	for i, line := range d.lines {
-		t := view.Unbulleted(line)
+		t := view.TrimBullet(line)
 		text := t.Text()
 		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
 			continue
 		}
-		if cells := d.cells(t); len(cells) > 1 {
+		if cells := d.labeledCells(t); len(cells) > 1 {
 			for _, c := range cells {
 				if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil {
-					d.used[i] = d.label(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) || d.used[i]
+					d.used[i] = d.readLabel(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) ||
+						d.used[i]
 				}
 			}
 			continue
@@ -45,11 +46,11 @@ func (d *document) labels() {
 		if d.vcard {
 			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
 				d.used[i] = true
-				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.Sub(m[6], m[7]).Trim(""))
+				d.readVCardLine(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.Sub(m[6], m[7]).Trim(""))
 				continue
 			}
 		}
-		if d.headed(i, t) {
+		if d.readMailboxHeader(i, t) {
 			continue
 		}
 		m := labelLine.FindStringSubmatchIndex(text)
@@ -57,11 +58,12 @@ func (d *document) labels() {
 			continue
 		}
 		kind := d.e.words.Kind(text[m[2]:m[3]])
-		value := braced(t.Sub(m[4], m[5]).Trim("")).Trim("\"“”[]")
+		value := trimBraces(t.Sub(m[4], m[5]).Trim("")).Trim("\"“”[]")
 		if (kind == "" || kind == "person" || kind == "start") && d.isPeriod(value) {
 			kind = "period"
 		}
-		if kind == "" && d.officer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
+		if kind == "" && d.readOfficer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") &&
+			d.e.readIntroduction(d.f, value, &d.labeledJob, formed) {
 			d.used[i] = true
 			continue
 		}
@@ -71,54 +73,55 @@ func (d *document) labels() {
 		if value.Start == value.End {
 			continue // a heading
 		}
-		d.used[i] = d.label(i, kind, value)
+		d.used[i] = d.readLabel(i, kind, value)
 	}
-	d.endBlock()
+	d.flushBlock()
 }
 
 var (
 	cellSplit = regexp.MustCompile(`\t+|\s{3,}|\s*[|│]\s*|\s+[·•;]\s+`)
-	// cellLabel begins a label in scripts that need no wide space before it: "姓名:周子昂 性别:男".
+	// cellLabel matches a label in scripts that need no wide space before it: "姓名:周子昂 性别:男".
 	cellLabel = regexp.MustCompile(`\s+[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]{2,8}\s?:`)
 )
 
-// cells are the labels and values of a line that has several, each of a known label.
-func (d *document) cells(line view.Part) []view.Part {
+// labeledCells returns the cells of a line with several known labels and their values.
+func (d *document) labeledCells(line view.Part) []view.Part {
 	text := line.Text()
 	if strings.Count(text, ":") < 2 || len(text) > 1000 {
 		return nil
 	}
-	cells, least := line.Split(cellSplit), 2
+	cells, minLabels := line.Split(cellSplit), 2
 	if len(cells) < 2 {
 		from := 0
-		cells, least = nil, 1
+		cells, minLabels = nil, 1
 		for _, m := range cellLabel.FindAllStringIndex(text, 32) {
 			cells = append(cells, line.Sub(from, m[0]).Trim(""))
 			from = m[0]
 		}
 		cells = append(cells, line.Sub(from, len(text)).Trim(""))
 	}
-	known := 0
+	labeled := 0
 	for _, c := range cells {
-		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] && d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
-			known++
+		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] &&
+			d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
+			labeled++
 		}
 	}
-	if known < least {
+	if labeled < minLabels {
 		return nil
 	}
 	return cells
 }
 
-// isPeriod reports whether a value is a period of time and nothing else.
+// isPeriod reports whether a value is a period and nothing else.
 func (d *document) isPeriod(value view.Part) bool {
 	when, ok := d.e.dates.Find(value.Text())
 	return ok && when.At[0] < 4 && len(strings.Trim(value.Text()[when.At[1]:], " .)")) == 0
 }
 
-// label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports
-// whether it used the value.
-func (d *document) label(i int, kind string, value view.Part) bool {
+// readLabel reads the value of a label. In lists of jobs and schools it separates the entries. It
+// reports whether it used the value.
+func (d *document) readLabel(i int, kind string, value view.Part) bool {
 	if kind == "" || kind == "bio" {
 		return false
 	}
@@ -129,22 +132,22 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 			return false
 		}
 		if d.block.dated || !adjacent && d.inBlock() {
-			d.endBlock()
+			d.flushBlock()
 		}
 		d.block.dated = true
 	case "title", "company", "company address", "degree", "school name", "field":
-		if d.block.dated && d.said(kind) {
-			d.endBlock()
+		if d.block.dated && d.hasValue(kind) {
+			d.flushBlock()
 		}
 	case "person":
 		before := d.f.name
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return d.f.name != before || len(sentencesOf(value)) < 2
 	case "email", "personal email", "work email", "phone": // sentences may follow
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return len(sentencesOf(value)) < 2
 	default:
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 		return true
 	}
 	d.block.last = i
@@ -156,23 +159,23 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 	case "school name":
 		s.name, s.span = value.Split(phrase.Comma)[0].Text(), value.Span()
 	default:
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		d.e.readValue(d.f, kind, value, &d.labeledJob, labeled)
 	}
 	return true
 }
 
-// inBlock reports whether something is known of an entry.
+// inBlock reports whether the current entry has a value.
 func (d *document) inBlock() bool {
-	return d.labelled.title.ok() || d.labelled.company.ok() || d.block.school != school{}
+	return d.labeledJob.title.ok() || d.labeledJob.company.ok() || d.block.school != school{}
 }
 
-// said reports whether an entry has what a label names.
-func (d *document) said(kind string) bool {
+// hasValue reports whether the current entry has the value that a label names.
+func (d *document) hasValue(kind string) bool {
 	switch kind {
 	case "title":
-		return d.labelled.title.ok()
+		return d.labeledJob.title.ok()
 	case "company", "company address":
-		return d.labelled.company.ok()
+		return d.labeledJob.company.ok()
 	case "degree":
 		return d.block.school.degree != ""
 	case "school name":
@@ -181,37 +184,36 @@ func (d *document) said(kind string) bool {
 	return false
 }
 
-// endBlock adds the job or school that the labels up to here tell of.
-func (d *document) endBlock() {
-	p, s := d.labelled, d.block.school
+// flushBlock adds the job or school of the labels read so far.
+func (d *document) flushBlock() {
+	p, s := d.labeledJob, d.block.school
 	if s.name != "" || s.degree != "" {
-		s.start, s.end, s.confidence = p.start, p.end, labelled
+		s.start, s.end, s.confidence = p.start, p.end, labeled
 		d.f.addSchool(s)
 	}
 	if p.title.ok() || p.company.ok() {
-		p.confidence, p.listed = labelled, d.block.dated
+		p.confidence, p.listed = labeled, d.block.dated
 		if !d.block.dated {
 			p.past = p.end != ""
 			p.current = !p.past
 		}
 		d.f.addPosition(p)
 	}
-	d.labelled, d.block = position{}, block{}
+	d.labeledJob, d.block = position{}, labelBlock{}
 }
 
 var (
-	// mailboxLine is a label and a mailbox (RFC 5322), as headers of mails and of
-	// commits have it.
+	// mailboxLine matches a label and a mailbox (RFC 5322), as in headers of e-mails and commits.
 	mailboxLine = regexp.MustCompile(`^([A-Za-z][A-Za-z -]{1,30}):\s*"?([^<>"@:]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
-	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
+	// commonName matches the CN parameter of iCalendar (RFC 5545, section 3.2.2).
 	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
-	// recipient is a header that names another person.
-	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
+	// recipientHeader matches a header that names another person.
+	recipientHeader = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+` +
 		`|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
 )
 
-// headed reads a line that names a person with an address.
-func (d *document) headed(i int, line view.Part) bool {
+// readMailboxHeader reads a line that names a person with an address.
+func (d *document) readMailboxHeader(i int, line view.Part) bool {
 	t := line.Text()
 	if len(t) > 400 {
 		return false
@@ -220,14 +222,14 @@ func (d *document) headed(i int, line view.Part) bool {
 	if m == nil {
 		m = mailboxLine.FindStringSubmatchIndex(t)
 	}
-	if m == nil || recipient.MatchString(t[m[2]:m[3]]) {
+	if m == nil || recipientHeader.MatchString(t[m[2]:m[3]]) {
 		return false
 	}
 	n, ok := d.e.Name(t[m[4]:m[5]], false)
 	if !ok {
 		return false
 	}
-	confidence := labelled
+	confidence := labeled
 	if strings.EqualFold(t[m[2]:m[3]], "attendee") {
 		confidence = probable
 	}
@@ -236,32 +238,31 @@ func (d *document) headed(i int, line view.Part) bool {
 	return true
 }
 
-// officer reads a line that says who holds a post: "CEO: Stella Marsh".
-func (d *document) officer(label, value view.Part) bool {
-	if !d.e.IsTitlePhrase(label.Text()) || d.labelled.title.ok() {
+// readOfficer reads a line with a post and its holder: "CEO: Stella Marsh".
+func (d *document) readOfficer(label, value view.Part) bool {
+	if !d.e.IsTitlePhrase(label.Text()) || d.labeledJob.title.ok() {
 		return false
 	}
 	n, ok := d.e.Name(value.Text(), false)
-	if !ok || d.f.has(labelled) && !d.f.subject(n.Full) {
+	if !ok || d.f.hasName(labeled) && !d.f.isSubject(n.Full) {
 		return false
 	}
-	d.f.addName(n, labelled, value.Span())
-	d.labelled.title = found{label.Text(), labelled, label.Span()}
+	d.f.addName(n, labeled, value.Span())
+	d.labeledJob.title = textValue{label.Text(), labeled, label.Span()}
 	return true
 }
 
-// braced is a value without the braces and the comma that BibTeX and its like put
-// around it.
-func braced(v view.Part) view.Part {
+// trimBraces removes the braces and the comma of BibTeX values.
+func trimBraces(v view.Part) view.Part {
 	if t := strings.TrimRight(v.Text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
 		return v.Sub(1, len(t)-1).Trim("{}")
 	}
 	return v
 }
 
-// below reads labels that stand on a line of their own, their values on the next: a
-// form that was sent by mail. One alone may be a heading.
-func (d *document) below() {
+// readStackedLabels reads labels whose values are on the next line, as in forms sent by e-mail. It
+// needs at least three, because one may be a heading.
+func (d *document) readStackedLabels() {
 	type pair struct {
 		at    int
 		kind  string
@@ -292,26 +293,26 @@ func (d *document) below() {
 	}
 	for _, p := range pairs {
 		d.used[p.at], d.used[p.at+1] = true, true
-		d.e.value(d.f, p.kind, p.value, &d.labelled, labelled)
+		d.e.readValue(d.f, p.kind, p.value, &d.labeledJob, labeled)
 	}
 }
 
-// card reads a line of a vCard (RFC 6350).
-func (d *document) card(name, params string, value view.Part) {
+// readVCardLine reads a line of a vCard (RFC 6350).
+func (d *document) readVCardLine(name, params string, value view.Part) {
 	f := d.f
 	switch name {
 	case "FN":
-		d.e.value(f, "name", value, &d.labelled, certain)
+		d.e.readValue(f, "name", value, &d.labeledJob, certain)
 	case "N":
 		parts := value.Split(semicolon)
 		if len(parts) > 1 {
-			d.e.value(f, "last", parts[0], &d.labelled, certain)
-			d.e.value(f, "first", parts[1], &d.labelled, certain)
+			d.e.readValue(f, "last", parts[0], &d.labeledJob, certain)
+			d.e.readValue(f, "first", parts[1], &d.labeledJob, certain)
 		}
 	case "ORG":
-		d.e.value(f, "company", value.Split(semicolon)[0], &d.labelled, certain)
+		d.e.readValue(f, "company", value.Split(semicolon)[0], &d.labeledJob, certain)
 	case "TITLE", "ROLE":
-		d.e.value(f, "title", value, &d.labelled, certain)
+		d.e.readValue(f, "title", value, &d.labeledJob, certain)
 	case "EMAIL":
 		kind := "email"
 		if strings.Contains(params, "work") {
@@ -319,14 +320,14 @@ func (d *document) card(name, params string, value view.Part) {
 		} else if strings.Contains(params, "home") {
 			kind = "personal email"
 		}
-		d.e.value(f, kind, value, &d.labelled, certain)
+		d.e.readValue(f, kind, value, &d.labeledJob, certain)
 	case "TEL":
-		d.e.value(f, "phone", value, &d.labelled, certain)
+		d.e.readValue(f, "phone", value, &d.labeledJob, certain)
 	case "ADR":
 		parts := value.Split(semicolon)
 		if len(parts) == 7 {
 			for i, kind := range map[int]string{3: "city", 4: "state", 6: "country"} {
-				d.e.value(f, kind, parts[i], &d.labelled, labelled)
+				d.e.readValue(f, kind, parts[i], &d.labeledJob, labeled)
 			}
 		}
 	}
@@ -334,11 +335,11 @@ func (d *document) card(name, params string, value view.Part) {
 
 var semicolon = regexp.MustCompile(`\s*;\s*`)
 
-// mailbox is a name and an address (RFC 5322).
+// mailbox matches a name and an address (RFC 5322).
 var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
 
-// mailboxes reads lines that are a name and an address.
-func (d *document) mailboxes() {
+// readMailboxes reads lines with a name and an address.
+func (d *document) readMailboxes() {
 	for i, line := range d.lines {
 		t := line.Text()
 		if d.used[i] || len(t) > 400 || !strings.HasSuffix(t, ">") {

@@ -15,49 +15,49 @@ import (
 	"muster/schemas/identity"
 )
 
-// urlFinder finds web addresses, also without a scheme.
+// urlFinder finds web addresses, with and without a scheme.
 type urlFinder struct{ relaxed *regexp.Regexp }
 
 func newURLFinder() urlFinder { return urlFinder{xurls.Relaxed()} }
 
-// maxTokens bounds the words of one text that are tried as addresses.
+// maxTokens limits the words of one text that are parsed as addresses.
 const maxTokens = 4000
 
-// identifiers finds e-mail addresses, web addresses and accounts in an original
-// text, markup included, outside of the stretches that give orders and of
-// scripts.
-func (e *Extractor) identifiers(f *facts, path, text string) {
+// findIdentifiers finds e-mail addresses, web addresses and accounts in an original text, including
+// markup. The caller has blanked instructions and scripts.
+func (e *Extractor) findIdentifiers(f *facts, path, text string) {
 	tried := 0
 	for start := 0; start < len(text) && tried < maxTokens; {
 		r, n := utf8.DecodeRuneInString(text[start:])
-		if separates(r) {
+		if isSeparator(r) {
 			start += n
 			continue
 		}
 		end := start
 		for end < len(text) {
 			r, n := utf8.DecodeRuneInString(text[end:])
-			if separates(r) {
+			if isSeparator(r) {
 				break
 			}
 			end += n
 		}
 		token := text[start:end]
-		if len(token) <= 2*identity.MaxURL && (strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
+		if len(token) <= 2*identity.MaxURL &&
+			(strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
 			tried++
-			e.token(f, path, token, start)
+			e.readToken(f, path, token, start)
 		}
 		start = end
 	}
-	e.hidden(f, path, text)
+	e.findObfuscatedEmails(f, path, text)
 }
 
-func separates(r rune) bool {
+func isSeparator(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"|,;·•，、；“”«»`", r)
 }
 
-// token reads one word of a text that may be an address.
-func (e *Extractor) token(f *facts, path, token string, at int) {
+// readToken reads one word that may be an address.
+func (e *Extractor) readToken(f *facts, path, token string, at int) {
 	trimmed := strings.TrimLeft(token, "'*_~")
 	at += len(token) - len(trimmed)
 	token = strings.TrimRight(trimmed, ".!?'*:…_。")
@@ -67,30 +67,32 @@ func (e *Extractor) token(f *facts, path, token string, at int) {
 	}
 	span := view.Span{Path: path, Start: at, End: at + len(token)}
 	if i := strings.IndexByte(token, '@'); i > 0 && !strings.Contains(token, "://") {
-		// "Mail:name@host" and "名:name@host" stand together.
+		// "Mail:name@host" and "名:name@host" have no space.
 		if c := strings.LastIndexAny(token[:i], ":=："); c >= 0 {
 			_, n := utf8.DecodeRuneInString(token[c:])
 			span.Start += c + n
 			token = token[c+n:]
 		}
-		e.email(f, token, "", labelled, span)
+		e.addEmail(f, token, "", labeled, span)
 		return
 	}
-	if len(token) <= 8 && degreeWord.MatchString(token) { // "B.Tech", where .tech is a domain too
+	// "B.Tech" is a degree, although .tech is a domain.
+	if len(token) <= 8 && degreeWord.MatchString(token) {
 		return
 	}
-	if strings.Contains(token, "::") || code.MatchString(token) { // a program's words
+	// Source code.
+	if strings.Contains(token, "::") || codeMember.MatchString(token) {
 		return
 	}
-	loc := e.relaxed.relaxed.FindStringIndex(token)
+	loc := e.urls.relaxed.FindStringIndex(token)
 	if loc == nil || strings.Contains(token, "@") && !strings.Contains(token, "://") {
 		return
 	}
-	e.link(f, token[loc[0]:loc[1]], labelled, view.Span{Path: path, Start: at + loc[0], End: at + loc[1]})
+	e.addLink(f, token[loc[0]:loc[1]], labeled, view.Span{Path: path, Start: at + loc[0], End: at + loc[1]})
 }
 
-// code is the member of a variable of one letter.
-var code = regexp.MustCompile(`^[a-z]\.[a-z_]+$`)
+// codeMember matches a field of a one-letter variable.
+var codeMember = regexp.MustCompile(`^[a-z]\.[a-z_]+$`)
 
 func cutFold(s, prefix string) (string, bool) {
 	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
@@ -99,8 +101,8 @@ func cutFold(s, prefix string) (string, bool) {
 	return s, false
 }
 
-// email adds an address.
-func (e *Extractor) email(f *facts, s, known string, confidence float64, span view.Span) {
+// addEmail adds an e-mail address. A no-reply address of the code host is an account.
+func (e *Extractor) addEmail(f *facts, s, label string, confidence float64, span view.Span) {
 	key, err := identity.EmailKey(s)
 	if err != nil {
 		return
@@ -110,47 +112,51 @@ func (e *Extractor) email(f *facts, s, known string, confidence float64, span vi
 		return
 	}
 	if id, username, ok := e.platforms.NoReply(key); ok {
-		e.account(f, Identifier{Type: Account, Platform: identity.Codehost, Value: username, Confidence: confidence, Span: span})
+		e.addAccount(f, Identifier{Type: Account, Platform: identity.Codehost, Value: username, Confidence: confidence,
+			Span: span})
 		if id > 0 {
-			f.codehostID.better(found{itoa(id), confidence, span})
+			f.codehostID.keepSurer(textValue{itoa(id), confidence, span})
 		}
 		return
 	}
-	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: known}, key)
+	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: label}, key)
 }
 
-// assets are the ends of paths that lead to no page.
-var assets = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|svg|webp|ico|css|js|mjs|woff2?|ttf|mp4|webm)$`)
+// assetPath matches paths of files that are not pages.
+var assetPath = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|svg|webp|ico|css|js|mjs|woff2?|ttf|mp4|webm)$`)
 
-// link adds the account, company or web address that a URL leads to.
-func (e *Extractor) link(f *facts, raw string, confidence float64, span view.Span) {
+// addLink adds the account, company or web address of a URL.
+func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.Span) {
 	if len(raw) > identity.MaxURL {
 		return
 	}
 	if platform, username, err := e.platforms.ParseAny(raw); err == nil {
-		e.account(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: confidence, Span: span, link: clean(raw, true)})
+		e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: confidence,
+			Span: span, link: cleanURL(raw, true)})
 		return
 	}
 	if slug, err := e.platforms.ParseCompany(raw); err == nil {
-		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence, Span: span, link: clean(raw, true)}, identity.UsernameKey(slug))
+		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence,
+			Span: span, link: cleanURL(raw, true)}, identity.UsernameKey(slug))
 		return
 	}
-	u := clean(raw, false)
+	u := cleanURL(raw, false)
 	parsed, err := url.Parse(u)
-	if err != nil || parsed.Host == "" || assets.MatchString(parsed.Path) || !strings.Contains(parsed.Host, ".") {
+	if err != nil || parsed.Host == "" || assetPath.MatchString(parsed.Path) || !strings.Contains(parsed.Host, ".") {
 		return
 	}
 	// A page below an account, such as a post, names the account too.
-	if platform, username, ok := e.below(parsed); ok {
+	if platform, username, ok := e.accountOfPage(parsed); ok {
 		if platform == identity.Microblog {
-			e.account(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: probable, Span: span})
+			e.addAccount(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: probable,
+				Span: span})
 			return
 		}
 	}
 	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, urlKey(u))
 }
 
-// identifierKey is what identifiers of a type are compared by.
+// identifierKey returns the comparison key of an identifier.
 func identifierKey(id Identifier) string {
 	switch id.Type {
 	case URL:
@@ -161,24 +167,23 @@ func identifierKey(id Identifier) string {
 	return id.Value
 }
 
-// urlKey is what web addresses are compared by.
+// urlKey returns the comparison key of a web address.
 func urlKey(u string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
-// below reads the account under whose page an address lies.
-func (e *Extractor) below(u *url.URL) (platform, username string, ok bool) {
-	first, _, more := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if !more || first == "" {
+// accountOfPage returns the account whose page contains an address.
+func (e *Extractor) accountOfPage(u *url.URL) (platform, username string, ok bool) {
+	first, _, hasRest := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if !hasRest || first == "" {
 		return "", "", false
 	}
 	platform, username, err := e.platforms.ParseAny(u.Scheme + "://" + u.Host + "/" + first)
 	return platform, username, err == nil
 }
 
-// clean is a web address with a scheme and without query, fragment and last
-// slash.
-func clean(raw string, secure bool) string {
+// cleanURL returns a web address with a scheme and without query, fragment and trailing slash.
+func cleanURL(raw string, secure bool) string {
 	rest := raw
 	scheme := "http"
 	if secure {
@@ -201,12 +206,12 @@ func clean(raw string, secure bool) string {
 	return out
 }
 
-func (e *Extractor) account(f *facts, id Identifier) {
+func (e *Extractor) addAccount(f *facts, id Identifier) {
 	f.addIdentifier(id, identity.UsernameKey(id.Value))
 }
 
-// username adds an account of which the input gives the name or the URL.
-func (e *Extractor) username(f *facts, platform string, p view.Part, confidence float64) {
+// addUsername adds an account from its name or URL.
+func (e *Extractor) addUsername(f *facts, platform string, p view.Part, confidence float64) {
 	t := p.Trim("@.").Text()
 	if t == "" || phrase.IsBlank(t) || isService(t) {
 		return
@@ -217,12 +222,12 @@ func (e *Extractor) username(f *facts, platform string, p view.Part, confidence 
 	}
 	id := Identifier{Type: Account, Platform: platform, Value: name, Confidence: confidence, Span: p.Trim("@.").Span()}
 	if strings.Contains(t, "/") {
-		id.link = clean(t, true)
+		id.link = cleanURL(t, true)
 	}
-	e.account(f, id)
+	e.addAccount(f, id)
 }
 
-// addIdentifier adds an identifier once; the surer one stays.
+// addIdentifier adds an identifier, or raises the confidence of an equal one.
 func (f *facts) addIdentifier(id Identifier, key string) {
 	key = id.Type + "\x00" + id.Platform + "\x00" + key
 	if at, ok := f.seen[key]; ok {
@@ -243,18 +248,18 @@ func (f *facts) addIdentifier(id Identifier, key string) {
 	f.identifiers = append(f.identifiers, id)
 }
 
-// phones finds numbers in a text.
-func (e *Extractor) phones(f *facts, v *view.View) {
+// findPhones finds phone numbers in a text.
+func (e *Extractor) findPhones(f *facts, v *view.View) {
 	if !strings.ContainsAny(v.Text, "+(-.") {
 		return
 	}
 	for _, m := range phrase.PhoneNumber.FindAllStringIndex(v.Text, maxIdentifiers) {
-		e.phone(f, view.Part{V: v, Start: m[0], End: m[1]}, "US", labelled)
+		e.addPhone(f, view.Part{View: v, Start: m[0], End: m[1]}, "US", labeled)
 	}
 }
 
-// phone adds a number; region is where one without a plus is dialled.
-func (e *Extractor) phone(f *facts, p view.Part, region string, confidence float64) bool {
+// addPhone adds a phone number. region is the region of numbers without a plus.
+func (e *Extractor) addPhone(f *facts, p view.Part, region string, confidence float64) bool {
 	p = p.Trim("")
 	t := p.Text()
 	if strings.ContainsAny(t, "\n") {
@@ -272,12 +277,14 @@ func (e *Extractor) phone(f *facts, p view.Part, region string, confidence float
 	return true
 }
 
-// viewed finds identifiers in what a text says rather than in how it is written: a form of a browser, LaTeX.
-func (e *Extractor) viewed(f *facts, v *view.View) {
+// findViewedIdentifiers finds identifiers in the view of a text rather than in its source: in web
+// forms and LaTeX.
+func (e *Extractor) findViewedIdentifiers(f *facts, v *view.View) {
 	for _, line := range v.Lines() {
 		found := facts{seen: map[string]int{}}
-		e.identifiers(&found, v.Path, line.Text())
-		for _, id := range found.identifiers { // offsets are those of the line
+		e.findIdentifiers(&found, v.Path, line.Text())
+		// Offsets are relative to the line.
+		for _, id := range found.identifiers {
 			id.Span = line.Sub(id.Span.Start, id.Span.End).Span()
 			f.addIdentifier(id, identifierKey(id))
 		}

@@ -9,8 +9,8 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// mentionPatterns are the forms in which a text introduces somebody of whom it is not
-// the own page: a mention with what they are beside it.
+// mentionPatterns match sentences that introduce a person in a text by others, with title or
+// employer.
 type mentionPatterns struct {
 	inBrackets *regexp.Regexp // "Ada Moreau (CTO, Northwind)"
 	apposition *regexp.Regexp // "Ada Moreau, head of research at Northwind"
@@ -66,75 +66,82 @@ func newMentionPatterns(d *dates.Reader) *mentionPatterns {
 	}
 }
 
-// mentioned reads a sentence that introduces a person while nobody else is known to
-// be whom the text is about. It reports whether it did.
-func (d *document) mentioned(s view.Part) bool {
-	e, f, t, x := d.e, d.f, s.Text(), d.e.mentioning
-	known := f.has(stated)
-	if known && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
+// readMention reads a sentence that introduces a person, if the subject of the text is not known
+// yet. It reports whether it did.
+func (d *document) readMention(s view.Part) bool {
+	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
+	hasName := f.hasName(stated)
+	if hasName && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
 		return false
 	}
-	// own takes the name of a group if it is or may be the person's.
-	own := func(m []int) bool {
+	// setName sets the name from group 1, if it is or may be the subject's.
+	setName := func(m []int) bool {
 		p := piece(s, m, 1)
 		n, ok := d.longestName(p)
-		if !ok || known && !f.subject(n.Full) {
+		if !ok || hasName && !f.isSubject(n.Full) {
 			return false
 		}
-		f.addName(n, stated, view.Part{V: s.V, Start: p.Start, End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
+		f.addName(n, stated, view.Part{View: s.View, Start: p.Start,
+			End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
 		return true
 	}
 	if strings.IndexByte(t, '(') > 0 {
 		if m := x.inBrackets.FindStringSubmatchIndex(t); m != nil {
 			inner := piece(s, m, 2)
 			p := position{confidence: stated, current: true, span: s.Span()}
-			if pl, ok := d.inBrackets(inner, &p); ok && own(m) {
+			if pl, ok := d.readBrackets(inner, &p); ok && setName(m) {
 				f.addPosition(p)
 				f.addPlace(pl, stated)
 				return true
 			}
 		}
 	}
-	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
-		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(phrase.OrgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.Span()})
+	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && setName(m) {
+		f.addPosition(position{title: valueOf(piece(s, m, 2), stated),
+			company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: true, confidence: stated,
+			span: s.Span()})
 		return true
 	}
-	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
+	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && setName(m) {
 		title := piece(s, m, 2)
 		past := false
 		if at := formerWord.FindStringIndex(title.Text()); at != nil {
 			title, past = title.Sub(at[1], title.End-title.Start), true
 		}
-		f.addPosition(position{title: text(title, stated), company: text(phrase.OrgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.Span()})
+		f.addPosition(position{title: valueOf(title, stated),
+			company: valueOf(phrase.LeadingOrg(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated,
+			span: s.Span()})
 		return true
 	}
-	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
+	if m := x.aged.FindStringSubmatchIndex(t); m != nil && setName(m) {
 		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.IsTitle(t[r[2]:r[3]]) {
-			f.addPosition(position{title: text(piece(s, r, 1), stated), past: true, confidence: stated, span: s.Span()})
+			f.addPosition(position{title: valueOf(piece(s, r, 1), stated), past: true, confidence: stated,
+				span: s.Span()})
 		}
 		return true
 	}
-	if m := x.cued.FindStringSubmatchIndex(t); m != nil && own(m) {
+	if m := x.cued.FindStringSubmatchIndex(t); m != nil && setName(m) {
 		rest := s.Sub(m[3], len(t))
-		d.introduced(s, rest, t[:m[2]])
+		d.readIntroduced(s, rest, t[:m[2]])
 		return true
 	}
 	return false
 }
 
-// inBrackets reads what stands in brackets behind a name: a title and an
-// organization, or an organization and a place. It is false for anything else.
-func (d *document) inBrackets(inner view.Part, p *position) (phrase.Location, bool) {
+// readBrackets reads brackets after a name: a title and an organization, or an organization and a
+// place. It returns false for anything else.
+func (d *document) readBrackets(inner view.Part, p *position) (phrase.Location, bool) {
 	e := d.e
-	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() && (e.words.Cities[strings.ToLower(pl.City.TextOr())] || pl.State.V != nil && pl.Country.V != nil) {
+	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() &&
+		(e.words.Cities[strings.ToLower(pl.City.TextOrEmpty())] || pl.State.View != nil && pl.Country.View != nil) {
 		return pl, true
 	}
 	parts := inner.Split(phrase.Comma)
-	if title, company := e.TitleAt(inner); company.V != nil && e.words.IsTitle(title.Text()) {
-		p.title, p.company = text(title, stated), text(company, stated)
+	if title, company := e.SplitTitle(inner); company.View != nil && e.words.IsTitle(title.Text()) {
+		p.title, p.company = valueOf(title, stated), valueOf(company, stated)
 		if c := company.Split(phrase.Comma); len(c) == 2 { // "Polder Analytics, NL"
 			if pl, ok := e.Place(c[1], phrase.IsCode(c[1].Text())); ok {
-				p.company = text(c[0], stated)
+				p.company = valueOf(c[0], stated)
 				return pl, true
 			}
 		}
@@ -143,53 +150,57 @@ func (d *document) inBrackets(inner view.Part, p *position) (phrase.Location, bo
 	first := parts[0].Trim("")
 	switch {
 	case e.words.IsTitle(first.Text()) && e.IsTitlePhrase(first.Text()) && len(parts) == 2 && e.IsOrg(parts[1]):
-		p.title, p.company = text(first, stated), text(parts[1], stated)
+		p.title, p.company = valueOf(first, stated), valueOf(parts[1], stated)
 		return phrase.Location{}, true
 	case e.IsOrg(first) && (e.words.IsSchool(first.Text()) || e.words.IsCompany(first.Text())):
-		p.company = text(first, stated)
+		p.company = valueOf(first, stated)
 		return phrase.Location{}, true
 	}
 	return phrase.Location{}, false
 }
 
-// introduced reads what follows the name of somebody who is introduced, and the
-// organization that introduces them.
-func (d *document) introduced(s, rest view.Part, before string) {
-	e, f, x := d.e, d.f, d.e.mentioning
+// readIntroduced reads the text after the name of an introduced person, and the introducing
+// organization.
+func (d *document) readIntroduced(s, rest view.Part, before string) {
+	e, f, x := d.e, d.f, d.e.mentionForms
 	if m := x.asJob.FindStringSubmatchIndex(rest.Text()); m != nil {
 		if title := piece(rest, m, 1); e.words.IsTitle(title.Text()) {
-			p := position{title: text(title, stated), current: true, confidence: stated, span: s.Span()}
+			p := position{title: valueOf(title, stated), current: true, confidence: stated, span: s.Span()}
 			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
-				if org := phrase.OrgHead(piece(s, a, 1)); e.IsOrg(org) && !e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
-					p.company = text(org, stated)
+				if org := phrase.LeadingOrg(piece(s, a, 1)); e.IsOrg(org) &&
+					!e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
+					p.company = valueOf(org, stated)
 				}
 			}
 			f.addPosition(p)
 		}
 	}
-	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
-		org := phrase.OrgHead(piece(rest, m, 1))
-		if e.IsOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) || len(strings.Fields(org.Text())) > 1) {
-			f.addPosition(position{company: text(org, stated), current: true, confidence: stated, span: s.Span()})
-			if tail := placeTail.FindStringSubmatchIndex(s.V.Text[org.End:s.End]); tail != nil {
-				if pl, ok := e.Place(piece(view.Part{V: s.V, Start: org.End, End: s.End}, tail, 1), false); ok {
+	// "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
+	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil {
+		org := phrase.LeadingOrg(piece(rest, m, 1))
+		if e.IsOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) ||
+			len(strings.Fields(org.Text())) > 1) {
+			f.addPosition(position{company: valueOf(org, stated), current: true, confidence: stated, span: s.Span()})
+			if tail := placeTail.FindStringSubmatchIndex(s.View.Text[org.End:s.End]); tail != nil {
+				if pl, ok := e.Place(piece(view.Part{View: s.View, Start: org.End, End: s.End}, tail, 1), false); ok {
 					f.addPlace(pl, stated)
 				}
 			}
 		}
 	}
-	d.formerly(s)
+	d.readFormerJob(s)
 }
 
 var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;()]{1,40})?)(?:$|[,.;])`)
 
-// formerly reads where somebody came from.
-func (d *document) formerly(s view.Part) bool {
-	e, f, t, x := d.e, d.f, s.Text(), d.e.mentioning
+// readFormerJob reads a previous employer.
+func (d *document) readFormerJob(s view.Part) bool {
+	e, f, t, x := d.e, d.f, s.Text(), d.e.mentionForms
 	if m := x.from.FindStringSubmatchIndex(t); m != nil {
-		p := position{company: text(phrase.OrgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
-		if title := piece(s, m, 2); title.V != nil && e.words.IsTitle(title.Text()) {
-			p.title = text(title, stated)
+		p := position{company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated), past: true, confidence: stated,
+			span: s.Span()}
+		if title := piece(s, m, 2); title.View != nil && e.words.IsTitle(title.Text()) {
+			p.title = valueOf(title, stated)
 		}
 		f.addPosition(p)
 		return true
@@ -199,7 +210,8 @@ func (d *document) formerly(s view.Part) bool {
 		if !e.words.IsTitle(title.Text()) && len(strings.Fields(title.Text())) > 3 {
 			return false
 		}
-		p := position{title: text(title, stated), company: text(phrase.OrgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		p := position{title: valueOf(title, stated), company: valueOf(phrase.LeadingOrg(piece(s, m, 1)), stated),
+			past: true, confidence: stated, span: s.Span()}
 		if m[6] >= 0 {
 			p.start, _ = e.dates.Parse(t[m[6]:m[7]])
 			p.end, _ = e.dates.Parse(t[m[8]:m[9]])
@@ -210,8 +222,8 @@ func (d *document) formerly(s view.Part) bool {
 	return false
 }
 
-// beside reads what stands in brackets behind a name that a label gives.
-func (e *Extractor) beside(f *facts, v view.Part, p *position) {
+// readNameBrackets reads brackets after a labeled name.
+func (e *Extractor) readNameBrackets(f *facts, v view.Part, p *position) {
 	t := v.Text()
 	open := strings.IndexByte(t, '(')
 	end := strings.LastIndexByte(t, ')')
@@ -220,11 +232,11 @@ func (e *Extractor) beside(f *facts, v view.Part, p *position) {
 	}
 	d := &document{e: e, f: f}
 	inner := v.Sub(open+1, end).Trim("")
-	if pl, ok := d.inBrackets(inner, p); ok {
+	if pl, ok := d.readBrackets(inner, p); ok {
 		f.addPlace(pl, formed)
 		return
 	}
-	if pl, ok := e.Place(inner, true); ok && pl.Country.V != nil {
+	if pl, ok := e.Place(inner, true); ok && pl.Country.View != nil {
 		f.addPlace(pl, formed)
 	}
 }

@@ -13,41 +13,44 @@ import (
 	"muster/schemas/identity"
 )
 
-// others are members that speak of somebody else.
-var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
-	`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
-	`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
-	`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
-	`|repositories)$`)
+// otherPeopleField matches fields about other people.
+var otherPeopleField = regexp.MustCompile(
+	`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?` +
+		`|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)` +
+		`|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed` +
+		`|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits` +
+		`|repositories)$`)
 
-// unowned are members that hold organizations and others, with which the person has to do in
-// whatever way: the names in them are not theirs.
-var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
-	`|colleges` +
-	`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
+// organizationsField matches fields with organizations and people related to the person. Names in
+// them are not the person's.
+var organizationsField = regexp.MustCompile(
+	`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities` +
+		`|colleges` +
+		`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
 
-// answered are members in which a shop answers with whom it was asked for.
-var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
+// customersField matches the field in which a shop returns the requested person.
+var customersField = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
-// works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs,
-// its pages may be.
-var works = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
-	`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
+// worksField matches fields with works and awards of the person. Names, addresses and accounts in
+// them may be of others; pages are kept.
+var worksField = regexp.MustCompile(
+	`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents` +
+		`|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
-// object reads an object by the names of its members.
-func (e *Extractor) object(ctx context.Context, f *facts, n tree.Node) error {
-	job := position{current: true, confidence: labelled, span: view.Span{Path: n.Path()}}
-	if err := e.members(ctx, f, n, &job, 0); err != nil {
+// readObject reads an object by its field names.
+func (e *Extractor) readObject(ctx context.Context, f *facts, n tree.Node) error {
+	job := position{current: true, confidence: labeled, span: view.Span{Path: n.Path()}}
+	if err := e.readFields(ctx, f, n, &job, 0); err != nil {
 		return err
 	}
 	f.addPosition(job)
 	return nil
 }
 
-// xml reads XML as an object of its elements.
-func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error {
+// readXML reads XML as an object of its elements.
+func (e *Extractor) readXML(ctx context.Context, f *facts, path, text string) error {
 	root, ranges := tree.ParseXML(text)
-	if err := e.object(ctx, f, root); err != nil {
+	if err := e.readObject(ctx, f, root); err != nil {
 		return err
 	}
 	f.eachSpan(func(s *view.Span) {
@@ -61,24 +64,23 @@ func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error 
 	return nil
 }
 
-// confidenceAt lowers what stands deep in an object: the shallower of two is the
-// person.
-func confidenceAt(depth int) float64 { return max(labelled-0.01*float64(depth), 0.9) }
+// confidenceAt returns the confidence at a depth: of two names the less nested one is the person's.
+func confidenceAt(depth int) float64 { return max(labeled-0.01*float64(depth), 0.9) }
 
-// members reads a value that nothing is known of. Of a job it fills p.
-func (e *Extractor) members(ctx context.Context, f *facts, n tree.Node, p *position, depth int) error {
+// readFields reads a value of unknown kind. It sets the parts of a job in p.
+func (e *Extractor) readFields(ctx context.Context, f *facts, n tree.Node, p *position, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	switch n.Kind {
 	case '"':
-		return e.text(ctx, f, n.Path(), n.Text, someMember)
+		return e.readText(ctx, f, n.Path(), n.Text, unknownField)
 	case '[':
 		for i, m := range n.Members {
 			if i%1000 == 999 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := e.members(ctx, f, m.Value, p, depth+1); err != nil {
+			if err := e.readFields(ctx, f, m.Value, p, depth+1); err != nil {
 				return err
 			}
 		}
@@ -87,27 +89,26 @@ func (e *Extractor) members(ctx context.Context, f *facts, n tree.Node, p *posit
 	default:
 		return nil
 	}
-	if label, value, ok := pair(n); ok {
-		return e.member(ctx, f, n, tree.Member{Key: label, Value: value}, p, depth)
+	if label, value, ok := labelValuePair(n); ok {
+		return e.readField(ctx, f, n, tree.Member{Key: label, Value: value}, p, depth)
 	}
-	if e.accountEntry(f, n, confidenceAt(depth)) {
+	if e.readAccountEntry(f, n, confidenceAt(depth)) {
 		return nil
 	}
 	for _, m := range n.Members {
-		if err := e.member(ctx, f, n, m, p, depth); err != nil {
+		if err := e.readField(ctx, f, n, m, p, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pages reads the web addresses of what the person made: those that their members call so. Whose an account or a
-// mail address
-// is, or a page in a member of any other name, nothing tells.
-func (e *Extractor) pages(ctx context.Context, f *facts, n tree.Node) error {
+// readPages reads the web addresses of works, from fields that name them so. Other addresses and
+// accounts may be of other people.
+func (e *Extractor) readPages(ctx context.Context, f *facts, n tree.Node) error {
 	if n.Kind == '"' {
 		text, all := view.Valid(n.Text), &facts{seen: map[string]int{}}
-		e.identifiers(all, n.Path(), view.Visible(view.Without(text, view.Orders(text))))
+		e.findIdentifiers(all, n.Path(), view.Visible(view.Blank(text, view.FindInstructions(text))))
 		for _, id := range all.identifiers {
 			if id.Type == URL {
 				f.addIdentifier(id, urlKey(id.Value))
@@ -118,15 +119,15 @@ func (e *Extractor) pages(ctx context.Context, f *facts, n tree.Node) error {
 		if n.Kind == '{' && e.words.Labels[lexicon.LabelKey(m.Key)] != "website" {
 			continue
 		}
-		if err := e.pages(ctx, f, m.Value); err != nil {
+		if err := e.readPages(ctx, f, m.Value); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// pair reads an object that is itself a name and a value.
-func pair(n tree.Node) (label string, value tree.Node, ok bool) {
+// labelValuePair splits an object that is itself a label and a value.
+func labelValuePair(n tree.Node) (label string, value tree.Node, ok bool) {
 	if len(n.Members) != 2 {
 		return "", tree.Node{}, false
 	}
@@ -143,45 +144,46 @@ func pair(n tree.Node) (label string, value tree.Node, ok bool) {
 	return label, value, ok && label != ""
 }
 
-// member reads one member of an object.
-func (e *Extractor) member(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position, depth int) error {
+// readField reads one field of an object.
+func (e *Extractor) readField(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position,
+	depth int) error {
 	if m.Value.Kind == 'n' || len(m.Key) > 200 || strings.HasPrefix(m.Key, "@") {
 		return nil
 	}
-	if others.MatchString(m.Key) && isNested(m.Value) {
+	if otherPeopleField.MatchString(m.Key) && isNested(m.Value) {
 		return nil
 	}
-	kind, c := e.kindOf(m), confidenceAt(depth)
+	kind, c := e.fieldKind(m), confidenceAt(depth)
 	if kind == "" && isNested(m.Value) {
 		switch {
-		case works.MatchString(m.Key):
-			return e.pages(ctx, f, m.Value)
-		case depth == 0 && len(parent.Members) == 1 && len(m.Value.Members) == 1 && answered.MatchString(m.Key):
-		case unowned.MatchString(m.Key):
+		case worksField.MatchString(m.Key):
+			return e.readPages(ctx, f, m.Value)
+		case depth == 0 && len(parent.Members) == 1 && len(m.Value.Members) == 1 && customersField.MatchString(m.Key):
+		case organizationsField.MatchString(m.Key):
 			return nil
 		}
 	}
-	if inner, ok := wrapped(m.Value); ok && kind != "" {
+	if inner, ok := unwrap(m.Value); ok && kind != "" {
 		m.Value = inner
 	}
 	v := m.Value
-	if e.platformMember(f, parent, m, c) || e.structured(f, kind, v, p, c) {
+	if e.readPlatformField(f, parent, m, c) || e.readStructured(f, kind, v, p, c) {
 		return nil
 	}
 	switch {
 	case v.Kind == '{' && isScalarKind(kind) && len(v.Strings("contact", "label", "uri", "code", "name", "value")) > 0:
-		e.values(f, kind, v, p, c)
+		e.readValues(f, kind, v, p, c)
 		return nil
 	case kind == "bio" && v.Kind == '"':
-		return e.text(ctx, f, v.Path(), v.Text, bodyMember)
+		return e.readText(ctx, f, v.Path(), v.Text, proseField)
 	case kind == "", kind == "bio", kind == "person", v.Kind == '{':
-		return e.members(ctx, f, v, p, depth+1)
+		return e.readFields(ctx, f, v, p, depth+1)
 	}
-	e.values(f, kind, v, p, c)
+	e.readValues(f, kind, v, p, c)
 	return nil
 }
 
-// isScalarKind reports whether what a label of a kind names is one value, also where an object wraps it.
+// isScalarKind reports whether a kind has one value, also if an object wraps it.
 func isScalarKind(kind string) bool {
 	switch kind {
 	case "email", "personal email", "work email", "phone", "city", "state", "country", "website":
@@ -192,14 +194,14 @@ func isScalarKind(kind string) bool {
 
 func isNested(n tree.Node) bool { return n.Kind == '{' || n.Kind == '[' }
 
-// kindOf is what the name of a member says that it is.
-func (e *Extractor) kindOf(m tree.Member) string {
+// fieldKind returns the kind of a field by its name.
+func (e *Extractor) fieldKind(m tree.Member) string {
 	switch lexicon.LabelKey(m.Key) {
-	case "account", "institution": // a text of this name is something else
+	case "account", "institution": // only if the value is an object
 		if m.Value.Kind == '{' {
 			return "company"
 		}
-	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, of those entries that have a title
+	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, if the entries have a title
 		if isNested(m.Value) {
 			return "experience"
 		}
@@ -211,9 +213,9 @@ func (e *Extractor) kindOf(m tree.Member) string {
 	return e.words.Kind(m.Key)
 }
 
-// wrapped is the value of an object that holds one value and what is said about it:
-// {"value": "Ada", "verified": true}.
-func wrapped(v tree.Node) (tree.Node, bool) {
+// unwrap returns the value of an object that holds one value and metadata: {"value": "Ada",
+// "verified": true}.
+func unwrap(v tree.Node) (tree.Node, bool) {
 	if v.Kind != '{' || len(v.Members) > 4 {
 		return tree.Node{}, false
 	}
@@ -226,88 +228,92 @@ func wrapped(v tree.Node) (tree.Node, bool) {
 	return tree.Node{}, false
 }
 
-// structured reads a value whose kind has parts, such as a job. It is false for any other.
-func (e *Extractor) structured(f *facts, kind string, v tree.Node, p *position, c float64) bool {
+// readStructured reads a value whose kind has parts, such as a job. It returns false for any other
+// kind.
+func (e *Extractor) readStructured(f *facts, kind string, v tree.Node, p *position, c float64) bool {
 	object := v.Kind == '{'
 	objects := v.Kind == '[' && len(v.Members) > 0 && v.Members[0].Value.Kind == '{'
 	switch {
 	case kind == "experience" && (v.Kind == '[' || object && len(v.Members) > 0),
-		kind == "work email" && objects: // "work", the list of jobs of JSON Resume
-		e.jobList(f, v, c)
+		kind == "work email" && objects: // "work" is the list of jobs of JSON Resume
+		e.readJobList(f, v, c)
 	case object && (kind == "current position" || kind == "title" || kind == "work email"):
-		e.job(f, v, p, c)
+		e.readJob(f, v, p, c)
 	case object && kind == "company":
-		e.job(f, v, p, c)
-		e.companyOf(v, p, c)
+		e.readJob(f, v, p, c)
+		e.readCompany(v, p, c)
 	case objects && kind == "company":
-		e.companyOf(v.Members[0].Value, p, c)
+		e.readCompany(v.Members[0].Value, p, c)
 	case kind == "education":
-		e.schoolList(f, v, c)
+		e.readSchoolList(f, v, c)
 	case kind == "skills":
 		for _, s := range v.Strings("skill", "name", "language", "title", "value") {
-			e.skillList(f, s.Part(), c)
+			e.readSkillList(f, s.Part(), c)
 		}
 	case kind == "languages":
 		for _, s := range v.Strings("skill", "name", "language", "title", "value") {
-			e.languageList(f, s.Part(), c)
+			e.readLanguageList(f, s.Part(), c)
 		}
 	case object && (kind == identity.Codehost || kind == identity.Network || kind == identity.Microblog):
-		e.accountOf(f, kind, v, c)
+		e.readAccount(f, kind, v, c)
 	default:
 		return false
 	}
 	return true
 }
 
-// values reads the texts and numbers of a value of a known kind.
-func (e *Extractor) values(f *facts, kind string, v tree.Node, p *position, c float64) {
-	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
+// readValues reads the strings and numbers of a value of a known kind.
+func (e *Extractor) readValues(f *facts, kind string, v tree.Node, p *position, c float64) {
+	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri",
+		"code") {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
 			return
 		}
-		if len(view.Orders(s.Text)) > 0 {
+		if len(view.FindInstructions(s.Text)) > 0 {
 			continue
 		}
-		e.value(f, kind, s.Part(), p, c)
+		e.readValue(f, kind, s.Part(), p, c)
 		switch kind {
 		case "email", "personal email", "work email", "phone":
 		default:
-			e.identifiers(f, s.Path(), s.Text)
+			e.findIdentifiers(f, s.Path(), s.Text)
 		}
 	}
 }
 
-// companyOf reads an employer that is an object.
-func (e *Extractor) companyOf(v tree.Node, p *position, c float64) {
-	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
-		e.value(&facts{}, "company", s.Part(), p, c)
+// readCompany reads an employer object.
+func (e *Extractor) readCompany(v tree.Node, p *position, c float64) {
+	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization",
+		"title") {
+		e.readValue(&facts{}, "company", s.Part(), p, c)
 	}
 	for _, m := range v.Members {
 		if _, err := e.platforms.ParseCompany(m.Value.Text); m.Value.Kind == '"' && err == nil {
 			s := m.Value.Part()
-			p.companyURL = found{clean(s.Text(), true), c, s.Span()}
+			p.companyURL = textValue{cleanURL(s.Text(), true), c, s.Span()}
 		}
 	}
 }
 
-// platformMember reads members whose meaning hangs on the object around them:
-// what a platform's own interface gives.
-func (e *Extractor) platformMember(f *facts, parent tree.Node, m tree.Member, c float64) bool {
+// readPlatformField reads fields whose meaning depends on their object, as in responses of platform
+// APIs.
+func (e *Extractor) readPlatformField(f *facts, parent tree.Node, m tree.Member, c float64) bool {
 	switch lexicon.LabelKey(m.Key) {
 	case "login", "username", "user name", "handle":
-		platform, _ := e.platformOf(parent)
+		platform, _ := e.describedPlatform(parent)
 		if platform == "" || m.Value.Kind != '"' {
 			return false
 		}
-		e.username(f, platform, m.Value.Part(), c)
+		e.addUsername(f, platform, m.Value.Part(), c)
 	case "id":
-		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.Value.Kind == '0' && phrase.Number.FindString(m.Value.Text) == m.Value.Text {
-			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
+		if platform, own := e.describedPlatform(parent); platform == identity.Codehost && own && m.Value.Kind == '0' &&
+			phrase.Number.FindString(m.Value.Text) == m.Value.Text {
+			f.codehostID.keepSurer(textValue{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	case "type":
 	case "html url", "profile url":
 		if m.Value.Kind == '"' {
-			e.identifiers(f, m.Value.Path(), m.Value.Text)
+			e.findIdentifiers(f, m.Value.Path(), m.Value.Text)
 		}
 	default:
 		return false
@@ -315,9 +321,9 @@ func (e *Extractor) platformMember(f *facts, parent tree.Node, m tree.Member, c 
 	return true
 }
 
-// platformOf is the platform whose account an object describes by its links or by the names
-// of its members, "" for none; own says that the names are those of the code host.
-func (e *Extractor) platformOf(n tree.Node) (platform string, own bool) {
+// describedPlatform returns the platform whose account an object describes, by its links or field
+// names, or "". own means that the names are the code host's.
+func (e *Extractor) describedPlatform(n tree.Node) (platform string, own bool) {
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
 		if m.Value.Kind != '"' && key != "public repos" && key != "public gists" {
@@ -338,10 +344,9 @@ func (e *Extractor) platformOf(n tree.Node) (platform string, own bool) {
 	return platform, own
 }
 
-// accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of
-// a service that is
-// no platform goes nowhere. It is false for any other object.
-func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
+// readAccountEntry reads an object with a service and an account, as in the profiles of JSON
+// Resume. Accounts of other services are dropped. It returns false for any other object.
+func (e *Extractor) readAccountEntry(f *facts, n tree.Node, c float64) bool {
 	service, user, link := "", tree.Node{}, tree.Node{}
 	for _, m := range n.Members {
 		key := lexicon.LabelKey(m.Key)
@@ -350,13 +355,15 @@ func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
 			if key == "id" && m.Value.Kind != '0' || isNested(m.Value) {
 				return false
 			}
-		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" || key == "social network":
+		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" ||
+			key == "social network":
 			service = m.Value.Text
 		case key == "type" || key == "name" || key == "label" || key == "title" || key == "kind" || key == "key":
 			if isService(m.Value.Text) {
 				service = m.Value.Text
 			}
-		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" || key == "id" || key == "account" || key == "screen name" || key == "value":
+		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" ||
+			key == "id" || key == "account" || key == "screen name" || key == "value":
 			user = m.Value
 		case key == "url" || key == "link" || key == "href" || key == "profile url" || key == "uri" || key == "address":
 			link = m.Value
@@ -366,43 +373,48 @@ func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
 		return false
 	}
 	platform := platformNamed(service)
-	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 && (platform == "" || platform == name) {
-		e.identifiers(f, link.Path(), link.Text)
+	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 &&
+		(platform == "" || platform == name) {
+		e.findIdentifiers(f, link.Path(), link.Text)
 		platform = name
 	}
 	if platform != "" && user.Kind != 0 {
-		e.username(f, platform, user.Part(), c)
+		e.addUsername(f, platform, user.Part(), c)
 	}
 	return true
 }
 
-// accountOf reads an object that describes an account.
-func (e *Extractor) accountOf(f *facts, platform string, v tree.Node, c float64) {
+// readAccount reads an object that describes an account.
+func (e *Extractor) readAccount(f *facts, platform string, v tree.Node, c float64) {
 	for _, m := range v.Members {
 		key := lexicon.LabelKey(m.Key)
 		switch {
 		case m.Value.Kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
-			e.identifiers(f, m.Value.Path(), m.Value.Text)
-		case m.Value.Kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
-			e.username(f, platform, m.Value.Part(), c)
+			e.findIdentifiers(f, m.Value.Path(), m.Value.Text)
+		case m.Value.Kind == '"' &&
+			(key == "username" || key == "login" || key == "handle" || key == "slug" ||
+				strings.HasSuffix(key, " username")):
+			e.addUsername(f, platform, m.Value.Part(), c)
 		case key == "headline" && m.Value.Kind == '"':
 			s := m.Value.Part()
-			f.headline.better(text(s, c))
-		case platform == identity.Codehost && (key == "id" || key == "user id") && phrase.Number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
-			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
+			f.headline.keepSurer(valueOf(s, c))
+		case platform == identity.Codehost && (key == "id" || key == "user id") &&
+			phrase.Number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
+			f.codehostID.keepSurer(textValue{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	}
 }
 
-// job reads an object that describes a job.
-func (e *Extractor) job(f *facts, v tree.Node, p *position, c float64) {
+// readJob reads an object that describes a job.
+func (e *Extractor) readJob(f *facts, v tree.Node, p *position, c float64) {
 	if p.span.Path == "" {
 		p.span = view.Span{Path: v.Path()}
 	}
-	defer func() { // a job's name is its employer's, where no other member is
+	// The name of a job is its employer's, if no other field has it.
+	defer func() {
 		for _, m := range v.Members {
 			if lexicon.LabelKey(m.Key) == "name" && m.Value.Kind == '"' && p.title.ok() && !p.company.ok() {
-				e.value(f, "company", m.Value.Part(), p, c)
+				e.readValue(f, "company", m.Value.Part(), p, c)
 			}
 		}
 	}()
@@ -412,44 +424,46 @@ func (e *Extractor) job(f *facts, v tree.Node, p *position, c float64) {
 		case kind == "company" || key == "organization" || key == "employer" || key == "organization name":
 			switch m.Value.Kind {
 			case '{':
-				e.companyOf(m.Value, p, c)
+				e.readCompany(m.Value, p, c)
 			case '"':
-				e.value(f, "company", m.Value.Part(), p, c)
+				e.readValue(f, "company", m.Value.Part(), p, c)
 			}
 		case kind == "title" || key == "summary":
 			for i, s := range m.Value.Strings("name", "title", "label") {
 				if i == 0 {
-					e.value(f, "title", s.Part(), p, c)
+					e.readValue(f, "title", s.Part(), p, c)
 				}
 			}
 		case kind == "start" || kind == "end":
-			e.jobDate(m.Value, kind, p)
+			e.readJobDate(m.Value, kind, p)
 		case (kind == "current" || key == "current indicator") && (m.Value.Kind == 't' || m.Value.Text == "true"):
 			p.current = true
 		case kind == "company url":
-			e.value(f, kind, m.Value.Part(), p, c)
+			e.readValue(f, kind, m.Value.Part(), p, c)
 		case m.Value.Kind == '"' && (kind == "period" || key == "date range"):
 			if when, ok := e.dates.Find(m.Value.Text); ok {
 				p.start, p.end, p.current = when.Start, when.End, when.Current
 			}
-		case isNested(m.Value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")): // of Europass
+		// Europass nests the period.
+		case isNested(m.Value) &&
+			(kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")):
 			inner := m.Value
 			if inner.Kind == '[' && len(inner.Members) > 0 {
 				inner = inner.Members[0].Value
 			}
-			e.job(f, inner, p, c)
+			e.readJob(f, inner, p, c)
 		}
 	}
 }
 
-// jobDate reads the start or end of a job: a string, a number, or an object of year and
+// readJobDate reads the start or end of a job: a string, a number, or an object with year and
 // month.
-func (e *Extractor) jobDate(v tree.Node, kind string, p *position) {
+func (e *Extractor) readJobDate(v tree.Node, kind string, p *position) {
 	t := v.Text
 	if v.Kind == '{' {
 		var year, month string
 		for _, m := range v.Members {
-			inner, ok := wrapped(m.Value)
+			inner, ok := unwrap(m.Value)
 			if !ok {
 				inner = m.Value
 			}
@@ -478,8 +492,8 @@ func (e *Extractor) jobDate(v tree.Node, kind string, p *position) {
 	}
 }
 
-// jobList reads a list of jobs.
-func (e *Extractor) jobList(f *facts, v tree.Node, c float64) {
+// readJobList reads a list of jobs.
+func (e *Extractor) readJobList(f *facts, v tree.Node, c float64) {
 	list := v.Members
 	if v.Kind == '{' {
 		list = []tree.Member{{Key: "", Value: v}}
@@ -496,18 +510,18 @@ func (e *Extractor) jobList(f *facts, v tree.Node, c float64) {
 		p := position{listed: true, confidence: c, span: view.Span{Path: m.Value.Path()}}
 		switch m.Value.Kind {
 		case '{':
-			e.job(f, m.Value, &p, c)
+			e.readJob(f, m.Value, &p, c)
 		case '"':
 			s := m.Value.Part()
 			if when, ok := e.dates.Find(s.Text()); ok {
 				p.start, p.end, p.current = when.Start, when.End, when.Current
 				d := &document{e: e, f: f}
-				d.fill(&p, d.items(undated(s, when.At)))
+				d.fillPosition(&p, d.splitEntry(cutPeriod(s, when.At)))
 			} else {
-				e.value(f, "experience", s, &p, c)
+				e.readValue(f, "experience", s, &p, c)
 			}
 		}
-		if p.end == "" && (p.start != "" || ended(m.Value)) {
+		if p.end == "" && (p.start != "" || hasNullEnd(m.Value)) {
 			p.current = true
 		}
 		if !p.current && p.end == "" && len(list) == 1 && v.Kind == '[' {
@@ -521,8 +535,8 @@ func (e *Extractor) jobList(f *facts, v tree.Node, c float64) {
 	}
 }
 
-// ended reports whether a job says by a null that it has no end.
-func ended(v tree.Node) bool {
+// hasNullEnd reports whether a job has an end that is null.
+func hasNullEnd(v tree.Node) bool {
 	for _, m := range v.Members {
 		if k := lexicon.LabelKey(m.Key); (k == "end" || k == "end date") && m.Value.Kind == 'n' {
 			return true
@@ -531,8 +545,8 @@ func ended(v tree.Node) bool {
 	return false
 }
 
-// schoolList reads education: a list, an object or a text.
-func (e *Extractor) schoolList(f *facts, v tree.Node, c float64) {
+// readSchoolList reads education: a list, an object or a text.
+func (e *Extractor) readSchoolList(f *facts, v tree.Node, c float64) {
 	list := v.Members
 	if v.Kind != '[' {
 		list = []tree.Member{{Key: "", Value: v}}
@@ -543,15 +557,15 @@ func (e *Extractor) schoolList(f *facts, v tree.Node, c float64) {
 		}
 		switch m.Value.Kind {
 		case '"':
-			e.schoolLine(f, m.Value.Part(), c)
+			e.readSchoolLine(f, m.Value.Part(), c)
 		case '{':
-			e.school(f, m.Value, c)
+			e.readSchool(f, m.Value, c)
 		}
 	}
 }
 
-// school reads an object that describes a time at a school.
-func (e *Extractor) school(f *facts, v tree.Node, c float64) {
+// readSchool reads an object that describes a school.
+func (e *Extractor) readSchool(f *facts, v tree.Node, c float64) {
 	s := school{confidence: c, span: view.Span{Path: v.Path()}}
 	for _, m := range v.Members {
 		kind, key := e.words.Kind(m.Key), lexicon.LabelKey(m.Key)

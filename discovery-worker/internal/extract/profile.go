@@ -17,12 +17,12 @@ import (
 	"muster/schemas/identity"
 )
 
-// profile puts together what was found.
+// profile builds the profile from the facts.
 func (f *facts) profile(e *Extractor) Profile {
 	p := Profile{Fields: map[string]Field{}}
-	put := func(path string, x found) {
+	put := func(path string, x textValue) {
 		if x.ok() {
-			p.Fields[path] = Field{Value: quote(x.value), Confidence: round(x.confidence), Span: x.span}
+			p.Fields[path] = Field{Value: quoteJSON(x.value), Confidence: round(x.confidence), Span: x.span}
 		}
 	}
 	f.completeName()
@@ -33,18 +33,19 @@ func (f *facts) profile(e *Extractor) Profile {
 	put("location.city", f.city)
 	put("location.state", f.state)
 	put("location.country", f.country)
-	now := f.current()
+	now := f.currentJob()
 	if now != nil {
 		put("current_position.summary", now.title)
 		put("current_position.company.name", now.company)
 		if now.start != "" {
-			put("current_position.start", found{dates.Full(now.start), now.confidence, now.span})
+			put("current_position.start", textValue{dates.Full(now.start), now.confidence, now.span})
 		}
 		put("current_position.company.network_url", f.companyURL(e, now))
 	}
-	f.accounts(put)
+	f.putAccounts(put)
 	if f.codehostID.ok() {
-		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence, Span: f.codehostID.span}
+		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence,
+			Span: f.codehostID.span}
 	}
 	put("personal_email", f.personalEmail(e, now))
 	f.putLists(p.Fields, now)
@@ -52,7 +53,7 @@ func (f *facts) profile(e *Extractor) Profile {
 	return p
 }
 
-func quote(s string) jsontext.Value {
+func quoteJSON(s string) jsontext.Value {
 	v, err := json.Marshal(s, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return jsontext.Value("null")
@@ -64,21 +65,21 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func round(c float64) float64 { return float64(int(c*100+0.5)) / 100 }
 
-// completeName makes the full name of its parts when they alone are given, and
-// the parts' confidence that of the whole.
+// completeName builds the full name from its parts if only they are given.
 func (f *facts) completeName() {
 	given := f.first.ok() && !(f.first.span == f.name.span && f.name.ok())
 	family := f.last.ok() && !(f.last.span == f.name.span && f.name.ok())
 	has := func(part string) bool { return strings.Contains(f.name.value, part) }
 	switch {
-	case f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
+	case f.first.ok() && f.last.ok() &&
+		(!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
 		if given && !family && f.name.ok() { // "Name: Steinmetz, Vorname: Ronja"
-			f.last = found{f.name.value, f.name.confidence, f.name.span}
+			f.last = textValue{f.name.value, f.name.confidence, f.name.span}
 		}
 	case given && !family && f.name.ok() && !has(f.first.value):
-		f.last = found{f.name.value, f.name.confidence, f.name.span}
+		f.last = textValue{f.name.value, f.name.confidence, f.name.span}
 	case family && !given && f.name.ok() && !has(f.last.value):
-		f.first = found{f.name.value, f.name.confidence, f.name.span}
+		f.first = textValue{f.name.value, f.name.confidence, f.name.span}
 	default:
 		return
 	}
@@ -86,18 +87,18 @@ func (f *facts) completeName() {
 	if _, east := phrase.EastAsian(f.last.value); east {
 		full = f.last.value + " " + f.first.value
 	}
-	f.name = found{full, min(f.first.confidence, f.last.confidence), f.first.span}
+	f.name = textValue{full, min(f.first.confidence, f.last.confidence), f.first.span}
 }
 
-// current is the job that the person has, put together of what says so.
-func (f *facts) current() *position {
+// currentJob returns the person's current job, merged from compatible positions, or nil.
+func (f *facts) currentJob() *position {
 	var best *position
 	for i := range f.positions {
 		p := &f.positions[i]
 		if !p.current || p.past {
 			continue
 		}
-		if best == nil || weight(p) > weight(best) {
+		if best == nil || jobWeight(p) > jobWeight(best) {
 			best = p
 		}
 	}
@@ -128,9 +129,8 @@ func (f *facts) current() *position {
 	return &now
 }
 
-// weight orders what is said of the present job: the surest, the fullest, and
-// of several in a list the newest.
-func weight(p *position) float64 {
+// jobWeight orders current positions: by confidence, then completeness, then start.
+func jobWeight(p *position) float64 {
 	w := p.confidence * 2
 	if p.title.ok() {
 		w++
@@ -149,24 +149,23 @@ func weight(p *position) float64 {
 	return w
 }
 
-// companyURL is the page of the present employer, if the input names it: the one
-// that stands with the job, or a page whose slug is made of the employer's name.
-func (f *facts) companyURL(e *Extractor, now *position) found {
+// companyURL returns the page of the current employer: the one given with the job, or one whose
+// slug matches the employer's name.
+func (f *facts) companyURL(e *Extractor, now *position) textValue {
 	if now.companyURL.ok() {
 		return now.companyURL
 	}
 	for _, id := range f.identifiers {
 		if id.Type == Company && now.company.ok() && strings.Contains(compact(now.company.value), compact(id.Value)) {
-			return found{id.link, min(id.Confidence, now.company.confidence), id.Span}
+			return textValue{id.link, min(id.Confidence, now.company.confidence), id.Span}
 		}
 	}
-	return found{}
+	return textValue{}
 }
 
-// accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is
-// only named, the host
-// is not known.
-func (f *facts) accounts(put func(string, found)) {
+// putAccounts puts the most confident account of each platform. A URL is put only if the input has
+// it.
+func (f *facts) putAccounts(put func(string, textValue)) {
 	for _, platform := range identity.PlatformNames() {
 		var best *Identifier
 		for i := range f.identifiers {
@@ -178,19 +177,19 @@ func (f *facts) accounts(put func(string, found)) {
 		if best == nil {
 			continue
 		}
-		put(platform+".username", found{best.Value, best.Confidence, best.Span})
-		put(platform+".url", found{best.link, best.Confidence, best.Span})
+		put(platform+".username", textValue{best.Value, best.Confidence, best.Span})
+		put(platform+".url", textValue{best.link, best.Confidence, best.Span})
 	}
 }
 
-// office are mailboxes that belong to no person.
-var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
+// officeMailbox matches mailboxes that do not belong to a person.
+var officeMailbox = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster` +
 	`|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt` +
 	`|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
 
-// personalEmail is the address that is the person's own.
-func (f *facts) personalEmail(e *Extractor, now *position) found {
-	var best found
+// personalEmail returns the most likely personal address of the person.
+func (f *facts) personalEmail(e *Extractor, now *position) textValue {
+	var best textValue
 	emails := 0
 	for _, id := range f.identifiers {
 		if id.Type == Email {
@@ -203,17 +202,18 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		}
 		local, host, _ := strings.Cut(id.Value, "@")
 		c := 0.0
-		named := f.nameIn(host)
+		named := f.hostNamesPerson(host)
 		switch {
 		case id.role == "personal":
-			c = labelled
-		case id.role == "work" || e.employs(now, f, host):
+			c = labeled
+		case id.role == "work" || e.isEmployerHost(now, f, host):
 		case e.words.Providers[host]:
 			c = formed
 		case named:
 			c = stated
-		case office.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
-		case f.mailboxIn(local): // "ada.moreau@", as offices number their own
+		case officeMailbox.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") ||
+			strings.Contains(host, "noreply"):
+		case f.isOwnMailbox(local): // "ada.moreau@", which employers use too
 			c = guessed
 		case emails == 1 && (now == nil || !now.company.ok()) && !strings.ContainsAny(local, "._-"):
 			c = stated
@@ -222,38 +222,42 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		default:
 			c = guessed
 		}
-		best.better(found{id.Value, min(c, id.Confidence), id.Span})
+		best.keepSurer(textValue{id.Value, min(c, id.Confidence), id.Span})
 	}
 	return best
 }
 
-// mailboxIn reports whether a mailbox is the person's whole name, or the initial and
-// the last name.
-func (f *facts) mailboxIn(local string) bool {
+// isOwnMailbox reports whether a mailbox is the person's full name, or initial and last name.
+func (f *facts) isOwnMailbox(local string) bool {
 	local, last, first := compact(local), compact(f.last.value), compact(f.first.value)
 	return last != "" && first != "" && (local == first+last || local == last+first || local == first[:1]+last)
 }
 
-// nameIn reports whether a host is named after the person.
-func (f *facts) nameIn(host string) bool {
+// hostNamesPerson reports whether a host is named after the person.
+func (f *facts) hostNamesPerson(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.WithoutUmlauts.Replace(strings.ToLower(s))) }} {
+	for _, spell := range []func(string) string{compact, func(s string) string {
+		return compact(lexicon.UmlautReplacer.Replace(strings.ToLower(s)))
+	}} {
 		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
 		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
 			w := spell(word)
-			if !phrase.Particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || first != "" && strings.Contains(host, first+w))) {
+			if !phrase.Particles[strings.ToLower(word)] &&
+				(len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 &&
+					(host == w || first != "" && strings.Contains(host, first+w))) {
 				return true
 			}
 		}
-		if len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 && strings.Contains(host, whole) {
+		if len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 &&
+			strings.Contains(host, whole) {
 			return true
 		}
 	}
 	return false
 }
 
-// employs reports whether a host is that of an employer of the person.
-func (e *Extractor) employs(now *position, f *facts, host string) bool {
+// isEmployerHost reports whether a host belongs to an employer of the person.
+func (e *Extractor) isEmployerHost(now *position, f *facts, host string) bool {
 	labels := strings.Split(host, ".")
 	if len(labels) > 1 {
 		labels = labels[:len(labels)-1]
@@ -261,14 +265,17 @@ func (e *Extractor) employs(now *position, f *facts, host string) bool {
 	check := func(company string) bool {
 		name := ""
 		for word := range strings.FieldsSeq(company) {
-			if w := compact(word); w != "" && !phrase.Particles[strings.ToLower(word)] && (name == "" || !legalForm[w]) {
+			if w := compact(word); w != "" && !phrase.Particles[strings.ToLower(word)] &&
+				(name == "" || !legalForm[w]) {
 				name += w
 			}
 		}
 		first := compact(firstWord(company))
 		for _, l := range labels {
 			l = compact(l)
-			if len(l) >= 3 && name != "" && (strings.HasPrefix(name, l) || strings.HasPrefix(l, name) || len(first) >= 4 && strings.HasPrefix(l, first)) {
+			if len(l) >= 3 && name != "" &&
+				(strings.HasPrefix(name, l) || strings.HasPrefix(l, name) || len(first) >= 4 &&
+					strings.HasPrefix(l, first)) {
 				return true
 			}
 		}
@@ -285,10 +292,14 @@ func firstWord(s string) string {
 	return first
 }
 
-// legalForm is what stands behind a company's name and not in its host.
-var legalForm = map[string]bool{"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true, "corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true, "ab": true, "oy": true, "plc": true, "co": true, "group": true} //nolint:gochecknoglobals // a constant set
+// legalForm has the words after a company name that its host omits.
+var legalForm = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true,
+	"corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true,
+	"ab": true, "oy": true, "plc": true, "co": true, "group": true,
+}
 
-// compact is the Latin letters and digits of a name, lower case.
+// compact returns the lower-case Latin letters and digits of a name.
 func compact(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -298,7 +309,7 @@ func compact(s string) string {
 	}, strings.ToLower(unidecode.Unidecode(strings.ReplaceAll(s, "ß", "ss"))))
 }
 
-// Shapes of lists: those of the network webset's record (schemas/MAPPING.md, 6).
+// Entries of lists, as in the network webset's record (schemas/MAPPING.md, section 6).
 type (
 	listedJob struct {
 		Summary string       `json:"summary,omitzero"`
@@ -326,8 +337,7 @@ type (
 	}
 )
 
-// putLists adds the lists. experience is served when there is more to say than
-// current_position does.
+// putLists adds the lists. experience is added only if it has more than current_position.
 func (f *facts) putLists(fields map[string]Field, now *position) {
 	put := func(path string, list any, n int, confidence float64, span view.Span) {
 		if n == 0 {
@@ -395,7 +405,7 @@ func lowest(list []entry) float64 {
 	return c
 }
 
-// jobs are the present job and the past ones, each once, at most maxEntries.
+// jobs returns the current and past jobs without duplicates, at most maxEntries.
 func (f *facts) jobs(now *position) []position {
 	var all []position
 	if now != nil {
@@ -410,7 +420,8 @@ func (f *facts) jobs(now *position) []position {
 			continue
 		}
 		if slices.ContainsFunc(all, func(q position) bool {
-			return !q.current && strings.EqualFold(q.title.value, p.title.value) && strings.EqualFold(q.company.value, p.company.value)
+			return !q.current && strings.EqualFold(q.title.value, p.title.value) &&
+				strings.EqualFold(q.company.value, p.company.value)
 		}) {
 			continue
 		}

@@ -10,14 +10,14 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// Bounds of prose.
+// Limits of prose.
 const (
-	maxSentences = 2000 // of an input
-	maxSentence  = 1200 // bytes
+	maxSentences = 2000 // per input
+	maxSentence  = 1200 // in bytes
 )
 
-// Pieces of the expressions below. A name and an organization are words with
-// capitals; everything is bounded.
+// Parts of the expressions below. Names and organizations are capitalized words. All repetitions
+// are bounded.
 const (
 	capital  = `[\p{Lu}][\p{L}\p{M}'’.-]{0,40}`
 	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de` +
@@ -29,13 +29,13 @@ const (
 		`|empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
 	jobExpr = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
 	jobMost = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
-	// introExpr stands before the name of who says it, or is shown.
+	// introExpr matches an introduction before the name of the speaker or the person shown.
 	introExpr = `(?i:i['’]m|i am|my name is|my name['’]s|this is|ich hei(?:ß|ss)e|ich bin|mein name ist` +
 		`|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me` +
 		`|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+`
 )
 
-// prosePatterns are the forms of sentences that are known.
+// prosePatterns match the known forms of sentences.
 type prosePatterns struct {
 	intro     *regexp.Regexp // "my name is X"
 	subject   *regexp.Regexp // "X is", at the beginning
@@ -53,17 +53,17 @@ type prosePatterns struct {
 	graduated *regexp.Regexp
 	studied   *regexp.Regexp
 	studiert  *regexp.Regexp
-	lives     *regexp.Regexp
-	speaks    *regexp.Regexp
+	residence *regexp.Regexp
+	languages *regexp.Regexp
 	pastSign  *regexp.Regexp
 	skills    *regexp.Regexp
 }
 
 func newProsePatterns(d *dates.Reader) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben` +
+	copula := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben` +
 		`|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
-	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
-	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
+	adverb := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
+	article := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(?P<former>\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
 	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved|di)`
 	day := `(?i:` + d.Expr + `)`
@@ -86,11 +86,12 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 			`|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él` +
 			`|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
 		isAt: regexp.MustCompile(`(?:^|\s|['’]` +
-			`|\bI)(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s` +
+			`|\bI)(?i:` + copula + `)` + adverb + article + former + `\s+` + jobExpr + `\s+` + at + `\s` +
 			`+` + article + `` + orgExpr + date),
-		isOf: regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of` +
+		isOf: regexp.MustCompile(`(?:^|\s)(?i:` + copula + `)` + adverb + article + former + `\s+` + jobMost +
+			`\s+(?:of` +
 			`|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
-		isJob: regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their` +
+		isJob: regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + copula + `)` + adverb + `(?:\s+(?:a|an|the|our|its|their` +
 			`|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in` +
 			`|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
 		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille` +
@@ -126,11 +127,11 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 			`|el )?` + orgExpr +
 			`(?:\s+from\s+(` + day + `)\s+(?:to|until)\s+(` + day + `))?`),
 		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
-		lives: regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe` +
+		residence: regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe` +
 			`|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm` +
 			`|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}` +
 			`[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
-		speaks: regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla` +
+		languages: regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla` +
 			`|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
 		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier` +
 			`|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó` +
@@ -140,7 +141,7 @@ func newProsePatterns(d *dates.Reader) *prosePatterns {
 	}
 }
 
-// sentencesOf cuts a piece of text into sentences.
+// sentencesOf splits a piece of text into sentences.
 func sentencesOf(p view.Part) []view.Part {
 	var all []view.Part
 	t := p.Text()
@@ -167,8 +168,8 @@ func sentencesOf(p view.Part) []view.Part {
 	return all
 }
 
-// sentences reads the lines that nothing else has read, as sentences.
-func (d *document) sentences(ctx context.Context) error {
+// readSentences reads the remaining lines as sentences.
+func (d *document) readSentences(ctx context.Context) error {
 	job := position{confidence: stated, current: true}
 	for i, line := range d.lines {
 		if d.used[i] || line.Start == line.End {
@@ -179,14 +180,14 @@ func (d *document) sentences(ctx context.Context) error {
 				return err
 			}
 		}
-		line = view.Unbulleted(line)
-		if m := spoken.FindStringIndex(line.Text()); m != nil {
+		line = view.TrimBullet(line)
+		if m := speakerLabel.FindStringIndex(line.Text()); m != nil {
 			line = line.Sub(m[1]-1, line.End-line.Start)
 		}
-		labelled := false
+		labeled := false
 		if m := labelLine.FindStringSubmatchIndex(line.Text()); m != nil && len(line.Text()) <= maxSentence {
-			labelled = d.e.words.Kind(line.Text()[m[2]:m[3]]) != "bio"
-			if !labelled {
+			labeled = d.e.words.Kind(line.Text()[m[2]:m[3]]) != "bio"
+			if !labeled {
 				line = line.Sub(m[4], m[5])
 			}
 		}
@@ -197,21 +198,21 @@ func (d *document) sentences(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if t := s.Text(); len(t) <= maxSentence && strings.Contains(t, " ") {
-				d.sentence(s)
+				d.readSentence(s)
 			}
 		}
-		if len(d.f.positions) == before && i < 40 && !job.title.ok() && !labelled && !d.listed[i] {
-			d.fragments(line, &job)
+		if len(d.f.positions) == before && i < 40 && !job.title.ok() && !labeled && !d.listed[i] {
+			d.readFragments(line, &job)
 		}
 	}
 	d.f.addPosition(job)
 	return ctx.Err()
 }
 
-// spoken is the mark of who answers in an interview.
-var spoken = regexp.MustCompile(`^(?:A|\p{Lu}[\p{L}. ]{0,30}):\s+I`)
+// speakerLabel matches the label of the answering person in an interview.
+var speakerLabel = regexp.MustCompile(`^(?:A|\p{Lu}[\p{L}. ]{0,30}):\s+I`)
 
-// piece is the part of a sentence that a group of a match covers.
+// piece returns the part of a sentence that a group of a match covers.
 func piece(s view.Part, m []int, group int) view.Part {
 	if m == nil || m[2*group] < 0 {
 		return view.Part{}
@@ -219,8 +220,8 @@ func piece(s view.Part, m []int, group int) view.Part {
 	return s.Sub(m[2*group], m[2*group+1])
 }
 
-// sentence reads one sentence if the person is its subject.
-func (d *document) sentence(s view.Part) {
+// readSentence reads one sentence if the person is its subject.
+func (d *document) readSentence(s view.Part) {
 	e, f, t := d.e, d.f, s.Text()
 	x := e.prose
 	about := false
@@ -231,10 +232,12 @@ func (d *document) sentence(s view.Part) {
 		}
 	}
 	if m := x.apposed.FindStringSubmatchIndex(t); m != nil {
-		if n, ok := e.Name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.Full)) {
+		if n, ok := e.Name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) &&
+			(!f.hasName(stated) || f.isSubject(n.Full)) {
 			f.addName(n, stated, piece(s, m, 1).Span())
-			org := phrase.OrgHead(piece(s, m, 3))
-			f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(org, stated), current: true, confidence: stated, span: s.Span()})
+			org := phrase.LeadingOrg(piece(s, m, 3))
+			f.addPosition(position{title: valueOf(piece(s, m, 2), stated), company: valueOf(org, stated), current: true,
+				confidence: stated, span: s.Span()})
 			return
 		}
 	}
@@ -242,9 +245,9 @@ func (d *document) sentence(s view.Part) {
 		p := piece(s, m, 1)
 		if n, ok := e.Name(p.Text(), false); ok {
 			switch {
-			case f.subject(n.Full) || f.has(stated) && f.last.value == n.Last && n.Last != "":
+			case f.isSubject(n.Full) || f.hasName(stated) && f.last.value == n.Last && n.Last != "":
 				about = true
-			case !f.has(stated):
+			case !f.hasName(stated):
 				f.addName(n, stated, p.Span())
 				about = true
 			}
@@ -252,55 +255,59 @@ func (d *document) sentence(s view.Part) {
 	}
 	if !about {
 		word, _, _ := strings.Cut(strings.TrimPrefix(t, "About "), " ")
-		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) && polite.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
-			f.name.ok() && ofSubject.MatchString(t) || f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
-		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
+		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) &&
+			politeMention.MatchString(t) || f.isSubject(strings.Trim(word, ",:'")) || f.name.ok() &&
+			strings.HasPrefix(t, f.name.value) ||
+			f.name.ok() && subjectAfterApposition.MatchString(t) || f.name.ok() && sinceStart.MatchString(t) &&
+			strings.Contains(t, f.name.value)
+		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.hasName(stated) {
 			if n, ok := e.Name(t[m[2]:m[3]], false); ok {
 				f.addName(n, stated, piece(s, m, 1).Span())
 				about = true
 			}
 		}
-		if !about && elliptic.MatchString(t) {
+		if !about && ellipticStart.MatchString(t) {
 			about = true
 		}
 	}
-	if (!about || !f.has(stated) && acquainted.MatchString(t)) && d.mentioned(s) {
+	if (!about || !f.hasName(stated) && acquaintanceStart.MatchString(t)) && d.readMention(s) {
 		about = true
 	}
 	if !about && d.firstPerson && f.name.ok() && firstPerson.MatchString(t) {
 		about = true
 	}
 	if about {
-		if d.formerly(s) {
+		if d.readFormerJob(s) {
 			return
 		}
-		d.predicates(s)
+		d.readPredicates(s)
 	}
 }
 
-// ofSubject begins a sentence about its subject: "A former nurse, she teaches".
-var ofSubject = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
+// subjectAfterApposition matches the start of a sentence such as "A former nurse, she teaches".
+var subjectAfterApposition = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
 
-// polite is how a text that is not about two people calls its subject.
-var polite = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
-	`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
+// politeMention matches a mention of the subject by title and last name.
+var politeMention = regexp.MustCompile(
+	`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had` +
+		`|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
-// acquainted begins a sentence in which somebody tells of another.
-var acquainted = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly ` +
+// acquaintanceStart matches the start of a sentence about another person.
+var acquaintanceStart = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly ` +
 	`|warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
 
-// firstPerson is a sentence that its writer says of themselves.
+// firstPerson matches a sentence in the first person.
 var firstPerson = regexp.MustCompile(`(?:^|[\s,(])(?:I|I['’]m|I['’]ve)\s`)
 
 var (
-	since     = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
-	sinceName = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has` +
+	sinceStart = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
+	sinceName  = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has` +
 		`|is|ist|est|es)\s`)
-	elliptic = regexp.MustCompile(`^(?i:speaks|based|lives in|living in|daarvoor werkte|parla|parle|habla|vive` +
+	ellipticStart = regexp.MustCompile(`^(?i:speaks|based|lives in|living in|daarvoor werkte|parla|parle|habla|vive` +
 		`|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
 )
 
-// longestName reads a name at the beginning of a phrase of capitals.
+// longestName returns the longest name at the beginning of a phrase.
 func (d *document) longestName(p view.Part) (phrase.PersonName, bool) {
 	words := strings.Fields(p.Text())
 	for n := len(words); n >= 2; n-- {
@@ -311,61 +318,63 @@ func (d *document) longestName(p view.Part) (phrase.PersonName, bool) {
 	return phrase.PersonName{}, false
 }
 
-// text is a value that stands in a piece.
-func text(p view.Part, confidence float64) found {
-	if p.V == nil || p.Start >= p.End {
-		return found{}
+// valueOf returns the text of a piece as a value.
+func valueOf(p view.Part, confidence float64) textValue {
+	if p.View == nil || p.Start >= p.End {
+		return textValue{}
 	}
-	return found{p.Text(), confidence, p.Span()}
+	return textValue{p.Text(), confidence, p.Span()}
 }
 
-// predicates reads what a sentence says of the person.
-func (d *document) predicates(s view.Part) {
-	said := s
-	if m := andSelf.FindStringSubmatchIndex(s.Text()); m != nil {
-		said = s.Sub(m[2], s.End-s.Start)
+// readPredicates reads what a sentence states about the person.
+func (d *document) readPredicates(s view.Part) {
+	clause := s
+	if m := secondClause.FindStringSubmatchIndex(s.Text()); m != nil {
+		clause = s.Sub(m[2], s.End-s.Start)
 	}
-	d.jobs(said)
-	d.studies(s)
+	d.readJobs(clause)
+	d.readStudies(s)
 	f, e, t := d.f, d.e, s.Text()
 	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
-		if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) {
+		if m := e.prose.residence.FindStringSubmatchIndex(t); m != nil && !firmContext.MatchString(t[:m[0]]) {
 			if pl, ok := e.Place(piece(s, m, 1), true); ok {
 				f.addPlace(pl, stated)
 			}
 		}
 	}
-	if m := e.prose.speaks.FindStringSubmatchIndex(t); m != nil {
-		e.languageList(f, piece(s, m, 1), stated)
+	if m := e.prose.languages.FindStringSubmatchIndex(t); m != nil {
+		e.readLanguageList(f, piece(s, m, 1), stated)
 	}
 	if m := e.prose.skills.FindStringSubmatchIndex(t); m != nil {
-		e.skillList(f, piece(s, m, 1), stated)
+		e.readSkillList(f, piece(s, m, 1), stated)
 	}
 }
 
-// andSelf is a name with a second sentence behind it: "My name is Ada Moreau and I am a nurse".
-var andSelf = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och` +
+// secondClause matches a clause after an introduction: "My name is Ada Moreau and I am a nurse".
+var secondClause = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr +
+	`\s+(?i:and|und|et|y|e|en|och` +
 	`|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
 
-// ofFirm ends before what says where a firm is, not the person.
-var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
-	`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
-	`|azienda)[\s,]*$`)
+// firmContext matches a text before the place of a company, which is not the person's.
+var firmContext = regexp.MustCompile(
+	`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation` +
+		`|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa` +
+		`|azienda)[\s,]*$`)
 
-// studies reads education out of a sentence about the person.
-func (d *document) studies(s view.Part) {
+// readStudies reads education from a sentence about the person.
+func (d *document) readStudies(s view.Part) {
 	e, t := d.e, s.Text()
 	x := e.prose
 	add := func(org, deg, field view.Part, start, end string) {
-		org = phrase.OrgHead(org)
-		if org.V == nil || org.Start == org.End || !e.words.IsSchool(org.Text()) && deg.V == nil {
+		org = phrase.LeadingOrg(org)
+		if org.View == nil || org.Start == org.End || !e.words.IsSchool(org.Text()) && deg.View == nil {
 			return
 		}
 		sc := school{name: org.Text(), start: start, end: end, span: org.Span(), confidence: stated}
-		if deg.V != nil {
+		if deg.View != nil {
 			sc.degree = deg.Text()
 		}
-		if field.V != nil {
+		if field.View != nil {
 			sc.field = field.Text()
 		}
 		d.f.addSchool(sc)
@@ -385,7 +394,7 @@ func (d *document) studies(s view.Part) {
 	}
 	if m := x.graduated.FindStringSubmatchIndex(t); m != nil {
 		deg := piece(s, m, 3)
-		if deg.V != nil && !degreeWord.MatchString(deg.Text()) {
+		if deg.View != nil && !degreeWord.MatchString(deg.Text()) {
 			deg = view.Part{}
 		}
 		end := date(m, 1)
@@ -397,8 +406,8 @@ func (d *document) studies(s view.Part) {
 	}
 	if m := x.studied.FindStringSubmatchIndex(t); m != nil {
 		field := piece(s, m, 1)
-		if m[4+2] >= 0 && field.V != nil && field.Text() == strings.ToLower(field.Text()) && date(m, 3) != "" {
-			field = view.Part{} // "studied music at a conservatory" says little
+		if m[4+2] >= 0 && field.View != nil && field.Text() == strings.ToLower(field.Text()) && date(m, 3) != "" {
+			field = view.Part{} // "studied music at a conservatory" is too vague
 		}
 		add(piece(s, m, 2), view.Part{}, field, date(m, 3), date(m, 4))
 		return

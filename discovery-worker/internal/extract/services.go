@@ -10,18 +10,20 @@ import (
 	"muster/schemas/identity"
 )
 
-// platformNames are the names by which texts call the platforms, in labelKey's form.
+// platformNames are names of the platforms in texts, as LabelKey normalizes them.
 var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"github": identity.Codehost, "git hub": identity.Codehost, "gh": identity.Codehost, "codehost": identity.Codehost, "github com": identity.Codehost,
-	"linkedin": identity.Network, "linked in": identity.Network, "network": identity.Network, "linkedin com": identity.Network,
-	"twitter": identity.Microblog, "x": identity.Microblog, "microblog": identity.Microblog, "x com": identity.Microblog,
-	"twitter com": identity.Microblog, "twitter x": identity.Microblog, "x twitter": identity.Microblog, "x formerly twitter": identity.Microblog,
+	"github": identity.Codehost, "git hub": identity.Codehost, "gh": identity.Codehost, "codehost": identity.Codehost,
+	"github com": identity.Codehost, "linkedin": identity.Network, "linked in": identity.Network,
+	"network": identity.Network, "linkedin com": identity.Network,
+	"twitter": identity.Microblog, "x": identity.Microblog, "microblog": identity.Microblog,
+	"x com": identity.Microblog, "twitter com": identity.Microblog, "twitter x": identity.Microblog,
+	"x twitter": identity.Microblog, "x formerly twitter": identity.Microblog,
 }
 
-// platformNamed is the platform that a name calls, "" for any other service.
+// platformNamed returns the platform with a name, or "" for any other service.
 func platformNamed(s string) string { return platformNames[lexicon.LabelKey(strings.ToLower(s))] }
 
-// otherServices are networks that have no field in a profile.
+// otherServices match services without a profile field.
 var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube|tiktok|mastodon|bluesky|threads` +
 	`|reddit|pinterest|snapchat|telegram|whatsapp|signal|discord|slack|twitch` +
 	`|medium|substack|dev\.?to|hashnode|stack ?overflow|stack ?exchange|quora|gitlab|bitbucket|codeberg|sourcehut` +
@@ -37,18 +39,18 @@ func isService(s string) bool {
 	return len(s) < 30 && (platformNamed(s) != "" || otherServices.MatchString(s))
 }
 
-// Handles beside the name of a service.
+// Handles next to the name of a service.
 const (
 	serviceExpr = `(github|git hub|codehost|twitter|microblog|linkedin|network|instagram|mastodon|bluesky|facebook` +
 		`|youtube|tiktok|telegram|gitlab|threads|medium|kaggle|x)`
 	handleExpr = `([\w](?:[\w.-]{0,38}[\w])?)`
 )
 
-// handlePatterns are the forms in which a text names an account.
+// handlePatterns match accounts in texts.
 type handlePatterns struct {
 	before  *regexp.Regexp // "GitHub as @ada", "on LinkedIn under ada-m"
-	behind  *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
-	written *regexp.Regexp // "ada-m on LinkedIn": no sign, but no word either
+	after   *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
+	written *regexp.Regexp // "ada-m on LinkedIn": no @, but not a plain word either
 	inside  *regexp.Regexp // "LinkedIn (ada-m)"
 	tweets  *regexp.Regexp
 }
@@ -60,7 +62,7 @@ func newHandlePatterns() *handlePatterns {
 			`|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como` +
 			`|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user` +
 			`|account)\s*[:=]\s*@?)` + handleExpr + end),
-		behind: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur` +
+		after: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur` +
 			`|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
 		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m` +
 			`|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
@@ -69,11 +71,13 @@ func newHandlePatterns() *handlePatterns {
 	}
 }
 
-// maxHandleText bounds how much of a text is read for handles: so far is a text about one person.
+// maxHandleText limits the part of a text that is searched for handles. Longer texts are rarely
+// about one person.
 const maxHandleText = 20_000
 
-// mentions finds handles beside the name of a service. A handle belongs to the service named nearest to it.
-func (e *Extractor) mentions(f *facts, v *view.View) {
+// findHandles finds handles next to the name of a service. A handle belongs to the nearest service
+// name.
+func (e *Extractor) findHandles(f *facts, v *view.View) {
 	text := v.Text
 	if len(text) > maxHandleText {
 		end := maxHandleText
@@ -82,18 +86,18 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 		}
 		text = text[:end]
 	}
-	taken := map[int]bool{} // where a handle begins
-	take := func(service string, from, to int) {
-		if taken[from] || to-from < 2 {
+	seen := map[int]bool{} // offsets of handles
+	addHandle := func(service string, from, to int) {
+		if seen[from] || to-from < 2 {
 			return
 		}
-		taken[from] = true
+		seen[from] = true
 		if platform := platformNamed(service); platform != "" {
-			e.username(f, platform, view.Part{V: v, Start: from, End: to}, stated)
+			e.addUsername(f, platform, view.Part{View: v, Start: from, End: to}, stated)
 		}
 	}
 	x := e.handles
-	each := func(form *regexp.Regexp, use func(m []int)) {
+	eachMatch := func(form *regexp.Regexp, use func(m []int)) {
 		for at, n := 0, 0; at < len(text) && n < maxIdentifiers; n++ {
 			m := form.FindStringSubmatchIndex(text[at:])
 			if m == nil {
@@ -105,19 +109,19 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 				}
 			}
 			use(m)
-			at = max(m[2], m[4], at+1) // the end of one form may begin the next
+			at = max(m[2], m[4], at+1) // matches may overlap
 		}
 	}
-	each(x.behind, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
-	each(x.before, func(m []int) { take(text[m[2]:m[3]], m[4], m[5]) })
-	each(x.written, func(m []int) {
+	eachMatch(x.after, func(m []int) { addHandle(text[m[4]:m[5]], m[2], m[3]) })
+	eachMatch(x.before, func(m []int) { addHandle(text[m[2]:m[3]], m[4], m[5]) })
+	eachMatch(x.written, func(m []int) {
 		if h := text[m[2]:m[3]]; strings.ContainsAny(h, "-_0123456789") || h == strings.ToLower(h) && len(h) > 3 {
-			take(text[m[4]:m[5]], m[2], m[3])
+			addHandle(text[m[4]:m[5]], m[2], m[3])
 		}
 	})
-	each(x.inside, func(m []int) {
+	eachMatch(x.inside, func(m []int) {
 		if strings.ContainsAny(text[m[4]:m[5]], "-_0123456789") {
-			take(text[m[2]:m[3]], m[4], m[5])
+			addHandle(text[m[2]:m[3]], m[4], m[5])
 		}
 	})
 	lower := ""
@@ -126,18 +130,18 @@ func (e *Extractor) mentions(f *facts, v *view.View) {
 			lower = strings.ToLower(text)
 		}
 		at := strings.Index(lower, strings.ToLower(a.Username))
-		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
+		if at < 0 || at+len(a.Username) > len(text) || seen[at] {
 			continue
 		}
-		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: view.Part{V: v, Start: at, End: at + len(a.Username)}.Span()})
+		e.addAccount(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated,
+			Span: view.Part{View: v, Start: at, End: at + len(a.Username)}.Span()})
 	}
 	if m := x.tweets.FindStringSubmatchIndex(text); m != nil {
-		e.username(f, identity.Microblog, view.Part{V: v, Start: m[2], End: m[3]}, stated)
+		e.addUsername(f, identity.Microblog, view.Part{View: v, Start: m[2], End: m[3]}, stated)
 	}
 }
 
-// hiddenAt and hiddenDot are what stands for the signs of an address that shall not be found by machines: "[at]",
-// "(dot)".
+// hiddenSigns, hiddenMail and hiddenDot match obfuscated addresses: "[at]", "(dot)".
 var (
 	hiddenSigns = regexp.MustCompile(`(?i)[\[({<]\s*(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa` +
 		`|malpa|klammeraffe)\s*[\])}>]|\s(?:at|arroba|ät|arobase)\s|_at_`)
@@ -151,14 +155,15 @@ var (
 		`|punkt|punto|ponto|point)\s|_dot_`)
 )
 
-// Bounds of addresses whose signs are spelled, and of the lines that have them.
+// Limits of obfuscated addresses, and of the length of their lines.
 const (
 	maxHidden  = 20
 	hiddenLine = 2000
 )
 
-// hidden finds e-mail addresses whose signs are spelled: "ada [at] moreau [dot] example", "ada at moreau dot example".
-func (e *Extractor) hidden(f *facts, path, text string) {
+// findObfuscatedEmails finds e-mail addresses with spelled-out signs: "ada [at] moreau [dot]
+// example", "ada at moreau dot example".
+func (e *Extractor) findObfuscatedEmails(f *facts, path, text string) {
 	start, found := 0, 0
 	for line := range strings.Lines(text) {
 		at := start
@@ -168,11 +173,11 @@ func (e *Extractor) hidden(f *facts, path, text string) {
 		}
 		for _, m := range hiddenMail.FindAllStringSubmatchIndex(line, 4) {
 			host := line[m[6]:m[7]]
-			if m[4] >= 0 && !hiddenDot.MatchString(host) { // "engineer at acme.example" is no address
+			if m[4] >= 0 && !hiddenDot.MatchString(host) { // "engineer at acme.example" is not an address
 				continue
 			}
 			address := hiddenDot.ReplaceAllString(line[m[2]:m[3]], ".") + "@" + hiddenDot.ReplaceAllString(host, ".")
-			e.email(f, address, "", formed, view.Span{Path: path, Start: at + m[2], End: at + m[7]})
+			e.addEmail(f, address, "", formed, view.Span{Path: path, Start: at + m[2], End: at + m[7]})
 			found++
 		}
 	}

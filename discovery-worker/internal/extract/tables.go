@@ -9,26 +9,27 @@ import (
 )
 
 var (
-	// ruler is a line of a table that only looks like one.
-	ruler = regexp.MustCompile(`^[\s|+:=─━│┼-]{3,}$`)
-	gap   = regexp.MustCompile(`\t+|\s{2,}`)
-	pipe  = regexp.MustCompile(`\s*[|│]\s*`)
+	// tableRule matches a horizontal rule of a table.
+	tableRule = regexp.MustCompile(`^[\s|+:=─━│┼-]{3,}$`)
+	columnGap = regexp.MustCompile(`\t+|\s{2,}`)
+	pipe      = regexp.MustCompile(`\s*[|│]\s*`)
 )
 
-// tables reads lines that are rows: of a header and a row below it, or of a label
-// and a value each. What it reads is the first person of a table: a row is one.
-func (d *document) tables() {
+// readTables reads tables: a header and the first row below it, which is the person, or rows with a
+// label and a value.
+func (d *document) readTables() {
 	for i := 0; i < len(d.lines); i++ {
 		if d.used[i] || len(d.lines[i].Text()) > 4000 {
 			continue
 		}
-		header, delimiter := d.header(d.lines[i])
+		header, delimiter := d.tableHeader(d.lines[i])
 		if header == nil {
-			d.pair(i)
+			d.readLabelRow(i)
 			continue
 		}
 		row := i + 1
-		for row < len(d.lines) && (ruler.MatchString(d.lines[row].Text()) || d.lines[row].Start == d.lines[row].End) {
+		for row < len(d.lines) &&
+			(tableRule.MatchString(d.lines[row].Text()) || d.lines[row].Start == d.lines[row].End) {
 			row++
 		}
 		if row == len(d.lines) {
@@ -41,18 +42,18 @@ func (d *document) tables() {
 		d.used[i], d.used[row] = true, true
 		for n, label := range header {
 			if kind := d.e.words.Kind(label.Text()); kind != "" && kind != "bio" {
-				d.e.value(d.f, kind, cells[n], &d.labelled, labelled)
+				d.e.readValue(d.f, kind, cells[n], &d.labeledJob, labeled)
 			}
 		}
 		for row++; row < len(d.lines) && len(cellsOf(d.lines[row], delimiter)) == len(header); row++ {
-			d.used[row] = true // others
+			d.used[row] = true // other people
 		}
 		i = row
 	}
 }
 
-// header is the labels of a line that heads a table and what separates them.
-func (d *document) header(line view.Part) (labels []view.Part, delimiter rune) {
+// tableHeader returns the labels of a header line and their delimiter.
+func (d *document) tableHeader(line view.Part) (labels []view.Part, delimiter rune) {
 	for _, c := range ",;\t|" {
 		if strings.Count(line.Text(), string(c)) < 1 {
 			continue
@@ -76,14 +77,14 @@ func (d *document) header(line view.Part) (labels []view.Part, delimiter rune) {
 	return nil, 0
 }
 
-// pair reads a row of a label and a value.
-func (d *document) pair(i int) {
+// readLabelRow reads a row with a label and a value.
+func (d *document) readLabelRow(i int) {
 	line := d.lines[i]
 	var cells []view.Part
 	if t := line.Text(); strings.HasPrefix(t, "|") || strings.HasPrefix(t, "│") {
 		cells = cellsOf(line, '|')
 	} else if !strings.Contains(t, ":") {
-		cells = line.Split(gap)
+		cells = line.Split(columnGap)
 	}
 	if len(cells) != 2 || cells[1].Start == cells[1].End || len(cells[0].Text()) > 40 {
 		return
@@ -93,11 +94,11 @@ func (d *document) pair(i int) {
 	}
 	if kind := d.e.words.Kind(cells[0].Text()); kind != "" && kind != "bio" && d.e.words.Kind(cells[1].Text()) == "" {
 		d.used[i] = true
-		d.e.value(d.f, kind, cells[1], &d.labelled, labelled)
+		d.e.readValue(d.f, kind, cells[1], &d.labeledJob, labeled)
 	}
 }
 
-// cellsOf cuts a row at a separator; quotes are those of RFC 4180.
+// cellsOf splits a row at a delimiter, with the quotes of RFC 4180.
 func cellsOf(line view.Part, delimiter rune) []view.Part {
 	if delimiter == '|' {
 		return line.Trim("|│").Split(pipe)

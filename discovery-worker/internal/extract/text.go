@@ -7,66 +7,65 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// How much of a text is taken for the person's own page.
+// Roles of a text, which determine how much of it is about the person.
 const (
-	wholeText  = iota // the input is this text: its first lines may be a card
-	bodyMember        // a member that holds prose
-	someMember        // a member that nobody knows
+	wholeText    = iota // the whole input: its first lines may be a card
+	proseField          // a field that holds prose
+	unknownField        // a field of unknown kind
 )
 
-// text reads a text: identifiers anywhere, then labels, parts under headings,
-// cards, and sentences.
-func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
+// readText reads a text: identifiers anywhere, then labels, sections, cards and sentences.
+func (e *Extractor) readText(ctx context.Context, f *facts, path, text string, role int) error {
 	text = view.Valid(text)
-	text = view.Without(text, view.Orders(text))
-	if how == wholeText && tree.IsXML(text) {
-		return e.xml(ctx, f, path, text)
+	text = view.Blank(text, view.FindInstructions(text))
+	if role == wholeText && tree.IsXML(text) {
+		return e.readXML(ctx, f, path, text)
 	}
 	v := view.New(path, text)
 	if view.IsLaTeX(text) || view.IsForm(text) && view.ValidQuery(text) {
-		e.viewed(f, v)
+		e.findViewedIdentifiers(f, v)
 	} else {
-		e.identifiers(f, path, view.Visible(text))
+		e.findIdentifiers(f, path, view.Visible(text))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.phones(f, v)
-	e.mentions(f, v)
+	e.findPhones(f, v)
+	e.findHandles(f, v)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	d := &document{e: e, f: f, lines: v.Lines()}
 	d.used, d.listed = make([]bool, len(d.lines)), make([]bool, len(d.lines))
-	if how != someMember || len(d.lines) > 1 {
-		d.careers()
-		d.tables()
-		d.below()
-		d.labels()
-		d.sections()
-		d.mailboxes()
-		if how == wholeText || len(d.lines) > 1 {
-			d.cards()
-			d.owner()
+	if role != unknownField || len(d.lines) > 1 {
+		d.readCareers()
+		d.readTables()
+		d.readStackedLabels()
+		d.readLabels()
+		d.readSections()
+		d.readMailboxes()
+		if role == wholeText || len(d.lines) > 1 {
+			d.readCards()
+			d.readOwner()
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.sentences(ctx)
+	return d.readSentences(ctx)
 }
 
-// document is a text while it is read line by line.
+// document is a text that is read line by line.
 type document struct {
 	e     *Extractor
 	f     *facts
 	lines []view.Part
 	used  []bool
-	// listed are the lines of a list of others, whose names are not the person's.
+	// listed marks the lines of lists about others, whose names are not the person's.
 	listed []bool
 
-	labelled    position // of which labels speak
-	block       block    // what stands with it in a list of jobs or schools
+	labeledJob  position   // job of the labels read
+	block       labelBlock // school of the labels read
 	vcard       bool
-	firstPerson bool // the text is signed by who wrote it
+	firstPerson bool // the text has a signature of its author
 }

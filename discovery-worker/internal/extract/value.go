@@ -10,30 +10,30 @@ import (
 	"muster/schemas/identity"
 )
 
-// value takes a value of which a label says what it is. Of a job it fills p.
-func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confidence float64) {
+// readValue reads a value of a labeled kind. It sets the parts of a job in p.
+func (e *Extractor) readValue(f *facts, kind string, v view.Part, p *position, confidence float64) {
 	v = v.Trim("*_")
 	t := v.Text()
 	if phrase.IsBlank(t) {
 		return
 	}
 	span := v.Span()
-	f1 := found{t, confidence, span}
+	f1 := textValue{t, confidence, span}
 	switch kind {
 	case "name":
 		if n, ok := e.Name(t, true); ok {
 			f.addName(n, confidence, span)
 		}
 	case lexicon.FamilyGiven, lexicon.GivenFamily:
-		if n, ok := e.Parts(t, kind == lexicon.FamilyGiven); ok {
+		if n, ok := e.NameParts(t, kind == lexicon.FamilyGiven); ok {
 			f.addName(n, confidence, span)
 		}
 	case "person":
 		if n, ok := e.Name(t, false); ok {
 			f.addName(n, confidence, span)
-			e.beside(f, v, p)
+			e.readNameBrackets(f, v, p)
 		} else {
-			e.introduction(f, v, p, confidence)
+			e.readIntroduction(f, v, p, confidence)
 		}
 	case "first", "last":
 		if n, ok := e.Name(t, true); ok && len(t) <= 80 {
@@ -41,33 +41,36 @@ func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confi
 			if kind == "last" {
 				to = &f.last
 			}
-			to.better(found{n.Full, confidence + 0.001, span})
+			to.keepSurer(textValue{n.Full, confidence + 0.001, span})
 		}
 	case "title":
-		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.Heading(t) == "" {
-			v, pl, _ := e.Placed(v)
-			if !p.listed { // where a job of a list was, the person need not be
+		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) &&
+			!p.title.ok() && e.words.Heading(t) == "" {
+			v, pl, _ := e.SplitPlace(v)
+			// The place of a job in a list need not be the person's.
+			if !p.listed {
 				f.addPlace(pl, stated)
 			}
-			title, company := e.TitleAt(v)
-			p.title = found{title.Text(), confidence, title.Span()}
-			if company.V != nil && !p.company.ok() {
-				p.company = found{company.Text(), confidence - 0.01, company.Span()}
+			title, company := e.SplitTitle(v)
+			p.title = textValue{title.Text(), confidence, title.Span()}
+			if company.View != nil && !p.company.ok() {
+				p.company = textValue{company.Text(), confidence - 0.01, company.Span()}
 			}
 		}
 	case "company":
 		if c := v.Trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
-			p.company = found{c.Text(), confidence, c.Span()}
+			p.company = textValue{c.Text(), confidence, c.Span()}
 		}
-	case "company address": // the name stands before the address
-		e.value(f, "company", v.Split(phrase.PlaceSplit)[0], p, confidence)
+	// The name precedes the address.
+	case "company address":
+		e.readValue(f, "company", v.Split(phrase.PlaceSplit)[0], p, confidence)
 	case "period":
 		if when, ok := e.dates.Find(t); ok {
 			p.start, p.end, p.current, p.past, p.span = when.Start, when.End, when.Current, !when.Current, span
 		}
 	case "company url":
 		if _, err := e.platforms.ParseCompany(t); err == nil {
-			p.companyURL = found{clean(t, true), confidence, span}
+			p.companyURL = textValue{cleanURL(t, true), confidence, span}
 		}
 	case "start", "end":
 		if date, ok := e.dates.Parse(t); ok && kind == "start" {
@@ -77,64 +80,66 @@ func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confi
 		}
 	case "email", "personal email", "work email":
 		for _, x := range v.Split(emailSeparator) {
-			e.email(f, x.Trim("<>").Text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence, x.Trim("<>").Span())
+			e.addEmail(f, x.Trim("<>").Text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence,
+				x.Trim("<>").Span())
 		}
 	case "phone":
-		e.phone(f, v, "ZZ", confidence)
+		e.addPhone(f, v, "ZZ", confidence)
 	case "website":
 		if strings.HasPrefix(t, "@") {
 			return
 		}
-		e.identifiers(f, span.Path, t)
+		e.findIdentifiers(f, span.Path, t)
 	case identity.Codehost, identity.Network, identity.Microblog:
 		if _, _, err := e.platforms.ParseAny(t); err != nil {
-			e.username(f, kind, v, confidence)
+			e.addUsername(f, kind, v, confidence)
 		}
 	case "codehost id":
 		if phrase.Number.FindString(t) == t {
-			f.codehostID.better(f1)
+			f.codehostID.keepSurer(f1)
 		}
 	case "headline":
-		f.headline.better(f1)
+		f.headline.keepSurer(f1)
 	default:
-		e.more(f, kind, v, p, confidence)
+		e.readPlaceOrList(f, kind, v, p, confidence)
 	}
 }
 
-// more takes values of places and lists.
-func (e *Extractor) more(f *facts, kind string, v view.Part, p *position, confidence float64) {
+// readPlaceOrList reads values of places and lists.
+func (e *Extractor) readPlaceOrList(f *facts, kind string, v view.Part, p *position, confidence float64) {
 	t, span := v.Text(), v.Span()
 	switch kind {
 	case "location", "address":
-		if pl, ok := e.Place(v, kind == "location"); ok && (kind == "location" || pl.City.V != nil || pl.Country.V != nil || pl.State.V != nil) {
+		if pl, ok := e.Place(v, kind == "location"); ok &&
+			(kind == "location" || pl.City.View != nil || pl.Country.View != nil || pl.State.View != nil) {
 			f.addPlace(pl, confidence)
 		}
 	case "city":
 		if pl, ok := e.Place(v, true); ok && strings.Contains(t, ",") {
 			f.addPlace(pl, confidence)
 		} else if ok && phrase.IsPlaceName(t, true) {
-			f.city.better(found{t, confidence, span})
+			f.city.keepSurer(textValue{t, confidence, span})
 		}
 	case "state":
 		if phrase.IsPlaceName(t, true) {
-			f.state.better(found{t, confidence, span})
+			f.state.keepSurer(textValue{t, confidence, span})
 		}
 	case "country":
 		if phrase.IsPlaceName(t, true) {
-			f.country.better(found{t, confidence, span})
+			f.country.keepSurer(textValue{t, confidence, span})
 		}
 	case "skills":
-		e.skillList(f, v, confidence)
+		e.readSkillList(f, v, confidence)
 	case "languages":
-		e.languageList(f, v, confidence)
+		e.readLanguageList(f, v, confidence)
 	case "education":
-		e.schoolLine(f, v, confidence)
+		e.readSchoolLine(f, v, confidence)
 	case "experience", "current position":
-		if title, company := e.TitleAt(v); company.V == nil && kind == "current position" {
-			e.value(f, "title", v, p, confidence)
-		} else if company.V != nil && !p.title.ok() {
-			p.title = found{title.Text(), confidence, title.Span()}
-			p.company = found{company.Text(), confidence, company.Span()}
+		if title, company := e.SplitTitle(v); company.View == nil && kind == "current position" {
+			e.readValue(f, "title", v, p, confidence)
+		} else if company.View != nil && !p.title.ok() {
+			p.title = textValue{title.Text(), confidence, title.Span()}
+			p.company = textValue{company.Text(), confidence, company.Span()}
 		}
 	case "school name":
 		f.addSchool(school{name: t, span: span, confidence: confidence})
@@ -149,8 +154,8 @@ var (
 )
 
 var (
-	// howWell stands before a skill and says how well it is known: "some Rust", "a bit of Go".
-	howWell = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of` +
+	// skillQualifier matches a level before a skill: "some Rust", "a bit of Go".
+	skillQualifier = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of` +
 		`|currently learning|learning|knowledge of|familiar(?:ity)? with|experience (?:with|in)|proficien(?:t` +
 		`|cy) (?:with|in)` +
 		`|etwas|ein wenig|ein bisschen|grundkenntnisse (?:in|von)|gute kenntnisse in|sehr gute kenntnisse in` +
@@ -161,8 +166,8 @@ var (
 		`|(?i:notions d['’]|un peu d['’]|maîtrise d['’])|(?:basic|basics of|fundamental|rudimentary|advanced` +
 		`|intermediate|strong|solid|good|excellent|deep|working|proficient|expert|fluent|beginner|rusty` +
 		`|minimal|gute|sehr gute|fundierte|solide|bonnes?|buen|buena|buona|boa|goede)\s+(?:in\s+)?)`)
-	// level stands behind a skill: "Go - advanced".
-	level = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert` +
+	// skillLevel matches a level after a skill: "Go - advanced".
+	skillLevel = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert` +
 		`|master|proficient|fluent|native|good|excellent|very good|familiar|some|(?:sehr )?gut|grundkenntnisse` +
 		`|fortgeschritten|experte|débutant|intermédiaire|avancé|courant|básico|intermedio|avanzado|básico|avançado` +
 		`|base|intermedio|avanzato)\)?$`)
@@ -172,7 +177,7 @@ func isHonorific(s string) bool {
 	return len(s) < 20 && phrase.Honorific.MatchString(s+" ") && !strings.Contains(s, " ")
 }
 
-func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
+func (e *Extractor) readSkillList(f *facts, v view.Part, confidence float64) {
 	for _, x := range v.Split(listSeparator) {
 		x = x.Trim(".-•*")
 		if m := lastAnd.FindStringIndex(x.Text()); m != nil {
@@ -181,10 +186,11 @@ func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
 		if m := phrase.Brackets.FindStringIndex(x.Text()); m != nil && m[1] == x.End-x.Start {
 			x = x.Sub(0, m[0]).Trim("")
 		}
-		for m := howWell.FindStringIndex(x.Text()); m != nil && m[1] < x.End-x.Start; m = howWell.FindStringIndex(x.Text()) {
+		for m := skillQualifier.FindStringIndex(x.Text()); m != nil &&
+			m[1] < x.End-x.Start; m = skillQualifier.FindStringIndex(x.Text()) {
 			x = x.Sub(m[1], x.End-x.Start)
 		}
-		if m := level.FindStringIndex(x.Text()); m != nil && m[0] > 0 {
+		if m := skillLevel.FindStringIndex(x.Text()); m != nil && m[0] > 0 {
 			x = x.Sub(0, m[0]).Trim("")
 		}
 		if t := x.Text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !phrase.IsBlank(t) {
@@ -193,7 +199,7 @@ func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
 	}
 }
 
-func (e *Extractor) languageList(f *facts, v view.Part, confidence float64) {
+func (e *Extractor) readLanguageList(f *facts, v view.Part, confidence float64) {
 	for _, x := range v.Split(listSeparator) {
 		for _, y := range x.Split(andWord) {
 			t := y.Text()

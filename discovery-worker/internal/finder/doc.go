@@ -1,11 +1,9 @@
-// Package finder does one discovery: from an account to the same person's
-// accounts on the other platforms.
+// Package finder discovers the accounts of a person on other platforms, given one account.
 //
-// Its stages are those of interface.md, Discovery behaviour: the input is looked
-// up, known links are followed both ways, candidates are searched for by name,
-// nickname, transliteration and username, all are compared (package evidence),
-// and the best of each platform above the threshold is returned.
+// The stages follow interface.md, Discovery behaviour: look up the input, follow known links in
+// both directions, find candidates by name, nickname, transliteration and username, compare all
+// (package evidence), and return the best of each platform above the threshold.
 //
-// A stage that fails is named in the result and takes nothing from the others. A
-// result is never an error: at least it holds the input.
+// A failing stage is named in the result and does not affect the others. A discovery never fails:
+// its result has at least the input.
 package finder

@@ -13,141 +13,142 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// search gathers candidates for one discovery.
+// search collects the candidates of one discovery.
 type search struct {
 	finder *Finder
 	seed   *people.Profile
 
-	candidates map[people.Ref]*lead
-	counts     map[people.Key]int // how many hold a key
-	rivals     map[people.Ref]bool
-	profiles   map[people.Ref]*people.Profile // what was read
-	claimed    map[people.Ref]bool            // candidates whom another account of the seed's platform names
-	more       []*people.Profile              // accounts that are the seed's by declared links
-	host       *host                          // what was asked of the code host
-	known      *known                         // what was read for this discovery
-	notes      *evidence.Notes                // what comparisons have worked out of it
-	foresees   bool                           // what is read now is followed further
+	candidates      map[people.Ref]*candidateSource
+	keyCounts       map[people.Key]int // number of records with a key
+	competitors     map[people.Ref]bool
+	profiles        map[people.Ref]*people.Profile // profiles read so far
+	claimedByOthers map[people.Ref]bool            // candidates that another account of the seed's platform names
+	selfAccounts    []*people.Profile              // accounts of the seed by declared links
+	host            *hostLookups                   // live lookups
+	cache           *readCache                     // reads of this discovery
+	features        *evidence.FeatureCache         // derived features of this discovery
+	prefetchChain   bool                           // whether reads include the keys of followTransitive
 }
 
-func (f *Finder) search(seed *people.Profile) *search {
+func (f *Finder) newSearch(seed *people.Profile) *search {
 	return &search{
-		finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int),
-		rivals: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimed: make(map[people.Ref]bool),
-		host: new(host), known: newKnown(f.reader), notes: evidence.NewNotes(),
+		finder: f, seed: seed, candidates: make(map[people.Ref]*candidateSource), keyCounts: make(map[people.Key]int),
+		competitors: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile),
+		claimedByOthers: make(map[people.Ref]bool), host: new(hostLookups), cache: newReadCache(f.reader),
+		features: evidence.NewFeatureCache(),
 	}
 }
 
-// lead is why a record is looked at.
-type lead struct {
-	// rank orders leads when there are too many: links before names before
-	// usernames.
+// candidateSource is why a record is a candidate.
+type candidateSource struct {
+	// rank orders candidates if there are too many: links before names before usernames.
 	rank int
-	// username is the key that the record must hold now to count; empty: any.
-	usernames []string
-	anyhow    bool
-	stated    []float32
+	// usernames are those that the record must have now, unless anyUsername is set.
+	usernames   []string
+	anyUsername bool
+	stated      []float32
 }
 
-// Ranks of leads.
+// Ranks of candidate sources, best first.
 const (
 	rankLink = iota
 	rankEmail
 	rankName
-	rankSound
-	rankHandle
+	rankPhonetic
+	rankUsername
 	rankGuess
 )
 
-func (s *search) add(ref people.Ref, rank int) *lead {
+func (s *search) addCandidate(ref people.Ref, rank int) *candidateSource {
 	l := s.candidates[ref]
 	if l == nil {
-		l = &lead{rank: rank}
+		l = &candidateSource{rank: rank}
 		s.candidates[ref] = l
 	}
 	l.rank = min(l.rank, rank)
 	return l
 }
 
-// similar searches the read models as a search engine: by name in any script and
-// spelling, by nicknames, by usernames of the same making and by those that
-// people make of such a name, and by a shared e-mail address.
-func (s *search) similar(ctx context.Context, of *people.Profile) error {
-	ranks := s.similarKeys(of)
-	found, err := s.known.lookup(ctx, slices.Collect(maps.Keys(ranks)))
+// findSimilar adds candidates from the read models: by name in any script and spelling, nicknames,
+// similar usernames, usernames derived from the name, and e-mail addresses.
+func (s *search) findSimilar(ctx context.Context, profile *people.Profile) error {
+	ranks := s.blockingKeys(profile)
+	found, err := s.cache.lookup(ctx, slices.Collect(maps.Keys(ranks)))
 	if err != nil {
 		return err
 	}
 	for k, rank := range ranks {
-		s.counts[k] = len(found[k])
+		s.keyCounts[k] = len(found[k])
 		for _, row := range found[k] {
 			ref, ok := people.RefOf(row)
 			switch {
 			case !ok || ref == (people.Ref{Platform: s.seed.Platform, Identity: s.seed.Identity}):
 			case ref.Platform == s.seed.Platform:
-				s.rivals[ref] = true
+				s.competitors[ref] = true
 			default:
-				s.add(ref, rank).anyhow = true
+				s.addCandidate(ref, rank).anyUsername = true
 			}
 		}
 	}
 	return nil
 }
 
-// similarKeys are what similar looks up, with the rank of what is found by it.
-func (s *search) similarKeys(of *people.Profile) map[people.Key]int {
+// blockingKeys returns the lookup keys of findSimilar, with the ranks of their candidates.
+func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 	ranks := make(map[people.Key]int)
-	ask := func(k people.Key, rank int) {
+	addKey := func(k people.Key, rank int) {
 		if _, have := ranks[k]; !have && k.Value != "" && len(ranks) < 3*readmodel.MaxKeys {
 			ranks[k] = rank
 		}
 	}
-	names := nameKeys(of)
-	for _, platform := range others(s.seed.Platform) {
-		if platform == of.Platform {
+	names := nameBlockingKeys(profile)
+	for _, platform := range otherPlatforms(s.seed.Platform) {
+		if platform == profile.Platform {
 			continue
 		}
 		for _, k := range names {
 			rank := rankName
 			if k[0] == '~' {
-				rank = rankSound
+				rank = rankPhonetic
 			}
-			ask(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
+			addKey(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
-		ask(people.Key{Type: readmodel.LookupUsername(platform), Value: of.Key}, rankHandle)
-		ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(of.Username)}, rankHandle)
-		for _, n := range of.Names {
-			for _, g := range evidence.Guesses(n) {
-				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)
+		addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: profile.Key}, rankUsername)
+		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(profile.Username)},
+			rankUsername)
+		for _, n := range profile.Names {
+			for _, g := range evidence.GuessUsernames(n) {
+				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)
 			}
 		}
-		for _, e := range of.Emails[:min(len(of.Emails), 10)] {
+		for _, e := range profile.Emails[:min(len(profile.Emails), 10)] {
 			if platform != identity.Microblog {
-				ask(people.Key{Type: readmodel.LookupEmail(platform), Value: e}, rankEmail)
+				addKey(people.Key{Type: readmodel.LookupEmail(platform), Value: e}, rankEmail)
 			}
-			if mailbox := evidence.Mailbox(e); mailbox != "" {
-				ask(people.Key{Type: readmodel.LookupUsername(platform), Value: mailbox}, rankHandle)
-				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)}, rankGuess)
+			if mailbox := evidence.MailboxUsername(e); mailbox != "" {
+				addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: mailbox}, rankUsername)
+				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)},
+					rankGuess)
 			}
 		}
 	}
-	// Who else has the name on the seed's own platform.
+	// Competitors: profiles with the name on the seed's own platform.
 	for _, k := range names {
 		if k[0] != '~' && s.seed.Platform != "" {
-			ask(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
+			addKey(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
 		}
 	}
 	return ranks
 }
 
-// ahead reads what links and similar of a profile begin with in one go. What fails
-// they ask for themselves.
-func (s *search) ahead(ctx context.Context, of *people.Profile) {
-	_, _ = s.known.lookup(ctx, append(s.linkKeys(of).all(), slices.Collect(maps.Keys(s.similarKeys(of)))...))
+// prefetch reads the first keys of findLinked and findSimilar in one statement. On failure they
+// read the keys themselves.
+func (s *search) prefetch(ctx context.Context, profile *people.Profile) {
+	_, _ = s.cache.lookup(ctx, append(s.linkKeys(profile).all(), slices.Collect(maps.Keys(s.blockingKeys(profile)))...))
 }
 
-// nameKeys are the keys of a profile's names, with nicknames for the given name.
-func nameKeys(p *people.Profile) []string {
+// nameBlockingKeys returns the keys of a profile's names, including nicknames.
+func nameBlockingKeys(p *people.Profile) []string {
 	var keys []string
 	add := func(list ...string) {
 		for _, k := range list {
@@ -173,9 +174,9 @@ func nameKeys(p *people.Profile) []string {
 	return keys
 }
 
-// read reads the candidates that were not read yet, at most maxCandidates of a
-// platform, with the rivals of the seed, and looks up who else names them.
-func (s *search) read(ctx context.Context) error {
+// readCandidates reads the candidates that are not read yet, at most maxCandidates for each
+// platform, and the seed's competitors. It then looks up inbound links.
+func (s *search) readCandidates(ctx context.Context) error {
 	byPlatform := make(map[string][]people.Ref)
 	for ref := range s.candidates {
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], ref)
@@ -197,58 +198,61 @@ func (s *search) read(ctx context.Context) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	rivals := slices.SortedFunc(maps.Keys(s.rivals), func(a, b people.Ref) int { return cmp.Compare(a.Identity, b.Identity) })
-	add(rivals[:min(len(rivals), maxRivals)])
-	profiles, err := s.known.read(ctx, refs)
+	competitors := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int {
+		return cmp.Compare(a.Identity, b.Identity)
+	})
+	add(competitors[:min(len(competitors), maxCompetitors)])
+	profiles, err := s.cache.read(ctx, refs)
 	if err != nil {
 		return err
 	}
 	maps.Copy(s.profiles, profiles)
-	return s.claims(ctx, profiles)
+	return s.findInboundLinks(ctx, profiles)
 }
 
-// claims looks up which candidates are named by other accounts of the seed's
-// platform.
-func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Profile) error {
-	if s.seed.Platform == "" { // a description is nobody's account
+// findInboundLinks looks up which candidates other accounts of the seed's platform name.
+func (s *search) findInboundLinks(ctx context.Context, profiles map[people.Ref]*people.Profile) error {
+	// A description has no account.
+	if s.seed.Platform == "" {
 		return nil
 	}
-	asked := make(map[people.Key]people.Ref, len(profiles))
+	candidateOf := make(map[people.Key]people.Ref, len(profiles))
 	keys := make([]people.Key, 0, len(profiles))
 	for ref, p := range profiles {
 		if ref.Platform != s.seed.Platform && p.Key != "" && p.Person {
 			k := people.Key{Type: readmodel.LookupDeclared(s.seed.Platform, ref.Platform), Value: p.Key}
-			asked[k] = ref
+			candidateOf[k] = ref
 			keys = append(keys, k)
 		}
 	}
-	if s.seed.Platform == identity.Microblog { // it has no fields for the accounts of others
+	// The microblog has no fields for other accounts, only mentions.
+	if s.seed.Platform == identity.Microblog {
 		for i, k := range keys {
-			mention := people.Key{Type: readmodel.LookupMention(s.seed.Platform, asked[k].Platform), Value: k.Value}
-			asked[mention] = asked[k]
+			mention := people.Key{Type: readmodel.LookupMention(s.seed.Platform, candidateOf[k].Platform),
+				Value: k.Value}
+			candidateOf[mention] = candidateOf[k]
 			keys[i] = mention
 		}
 	}
-	found, err := s.known.lookup(ctx, append(s.aheadOfChain(profiles), keys...))
+	found, err := s.cache.lookup(ctx, append(s.transitiveKeys(profiles), keys...))
 	if err != nil {
 		return err
 	}
 	for _, k := range keys {
 		for _, row := range found[k] {
 			if ref, ok := people.RefOf(row); ok && ref.Identity != s.seed.Identity {
-				s.claimed[asked[k]] = true
+				s.claimedByOthers[candidateOf[k]] = true
 			}
 		}
 	}
 	return nil
 }
 
-// aheadOfChain are the keys by which the links of whom a link leads to will be
-// followed, and others of their name searched for, if they are believed: asked for
-// with others they cost less than by themselves. When links lead to all platforms
-// nothing is open, and there are none.
-func (s *search) aheadOfChain(profiles map[people.Ref]*people.Profile) []people.Key {
-	if !s.foresees {
+// transitiveKeys returns the keys that followTransitive and findSimilar will need for linked
+// profiles. Reading them along with others costs less than another statement. It returns none if
+// links lead to all platforms.
+func (s *search) transitiveKeys(profiles map[people.Ref]*people.Profile) []people.Key {
+	if !s.prefetchChain {
 		return nil
 	}
 	var linked []*people.Profile
@@ -257,117 +261,123 @@ func (s *search) aheadOfChain(profiles map[people.Ref]*people.Profile) []people.
 			linked = append(linked, p)
 		}
 	}
-	if len(linked) == 0 || len(linked) > maxAhead ||
+	if len(linked) == 0 || len(linked) > maxPrefetch ||
 		slices.ContainsFunc(linked, func(p *people.Profile) bool { return p.Platform != linked[0].Platform }) {
 		return nil
 	}
 	var keys []people.Key
 	for _, p := range linked {
-		keys = append(append(keys, s.linkKeys(p).all()...), slices.Collect(maps.Keys(s.similarKeys(p)))...)
+		keys = append(append(keys, s.linkKeys(p).all()...), slices.Collect(maps.Keys(s.blockingKeys(p)))...)
 	}
 	return keys
 }
 
-// maxAhead bounds for how many profiles is asked what only one of them may need.
-const maxAhead = 2
+// maxPrefetch is the maximum of linked profiles whose keys are prefetched, though only one may be
+// needed.
+const maxPrefetch = 2
 
 // rank compares the candidates with a profile.
-func (s *search) rank(from *people.Profile) []Considered {
+func (s *search) rank(from *people.Profile) []RankedCandidates {
 	byPlatform := make(map[string][]*evidence.Candidate)
-	var rivals []*people.Profile
+	var competitors []*people.Profile
 	var names []string
 	for _, n := range from.Names {
 		names = append(names, identity.NameKeys(n)...)
 	}
 	handle := identity.HandleKey(from.Username)
 	for ref, p := range s.profiles {
-		if s.rivals[ref] && ref.Platform == from.Platform {
-			rivals = append(rivals, p)
+		if s.competitors[ref] && ref.Platform == from.Platform {
+			competitors = append(competitors, p)
 			continue
 		}
 		l := s.candidates[ref]
-		if l == nil || ref.Platform == from.Platform || !l.anyhow && !slices.Contains(l.usernames, p.Key) {
+		if l == nil || ref.Platform == from.Platform || !l.anyUsername && !slices.Contains(l.usernames, p.Key) {
 			continue
 		}
 		stated := l.stated
 		if len(stated) > 0 && !slices.Contains(l.usernames, p.Key) {
-			stated = nil // the username has moved to somebody else
+			stated = nil // the username has moved to another account
 		}
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
-			A: from, B: p, More: s.moreFor(ref.Platform), Stated: stated, Claimed: s.claimed[ref],
-			Namesakes: s.namesakes(from, names, p), Alike: s.alike(handle, p), Notes: s.notes,
+			A: from, B: p, SelfAccounts: s.selfAccountsExcept(ref.Platform), LinkConfidences: stated,
+			ClaimedByOther: s.claimedByOthers[ref], SameName: s.countSameName(from, names, p),
+			SimilarUsernames: s.countSimilarUsernames(handle, p), Features: s.features,
 		}})
 	}
-	slices.SortFunc(rivals, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
-	var out []Considered
-	for _, platform := range others(from.Platform) {
+	slices.SortFunc(competitors, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
+	var out []RankedCandidates
+	for _, platform := range otherPlatforms(from.Platform) {
 		candidates := byPlatform[platform]
 		for _, c := range candidates {
-			c.Rivals = rivals
+			c.Competitors = competitors
 		}
 		s.finder.model.Rank(candidates)
-		out = append(out, Considered{Platform: platform, Candidates: candidates})
+		out = append(out, RankedCandidates{Platform: platform, Candidates: candidates})
 	}
-	// Who is refuted once is believed nowhere without a link.
-	if slices.ContainsFunc(out, func(c Considered) bool { return slices.ContainsFunc(c.Candidates, (*evidence.Candidate).Refuted) }) {
+	// An input that is contradicted once gets no matches without a link.
+	if slices.ContainsFunc(out, func(c RankedCandidates) bool {
+		return slices.ContainsFunc(c.Candidates, (*evidence.Candidate).IsContradicted)
+	}) {
 		for _, c := range out {
 			for _, candidate := range c.Candidates {
-				candidate.Doubt()
+				candidate.CapUnlinked()
 			}
 		}
 	}
 	return out
 }
 
-// moreFor are the seed's accounts elsewhere than on a platform.
-func (s *search) moreFor(platform string) []*people.Profile {
-	return slices.DeleteFunc(slices.Clone(s.more), func(p *people.Profile) bool { return p.Platform == platform })
+// selfAccountsExcept returns the seed's other accounts, except on a platform.
+func (s *search) selfAccountsExcept(platform string) []*people.Profile {
+	return slices.DeleteFunc(slices.Clone(s.selfAccounts), func(p *people.Profile) bool {
+		return p.Platform == platform
+	})
 }
 
-// namesakes is how many others have the name that a and b share, on both
-// platforms, by the keys of a's names.
-func (s *search) namesakes(a *people.Profile, names []string, b *people.Profile) int {
-	most := 0
+// countSameName returns how many other records on both platforms have the name that a and b share,
+// by the keys of a's names.
+func (s *search) countSameName(a *people.Profile, names []string, b *people.Profile) int {
+	highest := 0
 	for _, k := range names {
 		if k[0] == '~' {
 			continue
 		}
-		own := 1 // a description's
+		self := 1 // a description counts itself
 		if a.Platform != "" {
-			own = s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+			self = s.keyCounts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
 		}
-		other := s.counts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
-		most = max(most, max(own-1, 0)+max(other-1, 0))
+		other := s.keyCounts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
+		highest = max(highest, max(self-1, 0)+max(other-1, 0))
 	}
-	return most
+	return highest
 }
 
-// alike is how many others on b's platform have a username of the making of one
-// with this identity.HandleKey.
-func (s *search) alike(handle string, b *people.Profile) int {
-	return max(0, s.counts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: handle}]-1)
+// countSimilarUsernames returns how many other records on b's platform have a username with this
+// identity.HandleKey.
+func (s *search) countSimilarUsernames(handle string, b *people.Profile) int {
+	return max(0, s.keyCounts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: handle}]-1)
 }
 
-// chain follows the links of a profile that a link of the input led to: what
-// that profile's owner declares holds for the input as far as the first link
-// does. A profile that was found by scoring alone is followed no further
-// (rulings.md, Person enrichment).
-func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
-	for _, platform := range others(s.seed.Platform) {
+// followTransitive follows the links of a profile that the input links to. What its owner declares
+// holds for the input with the product of both confidences. Profiles found by score alone are not
+// followed (rulings.md, Person enrichment).
+func (s *search) followTransitive(ctx context.Context, best map[string]*resolved) error {
+	for _, platform := range otherPlatforms(s.seed.Platform) {
 		via := best[platform]
-		if via == nil || !via.linked || via.confidence < chained {
+		if via == nil || !via.linked || via.confidence < minConfidenceToFollow {
 			continue
 		}
-		for _, target := range others(s.seed.Platform) {
-			if target == platform || best[target] != nil && best[target].linked && best[target].confidence >= chained {
+		for _, target := range otherPlatforms(s.seed.Platform) {
+			if target == platform || best[target] != nil && best[target].linked &&
+				best[target].confidence >= minConfidenceToFollow {
 				continue
 			}
-			next := s.finder.search(s.seed)
-			next.host, next.known, next.notes = s.host, s.known, s.notes
-			if err := next.links(ctx, via.profile); err != nil {
+			next := s.finder.newSearch(s.seed)
+			next.host, next.cache, next.features = s.host, s.cache, s.features
+			if err := next.findLinked(ctx, via.profile); err != nil {
 				return err
 			}
-			if err := next.read(ctx); err != nil {
+			if err := next.readCandidates(ctx); err != nil {
 				return err
 			}
 			for _, c := range next.rank(via.profile) {
@@ -376,14 +386,15 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 				}
 				top := c.Candidates[0]
 				p := top.Confidence * via.confidence
-				pair := evidence.Pair{A: s.seed, B: top.B, Notes: s.notes}
+				pair := evidence.Pair{A: s.seed, B: top.B, Features: s.features}
 				if evidence.NamesContradict(pair, evidence.Compare(pair)) {
 					continue
 				}
 				if have := best[target]; have == nil || have.confidence < p {
 					best[target] = &resolved{
 						profile: top.B, confidence: round(p), raw: round(top.Raw * via.raw), via: true,
-						evidence: append([]event.Evidence{{Kind: "via", Finding: platform}}, s.finder.model.Reasons(top)...),
+						evidence: append([]event.Evidence{{Kind: "via", Finding: platform}},
+							s.finder.model.Reasons(top)...),
 					}
 				}
 			}

@@ -11,22 +11,22 @@ import (
 	"muster/platform/breaker"
 )
 
-// Reason says why there is no answer.
+// Reason is why there is no answer.
 type Reason string
 
 // Reasons to abstain.
 const (
-	Unavailable Reason = "unavailable" // the server cannot be reached, is busy, fails or refuses the call
+	Unavailable Reason = "unavailable" // the server is unreachable, overloaded or failing, or rejects the call
 	Open        Reason = "open"        // the circuit breaker is open
 	Timeout     Reason = "timeout"
-	Busy        Reason = "busy"      // all calls are taken
-	Refused     Reason = "refused"   // by the model
-	TooLarge    Reason = "too_large" // the answer
-	Invalid     Reason = "invalid"   // the answer, also after it was to be mended
+	Busy        Reason = "busy"      // no call slot became free
+	Refused     Reason = "refused"   // the model refused to answer
+	TooLarge    Reason = "too_large" // the answer is too large
+	Invalid     Reason = "invalid"   // the answer is invalid, also after a repair
 )
 
-// AbstainError says that the model gave no answer that could be used. The work can
-// go on without it; all reasons may pass.
+// AbstainError reports that there is no usable answer. The caller can continue without one. Every
+// reason is transient.
 type AbstainError struct {
 	Reason Reason
 	Err    error
@@ -39,12 +39,12 @@ func (e *AbstainError) Error() string { return fmt.Sprintf("language model: %s: 
 func (e *AbstainError) Unwrap() error { return e.Err }
 
 var (
-	errTimeout    = errors.New("no answer within the time limit")
-	errBusy       = errors.New("no call became free in time")
-	errConnection = errors.New("the call failed")
-	errRedirect   = errors.New("the server redirects, which is not followed")
-	// errAnswer is an answer that cannot be used: it does not speak against the server.
-	errAnswer = errors.New("unusable answer")
+	errTimeout    = errors.New("request timed out")
+	errBusy       = errors.New("timed out waiting for a free request slot")
+	errConnection = errors.New("request failed")
+	errRedirect   = errors.New("unexpected redirect")
+	// errUnusableAnswer does not count as a failure of the server.
+	errUnusableAnswer = errors.New("unusable answer")
 )
 
 // answerError is an unusable answer.
@@ -55,23 +55,25 @@ type answerError struct {
 
 func (e answerError) Error() string { return e.text }
 
-// Is makes it an errAnswer.
-func (answerError) Is(target error) bool { return target == errAnswer }
+// Is reports whether target is errUnusableAnswer.
+func (answerError) Is(target error) bool { return target == errUnusableAnswer }
 
-// statusError is an HTTP status that is no success.
+// statusError is an unsuccessful HTTP status.
 type statusError struct {
-	code    int
-	busy    bool
-	after   time.Duration
-	unknown string // a parameter that the server does not know
+	code        int
+	busy        bool
+	after       time.Duration
+	unsupported string // the parameter that the server does not support, or ""
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
+	return fmt.Sprintf("unexpected status %d %s", e.code, http.StatusText(e.code))
 }
 
-// Is makes a parameter that is not known an errAnswer: the next call leaves it out.
-func (e *statusError) Is(target error) bool { return target == errAnswer && e.unknown != "" }
+// Is reports an unsupported parameter as errUnusableAnswer: the next call omits it.
+func (e *statusError) Is(target error) bool {
+	return target == errUnusableAnswer && e.unsupported != ""
+}
 
 func abstain(err error) *AbstainError {
 	var answer answerError
@@ -96,14 +98,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_language_model_requests_total",
-			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, busy, refused, too_large, invalid, cancelled).",
+			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, busy, " +
+				"refused, too_large, invalid, cancelled).",
 		}, []string{"task", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_language_model_seconds", Help: "Time of one request to the language model, its repair included.",
+			Name:    "muster_language_model_seconds",
+			Help:    "Time of a request to the language model, including its repair, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
 		}, []string{"task"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "muster_language_model_tokens_total", Help: "Tokens that the language model counted, by direction (prompt, completion).",
+			Name: "muster_language_model_tokens_total",
+			Help: "Tokens reported by the language model, by direction (prompt, completion).",
 		}, []string{"direction"}),
 	}
 	if reg == nil {

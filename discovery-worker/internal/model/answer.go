@@ -12,28 +12,28 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// validator checks answers.
+// validator validates answers against a schema.
 type validator struct{ schema *jsonschema.Resolved }
 
 func compile(schema jsontext.Value) (*validator, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, fmt.Errorf("schema of the answer: %w", err)
+		return nil, fmt.Errorf("answer schema: %w", err)
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("schema of the answer: %w", err)
+		return nil, fmt.Errorf("answer schema: %w", err)
 	}
 	return &validator{resolved}, nil
 }
 
-// invalidError is why an answer is not valid. The model is told all of it; its text says
-// what is wrong without what the model wrote, since that may be about a person.
+// invalidError describes why an answer is invalid. Its Error omits the answer, which may contain
+// personal data; toModel includes it.
 type invalidError struct{ text, detail string }
 
 func (e *invalidError) Error() string { return e.text }
 
-// toModel says more, for the model that is to mend its answer.
+// toModel returns the full description, for the repair by the model.
 func (e *invalidError) toModel() string {
 	if e.detail == "" {
 		return e.text
@@ -47,37 +47,40 @@ func (v *validator) check(value jsontext.Value) *invalidError {
 		return &invalidError{text: "it is not JSON"}
 	}
 	if err := v.schema.Validate(instance); err != nil {
-		return &invalidError{text: "it is not valid under the schema" + keyword(err), detail: cut(err.Error(), maxReason)}
+		return &invalidError{text: "it is not valid under the schema" + keyword(err),
+			detail: truncate(err.Error(), maxReasonBytes)}
 	}
 	return nil
 }
 
-// keyword is the one of the schema that a validator's error begins with, in brackets.
-// The rest of the error holds the value and the names of its members.
+// keyword returns the schema keyword that a validation error starts with, in parentheses. The rest
+// of the error contains values and names.
 func keyword(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
 	name, _, _ := strings.Cut(err.Error(), ":")
 	switch name {
-	case "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern",
-		"anyOf", "oneOf", "not", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "required":
+	case "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+		"minLength", "maxLength", "pattern", "anyOf", "oneOf", "not", "contains",
+		"minContains", "maxContains", "minItems", "maxItems", "uniqueItems",
+		"minProperties", "maxProperties", "required":
 		return " (" + name + ")"
 	}
 	return ""
 }
 
-// maxReason bounds what a validator says, in bytes.
-const maxReason = 500
+// maxReasonBytes limits a validation error.
+const maxReasonBytes = 500
 
-// answer finds the JSON object of an answer and checks it. Some models wrap it in
-// a fence or in prose; anything that is not one valid object is refused.
-func (v *validator) answer(text string) (jsontext.Value, *invalidError) {
+// parseAnswer finds and validates the JSON object of an answer. Some models wrap it in a code fence
+// or in prose; anything but exactly one valid object is rejected.
+func (v *validator) parseAnswer(text string) (jsontext.Value, *invalidError) {
 	text = strings.TrimSpace(text)
 	value := jsontext.Value(text)
 	if !value.IsValid() || value.Kind() != '{' {
 		var ok bool
-		if value, ok = within(text); !ok {
+		if value, ok = findObject(text); !ok {
 			return nil, &invalidError{text: "it is not one JSON object"}
 		}
 	}
@@ -87,8 +90,8 @@ func (v *validator) answer(text string) (jsontext.Value, *invalidError) {
 	return value, nil
 }
 
-// within finds the only JSON object in a text.
-func within(text string) (jsontext.Value, bool) {
+// findObject returns the only JSON object in a text.
+func findObject(text string) (jsontext.Value, bool) {
 	var found jsontext.Value
 	for {
 		at := strings.IndexByte(text, '{')

@@ -17,8 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What goes over the wire: the chat completions of OpenAI's API, as far as its
-// imitations agree on them.
+// Wire format: the chat completions of OpenAI's API, as far as compatible servers agree.
 type (
 	completionRequest struct {
 		Model          string          `json:"model"`
@@ -54,22 +53,23 @@ type (
 	}
 )
 
-// Parameters that not every server knows.
+// Parameters that not every server supports.
 const (
 	parameterFormat      = "response_format"
 	parameterTemperature = "temperature"
 )
 
-// call asks for one completion.
+// call requests one completion.
 func (c *Client) call(ctx context.Context, r Request, messages []message) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout)
 	defer cancel()
 	in := completionRequest{Model: c.cfg.Name, Messages: messages}
-	if !c.refuses(parameterTemperature) {
+	if !c.isUnsupported(parameterTemperature) {
 		in.Temperature = new(float64)
 	}
-	if !c.refuses(parameterFormat) {
-		in.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: outputSchema{Name: r.Task, Strict: !r.Loose, Schema: r.Schema}}
+	if !c.isUnsupported(parameterFormat) {
+		in.ResponseFormat = &responseFormat{Type: "json_schema",
+			JSONSchema: outputSchema{Name: r.Task, Strict: !r.Loose, Schema: r.Schema}}
 	}
 	out, err := c.post(ctx, in)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Client) call(ctx context.Context, r Request, messages []message) (strin
 	c.metrics.tokens.WithLabelValues("prompt").Add(float64(max(0, out.Usage.PromptTokens)))
 	c.metrics.tokens.WithLabelValues("completion").Add(float64(max(0, out.Usage.CompletionTokens)))
 	if len(out.Choices) == 0 {
-		return "", answerError{Invalid, "the server's answer has no choices"}
+		return "", answerError{Invalid, "the response has no choices"}
 	}
 	choice := out.Choices[0]
 	switch {
@@ -93,7 +93,7 @@ func (c *Client) call(ctx context.Context, r Request, messages []message) (strin
 	return choice.Message.Content, nil
 }
 
-// post makes one HTTP call. What the server wrote is not repeated in errors, nor its address.
+// post makes one HTTP call. Its errors contain neither the response nor the address.
 func (c *Client) post(ctx context.Context, in completionRequest) (*completion, error) {
 	body, err := json.Marshal(in, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: not an address", errConnection)
+		return nil, fmt.Errorf("%w: invalid URL", errConnection)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -122,28 +122,31 @@ func (c *Client) post(ctx context.Context, in completionRequest) (*completion, e
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errConnection, err)
 	case int64(len(answer)) > c.cfg.MaxAnswerBytes:
-		return nil, answerError{TooLarge, fmt.Sprintf("the server's answer is larger than %d bytes", c.cfg.MaxAnswerBytes)}
+		return nil, answerError{TooLarge,
+			fmt.Sprintf("the response is larger than %d bytes", c.cfg.MaxAnswerBytes)}
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return nil, c.status(resp, answer)
 	}
 	out := new(completion)
-	// Servers are many, and their JSON is not always proper; the model's own text is checked strictly afterwards.
-	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("%w: the server's answer is not that of a chat completion", errConnection)
+	// The JSON of some servers is not strictly valid. The model's answer is validated later.
+	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("%w: the response is not a chat completion", errConnection)
 	}
 	return out, nil
 }
 
-// status says what an HTTP status that is no success means.
-func (c *Client) status(resp *http.Response, said []byte) *statusError {
+// status classifies an unsuccessful HTTP status.
+func (c *Client) status(resp *http.Response, body []byte) *statusError {
 	out := &statusError{
 		code: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After")),
 		busy: resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable,
 	}
 	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity {
-		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatSaid, parameterTemperature: temperatureSaid} {
-			if pattern.Match(said) && !c.refuses(name) {
-				out.unknown = name
+		for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatPattern,
+			parameterTemperature: temperaturePattern} {
+			if pattern.Match(body) && !c.isUnsupported(name) {
+				out.unsupported = name
 			}
 		}
 	}
@@ -151,11 +154,11 @@ func (c *Client) status(resp *http.Response, said []byte) *statusError {
 }
 
 var (
-	formatSaid      = regexp.MustCompile(`(?i)response_format|json_schema`)
-	temperatureSaid = regexp.MustCompile(`(?i)temperature`)
+	formatPattern      = regexp.MustCompile(`(?i)response_format|json_schema`)
+	temperaturePattern = regexp.MustCompile(`(?i)temperature`)
 )
 
-// retryAfter reads the header in seconds; an absent or strange one is no wait.
+// retryAfter parses a Retry-After header. It returns 0 if it is missing or invalid.
 func retryAfter(header string) time.Duration {
 	if n, err := strconv.ParseFloat(strings.TrimSpace(header), 64); err == nil && n > 0 && n < 1e6 {
 		return time.Duration(n * float64(time.Second))

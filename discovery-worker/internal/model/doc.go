@@ -1,15 +1,14 @@
-// Package model asks a language model that speaks the chat-completions protocol
-// of OpenAI (Ollama, llama.cpp, vLLM, hosted ones) for structured answers.
+// Package model requests structured answers from a language model that implements the
+// chat-completions API of OpenAI (Ollama, llama.cpp, vLLM, hosted ones).
 //
-// [Client.Complete] returns JSON that is valid under the schema of the request, or
-// an [AbstainError]: nothing that was not validated here ever comes out, whatever
-// the server claims to enforce. An invalid answer is asked to be mended once.
+// [Client.Complete] returns JSON that is valid under the request's schema, or an [AbstainError].
+// Every answer is validated here, whatever the server enforces. One repair of an invalid answer is
+// requested.
 //
-// Data is hostile. Instructions are the caller's own; data is put in a message of its
-// own between marks that nobody can foresee, with the order to follow nothing in
-// it. The model is given no tools, and its answer is data as well.
+// Data is untrusted. It is sent in a message separate from the instructions, between unpredictable
+// delimiters, with the instruction not to follow it. The model has no tools, and its answer is
+// untrusted data too.
 //
-// The server has one circuit breaker, a bound of calls at a time, a time limit for
-// each call and a bound on the size of its answers. Neither data nor answers are
-// logged.
+// The server has one circuit breaker, and limits for concurrent calls, time per call and response
+// size. Neither data nor answers are logged.
 package model

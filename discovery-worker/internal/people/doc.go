@@ -1,10 +1,8 @@
-// Package people reads who is on record on each platform, in the form in which
-// discovery compares people.
+// Package people reads the profiles of each platform from the read models, for comparison.
 //
-// A [Reader] turns rows of the read models into a [Profile]. Every hit of a
-// lookup is checked against the main row as it is now, so that a username that
-// has moved leads to who holds it now. Profiles hold no e-mail address in a
-// readable form: addresses are compared, never shown.
+// A [Reader] turns rows into [Profile] values. It verifies every lookup hit against the current
+// main row, so that a moved username leads to its current owner. Profiles contain no readable
+// e-mail addresses, only their comparison keys.
 //
-// Errors are those of the store; a miss is no error.
+// Errors are those of the store; a miss is not an error.
 package people

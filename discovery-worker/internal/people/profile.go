@@ -13,45 +13,45 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Profile is what is known of an account.
+// Profile is an account in the form that is compared.
 type Profile struct {
 	Platform string
-	Username string // as the record has it
-	Key      string // its comparison form
-	Identity string // stable id on the platform
+	Username string // as in the record
+	Key      string // normalized username
+	Identity string // stable ID on the platform
 	Version  int64
 
 	Names     []string // display names
 	Bio       string   // bio or summary
 	Headline  string
-	Places    []string // cities, regions, countries and free text, the most exact first
-	Country   string   // where the record states it by itself
+	Places    []string // cities, regions, countries and free text, most specific first
+	Country   string   // if the record has a country field
 	Employers []string // newest first
-	Current   int      // how many of them are present ones
+	Current   int      // number of current employers
 	Titles    []string
 	Schools   []string
 	Topics    []string // skills, programming languages
 	Websites  []string
 	Avatar    string
 	Created   string
-	Emails    []string // comparison forms
-	Followers int64    // -1: not known
-	// Declared are the accounts that fields of the record name, Mentioned those in
-	// its texts and websites.
+	Emails    []string // comparison keys
+	Followers int64    // -1 if unknown
+	// Declared are the accounts in fields of the record, Mentioned those in its texts and websites.
 	Declared  []event.Account
 	Mentioned []event.Account
 	// Person is false for organizations, bots and public bodies.
 	Person bool
 
-	row *readmodel.ProfileRow // what it was made of; nil: not of the store
+	row *readmodel.ProfileRow // source row; nil if not from the store
 }
 
-// Unrecorded is the profile of an account of which nothing is known.
-func Unrecorded(a event.Account) *Profile {
-	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1, Person: true}
+// NewUnrecorded returns the profile of an account without a record.
+func NewUnrecorded(a event.Account) *Profile {
+	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1,
+		Person: true}
 }
 
-// Account is the profile's account.
+// Account returns the profile's account.
 func (p *Profile) Account() event.Account {
 	return event.Account{Platform: p.Platform, Username: p.Username}
 }
@@ -61,8 +61,8 @@ func (p *Profile) Is(a event.Account) bool {
 	return a.Platform == p.Platform && identity.UsernameKey(a.Username) == p.Key
 }
 
-// place is a location of the webset records.
-type place struct {
+// location is a location of the webset records.
+type location struct {
 	City       string `json:"city"`
 	State      string `json:"state"`
 	Country    string `json:"country"`
@@ -78,18 +78,18 @@ type job struct {
 	} `json:"company"`
 }
 
-// networkRecord is what is read of a rendered network-person.
+// networkRecord is the part of a rendered network-person that is used.
 type networkRecord struct {
-	FullName  string `json:"full_name"`
-	FirstName string `json:"first_name"`
-	LastName  string `json:"last_name"`
-	Headline  string `json:"headline"`
-	Summary   string `json:"summary"`
-	Photo     string `json:"photo"`
-	Followers *int64 `json:"followers"`
-	Location  place  `json:"location"`
-	Position  job    `json:"current_position"`
-	Jobs      []job  `json:"experience"`
+	FullName  string   `json:"full_name"`
+	FirstName string   `json:"first_name"`
+	LastName  string   `json:"last_name"`
+	Headline  string   `json:"headline"`
+	Summary   string   `json:"summary"`
+	Photo     string   `json:"photo"`
+	Followers *int64   `json:"followers"`
+	Location  location `json:"location"`
+	Position  job      `json:"current_position"`
+	Jobs      []job    `json:"experience"`
 	Education []struct {
 		School struct {
 			Name string `json:"name"`
@@ -99,15 +99,15 @@ type networkRecord struct {
 		Skill string `json:"skill"`
 	} `json:"skills"`
 	SocialAccounts []string `json:"social_accounts"`
-	// Websites is a field that records.md does not name and that crawls bring.
-	Websites text `json:"websites"`
+	// Websites is not specified in records.md, but crawls contain it.
+	Websites stringList `json:"websites"`
 }
 
-// text is a list of texts, or one; what is neither is passed over.
-type text []string
+// stringList is an array of strings or one string. Other values are ignored.
+type stringList []string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	v, err := d.ReadValue()
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// Companies are the employers that a free-text field names: "Engineer @ Quenlix",
-// "@quenlix @abara".
-func Companies(field string) []string {
+// ParseCompanies returns the employers in a free-text field: "Engineer @ Quenlix", "@quenlix
+// @abara".
+func ParseCompanies(field string) []string {
 	var out []string
 	for part := range strings.SplitSeq(field, "@") {
 		if strings.Contains(part, " at ") {
@@ -132,12 +132,12 @@ func Companies(field string) []string {
 		out = append(out, strings.Trim(part, " ,;/&|"))
 	}
 	if len(out) > 1 {
-		out = out[1:] // what is before the first is a title
+		out = out[1:] // the part before the first @ is a title
 	}
 	return out
 }
 
-// profile reads what a row says.
+// profile converts a row.
 func (r *Reader) profile(row *readmodel.ProfileRow) (p *Profile, err error) {
 	switch row.Platform {
 	case identity.Network:
@@ -156,14 +156,16 @@ func (r *Reader) profile(row *readmodel.ProfileRow) (p *Profile, err error) {
 
 func (r *Reader) networkProfile(row *readmodel.ProfileRow) (*Profile, error) {
 	var n networkRecord
-	if err := json.Unmarshal(object(row.Texts...), &n); err != nil {
+	if err := json.Unmarshal(joinFragments(row.Texts...), &n); err != nil {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)), Bio: n.Summary, Headline: n.Headline,
-		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country), Country: n.Location.Country,
-		Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(n.Followers), Person: true,
+		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)),
+		Bio: n.Summary, Headline: n.Headline, Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress,
+			n.Location.Country),
+		Country: n.Location.Country, Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys),
+		Followers: orUnknown(n.Followers), Person: true,
 	}
 	jobs := append([]job{n.Position}, n.Jobs...)
 	var past []string
@@ -187,13 +189,14 @@ func (r *Reader) networkProfile(row *readmodel.ProfileRow) (*Profile, error) {
 		p.Topics = append(p.Topics, s.Skill)
 	}
 	p.Topics = distinct(p.Topics...)
-	p.Declared = append(accounts(identity.Codehost, row.CodehostKeys), accounts(identity.Microblog, row.MicroblogKeys)...)
+	p.Declared = append(accounts(identity.Codehost, row.CodehostKeys),
+		accounts(identity.Microblog, row.MicroblogKeys)...)
 	p.Websites = distinct(append(n.Websites, n.SocialAccounts...)...)
-	r.mention(p, n.Headline, n.Summary)
+	r.addMentions(p, n.Headline, n.Summary)
 	return p, nil
 }
 
-// codehostRecord is what is read of a rendered codehost-person.
+// codehostRecord is the part of a rendered codehost-person that is used.
 type codehostRecord struct {
 	FullName  string   `json:"full_name"`
 	URL       string   `json:"url"`
@@ -203,7 +206,7 @@ type codehostRecord struct {
 	Website   string   `json:"personal_website"`
 	Company   string   `json:"company"`
 	Location  string   `json:"location"`
-	Canonical place    `json:"location_canonical"`
+	Canonical location `json:"location_canonical"`
 	Type      string   `json:"type"`
 	Followers *int64   `json:"followers"`
 	Created   string   `json:"created_at"`
@@ -212,39 +215,42 @@ type codehostRecord struct {
 
 func (r *Reader) codehostProfile(row *readmodel.ProfileRow) (*Profile, error) {
 	var c codehostRecord
-	if err := json.Unmarshal(object(row.Texts...), &c); err != nil {
+	if err := json.Unmarshal(joinFragments(row.Texts...), &c); err != nil {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Codehost, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
+		Platform: identity.Codehost, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(c.FullName), Bio: c.Bio,
+		Places:    distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
 		Country:   c.Canonical.Country,
-		Employers: distinct(Companies(c.Company)...), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
-		Avatar: c.Avatar, Created: c.Created, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(c.Followers),
+		Employers: distinct(ParseCompanies(c.Company)...), Topics: distinct(c.Languages...),
+		Websites: distinct(c.Blog, c.Website), Avatar: c.Avatar, Created: c.Created,
+		Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(c.Followers),
 		Person: c.Type != "Organization" && c.Type != "Bot",
 	}
 	p.Current = len(p.Employers)
 	p.Declared = append(accounts(identity.Network, row.NetworkKeys), accounts(identity.Microblog, row.MicroblogKeys)...)
-	r.mention(p, c.Bio)
+	r.addMentions(p, c.Bio)
 	return p, nil
 }
 
 func (r *Reader) microblogProfile(row *readmodel.ProfileRow) *Profile {
 	var texts [7]string
 	copy(texts[:], row.Texts)
-	name, bio, location, website, avatar, created, accountType := texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6]
+	name, bio, location, website := texts[0], texts[1], texts[2], texts[3]
+	avatar, created, accountType := texts[4], texts[5], texts[6]
 	p := &Profile{
-		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
-		Names: distinct(name), Bio: bio, Places: distinct(location), Websites: distinct(website),
+		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.ID,
+		Version: row.Version, Names: distinct(name), Bio: bio, Places: distinct(location), Websites: distinct(website),
 		Avatar: avatar, Created: created, Followers: row.Followers,
 		Person: accountType == "" || accountType == "personal",
 	}
-	r.mention(p, bio)
+	r.addMentions(p, bio)
 	return p
 }
 
-// mention reads the accounts that texts and websites name.
-func (r *Reader) mention(p *Profile, texts ...string) {
+// addMentions adds the accounts that texts and websites name.
+func (r *Reader) addMentions(p *Profile, texts ...string) {
 	var all []identity.Account
 	for _, t := range texts {
 		all = append(all, r.platforms.FindMentions(t)...)
@@ -257,8 +263,8 @@ func (r *Reader) mention(p *Profile, texts ...string) {
 	}
 }
 
-// object makes a JSON object of fragments.
-func object(fragments ...string) []byte {
+// joinFragments returns a JSON object of rendered fragments.
+func joinFragments(fragments ...string) []byte {
 	b := []byte{'{'}
 	for _, f := range fragments {
 		if f == "" {
@@ -287,7 +293,7 @@ func orUnknown(n *int64) int64 {
 	return *n
 }
 
-// distinct leaves out what is empty or repeated.
+// distinct removes empty and repeated strings.
 func distinct(list ...string) []string {
 	var out []string
 	seen := make(map[string]bool, len(list))

@@ -20,19 +20,18 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Config bounds what a [Reader] asks of the store. Zero fields take their
-// defaults.
+// Config configures a [Reader]. Zero fields mean their defaults.
 type Config struct {
-	// MaxQueries is how many queries run at once; default: the processors, at least 2.
+	// MaxQueries limits the concurrent queries. Default: number of processors, at least 2.
 	MaxQueries int
-	// QueryTimeout bounds one query; default 5 s.
+	// QueryTimeout limits one query. Default 5 s.
 	QueryTimeout time.Duration
-	// Suppressed says whose records do not exist for readers; nil: nobody's.
+	// Suppressed is the suppression list: records of its people are not returned. Nil means none.
 	Suppressed *suppress.Set
 }
 
-// Reader reads profiles. It is safe for concurrent use. What several ask for at the
-// same time is asked together, as query-api does it.
+// Reader reads profiles. Concurrent reads are batched into one query. It is safe for concurrent
+// use.
 type Reader struct {
 	cfg       Config
 	conn      driver.Conn
@@ -41,11 +40,10 @@ type Reader struct {
 
 	lookups  *gather.Gatherer[uint64, []readmodel.LookupRow]
 	profiles *gather.Gatherer[Ref, *readmodel.ProfileRow]
-	holders  map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow] // by platform, of usernames' lookup keys
+	owners   map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow] // by platform; keys are hashes of usernames
 }
 
-// NewReader returns a reader over the read models. It is closed after the last
-// question.
+// NewReader returns a reader of the read models. The caller must call Close after the last read.
 func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Reader {
 	if cfg.MaxQueries <= 0 {
 		cfg.MaxQueries = max(2, runtime.GOMAXPROCS(0))
@@ -54,29 +52,32 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 		cfg.QueryTimeout = 5 * time.Second
 	}
 	r := &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
-	r.lookups = gathered(r, "lookups", r.fetchLookups)
-	r.profiles = gathered(r, "people", r.fetchProfiles)
-	r.holders = make(map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow])
+	r.lookups = newLoader(r, "lookups", r.fetchLookups)
+	r.profiles = newLoader(r, "people", r.fetchProfiles)
+	r.owners = make(map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow])
 	for _, platform := range identity.PlatformNames() {
-		r.holders[platform] = gathered(r, "holders of usernames", func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
-			return r.fetchHolders(ctx, platform, keys)
-		})
+		r.owners[platform] = newLoader(r, "holders of usernames",
+			func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+				return r.fetchOwners(ctx, platform, keys)
+			})
 	}
 	return r
 }
 
-// Close fails whoever still reads and waits until no gathered query runs.
+// Close fails running reads and waits for batched queries to end.
 func (r *Reader) Close() {
 	r.lookups.Close()
 	r.profiles.Close()
-	for _, g := range r.holders {
+	for _, g := range r.owners {
 		g.Close()
 	}
 }
 
-func gathered[K comparable, V any](r *Reader, name string, fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
+func newLoader[K comparable, V any](r *Reader, name string,
+	fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
 	return gather.New(context.Background(), gather.Config[K, V]{
-		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout, Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
+		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout,
+		Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
 	})
 }
 
@@ -104,19 +105,19 @@ func (r *Reader) fetchProfiles(ctx context.Context, refs []Ref) (map[Ref]*readmo
 	}
 	parameters := make(clickhouse.Parameters, 3)
 	var platforms []string
-	ask := func(platform string, n int, keys string) {
+	add := func(platform string, n int, keys string) {
 		if n > 0 {
 			platforms = append(platforms, platform)
 			parameters[platform] = keys
 		}
 	}
-	ask(identity.Network, len(network), readmodel.FormatKeys(network))
-	ask(identity.Codehost, len(codehost), readmodel.FormatKeys(codehost))
-	ask(identity.Microblog, len(microblog), readmodel.FormatKeys(microblog))
+	add(identity.Network, len(network), readmodel.FormatKeys(network))
+	add(identity.Codehost, len(codehost), readmodel.FormatKeys(codehost))
+	add(identity.Microblog, len(microblog), readmodel.FormatKeys(microblog))
 	if len(platforms) == 0 {
 		return nil, nil
 	}
-	rows, err := r.rows(ctx, readmodel.ProfilesQuery(platforms...), parameters)
+	rows, err := r.newestRows(ctx, readmodel.ProfilesQuery(platforms...), parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +128,10 @@ func (r *Reader) fetchProfiles(ctx context.Context, refs []Ref) (map[Ref]*readmo
 	return found, nil
 }
 
-// fetchHolders reads who holds usernames of a platform now, by their lookup keys.
-func (r *Reader) fetchHolders(ctx context.Context, platform string, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
-	rows, err := r.rows(ctx, readmodel.HoldersQuery(platform), keysParameter(keys))
+// fetchOwners reads the current owners of usernames on a platform, by lookup key.
+func (r *Reader) fetchOwners(ctx context.Context, platform string,
+	keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+	rows, err := r.newestRows(ctx, readmodel.HoldersQuery(platform), keysParameter(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +143,9 @@ func (r *Reader) fetchHolders(ctx context.Context, platform string, keys []uint6
 	return found, nil
 }
 
-// rows are the newest rows of accounts that were not withdrawn.
-func (r *Reader) rows(ctx context.Context, query string, parameters clickhouse.Parameters) ([]*readmodel.ProfileRow, error) {
+// newestRows returns the newest rows of accounts that are not deleted.
+func (r *Reader) newestRows(ctx context.Context, query string,
+	parameters clickhouse.Parameters) ([]*readmodel.ProfileRow, error) {
 	var rows []*readmodel.ProfileRow
 	err := r.send(ctx, query, parameters, func(list driver.Rows) error {
 		row := new(readmodel.ProfileRow)
@@ -155,34 +158,35 @@ func (r *Reader) rows(ctx context.Context, query string, parameters clickhouse.P
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(readmodel.NewestProfiles(rows), func(row *readmodel.ProfileRow) bool { return row.Deleted }), nil
+	return slices.DeleteFunc(readmodel.NewestProfiles(rows),
+		func(row *readmodel.ProfileRow) bool { return row.Deleted }), nil
 }
 
-// Key is what lookups are asked for.
+// Key is a lookup key.
 type Key struct {
 	Type  readmodel.LookupType
 	Value string
 }
 
-// Lookup reads the candidates of keys, by key. Empty values have none.
+// Lookup returns the candidates of keys. Keys with an empty value have none.
 func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.LookupRow, error) {
-	wanted := make(map[Key]bool, len(keys))
+	requested := make(map[Key]bool, len(keys))
 	hashes := make([]uint64, 0, len(keys))
 	for _, k := range keys {
 		if k.Value != "" {
-			wanted[k] = true
+			requested[k] = true
 			hashes = append(hashes, readmodel.KeyHash(k.Type, k.Value))
 		}
 	}
 	found := make(map[Key][]readmodel.LookupRow, len(keys))
-	slices.Sort(hashes) // types may share one
+	slices.Sort(hashes) // types may share a hash
 	lists, err := r.lookups.Get(ctx, slices.Compact(hashes))
 	if err != nil {
-		return nil, fmt.Errorf("look up: %w", err)
+		return nil, fmt.Errorf("look up keys: %w", err)
 	}
 	for _, list := range lists {
 		for _, row := range list {
-			if k := (Key{readmodel.LookupType(row.Type), row.Value}); wanted[k] {
+			if k := (Key{readmodel.LookupType(row.Type), row.Value}); requested[k] {
 				found[k] = append(found[k], row)
 			}
 		}
@@ -190,10 +194,10 @@ func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.Lo
 	return found, nil
 }
 
-// Ref names a record by platform and stable id.
+// Ref identifies a record by platform and stable ID.
 type Ref struct{ Platform, Identity string }
 
-// RefOf is the record that a row of lookups names; false for an account.
+// RefOf returns the record that a lookup row names, and false if it names an account.
 func RefOf(row readmodel.LookupRow) (Ref, bool) {
 	switch row.TargetKind {
 	case readmodel.TargetNetworkPerson:
@@ -206,19 +210,19 @@ func RefOf(row readmodel.LookupRow) (Ref, bool) {
 	return Ref{}, false
 }
 
-// Read reads profiles; those that do not exist, or were withdrawn, are missing.
+// Read returns the profiles of refs. Missing and deleted ones are absent from the map.
 func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error) {
 	distinct := make([]Ref, 0, len(refs))
-	asked := make(map[Ref]bool, len(refs))
+	seen := make(map[Ref]bool, len(refs))
 	for _, ref := range refs {
-		if !asked[ref] {
-			asked[ref] = true
+		if !seen[ref] {
+			seen[ref] = true
 			distinct = append(distinct, ref)
 		}
 	}
 	rows, err := r.profiles.Get(ctx, distinct)
 	if err != nil {
-		return nil, fmt.Errorf("read people: %w", err)
+		return nil, fmt.Errorf("read profiles: %w", err)
 	}
 	out := make(map[Ref]*Profile, len(rows))
 	for i, row := range rows {
@@ -227,17 +231,17 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 		}
 		p, err := r.profile(row)
 		if err != nil {
-			return nil, fmt.Errorf("read people: %w", err)
+			return nil, fmt.Errorf("read profiles: %w", err)
 		}
-		if !r.Erased(p) {
+		if !r.IsErased(p) {
 			out[distinct[i]] = p
 		}
 	}
 	return out, nil
 }
 
-// Freshen gives profiles of the store the versions that were seen of them since.
-func (r *Reader) Freshen(ctx context.Context, profiles []*Profile) error {
+// ApplyVersionBumps sets the versions of profiles from the store to their newest version bump.
+func (r *Reader) ApplyVersionBumps(ctx context.Context, profiles []*Profile) error {
 	var hashes []uint64
 	for _, p := range profiles {
 		switch p.Platform {
@@ -251,62 +255,62 @@ func (r *Reader) Freshen(ctx context.Context, profiles []*Profile) error {
 			hashes = append(hashes, readmodel.MicroblogHash(p.Identity))
 		}
 	}
-	var seen []readmodel.SeenRow
+	var bumps []readmodel.SeenRow
 	for part := range slices.Chunk(hashes, readmodel.MaxKeys) {
 		err := r.query(ctx, readmodel.SeenVersionsQuery(), keysParameter(part), func(rows driver.Rows) error {
 			var row readmodel.SeenRow
 			err := rows.Scan(row.Dest()...)
-			seen = append(seen, row)
+			bumps = append(bumps, row)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read seen versions: %w", err)
+			return fmt.Errorf("read version bumps: %w", err)
 		}
 	}
 	for _, p := range profiles {
 		if p.row != nil {
-			p.Version = p.row.Freshen(seen)
+			p.Version = p.row.Freshen(bumps)
 		}
 	}
 	return nil
 }
 
-// Erased reports whether a profile, from wherever it comes, is of somebody who was
-// erased.
-func (r *Reader) Erased(p *Profile) bool {
-	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key, Emails: p.Emails})
+// IsErased reports whether a profile from any source belongs to an erased person.
+func (r *Reader) IsErased(p *Profile) bool {
+	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key,
+		Emails: p.Emails})
 	return erased
 }
 
-// Holder is who holds a username now; nil when nobody does.
-func (r *Reader) Holder(ctx context.Context, a event.Account) (*Profile, error) {
+// Owner returns the current owner of a username, or nil.
+func (r *Reader) Owner(ctx context.Context, a event.Account) (*Profile, error) {
 	key := identity.UsernameKey(a.Username)
-	from := r.holders[a.Platform]
-	if key == "" || from == nil {
+	loader := r.owners[a.Platform]
+	if key == "" || loader == nil {
 		return nil, nil
 	}
-	lists, err := from.Get(ctx, []uint64{readmodel.KeyHash(readmodel.LookupUsername(a.Platform), key)})
+	lists, err := loader.Get(ctx, []uint64{readmodel.KeyHash(readmodel.LookupUsername(a.Platform), key)})
 	if err != nil {
-		return nil, fmt.Errorf("read who holds a username: %w", err)
+		return nil, fmt.Errorf("read username owners: %w", err)
 	}
 	profiles := make(map[Ref]*Profile, 1)
 	for _, row := range lists[0] {
-		if row.UsernameKey != key { // hashes may collide
+		if row.UsernameKey != key { // hash collision
 			continue
 		}
 		p, err := r.profile(row)
 		if err != nil {
-			return nil, fmt.Errorf("read who holds a username: %w", err)
+			return nil, fmt.Errorf("read username owners: %w", err)
 		}
-		if !r.Erased(p) {
+		if !r.IsErased(p) {
 			profiles[Ref{p.Platform, p.Identity}] = p
 		}
 	}
 	return r.Newest(ctx, profiles, func(*Profile) bool { return true })
 }
 
-// Newest is the newest of the profiles that suit, nil when none does. Equally new
-// ones go by their identity.
+// Newest returns the newest profile for which suits returns true, or nil. Ties are broken by
+// identity.
 func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits func(*Profile) bool) (*Profile, error) {
 	var list []*Profile
 	for _, p := range profiles {
@@ -318,7 +322,7 @@ func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits fu
 		return nil, nil
 	}
 	if len(list) > 1 {
-		if err := r.Freshen(ctx, list); err != nil {
+		if err := r.ApplyVersionBumps(ctx, list); err != nil {
 			return nil, err
 		}
 	}
@@ -327,14 +331,15 @@ func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits fu
 	}), nil
 }
 
-// rowOf is a scan target of readmodel.
-type rowOf[T any] interface {
+// rowPointer is a pointer to a scannable row type of readmodel.
+type rowPointer[T any] interface {
 	*T
 	Dest() []any
 }
 
-// query runs a query of readmodel when there is a place, and calls scan at each row.
-func (r *Reader) query(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
+// query runs a query when a slot is free, and calls scan for each row.
+func (r *Reader) query(ctx context.Context, query string, keys clickhouse.Parameters,
+	scan func(driver.Rows) error) error {
 	select {
 	case r.permits <- struct{}{}:
 	case <-ctx.Done():
@@ -350,7 +355,8 @@ func keysParameter[K int64 | uint64](keys []K) clickhouse.Parameters {
 	return clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}
 }
 
-func (r *Reader) send(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
+func (r *Reader) send(ctx context.Context, query string, keys clickhouse.Parameters,
+	scan func(driver.Rows) error) error {
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(keys),
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))

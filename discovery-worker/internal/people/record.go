@@ -14,18 +14,18 @@ import (
 	"muster/schemas/record"
 )
 
-// Record is what is served of an account: the record of its webset.
+// Record is a record of an account's webset, as it is served.
 type Record struct {
 	Ref
 	Username  string
 	UpdatedAt string
-	// JSON is the webset's record without its lists of repositories and commits; of
-	// the microblog an object of name, bio, location and website.
+	// JSON is the webset record without its lists of repositories and commits. For the microblog it
+	// is an object with name, bio, location and website.
 	JSON jsontext.Value
 }
 
-// Records reads records as they are served, add-ons for e-mail included; those that
-// do not exist, or were withdrawn, are missing.
+// Records returns records as they are served, including the e-mail add-on. Missing and deleted ones
+// are absent from the map.
 func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error) {
 	out := make(map[Ref]Record, len(refs))
 	var network []uint64
@@ -40,11 +40,11 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 			}
 		}
 	}
-	people, err := rowsOf[uint64, readmodel.NetworkPersonRow](ctx, r, readmodel.NetworkPeopleQuery(), network)
+	people, err := readRows[uint64, readmodel.NetworkPersonRow](ctx, r, readmodel.NetworkPeopleQuery(), network)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
-	developers, err := rowsOf[int64, readmodel.AnswerRow](ctx, r, readmodel.AnswersQuery(), codehost)
+	developers, err := readRows[int64, readmodel.AnswerRow](ctx, r, readmodel.AnswersQuery(), codehost)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
@@ -52,19 +52,20 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, id := range codehost {
 		keys = append(keys, uint64(id)) //nolint:gosec // as seen_versions has it
 	}
-	seen, err := rowsOf[uint64, readmodel.SeenRow](ctx, r, readmodel.SeenVersionsQuery(), keys)
+	bumps, err := readRows[uint64, readmodel.SeenRow](ctx, r, readmodel.SeenVersionsQuery(), keys)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
-	versions := make([]readmodel.SeenRow, len(seen))
-	for i, s := range seen {
+	versions := make([]readmodel.SeenRow, len(bumps))
+	for i, s := range bumps {
 		versions[i] = *s
 	}
 	for _, row := range readmodel.NewestNetworkPeople(people) {
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
 			version := readmodel.Freshen(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.Username, record.Version(version).String(), append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
+			out[ref] = Record{ref, row.Username, record.Version(version).String(),
+				append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}
 	}
 	newest := make(map[int64]*readmodel.AnswerRow, len(developers))
@@ -76,15 +77,18 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, row := range newest {
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
 		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
-			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash, versions)
-			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(), append(row.WithoutAuthors().AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
+			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash,
+				versions)
+			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(),
+				append(row.WithoutAuthors().AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
 		}
 	}
 	return out, nil
 }
 
-// rowsOf reads rows by key.
-func rowsOf[K int64 | uint64, T any, R rowOf[T]](ctx context.Context, r *Reader, query string, keys []K) ([]R, error) {
+// readRows reads rows by key, in statements of at most readmodel.MaxKeys keys.
+func readRows[K int64 | uint64, T any, R rowPointer[T]](ctx context.Context, r *Reader, query string,
+	keys []K) ([]R, error) {
 	var out []R
 	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
 		err := r.query(ctx, query, keysParameter(part), func(rows driver.Rows) error {

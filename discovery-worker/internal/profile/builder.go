@@ -18,30 +18,31 @@ import (
 	"muster/schemas/event"
 )
 
-// Extractor reads inputs: extract.Extractor.
+// Extractor is implemented by extract.Extractor.
 type Extractor interface {
 	Extract(ctx context.Context, in extract.Input) (extract.Profile, error)
-	Custom(ctx context.Context, in extract.Input, profile extract.Profile, schema jsontext.Value) (map[string]extract.Field, error)
+	AnswerSchema(ctx context.Context, in extract.Input, profile extract.Profile,
+		schema jsontext.Value) (map[string]extract.Field, error)
 }
 
-// Model answers in structured form: model.Client.
+// Model is implemented by model.Client.
 type Model interface {
 	Complete(ctx context.Context, r model.Request) (jsontext.Value, error)
 	Name() string
 }
 
-// Config is what a [Builder] works with. Model may be nil.
+// Config configures a [Builder]. Model and Erased may be nil.
 type Config struct {
 	Extractor Extractor
 	Reader    *people.Reader
 	Finder    *finder.Finder
 	Model     Model
-	// Erased says that a JSON text tells of somebody who was erased; nil: nobody was.
+	// Erased reports whether a JSON text contains data about an erased person.
 	Erased func(raw []byte) bool
 	Logger *slog.Logger
 }
 
-// Builder makes profiles. It is safe for concurrent use.
+// Builder builds profiles. It is safe for concurrent use.
 type Builder struct {
 	extractor Extractor
 	reader    *people.Reader
@@ -53,31 +54,32 @@ type Builder struct {
 
 // New returns a builder.
 func New(cfg Config) *Builder {
-	return &Builder{extractor: cfg.Extractor, reader: cfg.Reader, finder: cfg.Finder, model: cfg.Model, erased: cfg.Erased, logger: cfg.Logger}
+	return &Builder{extractor: cfg.Extractor, reader: cfg.Reader, finder: cfg.Finder, model: cfg.Model,
+		erased: cfg.Erased, logger: cfg.Logger}
 }
 
 // Result is a profile.
 type Result struct {
 	JSON jsontext.Value
-	// Empty profiles hold nothing but nulls.
+	// Empty means that the profile has only null values.
 	Empty bool
-	// Degraded names the stages that gave no answer.
+	// Degraded names the stages that failed.
 	Degraded []string
 	// Identities are the records that were used, as "<kind> <identity>".
 	Identities []string
 	Versions   map[string]string
 }
 
-// ErrInput says that the task itself cannot be worked on, ever.
-var ErrInput = errors.New("the input cannot be read")
+// ErrInput is returned if the task's input is invalid. Retrying is pointless.
+var ErrInput = errors.New("invalid input")
 
 // input is the "person" of a call.
 type input struct {
 	extract.Input
-	text string // as it is shown to a model
+	modelText string // as shown to a model
 }
 
-// Build makes the profile that a task asks for.
+// Build builds the profile of a task.
 func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, error) {
 	schema, err := custom.Parse("schema", task.Schema)
 	if err != nil {
@@ -88,22 +90,22 @@ func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, 
 		if err := json.Unmarshal(task.Person, &in.Text); err != nil {
 			return nil, fmt.Errorf("%w: person: %w", ErrInput, err)
 		}
-		in.text = in.Text
+		in.modelText = in.Text
 	} else {
-		in.Object, in.text = task.Person, string(task.Person)
+		in.Object, in.modelText = task.Person, string(task.Person)
 	}
-	said, err := b.extractor.Extract(ctx, in.Input)
+	extracted, err := b.extractor.Extract(ctx, in.Input)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("read the input: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("read input: %w", context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	if b.erased != nil && b.erased(task.Person) {
-		return nobody(schema)
+		return emptyResult(schema)
 	}
 	out := &Result{Versions: make(map[string]string)}
-	matches, degraded, err := b.find(ctx, said)
+	matches, degraded, err := b.findMatches(ctx, extracted)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +114,8 @@ func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	fields := merge(append(sources, own(said))...)
-	generated, err := b.generate(ctx, in, said, schema, task, fields, records, out)
+	fields := merge(append(sources, inputFields(extracted))...)
+	generated, err := b.generate(ctx, in, extracted, schema, task, fields, records, out)
 	if err != nil {
 		return nil, err
 	}
@@ -122,25 +124,26 @@ func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, 
 		return nil, fmt.Errorf("write profile: %w", err)
 	}
 	if b.erased != nil && b.erased(out.JSON) {
-		return nobody(schema)
+		return emptyResult(schema)
 	}
 	return out, nil
 }
 
-// nobody is the profile of somebody who was erased: nothing, whatever was sent in.
-func nobody(schema custom.Schema) (*Result, error) {
-	text, nothing, err := render(nil, schema, nil, 1)
+// emptyResult returns the profile of an erased person: all values are null.
+func emptyResult(schema custom.Schema) (*Result, error) {
+	text, empty, err := render(nil, schema, nil, 1)
 	if err != nil {
 		return nil, fmt.Errorf("write profile: %w", err)
 	}
-	return &Result{JSON: text, Empty: nothing}, nil
+	return &Result{JSON: text, Empty: empty}, nil
 }
 
-// own are the fields that the input itself states.
-func own(said extract.Profile) Fields {
-	out := make(Fields, len(said.Fields))
-	for path, f := range said.Fields {
-		out[path] = Value{JSON: f.Value, Confidence: f.Confidence, Source: span(f.Span.Path, f.Span.Start, f.Span.End)}
+// inputFields returns the fields that the input itself has.
+func inputFields(extracted extract.Profile) Fields {
+	out := make(Fields, len(extracted.Fields))
+	for path, f := range extracted.Fields {
+		out[path] = Value{JSON: f.Value, Confidence: f.Confidence,
+			Source: inputSource(f.Span.Path, f.Span.Start, f.Span.End)}
 	}
 	return out
 }
@@ -155,13 +158,15 @@ func (b *Builder) records(ctx context.Context, matches []match, out *Result) ([]
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortStableFunc(matches, func(a, b match) int { return trust(a.ref.Platform) - trust(b.ref.Platform) })
+	slices.SortStableFunc(matches, func(a, b match) int {
+		return platformOrder(a.ref.Platform) - platformOrder(b.ref.Platform)
+	})
 	var records []people.Record
 	var sources []Fields
 	for _, m := range matches {
 		r, ok := found[m.ref]
 		if !ok { // the microblog has no webset
-			sources = append(sources, account(m))
+			sources = append(sources, accountFields(m))
 			continue
 		}
 		fields, err := fieldsOf(r, m.confidence)
@@ -174,18 +179,19 @@ func (b *Builder) records(ctx context.Context, matches []match, out *Result) ([]
 	return records, sources, nil
 }
 
-// account are the fields of an account without a record.
-func account(m match) Fields {
+// accountFields returns the fields of an account without a record.
+func accountFields(m match) Fields {
 	name, err := json.Marshal(m.account.Username)
 	if err != nil {
 		return nil
 	}
 	return Fields{m.ref.Platform + ".username": Value{
-		JSON: name, Confidence: m.confidence, Source: Source{Type: fromRecord, Platform: m.ref.Platform, Username: m.account.Username},
+		JSON: name, Confidence: m.confidence,
+		Source: Source{Type: sourceRecord, Platform: m.ref.Platform, Username: m.account.Username},
 	}}
 }
 
-// trust orders platforms at equal confidence.
-func trust(platform string) int {
+// platformOrder returns the precedence of a platform at equal confidence.
+func platformOrder(platform string) int {
 	return slices.Index([]string{"network", "codehost", "microblog"}, platform)
 }

@@ -20,39 +20,39 @@ import (
 )
 
 const (
-	// mostOfModel is the highest confidence that an answer of a model can have,
-	// unsupported that of one whose words are not where it says. Models are surer of
-	// themselves than they should be.
-	mostOfModel = 0.95
-	unsupported = 0.4
-	// maxRecord bounds what of a record is shown to a model, in bytes.
-	maxRecord = 12 << 10
+	// maxModelConfidence limits the confidence of a model's value, because models are
+	// overconfident. maxUnquotedConfidence applies if its quote is not in the source.
+	maxModelConfidence    = 0.95
+	maxUnquotedConfidence = 0.4
+	// maxRecordBytes limits the part of a record that is shown to a model.
+	maxRecordBytes = 12 << 10
 )
 
-// generate answers the caller's schema: what the input answers without a model
-// first, and the model where it is surer. Every value is valid under its type.
-func (b *Builder) generate(ctx context.Context, in input, said extract.Profile, schema custom.Schema, task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
+// generate fills in the caller's schema: from the input without a model first, and from the model
+// where it is more confident. Every value is valid under its type.
+func (b *Builder) generate(ctx context.Context, in input, extracted extract.Profile, schema custom.Schema,
+	task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
 	if len(schema) == 0 {
 		return nil, nil
 	}
 	generated := make(map[string]Value, len(schema))
 	offer := func(f custom.Field, v Value) {
-		if have, ok := generated[f.Name]; empty(v.JSON) || ok && have.Confidence >= v.Confidence || f.Type.Check(v.JSON) != nil {
+		if have, ok := generated[f.Name]; isEmpty(v.JSON) || ok && have.Confidence >= v.Confidence ||
+			f.Type.Check(v.JSON) != nil {
 			return
 		}
 		generated[f.Name] = v
 	}
-	// Fields of the profile are answers to keys that ask for them; what records say of
-	// them counts as well.
-	known := said
-	known.Fields = make(map[string]extract.Field, len(fields))
+	// Fields of the profile answer keys with the same meaning, including those from records.
+	extended := extracted
+	extended.Fields = make(map[string]extract.Field, len(fields))
 	for path, v := range fields {
-		known.Fields[path] = extract.Field{Value: v.JSON, Confidence: v.Confidence, Span: spanOf(v.Source)}
+		extended.Fields[path] = extract.Field{Value: v.JSON, Confidence: v.Confidence, Span: spanOf(v.Source)}
 	}
-	stated, err := b.extractor.Custom(ctx, in.Input, known, task.Schema)
+	stated, err := b.extractor.AnswerSchema(ctx, in.Input, extended, task.Schema)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("answer the schema: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("answer schema: %w", context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
@@ -65,7 +65,7 @@ func (b *Builder) generate(ctx context.Context, in input, said extract.Profile, 
 		return generated, nil
 	}
 	out.Versions["language_model"] = b.model.Name() + "/" + promptVersion
-	answers, err := b.ask(ctx, in, schema, records)
+	answers, err := b.askModel(ctx, in, schema, records)
 	var abstained *model.AbstainError
 	switch {
 	case errors.As(err, &abstained):
@@ -85,53 +85,56 @@ func (b *Builder) generate(ctx context.Context, in input, said extract.Profile, 
 	return generated, nil
 }
 
-// spanOf is the span of a source in the input; none for a record.
+// spanOf returns the span of a source in the input, or the zero span for a record.
 func spanOf(s Source) extract.Span {
-	if s.Type != fromInput {
+	if s.Type != sourceInput {
 		return extract.Span{}
 	}
 	return extract.Span{Path: *s.Path, Start: *s.Start, End: *s.End}
 }
 
-// sourceOf is what a stated answer rests on: that of the field of the profile that
-// it repeats, else the input.
+// sourceOf returns the source of a value: that of the profile field it repeats, or the input.
 func sourceOf(fields Fields, v extract.Field) Source {
-	if f, ok := fields[v.Of]; ok {
+	if f, ok := fields[v.ProfilePath]; ok {
 		return f.Source
 	}
-	return span(v.Span.Path, v.Span.Start, v.Span.End)
+	return inputSource(v.Span.Path, v.Span.Start, v.Span.End)
 }
 
-// promptVersion names the instructions; it changes with them.
+// promptVersion is the version of the instructions. Change it with them.
 const promptVersion = "context-1"
 
-const instructions = `You fill in fields about one person. The data is about that person: "input" is what was sent in, each "record" is a record of the same person.
-For every field of the schema give:
-- value: what the data says, of the type that the schema names; null when the data does not say it. Never guess, never use what you know from elsewhere.
-- confidence: from 0 to 1, how sure it is that the data says this of this person.
-- source: the name of the piece of data that says it.
-- quote: the shortest words of that piece, copied exactly, that say it; null when value is null.
-A field's description says what is meant by it.`
+const instructions = `You fill in fields about one person. The data is about that person: "input" is what was sent ` +
+	"in, each \"record\" is a record of the same person.\n" +
+	"For every field of the schema give:\n" +
+	"- value: what the data says, of the type that the schema names; null when the data does not say it. Never " +
+	"guess, never use what you know from elsewhere.\n" +
+	"- confidence: from 0 to 1, how sure it is that the data says this of this person.\n" +
+	"- source: the name of the piece of data that says it.\n" +
+	"- quote: the shortest words of that piece, copied exactly, that say it; null when value is null.\n" +
+	"A field's description says what is meant by it."
 
-// plain are names that every server takes for properties.
-var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+// propertyName matches names that every server accepts for properties.
+var propertyName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// ask has the model fill in a schema.
-func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, records []people.Record) (map[string]Value, error) {
-	data := []model.Delimited{{Name: fromInput, Text: in.text}}
-	names := []string{fromInput}
+// askModel lets the model fill in a schema.
+func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
+	records []people.Record) (map[string]Value, error) {
+	data := []model.DataBlock{{Name: sourceInput, Text: in.modelText}}
+	names := []string{sourceInput}
 	for i, r := range records {
 		name := "record" + strconv.Itoa(i+1)
 		names = append(names, name)
-		data = append(data, model.Delimited{Name: name, Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecord)]), "")})
+		data = append(data, model.DataBlock{Name: name,
+			Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecordBytes)]), "")})
 	}
-	// Records before the input: a long input is cut, they are not.
+	// Records come before the input, because a long input is cut.
 	slices.Reverse(data)
 	properties, keys := make(map[string]any, len(schema)), make([]string, len(schema))
 	loose := false
 	for i, f := range schema {
 		keys[i] = f.Name
-		if !plain.MatchString(f.Name) {
+		if !propertyName.MatchString(f.Name) {
 			keys[i] = "field_" + strconv.Itoa(i+1)
 			for slices.ContainsFunc(schema, func(f custom.Field) bool { return f.Name == keys[i] }) {
 				keys[i] += "_"
@@ -144,7 +147,8 @@ func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, recor
 			about += ": " + f.Type.Description
 		}
 		properties[keys[i]] = map[string]any{
-			"type": "object", "description": about, "additionalProperties": false, "required": []string{"value", "confidence", "source", "quote"},
+			"type": "object", "description": about, "additionalProperties": false,
+			"required": []string{"value", "confidence", "source", "quote"},
 			"properties": map[string]any{
 				"value":      map[string]any{"anyOf": []any{value, map[string]any{"type": "null"}}},
 				"confidence": map[string]any{"type": "number", "minimum": 0, "maximum": 1},
@@ -153,11 +157,13 @@ func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, recor
 			},
 		}
 	}
-	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys, "properties": properties})
+	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
+		"properties": properties})
 	if err != nil {
-		return nil, fmt.Errorf("write the schema for the model: %w", err)
+		return nil, fmt.Errorf("write model schema: %w", err)
 	}
-	answer, err := b.model.Complete(ctx, model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
+	answer, err := b.model.Complete(ctx,
+		model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
 	if err != nil {
 		return nil, err
 	}
@@ -167,43 +173,45 @@ func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, recor
 		Source     string         `json:"source"`
 		Quote      string         `json:"quote"`
 	}
-	if err := json.Unmarshal(answer, &filled); err != nil { // it is valid under the schema
-		return nil, fmt.Errorf("read the model's answer: %w", err)
+	// The answer is valid under the schema.
+	if err := json.Unmarshal(answer, &filled); err != nil {
+		return nil, fmt.Errorf("read model answer: %w", err)
 	}
 	out := make(map[string]Value, len(schema))
 	for i, f := range schema {
 		a, ok := filled[keys[i]]
-		if !ok || empty(a.Value) {
+		if !ok || isEmpty(a.Value) {
 			continue
 		}
-		source, found := rests(ctx, in, records, a.Source, a.Quote)
-		c := min(a.Confidence, mostOfModel)
+		source, found := locateQuote(ctx, in, records, a.Source, a.Quote)
+		c := min(a.Confidence, maxModelConfidence)
 		if !found {
-			c = min(c, unsupported)
+			c = min(c, maxUnquotedConfidence)
 		}
 		out[f.Name] = Value{JSON: a.Value, Confidence: round(c), Source: source}
 	}
-	switch err := ctx.Err(); { // not all quotes were looked for
+	// Some quotes were not searched for.
+	switch err := ctx.Err(); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &model.AbstainError{Reason: model.Timeout, Err: err}
 	case err != nil:
-		return nil, fmt.Errorf("look for what the model quotes: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("check quotes of the model: %w", context.Cause(ctx))
 	}
 	return out, nil
 }
 
-// rests finds the words that an answer rests on.
-func rests(ctx context.Context, in input, records []people.Record, name, quote string) (Source, bool) {
+// locateQuote finds the quote of a value in its source.
+func locateQuote(ctx context.Context, in input, records []people.Record, name, quote string) (Source, bool) {
 	if n, err := strconv.Atoi(strings.TrimPrefix(name, "record")); err == nil && n >= 1 && n <= len(records) {
 		r := records[n-1]
-		s := Source{Type: fromRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
+		s := Source{Type: sourceRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
 		_, _, _, found := locateJSON(ctx, r.JSON, quote)
 		return s, found
 	}
 	if len(in.Object) == 0 {
-		start, end, found := newLocator(quote).in(in.Text)
-		return span("", start, end), found
+		start, end, found := newLocator(quote).find(in.Text)
+		return inputSource("", start, end), found
 	}
 	path, start, end, found := locateJSON(ctx, in.Object, quote)
-	return span(path, start, end), found
+	return inputSource(path, start, end), found
 }

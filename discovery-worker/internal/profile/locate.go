@@ -10,23 +10,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxQuote bounds a quote that is looked for, in bytes.
-const maxQuote = 1000
+// maxQuoteBytes limits a quote.
+const maxQuoteBytes = 1000
 
-// locator finds words in texts, whatever their case and the space between them.
+// locator finds words in texts, ignoring case and white space.
 type locator struct {
-	quote   string
-	pattern *regexp.Regexp // nil: nothing is found
-	least   int            // bytes of a text that may have the words
+	quote    string
+	pattern  *regexp.Regexp // nil: matches nothing
+	minBytes int            // minimum length of a matching text
 }
 
 func newLocator(quote string) locator {
 	words := strings.Fields(quote)
-	if len(words) == 0 || len(quote) > maxQuote {
+	if len(words) == 0 || len(quote) > maxQuoteBytes {
 		return locator{}
 	}
-	// Upper and lower case may take different numbers of bytes, but not of characters.
-	l := locator{quote: quote, least: utf8.RuneCountInString(strings.Join(words, " "))}
+	// Upper and lower case may differ in bytes, but not in characters.
+	l := locator{quote: quote, minBytes: utf8.RuneCountInString(strings.Join(words, " "))}
 	for i, w := range words {
 		words[i] = regexp.QuoteMeta(w)
 	}
@@ -34,9 +34,9 @@ func newLocator(quote string) locator {
 	return l
 }
 
-// in returns where the words begin and end in a text.
-func (l locator) in(text string) (start, end int, found bool) {
-	if l.pattern == nil || len(text) < l.least {
+// find returns the span of the words in a text.
+func (l locator) find(text string) (start, end int, found bool) {
+	if l.pattern == nil || len(text) < l.minBytes {
 		return 0, 0, false
 	}
 	if at := strings.Index(text, l.quote); at >= 0 {
@@ -49,10 +49,10 @@ func (l locator) in(text string) (start, end int, found bool) {
 	return at[0], at[1], true
 }
 
-// locateJSON finds words in the strings and numbers of a JSON value, until ctx ends. path
-// is the JSON pointer of the one that has them.
+// locateJSON finds words in the strings and numbers of a JSON value, until ctx ends. path is the
+// JSON pointer of the value.
 func locateJSON(ctx context.Context, value jsontext.Value, quote string) (path string, start, end int, found bool) {
-	// Some models quote with the quotation marks and names around.
+	// Some models include the surrounding quotation marks and commas.
 	l := newLocator(strings.Trim(strings.TrimSpace(quote), `",`))
 	d := jsontext.NewDecoder(bytes.NewReader(value))
 	for i := 0; ; i++ {
@@ -65,9 +65,9 @@ func locateJSON(ctx context.Context, value jsontext.Value, quote string) (path s
 			continue
 		}
 		if at, n := d.StackIndex(d.StackDepth()); at == '{' && n%2 == 1 {
-			continue // a name
+			continue // an object name
 		}
-		if s, e, ok := l.in(token.String()); ok {
+		if s, e, ok := l.find(token.String()); ok {
 			if k == '0' {
 				s, e = 0, 0
 			}

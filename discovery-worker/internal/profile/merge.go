@@ -9,8 +9,8 @@ import (
 // Fields are values by path.
 type Fields map[string]Value
 
-// groupOf is what a path belongs to: values of one group are of one source, or of
-// sources that agree.
+// groupOf returns the group of a path. Values of one group come from one source, or from agreeing
+// ones.
 func groupOf(path string) string {
 	switch path {
 	case "first_name", "middle_name", "last_name", "full_name":
@@ -20,18 +20,17 @@ func groupOf(path string) string {
 	return group
 }
 
-// surest is the highest confidence that what was merged can have.
-const surest = 0.99
+// maxMergedConfidence is the maximum confidence of a value from several sources.
+const maxMergedConfidence = 0.99
 
-// merge makes one profile of several, which are in the order of trust at equal
-// confidence.
+// merge merges sources, which are in order of precedence at equal confidence.
 func merge(sources ...Fields) Fields {
 	out := make(Fields)
 	groups := make(map[string][]Fields)
 	for _, s := range sources {
 		own := make(map[string]Fields)
 		for path, v := range s {
-			if empty(v.JSON) || v.Confidence <= 0 {
+			if isEmpty(v.JSON) || v.Confidence <= 0 {
 				continue
 			}
 			g := groupOf(path)
@@ -53,7 +52,7 @@ func merge(sources ...Fields) Fields {
 func mergeGroup(list []Fields) Fields {
 	best := 0
 	for i := range list {
-		if weight(list[i]) > weight(list[best]) {
+		if groupWeight(list[i]) > groupWeight(list[best]) {
 			best = i
 		}
 	}
@@ -66,7 +65,7 @@ func mergeGroup(list []Fields) Fields {
 		for path, v := range other {
 			have, ok := list[best][path]
 			switch {
-			case ok && alike(have.JSON, v.JSON):
+			case ok && isEquivalent(have.JSON, v.JSON):
 				agree++
 			case ok:
 				contradict++
@@ -75,8 +74,9 @@ func mergeGroup(list []Fields) Fields {
 		for path, v := range other {
 			have, ok := out[path]
 			switch {
-			case ok && alike(have.JSON, v.JSON):
-				have.Confidence = round(min(max(surest, have.Confidence), 1-(1-have.Confidence)*(1-v.Confidence)))
+			case ok && isEquivalent(have.JSON, v.JSON):
+				have.Confidence = round(min(max(maxMergedConfidence, have.Confidence),
+					1-(1-have.Confidence)*(1-v.Confidence)))
 				out[path] = have
 			case !ok && agree > 0 && contradict == 0:
 				out[path] = v
@@ -86,15 +86,14 @@ func mergeGroup(list []Fields) Fields {
 	return out
 }
 
-// weight orders the sources of a group: by their surest value, then by how much
-// they say.
-func weight(f Fields) float64 {
-	most := 0.0
+// groupWeight orders the sources of a group: by their highest confidence, then by their number of
+// values.
+func groupWeight(f Fields) float64 {
+	highest := 0.0
 	for _, v := range f {
-		most = max(most, v.Confidence)
+		highest = max(highest, v.Confidence)
 	}
-	return most + float64(min(len(f), 9))/1e4
+	return highest + float64(min(len(f), 9))/1e4
 }
 
-// paths are the paths in order.
-func (f Fields) paths() []string { return slices.Sorted(maps.Keys(f)) }
+func (f Fields) sortedPaths() []string { return slices.Sorted(maps.Keys(f)) }

@@ -16,7 +16,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// match is an account that may be that of whom the input is about.
+// match is an account that may belong to the subject.
 type match struct {
 	ref        people.Ref
 	account    event.Account
@@ -25,43 +25,44 @@ type match struct {
 }
 
 const (
-	// maxIdentifiers bounds the identifiers of each type that are looked up.
+	// maxIdentifiers limits the identifiers of each type that are looked up.
 	maxIdentifiers = 10
-	// byEmail is how sure an e-mail address in a record is the subject's own.
-	byEmail = 0.97
-	// unnamed weighs a record when input or record have no name to compare.
-	unnamed = 0.98
-	// soundsAlike weighs names that only sound alike, contradicted those that do not.
-	soundsAlike  = 0.93
-	contradicted = 0.3
-	// plausible is the least confidence of who the input is about.
-	plausible = 0.5
+	// emailOwnership is the probability that an e-mail address in a record is the subject's own.
+	emailOwnership = 0.97
+	// unnamedWeight applies if input or record have no name to compare.
+	unnamedWeight = 0.98
+	// phoneticWeight applies to names that only sound alike, contradictedWeight to different ones.
+	phoneticWeight     = 0.93
+	contradictedWeight = 0.3
+	// minMatchConfidence is the minimum confidence of a match.
+	minMatchConfidence = 0.5
 )
 
-// find decides who the input is about and returns their accounts, at most one a
-// platform. degraded names the stages of discovery that gave no answer. The error
-// is that of the store, or of ctx.
-func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []match, degraded []string, err error) {
-	direct, err := b.direct(ctx, said)
+// findMatches decides who the subject is and returns their accounts, at most one for each platform.
+// degraded names failed discovery stages. Errors are those of the store or ctx.
+func (b *Builder) findMatches(ctx context.Context,
+	extracted extract.Profile) (matches []match, degraded []string, err error) {
+	accounts, err := b.accountsByIdentifier(ctx, extracted)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(direct) == 0 {
-		if direct, err = b.described(ctx, said); err != nil || len(direct) == 0 {
+	if len(accounts) == 0 {
+		if accounts, err = b.accountsByDescription(ctx, extracted); err != nil || len(accounts) == 0 {
 			return nil, nil, err
 		}
 	}
-	seed := direct[0]
+	seed := accounts[0]
 	matches = []match{seed}
-	for _, m := range direct[1:] {
-		taken := slices.ContainsFunc(matches, func(o match) bool { return o.ref.Platform == m.ref.Platform })
-		if !taken && agreement(seed.names, m.names) != contradicted {
+	for _, m := range accounts[1:] {
+		isTaken := slices.ContainsFunc(matches, func(o match) bool { return o.ref.Platform == m.ref.Platform })
+		if !isTaken && nameAgreement(seed.names, m.names) != contradictedWeight {
 			matches = append(matches, m)
 		}
 	}
 	found := b.discover(ctx, seed.account)
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err // what it lacks is not the store's fault
+		// The failure is not the store's.
+		return nil, nil, err
 	}
 	for _, stage := range found.Degraded {
 		if stage == event.StageInput || stage == event.StageKnownLinks {
@@ -76,7 +77,7 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 		case i < 0:
 			matches = append(matches, match{ref: ref, account: s.Account, confidence: c})
 		case matches[i].ref == ref:
-			matches[i].confidence = round(min(surest, 1-(1-matches[i].confidence)*(1-c)))
+			matches[i].confidence = round(min(maxMergedConfidence, 1-(1-matches[i].confidence)*(1-c)))
 		case c > matches[i].confidence:
 			matches[i] = match{ref: ref, account: s.Account, confidence: c}
 		}
@@ -84,8 +85,8 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 	return matches, found.Degraded, nil
 }
 
-// discover takes half of the time that is left at most: a slow language model shall not
-// cost the profile what is on record.
+// discover runs discovery with at most half of the remaining time: a slow language model must not
+// cost the recorded fields.
 func (b *Builder) discover(ctx context.Context, account event.Account) *event.Discovery {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -95,37 +96,39 @@ func (b *Builder) discover(ctx context.Context, account event.Account) *event.Di
 	return b.finder.Find(ctx, account)
 }
 
-// errStore says that the store gave no answer to discovery.
-var errStore = errors.New("the read models cannot be read")
+// errStore is returned if discovery could not read the store.
+var errStore = errors.New("read models are unavailable")
 
-// direct are the accounts that the input's own identifiers lead to, the surest
-// first.
-func (b *Builder) direct(ctx context.Context, said extract.Profile) ([]match, error) {
+// accountsByIdentifier returns the accounts that the input's identifiers lead to, by descending
+// confidence.
+func (b *Builder) accountsByIdentifier(ctx context.Context, extracted extract.Profile) ([]match, error) {
 	var names []string
-	if v, ok := said.Fields["full_name"]; ok {
-		names = append(names, Value{JSON: v.Value}.text())
+	if v, ok := extracted.Fields["full_name"]; ok {
+		names = append(names, Value{JSON: v.Value}.stringValue())
 	}
 	byRef := make(map[people.Ref]match)
 	consider := func(p *people.Profile, confidence float64) {
 		if p == nil || !p.Person {
 			return
 		}
-		m := match{ref: people.Ref{Platform: p.Platform, Identity: p.Identity}, account: p.Account(), names: p.Names, confidence: round(confidence * agreement(names, p.Names))}
-		if have, ok := byRef[m.ref]; ok { // two identifiers lead there
-			m.confidence = round(min(surest, 1-(1-m.confidence)*(1-have.confidence)))
+		m := match{ref: people.Ref{Platform: p.Platform, Identity: p.Identity}, account: p.Account(), names: p.Names,
+			confidence: round(confidence * nameAgreement(names, p.Names))}
+		// Two identifiers lead to it.
+		if have, ok := byRef[m.ref]; ok {
+			m.confidence = round(min(maxMergedConfidence, 1-(1-m.confidence)*(1-have.confidence)))
 		}
-		if m.confidence >= plausible {
+		if m.confidence >= minMatchConfidence {
 			byRef[m.ref] = m
 		}
 	}
 	accounts, emails := 0, 0
-	for _, id := range said.Identifiers {
+	for _, id := range extracted.Identifiers {
 		switch id.Type {
 		case extract.Account:
 			if accounts++; accounts > maxIdentifiers {
 				continue
 			}
-			p, err := b.reader.Holder(ctx, event.Account{Platform: id.Platform, Username: id.Value})
+			p, err := b.reader.Owner(ctx, event.Account{Platform: id.Platform, Username: id.Value})
 			if err != nil {
 				return nil, err
 			}
@@ -134,12 +137,12 @@ func (b *Builder) direct(ctx context.Context, said extract.Profile) ([]match, er
 			if emails++; emails > maxIdentifiers {
 				continue
 			}
-			holders, err := b.holders(ctx, id.Value)
+			holders, err := b.newestByEmail(ctx, id.Value)
 			if err != nil {
 				return nil, err
 			}
 			for _, p := range holders {
-				consider(p, id.Confidence*byEmail)
+				consider(p, id.Confidence*emailOwnership)
 			}
 		}
 	}
@@ -148,30 +151,31 @@ func (b *Builder) direct(ctx context.Context, said extract.Profile) ([]match, er
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(a.ref.Platform, b.ref.Platform), cmp.Compare(a.ref.Identity, b.ref.Identity))
+		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(a.ref.Platform, b.ref.Platform),
+			cmp.Compare(a.ref.Identity, b.ref.Identity))
 	})
 	return out, nil
 }
 
-// described are the accounts of whom the input describes by name, employer, place
-// and the like, the surest first. Of namesakes on several platforms only those are
-// taken that discovery finds from the surest one: a name leads to one person.
-func (b *Builder) described(ctx context.Context, said extract.Profile) ([]match, error) {
-	who := description(said)
-	if len(who.Names) == 0 {
+// accountsByDescription returns the account that best matches the described name, employer, place
+// and so on. Accounts on other platforms are added only if discovery finds them from this one,
+// because a name may belong to several people.
+func (b *Builder) accountsByDescription(ctx context.Context, extracted extract.Profile) ([]match, error) {
+	person := toProfile(extracted)
+	if len(person.Names) == 0 {
 		return nil, nil
 	}
-	found, err := b.finder.Described(ctx, who)
+	found, err := b.finder.FindByDescription(ctx, person)
 	if err != nil {
 		return nil, err
 	}
 	var best *match
 	for _, m := range found {
-		c := round(m.Confidence * said.Fields["full_name"].Confidence)
-		if c >= plausible && (best == nil || c > best.confidence) {
+		c := round(m.Confidence * extracted.Fields["full_name"].Confidence)
+		if c >= minMatchConfidence && (best == nil || c > best.confidence) {
 			best = &match{
-				ref: people.Ref{Platform: m.Profile.Platform, Identity: m.Profile.Identity}, account: m.Profile.Account(),
-				names: m.Profile.Names, confidence: c,
+				ref:     people.Ref{Platform: m.Profile.Platform, Identity: m.Profile.Identity},
+				account: m.Profile.Account(), names: m.Profile.Names, confidence: c,
 			}
 		}
 	}
@@ -181,12 +185,12 @@ func (b *Builder) described(ctx context.Context, said extract.Profile) ([]match,
 	return []match{*best}, nil
 }
 
-// description is what the input says of a person, as evidence compares it.
-func description(said extract.Profile) *people.Profile {
-	who := &people.Profile{Followers: -1, Person: true}
+// toProfile converts the extracted fields of a person for comparison.
+func toProfile(extracted extract.Profile) *people.Profile {
+	person := &people.Profile{Followers: -1, Person: true}
 	list := func(path string, out any) {
-		if f, ok := said.Fields[path]; ok {
-			_ = json.Unmarshal(f.Value, out) // the extractor wrote it
+		if f, ok := extracted.Fields[path]; ok {
+			_ = json.Unmarshal(f.Value, out) // written by the extractor
 		}
 	}
 	var jobs []struct {
@@ -208,50 +212,50 @@ func description(said extract.Profile) *people.Profile {
 	list("skills", &skills)
 	add := func(to *[]string, values ...string) {
 		for _, v := range values {
-			if v != "" && !slices.Contains(*to, v) && len(*to) < maxDescribed {
+			if v != "" && !slices.Contains(*to, v) && len(*to) < maxListEntries {
 				*to = append(*to, v)
 			}
 		}
 	}
-	one := func(path string) string {
-		if f, ok := said.Fields[path]; ok {
-			return Value{JSON: f.Value}.text()
+	field := func(path string) string {
+		if f, ok := extracted.Fields[path]; ok {
+			return Value{JSON: f.Value}.stringValue()
 		}
 		return ""
 	}
-	add(&who.Names, one("full_name"))
-	add(&who.Employers, one("current_position.company.name"))
-	who.Current = len(who.Employers)
-	add(&who.Titles, one("current_position.summary"))
-	who.Headline = one("network.headline")
+	add(&person.Names, field("full_name"))
+	add(&person.Employers, field("current_position.company.name"))
+	person.Current = len(person.Employers)
+	add(&person.Titles, field("current_position.summary"))
+	person.Headline = field("network.headline")
 	for _, j := range jobs {
-		add(&who.Employers, j.Company.Name)
-		add(&who.Titles, j.Summary)
+		add(&person.Employers, j.Company.Name)
+		add(&person.Titles, j.Summary)
 	}
 	for _, s := range schools {
-		add(&who.Schools, s.School.Name)
+		add(&person.Schools, s.School.Name)
 	}
 	for _, s := range skills {
-		add(&who.Topics, s.Skill)
+		add(&person.Topics, s.Skill)
 	}
-	who.Country = one("location.country")
-	add(&who.Places, one("location.city"), one("location.state"), who.Country)
-	for _, id := range said.Identifiers {
+	person.Country = field("location.country")
+	add(&person.Places, field("location.city"), field("location.state"), person.Country)
+	for _, id := range extracted.Identifiers {
 		switch id.Type {
 		case extract.Email:
-			add(&who.Emails, id.Value)
+			add(&person.Emails, id.Value)
 		case extract.URL:
-			add(&who.Websites, id.Value)
+			add(&person.Websites, id.Value)
 		}
 	}
-	return who
+	return person
 }
 
-// maxDescribed bounds each list of a description.
-const maxDescribed = 50
+// maxListEntries limits each list of a description.
+const maxListEntries = 50
 
-// holders are the newest record of each platform that states an e-mail address.
-func (b *Builder) holders(ctx context.Context, email string) ([]*people.Profile, error) {
+// newestByEmail returns the newest record of each platform with an e-mail address.
+func (b *Builder) newestByEmail(ctx context.Context, email string) ([]*people.Profile, error) {
 	var keys []people.Key
 	for _, platform := range []string{identity.Network, identity.Codehost} {
 		keys = append(keys, people.Key{Type: readmodel.LookupEmail(platform), Value: email})
@@ -290,12 +294,12 @@ func (b *Builder) holders(ctx context.Context, email string) ([]*people.Profile,
 	return out, nil
 }
 
-// agreement weighs two lists of names of perhaps one person.
-func agreement(a, b []string) float64 {
+// nameAgreement returns the weight of two lists of names.
+func nameAgreement(a, b []string) float64 {
 	if len(a) == 0 || len(b) == 0 {
-		return unnamed
+		return unnamedWeight
 	}
-	best := contradicted
+	best := contradictedWeight
 	for _, x := range a {
 		keys := identity.NameKeys(x)
 		for _, y := range b {
@@ -305,19 +309,19 @@ func agreement(a, b []string) float64 {
 				case k[0] != '~':
 					return 1
 				default:
-					best = soundsAlike
+					best = phoneticWeight
 				}
 			}
-			if best == contradicted && sharesName(x, y) {
-				best = soundsAlike
+			if best == contradictedWeight && sharesName(x, y) {
+				best = phoneticWeight
 			}
 		}
 	}
 	return best
 }
 
-// sharesName reports whether two names have a part in common, as "Octavia" and
-// "Octavia Lin" do, or "O. Lin" and "Octavia Lin".
+// sharesName reports whether two names have a part in common, as "Octavia" and "Octavia Lin", or
+// "O. Lin" and "Octavia Lin".
 func sharesName(a, b string) bool {
 	x, y := identity.NameTokens(a), identity.NameTokens(b)
 	if len(x) == 0 || len(y) == 0 {

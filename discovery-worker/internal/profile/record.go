@@ -8,9 +8,8 @@ import (
 	"muster/schemas/identity"
 )
 
-// reliability is how often what a record states of a person is true of them, where
-// it is less than who the record is of. A code host's company and place are what
-// somebody once typed.
+// reliability is the probability that a recorded value is true of the record's subject. Company and
+// place at a code host are free text, and may be outdated.
 func reliability(platform, path string) float64 {
 	switch {
 	case platform == identity.Network:
@@ -21,7 +20,7 @@ func reliability(platform, path string) float64 {
 	return 0.95
 }
 
-// networkRecord and codehostRecord are what is taken of the websets' records.
+// networkRecord and codehostRecord are the parts of webset records that are used.
 type networkRecord struct {
 	FirstName     jsontext.Value `json:"first_name"`
 	MiddleName    jsontext.Value `json:"middle_name"`
@@ -71,17 +70,16 @@ type codehostRecord struct {
 	Location      place          `json:"location_canonical"`
 }
 
-// fieldsOf are the fields that a record gives of a person who is its subject with
-// that confidence.
+// fieldsOf returns the fields of a record whose subject is the person with the given confidence.
 func fieldsOf(r people.Record, confidence float64) (Fields, error) {
-	source := Source{Type: fromRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
+	source := Source{Type: sourceRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
 	out := make(Fields)
 	put := func(path string, v jsontext.Value) {
-		if empty(v) {
+		if isEmpty(v) {
 			return
 		}
 		c := confidence
-		if groupOf(path) != r.Platform { // the account is who it is; what it states may be wrong
+		if groupOf(path) != r.Platform { // values about the account itself are certain
 			c *= reliability(r.Platform, path)
 		}
 		out[path] = Value{JSON: v, Confidence: round(c), Source: source}

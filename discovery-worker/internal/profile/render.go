@@ -10,20 +10,22 @@ import (
 	"muster/schemas/event"
 )
 
-// order are the paths that are kept first when a profile would be too large.
-var order = []string{ //nolint:gochecknoglobals // a constant list
+// pathPriority are the paths that are kept first if a profile is too large.
+var pathPriority = []string{ //nolint:gochecknoglobals // a constant list
 	"first_name", "last_name", "full_name", "personal_email", "codehost.url", "codehost.username", "codehost.id",
 	"network.url", "network.username", "network.headline", "current_position.summary", "current_position.start",
 	"current_position.company.name", "current_position.company.network_url",
 }
 
-// render writes a profile: standard fields that reach the confidence, custom with
-// one entry for each key, the confidences, and the sources (rulings.md, Context).
-func render(fields Fields, schema custom.Schema, generated map[string]Value, least float64) (out jsontext.Value, nothing bool, err error) {
+// render renders a profile: standard fields with at least minConfidence, custom with one entry for
+// each key, the confidences, and the sources (rulings.md, Context).
+func render(fields Fields, schema custom.Schema, generated map[string]Value,
+	minConfidence float64) (out jsontext.Value, empty bool, err error) {
 	profile, size := make(map[string]any), 0
 	confidence, sources := make(map[string]float64), make(map[string]Source)
-	nothing = true
-	fits := func(v Value) bool { // names and confidences have the rest
+	empty = true
+	// Names and confidences may use the remaining quarter.
+	fits := func(v Value) bool {
 		source, err := json.Marshal(v.Source)
 		n := len(v.JSON) + len(source)
 		if err != nil || size+n > event.MaxContextProfile*3/4 {
@@ -42,30 +44,30 @@ func render(fields Fields, schema custom.Schema, generated map[string]Value, lea
 			continue
 		}
 		confidence[path] = v.Confidence
-		if v.Confidence >= least && fits(v) {
-			values[f.Name], sources[path], nothing = v.JSON, v.Source, false
+		if v.Confidence >= minConfidence && fits(v) {
+			values[f.Name], sources[path], empty = v.JSON, v.Source, false
 		}
 	}
 	done := make(map[string]bool)
-	for _, path := range append(order[:len(order):len(order)], fields.paths()...) {
+	for _, path := range append(pathPriority[:len(pathPriority):len(pathPriority)], fields.sortedPaths()...) {
 		v, ok := fields[path]
-		if done[path] || !ok || v.Confidence < least || !fits(v) {
+		if done[path] || !ok || v.Confidence < minConfidence || !fits(v) {
 			continue
 		}
-		done[path], nothing = true, false
+		done[path], empty = true, false
 		confidence[path], sources[path] = v.Confidence, v.Source
-		put(profile, strings.Split(path, "."), v.JSON)
+		setPath(profile, strings.Split(path, "."), v.JSON)
 	}
 	profile["custom"], profile["confidence"] = values, confidence
 	if len(sources) > 0 {
 		profile["sources"] = sources
 	}
 	out, err = json.Marshal(profile, json.Deterministic(true))
-	return out, nothing, err
+	return out, empty, err
 }
 
-// put sets a value at a path of objects.
-func put(object map[string]any, path []string, v jsontext.Value) {
+// setPath sets a value in nested objects.
+func setPath(object map[string]any, path []string, v jsontext.Value) {
 	for _, name := range path[:len(path)-1] {
 		next, ok := object[name].(map[string]any)
 		if !ok {

@@ -8,27 +8,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Source says what a value rests on.
+// Source is where a value comes from.
 type Source struct {
-	// Type is input or record.
+	// Type is "input" or "record".
 	Type string `json:"type"`
-	// Path, Start and End are the span of the input: the JSON pointer of a string in
-	// an object ("" in a text), and offsets of bytes in it.
+	// Path, Start and End are the span in the input: the JSON pointer of a string ("" for a text),
+	// and byte offsets in it.
 	Path  *string `json:"path,omitempty"`
 	Start *int    `json:"start,omitempty"`
 	End   *int    `json:"end,omitempty"`
-	// Platform, Username and UpdatedAt name a record.
+	// Platform, Username and UpdatedAt identify a record.
 	Platform  string `json:"platform,omitempty"`
 	Username  string `json:"username,omitempty"`
 	UpdatedAt string `json:"last_updated,omitempty"`
-	// Model says that a language model read it there.
+	// Model is the language model that read the value there, or "".
 	Model string `json:"model,omitempty"`
 }
 
 // Types of a [Source].
 const (
-	fromInput  = "input"
-	fromRecord = "record"
+	sourceInput  = "input"
+	sourceRecord = "record"
 )
 
 // Value is one value of a profile.
@@ -38,15 +38,15 @@ type Value struct {
 	Source     Source
 }
 
-// span is a source in the input.
-func span(path string, start, end int) Source {
-	return Source{Type: fromInput, Path: &path, Start: &start, End: &end}
+// inputSource returns a source in the input.
+func inputSource(path string, start, end int) Source {
+	return Source{Type: sourceInput, Path: &path, Start: &start, End: &end}
 }
 
 func round(p float64) float64 { return math.Round(p*1e4) / 1e4 }
 
-// alike reports whether two values say the same.
-func alike(a, b jsontext.Value) bool {
+// isEquivalent reports whether two values are equal, ignoring case and white space.
+func isEquivalent(a, b jsontext.Value) bool {
 	var x, y any
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return false
@@ -59,11 +59,11 @@ func alike(a, b jsontext.Value) bool {
 	return string(a) == string(b)
 }
 
-// fold is a text's form for comparing: lower case, one space between words.
+// fold returns the comparison form of a text: lower case, single spaces.
 func fold(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
-// text is a string value; empty if it is none.
-func (v Value) text() string {
+// stringValue returns a string value, or "" for other types.
+func (v Value) stringValue() string {
 	var s string
 	if json.Unmarshal(v.JSON, &s) != nil {
 		return ""
@@ -71,8 +71,8 @@ func (v Value) text() string {
 	return s
 }
 
-// empty reports whether a value says nothing.
-func empty(v jsontext.Value) bool {
+// isEmpty reports whether a value is null, missing or empty.
+func isEmpty(v jsontext.Value) bool {
 	switch strings.TrimSpace(string(v)) {
 	case "", "null", `""`, "[]", "{}":
 		return true

@@ -1,13 +1,10 @@
-// Package provider puts what every call to somebody else's service needs around
-// it: a circuit breaker, a timeout, a bound of concurrent calls, a cache, and
-// metrics.
+// Package provider guards calls to external services: with a circuit breaker, a timeout, a
+// concurrency limit, a cache and metrics.
 //
-// A [Provider] asks; a [Guarded] one, which [Guard] makes, is a Provider too.
-// Refusals of the guard ([ErrPaused], breaker.ErrOpen, [ErrBusy]) come at once
-// and cost no call. A server that says when it wants to be asked again
-// ([RetryError]) is left alone until then, and that does not count against its
-// breaker.
+// [Guard] wraps a [Provider] in a [Guarded] one, which is a Provider too. Its own errors
+// ([ErrPaused], breaker.ErrOpen, [ErrBusy]) cost no call. A server that asks for a pause
+// ([RetryError]) is not called until then, which does not count against its breaker.
 //
-// Nothing is delivered: an answer is a hint that may be missing. Errors never
-// hold a query, a key or what a server wrote.
+// Results are optional hints without a delivery guarantee. Errors never contain a query, a key or a
+// response.
 package provider

@@ -15,47 +15,48 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxBody bounds the bytes that are read of an answer.
+// maxBody limits the bytes read of a response.
 const maxBody = 2 << 20
 
-// NewClient returns the HTTP client of providers. It follows no redirects: a key
-// goes only where it was configured to go.
+// NewClient returns the HTTP client of providers. It follows no redirects, so that keys go only
+// where they are configured to.
 func NewClient() *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
-// StatusError is an answer that is none.
+// StatusError is an unsuccessful HTTP status.
 type StatusError struct{ Status int }
 
-// Error names the status.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("answered with status %d %s", e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("unexpected status %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// ErrMalformed is an answer that is not what its server's documentation says.
-var ErrMalformed = errors.New("the answer is malformed")
+// ErrMalformed is returned for a response that does not match the server's documentation.
+var ErrMalformed = errors.New("malformed response")
 
-// Head is what an answer has beside its body.
+// Head is the status and header of a response.
 type Head struct {
 	Status int
 	Header http.Header
 }
 
-// Fetch sends a request and reads its answer into out, which may be nil for
-// statuses that have none. Only the statuses of accept are answers, the first of
-// them with a body. 429 and 503 with Retry-After are a [RetryError].
+// Fetch sends a request and decodes the response into out, which may be nil. Only the statuses in
+// accept are successful, and only the first of them has a body. It returns a [RetryError] for 429
+// and 503 with Retry-After.
 func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any, accept ...int) (*Head, error) {
-	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator says where to
+	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator configures the URL
 	if err != nil {
-		// The URL in it may hold a query, which is somebody's name.
+		// Its URL may contain a query with a person's name.
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return nil, fmt.Errorf("no answer: %w", err)
+		return nil, fmt.Errorf("request failed: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	head := &Head{res.StatusCode, res.Header}
@@ -68,24 +69,25 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		}
 		body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 		if err != nil {
-			return nil, fmt.Errorf("read answer: %w", err)
+			return nil, fmt.Errorf("read response: %w", err)
 		}
 		if len(body) > maxBody {
 			return nil, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBody)
 		}
 		if json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-			return nil, ErrMalformed // what is in it is not for logs
+			return nil, ErrMalformed // the response must not be logged
 		}
 		return head, nil
 	}
 	err = &StatusError{res.StatusCode}
-	if after, ok := RetryAfter(res.Header, time.Now()); ok && (res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable) {
+	if after, ok := RetryAfter(res.Header, time.Now()); ok &&
+		(res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable) {
 		return nil, &RetryError{After: after, Err: err}
 	}
 	return head, err
 }
 
-// RetryAfter reads the header Retry-After: seconds or a date (RFC 9110, 10.2.3).
+// RetryAfter parses a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -16,12 +16,13 @@ type echo struct{}
 func (echo) Name() string                                    { return "echo" }
 func (echo) Ask(_ context.Context, q string) (string, error) { return q, nil }
 
-// Answers say things of people: none is in memory once its time is over and anything is asked.
-func TestAnswersAreForgotten(t *testing.T) {
+// Responses may contain personal data. Expired ones are removed by the next call.
+func TestGuarded_RemovesExpiredResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewMetrics(prometheus.NewRegistry())
 		require.NoError(t, err)
-		g, err := Guard(echo{}, Config{CacheFor: time.Minute}, func(q string) string { return q }, m, slog.New(slog.DiscardHandler))
+		g, err := Guard(echo{}, Config{CacheFor: time.Minute}, func(q string) string { return q }, m,
+			slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		for _, step := range []struct {
 			q    string
@@ -29,7 +30,7 @@ func TestAnswersAreForgotten(t *testing.T) {
 		}{
 			{"a", []string{"a"}},
 			{"b", []string{"a", "b"}},
-			{"a", []string{"b", "a"}}, // whose minute was over
+			{"a", []string{"b", "a"}}, // a had expired
 			{"b", []string{"a", "b"}},
 		} {
 			_, err := g.Ask(t.Context(), step.q)
@@ -44,7 +45,8 @@ func TestAnswersAreForgotten(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		_, err = g.Ask(t.Context(), "d")
 		require.NoError(t, err)
-		_, err = g.Ask(t.Context(), "c") // a use does not keep it for longer
+		// A use does not extend the time.
+		_, err = g.Ask(t.Context(), "c")
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
 		_, err = g.Ask(t.Context(), "d")

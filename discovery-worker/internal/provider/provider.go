@@ -13,34 +13,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
-	"muster/discovery-worker/internal/detached"
+	"muster/discovery-worker/internal/background"
 	"muster/platform/breaker"
 )
 
-// Provider answers questions from outside.
+// Provider is a source of external data.
 type Provider[Q, A any] interface {
-	// Name names the provider in metrics, logs and errors.
+	// Name returns the name in metrics, logs and errors.
 	Name() string
-	// Ask asks. It ends with ctx.
+	// Ask returns the answer to q. It ends with ctx.
 	Ask(ctx context.Context, q Q) (A, error)
 }
 
-// Config bounds a provider. Zero fields take their defaults.
+// Config configures a [Guarded] provider. Zero fields mean their defaults.
 type Config struct {
-	// Timeout bounds one call; default 5 s.
+	// Timeout limits one call. Default 5 s.
 	Timeout time.Duration
-	// Concurrent is how many calls run at once; default 4. A call that finds all
-	// taken waits as long as Timeout for a place, and has its whole time then.
+	// Concurrent limits the concurrent calls. Default 4. A call waits up to Timeout for a free
+	// slot, which does not shorten its own time.
 	Concurrent int
-	// Failures in a row open the breaker; default 5. OpenFor is how long it then
-	// refuses before one call may try again; default 30 s.
+	// Failures is the number of consecutive failures that open the breaker, for OpenFor. Defaults 5
+	// and 30 s.
 	Failures uint32
 	OpenFor  time.Duration
-	// CacheSize is how many answers are kept, for CacheFor; defaults 10,000 and 1 h.
+	// CacheSize and CacheFor limit the cached responses. Defaults 10,000 and 1 h.
 	CacheSize int
 	CacheFor  time.Duration
-	// Detached is what the calls belong to, which go on when their askers leave. Default: nobody ends them.
-	Detached *detached.Group
+	// Background is the group that ends calls which outlive their callers. Nil means that nothing
+	// ends them.
+	Background *background.Group
 }
 
 func (c Config) withDefaults() Config {
@@ -62,70 +63,70 @@ func (c Config) withDefaults() Config {
 	if c.CacheFor <= 0 {
 		c.CacheFor = time.Hour
 	}
-	if c.Detached == nil {
-		c.Detached = new(detached.Group)
+	if c.Background == nil {
+		c.Background = new(background.Group)
 	}
 	return c
 }
 
-// Refusals of a guard.
+// Errors of a guarded provider without a call.
 var (
-	// ErrPaused: the server has asked to be left alone.
-	ErrPaused = errors.New("paused at the server's request")
-	// ErrBusy: no call became free in time.
-	ErrBusy = errors.New("all calls are taken")
+	// ErrPaused is returned while the server has asked for a pause.
+	ErrPaused = errors.New("provider is paused")
+	// ErrBusy is returned if no call slot became free in time.
+	ErrBusy = errors.New("no free call slot")
 )
 
-// maxPause bounds how long a server is left alone because it asked for it.
+// maxPause limits the pause that a server can ask for.
 const maxPause = 15 * time.Minute
 
-// RetryError says that the server wants to be asked again after a time.
+// RetryError reports that the server asked for a pause.
 type RetryError struct {
 	After time.Duration
 	Err   error
 }
 
-// Error says so.
 func (e *RetryError) Error() string {
-	return fmt.Sprintf("%v; again after %v", e.Err, e.After.Round(time.Second))
+	return fmt.Sprintf("%v; retry after %v", e.Err, e.After.Round(time.Second))
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// Guarded is a provider that is safe to call often and concurrently.
+// Guarded is a provider with limits, breaker and cache. It is safe for concurrent use.
 type Guarded[Q, A any] struct {
-	inner   Provider[Q, A]
-	cfg     Config
-	key     func(Q) string
-	breaker *breaker.Set
-	permits chan struct{}
-	cache   *lru.Cache[string, keptAnswer[A]]
-	asking  singleflight.Group
-	metrics *Metrics
-	logger  *slog.Logger
+	inner    Provider[Q, A]
+	cfg      Config
+	key      func(Q) string
+	breaker  *breaker.Set
+	permits  chan struct{}
+	cache    *lru.Cache[string, cachedResponse[A]]
+	inFlight singleflight.Group
+	metrics  *Metrics
+	logger   *slog.Logger
 
-	mu     sync.Mutex
-	paused time.Time
+	mu          sync.Mutex
+	pausedUntil time.Time
 }
 
-// keptAnswer is an answer of the cache.
-type keptAnswer[A any] struct {
-	answer A
-	until  time.Time
+// cachedResponse is a cached answer.
+type cachedResponse[A any] struct {
+	answer    A
+	expiresAt time.Time
 }
 
-// Guard guards a provider. Answers to questions of one key are equal.
-func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metrics, logger *slog.Logger) (*Guarded[Q, A], error) {
+// Guard wraps a provider. Questions with the same key must have the same answer.
+func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metrics,
+	logger *slog.Logger) (*Guarded[Q, A], error) {
 	cfg = cfg.withDefaults()
 	set, err := breaker.NewSet(breaker.Config{
-		Name: "discovery-" + p.Name(), Failures: cfg.Failures, OpenFor: cfg.OpenFor, KeyMetrics: true, Logger: logger, Registerer: m.registerer,
-		IsFailure: func(err error) bool { return !errors.As(err, new(*RetryError)) },
+		Name: "discovery-" + p.Name(), Failures: cfg.Failures, OpenFor: cfg.OpenFor, KeyMetrics: true, Logger: logger,
+		Registerer: m.registerer, IsFailure: func(err error) bool { return !errors.As(err, new(*RetryError)) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", p.Name(), err)
 	}
-	cache, err := lru.New[string, keptAnswer[A]](cfg.CacheSize)
+	cache, err := lru.New[string, cachedResponse[A]](cfg.CacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", p.Name(), err)
 	}
@@ -135,24 +136,25 @@ func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metric
 	}, nil
 }
 
-// Name is the provider's name.
+// Name returns the provider's name.
 func (g *Guarded[Q, A]) Name() string { return g.inner.Name() }
 
-// Ask asks the provider, or answers from the cache. Equal questions at the same
-// time are asked once, and the asking goes on when one of the askers leaves.
+// Ask returns the answer from the cache or the provider. Concurrent equal questions share one call,
+// which continues if some of the callers have gone.
 func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	key := g.key(q)
-	if answer, ok := g.kept(key); ok {
+	if answer, ok := g.fromCache(key); ok {
 		return answer, nil
 	}
-	result := g.asking.DoChan(key, func() (any, error) {
-		if answer, ok := g.kept(key); ok { // since it was looked up above
+	result := g.inFlight.DoChan(key, func() (any, error) {
+		// It may have been cached since the lookup above.
+		if answer, ok := g.fromCache(key); ok {
 			return answer, nil
 		}
-		// The asker's own end shall not fail others who wait for the same.
-		asking, done := g.cfg.Detached.Begin(ctx)
+		// The end of one caller must not fail the others.
+		callCtx, done := g.cfg.Background.Start(ctx)
 		defer done()
-		return g.ask(asking, key, q)
+		return g.call(callCtx, key, q)
 	})
 	var none A
 	select {
@@ -160,39 +162,39 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 		if r.Err != nil {
 			return none, fmt.Errorf("%s: %w", g.Name(), r.Err)
 		}
-		return r.Val.(A), nil // made above
+		return r.Val.(A), nil // set above
 	case <-ctx.Done():
 		return none, fmt.Errorf("%s: %w", g.Name(), context.Cause(ctx))
 	}
 }
 
-// kept is the cache's answer. What has been kept for its time is forgotten by whatever is asked next.
-func (g *Guarded[Q, A]) kept(key string) (A, bool) {
+// fromCache returns a cached answer. It removes expired answers first.
+func (g *Guarded[Q, A]) fromCache(key string) (A, bool) {
 	now := time.Now()
 	for {
-		oldest, kept, ok := g.cache.GetOldest()
-		if !ok || now.Before(kept.until) {
+		oldest, cached, ok := g.cache.GetOldest()
+		if !ok || now.Before(cached.expiresAt) {
 			break
 		}
 		g.cache.Remove(oldest)
 	}
-	kept, ok := g.cache.Peek(key) // no use of it: the oldest is the one that has been kept for longest
-	if !ok || !now.Before(kept.until) {
+	cached, ok := g.cache.Peek(key) // Peek keeps the order of insertion, so that the oldest expires first
+	if !ok || !now.Before(cached.expiresAt) {
 		var none A
 		return none, false
 	}
 	g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
-	return kept.answer, true
+	return cached.answer, true
 }
 
-func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err error) {
+func (g *Guarded[Q, A]) call(ctx context.Context, key string, q Q) (answer A, err error) {
 	began := time.Now()
 	defer func() {
 		g.metrics.calls.WithLabelValues(g.Name(), outcome(err)).Inc()
 		g.metrics.seconds.WithLabelValues(g.Name()).Observe(time.Since(began).Seconds())
 	}()
 	if wait := g.pause(0); wait > 0 {
-		return answer, fmt.Errorf("%w for another %v", ErrPaused, wait.Round(time.Second))
+		return answer, fmt.Errorf("%w for %v", ErrPaused, wait.Round(time.Second))
 	}
 	select {
 	case g.permits <- struct{}{}:
@@ -202,54 +204,56 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 		return answer, context.Cause(ctx)
 	}
 	defer func() { <-g.permits }()
-	if ctx.Err() != nil { // of several that are ready select takes any
+	// select may choose the slot although ctx has ended.
+	if ctx.Err() != nil {
 		return answer, context.Cause(ctx)
 	}
-	// What is left after the wait would be too little for a server that is well, and
-	// speak against it.
+	// The call gets the full timeout: a shortened one would count against a healthy server.
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
-	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) { return g.unbroken(ctx, q) })
+	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) {
+		return g.callRecovered(ctx, q)
+	})
 	if retry := (*RetryError)(nil); errors.As(err, &retry) {
 		g.pause(retry.After)
 	}
 	if err == nil {
-		g.cache.Add(key, keptAnswer[A]{answer: answer, until: time.Now().Add(g.cfg.CacheFor)})
+		g.cache.Add(key, cachedResponse[A]{answer: answer, expiresAt: time.Now().Add(g.cfg.CacheFor)})
 	}
 	return answer, err
 }
 
-// errPanic is a defect in reading what a server has answered.
+// errPanic is a panic in a provider.
 var errPanic = errors.New("panic")
 
-// unbroken asks, and makes an error of a panic: nobody else could recover from it, since
-// singleflight runs the asking in a goroutine of its own.
-func (g *Guarded[Q, A]) unbroken(ctx context.Context, q Q) (answer A, err error) {
+// callRecovered calls the provider and returns a panic as an error. singleflight runs it in its own
+// goroutine, where no caller can recover.
+func (g *Guarded[Q, A]) callRecovered(ctx context.Context, q Q) (answer A, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %T", errPanic, p)
-			g.logger.LogAttrs(ctx, slog.LevelError, "provider panicked", slog.String("provider", g.Name()), slog.String("stack", string(debug.Stack())))
+			g.logger.LogAttrs(ctx, slog.LevelError, "provider: panic", slog.String("provider", g.Name()),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return g.inner.Ask(ctx, q)
 }
 
-// pause leaves the server alone for a time, and returns how long it is left
-// alone from now.
+// pause extends the pause of the server by d from now, and returns the remaining pause.
 func (g *Guarded[Q, A]) pause(d time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if until := now.Add(min(d, maxPause)); d > 0 && until.After(g.paused) {
-		g.paused = until
+	if until := now.Add(min(d, maxPause)); d > 0 && until.After(g.pausedUntil) {
+		g.pausedUntil = until
 	}
-	return g.paused.Sub(now)
+	return g.pausedUntil.Sub(now)
 }
 
-// State is that of the breaker: "closed", "half-open" or "open".
+// State returns the state of the breaker: "closed", "half-open" or "open".
 func (g *Guarded[Q, A]) State() string { return g.breaker.State(g.Name()) }
 
-// outcome labels the end of a call.
+// outcome returns the outcome label of a call.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -268,23 +272,25 @@ func outcome(err error) string {
 	return "failed"
 }
 
-// Metrics are those of all providers of a process.
+// Metrics are the metrics of all providers of a process.
 type Metrics struct {
 	registerer prometheus.Registerer
 	calls      *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 }
 
-// NewMetrics registers metrics; a nil registerer registers none.
+// NewMetrics registers the metrics. A nil registerer disables them.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		registerer: reg,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_provider_calls_total",
-			Help: "Calls of discovery's providers by how they ended (answered, cached, failed, timeout, limited, paused, open, busy).",
+			Help: "Calls to discovery providers by outcome (answered, cached, failed, timeout, limited, " +
+				"paused, open, busy).",
 		}, []string{"provider", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_discovery_provider_seconds", Help: "Time of calls of discovery's providers that the cache did not answer.",
+			Name:    "muster_discovery_provider_seconds",
+			Help:    "Time of uncached calls to discovery providers, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"provider"}),
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"muster/discovery-worker/internal/detached"
+	"muster/discovery-worker/internal/background"
 	"muster/discovery-worker/internal/provider"
 	"muster/platform/breaker"
 )
 
-func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
+func TestGuarded_BreakerOpensHalfOpensAndCloses(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
 	s := &scripted{ask: func(context.Context, string) (string, error) {
@@ -33,14 +33,14 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 		}
 		_, err := g.Ask(t.Context(), "x")
 		require.ErrorIs(t, err, breaker.ErrOpen)
-		require.EqualValues(t, 3, s.calls.Load(), "an open breaker costs no call")
+		require.EqualValues(t, 3, s.calls.Load(), "no calls while the breaker is open")
 		require.Equal(t, "open", g.State())
 
 		time.Sleep(openFor + 1)
 		require.Equal(t, "half-open", g.State())
 		_, err = g.Ask(t.Context(), "x")
 		require.ErrorIs(t, err, errDown)
-		require.Equal(t, "open", g.State(), "a failed probe opens it again")
+		require.Equal(t, "open", g.State(), "a failed probe reopens the breaker")
 
 		down.Store(false)
 		time.Sleep(openFor + 1)
@@ -51,12 +51,12 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 		require.Equal(t, "closed", g.State())
 		n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
 		require.NoError(t, err)
-		require.Equal(t, 4, n, "answered, failed, open; and the state")
+		require.Equal(t, 4, n, "three outcomes and the state")
 	})
 }
 
-// Answers are kept for their time, by no goroutine: the bubble would not end.
-func TestAnswersAreKeptForTheirTime(t *testing.T) {
+// No goroutine expires responses, or the bubble would not end.
+func TestGuarded_CachesUntilExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{ask: func(_ context.Context, q string) (string, error) { return q + "!", nil }}
 		g, _ := guard(t, s, provider.Config{CacheFor: time.Minute})
@@ -70,18 +70,17 @@ func TestAnswersAreKeptForTheirTime(t *testing.T) {
 	})
 }
 
-// A call that outlives its asker, and one that waits for a place, end with the service that they belong to, and nothing
-// is asked after it.
-func TestCallsEndWithTheirService(t *testing.T) {
+// Running and waiting calls end with their group, and no call starts afterwards.
+func TestGuarded_CallsEndWithGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := make(chan struct{}) // have been told, before a place comes free
+		all := make(chan struct{}) // all waiting callers got the error before a slot became free
 		s := &scripted{ask: func(ctx context.Context, _ string) (string, error) {
 			<-ctx.Done()
 			<-all
 			return "", context.Cause(ctx)
 		}}
-		var work detached.Group
-		g, _ := guard(t, s, provider.Config{Timeout: time.Hour, Concurrent: 1, Detached: &work})
+		var work background.Group
+		g, _ := guard(t, s, provider.Config{Timeout: time.Hour, Concurrent: 1, Background: &work})
 		asking, leave := context.WithCancel(t.Context())
 		errs := make(chan error, 2)
 		for _, q := range []string{"x", "y"} {
@@ -96,11 +95,12 @@ func TestCallsEndWithTheirService(t *testing.T) {
 		require.ErrorIs(t, <-errs, context.Canceled)
 		began := time.Now()
 		go func() { synctest.Wait(); close(all) }()
-		work.End()
+		work.Stop()
 		require.Zero(t, time.Since(began))
-		for range 64 { // with a place that is free
+		// A slot is free.
+		for range 64 {
 			_, err := g.Ask(t.Context(), "z")
-			require.ErrorIs(t, err, detached.ErrEnded)
+			require.ErrorIs(t, err, background.ErrStopped)
 		}
 		require.EqualValues(t, 1, s.calls.Load())
 	})

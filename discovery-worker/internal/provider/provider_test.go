@@ -17,7 +17,7 @@ import (
 	"muster/discovery-worker/internal/provider"
 )
 
-// scripted answers with what it is told to.
+// scripted is a provider with scripted answers.
 type scripted struct {
 	calls atomic.Int64
 	ask   func(ctx context.Context, q string) (string, error)
@@ -42,9 +42,10 @@ func guard(t *testing.T, s *scripted, cfg provider.Config) (*provider.Guarded[st
 
 var errDown = errors.New("down")
 
-func TestRetryAfterPausesWithoutOpening(t *testing.T) {
+func TestGuarded_RetryAfterPausesWithoutOpeningBreaker(t *testing.T) {
 	s := &scripted{ask: func(context.Context, string) (string, error) {
-		return "", &provider.RetryError{After: time.Hour, Err: &provider.StatusError{Status: http.StatusTooManyRequests}}
+		return "", &provider.RetryError{After: time.Hour,
+			Err: &provider.StatusError{Status: http.StatusTooManyRequests}}
 	}}
 	g, _ := guard(t, s, provider.Config{Failures: 1})
 	_, err := g.Ask(t.Context(), "x")
@@ -55,7 +56,7 @@ func TestRetryAfterPausesWithoutOpening(t *testing.T) {
 	require.Equal(t, "closed", g.State())
 }
 
-func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
+func TestGuarded_CoalescesAndCachesEqualCalls(t *testing.T) {
 	release := make(chan struct{})
 	s := &scripted{ask: func(_ context.Context, q string) (string, error) { <-release; return q + "!", nil }}
 	g, _ := guard(t, s, provider.Config{})
@@ -77,7 +78,7 @@ func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { return s.calls.Load() == 1 }, 30*time.Second, time.Millisecond)
-	leave() // does not end the call that the others wait for
+	leave() // does not end the call that others wait for
 	close(release)
 	all.Wait()
 	_, err := g.Ask(t.Context(), "x")
@@ -85,8 +86,8 @@ func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
 	require.EqualValues(t, 1, s.calls.Load())
 }
 
-// An asker who finds nothing kept just before the others' answer is there finds it later.
-func TestAnswersThatComeMeanwhileAreFound(t *testing.T) {
+// The response arrives between the cache lookup and the call.
+func TestGuarded_ReusesResponseCachedMeanwhile(t *testing.T) {
 	s := &scripted{ask: func(_ context.Context, q string) (string, error) { return q + "!", nil }}
 	g, _ := guard(t, s, provider.Config{})
 	const questions = 3000
@@ -104,7 +105,7 @@ func TestAnswersThatComeMeanwhileAreFound(t *testing.T) {
 	require.EqualValues(t, questions, s.calls.Load())
 }
 
-func TestTimeoutAndBound(t *testing.T) {
+func TestGuarded_LimitsTimeAndConcurrency(t *testing.T) {
 	s := &scripted{ask: func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
 	g, _ := guard(t, s, provider.Config{Timeout: 30 * time.Millisecond, Concurrent: 1})
 	errs := make(chan error, 2)
@@ -121,9 +122,8 @@ func TestTimeoutAndBound(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Who waited for a place has the whole time for the call: a provider is not taken for
-// one that fails because many want it.
-func TestWaitingTakesNothingFromTheCall(t *testing.T) {
+// A busy provider must not look like a failing one.
+func TestGuarded_WaitDoesNotShortenCall(t *testing.T) {
 	const timeout = 30 * time.Second
 	began, release, deadlines := make(chan struct{}, 1), make(chan struct{}), make(chan time.Time, 1)
 	s := &scripted{ask: func(ctx context.Context, q string) (string, error) {
@@ -142,13 +142,14 @@ func TestWaitingTakesNothingFromTheCall(t *testing.T) {
 	all.Go(func() { _, _ = g.Ask(t.Context(), "first") })
 	<-began
 	all.Go(func() { _, _ = g.Ask(t.Context(), "second") })
-	<-time.After(50 * time.Millisecond) // it waits now, or will find the place free
+	// The caller waits now, or finds a free slot.
+	<-time.After(50 * time.Millisecond)
 	released := time.Now()
 	close(release)
 	require.GreaterOrEqual(t, (<-deadlines).Sub(released), timeout)
 }
 
-func TestWaitingEnds(t *testing.T) {
+func TestGuarded_WaitEndsWithBusyError(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	s := &scripted{ask: func(context.Context, string) (string, error) { close(began); <-release; return "", nil }}
 	g, _ := guard(t, s, provider.Config{Timeout: 10 * time.Millisecond, Concurrent: 1, Failures: 1})
@@ -162,11 +163,11 @@ func TestWaitingEnds(t *testing.T) {
 	require.Equal(t, "closed", g.State())
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfter_ParsesSecondsAndDates(t *testing.T) {
 	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"7": 7 * time.Second, "0": time.Second, "Sat, 21 Nov 2026 06:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 05:00:00 GMT": time.Second,
-		"soon": 0, "": 0, "-3": 0,
+		"7": 7 * time.Second, "0": time.Second, "Sat, 21 Nov 2026 06:01:00 GMT": time.Minute,
+		"Sat, 21 Nov 2026 05:00:00 GMT": time.Second, "soon": 0, "": 0, "-3": 0,
 	} {
 		got, ok := provider.RetryAfter(http.Header{"Retry-After": {value}}, now)
 		require.Equal(t, want, got, value)
@@ -174,8 +175,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A defect in reading an answer is a failure of the call, not the end of the process.
-func TestPanicsAreFailures(t *testing.T) {
+func TestGuarded_PanicIsFailure(t *testing.T) {
 	s := &scripted{ask: func(context.Context, string) (string, error) { panic("defect") }}
 	g, _ := guard(t, s, provider.Config{Failures: 2, OpenFor: time.Minute})
 	for range 2 {
@@ -183,5 +183,5 @@ func TestPanicsAreFailures(t *testing.T) {
 		require.ErrorContains(t, err, "scripted: panic: string")
 		require.Empty(t, answer)
 	}
-	require.Equal(t, "open", g.State(), "it speaks against the provider")
+	require.Equal(t, "open", g.State(), "a panic counts as a failure")
 }

@@ -13,16 +13,16 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxSnippet bounds what is kept of a page's text, in bytes.
+// maxSnippet limits the text of a page, in bytes.
 const maxSnippet = 1000
 
-// Queries writes the questions that lead from a profile to somebody's profile on
-// a host: the name, with employer and place, and with the headline. Without a
-// name of two words there is none: nobody is found by a first name.
+// Queries returns the queries for a person's profile on a host: the name with employer and place,
+// and the name with the headline. It returns none for a name of one word, which is too ambiguous.
 func Queries(p *people.Profile, host string) []Query {
 	name := ""
 	for _, n := range p.Names {
-		if words := strings.Fields(clean(n)); len(words) >= 2 && len(words) <= 6 || len(words) == 1 && len([]rune(n)) >= 2 && len(n) > len([]rune(n)) {
+		if words := strings.Fields(cleanQuery(n)); len(words) >= 2 && len(words) <= 6 ||
+			len(words) == 1 && len([]rune(n)) >= 2 && len(n) > len([]rune(n)) {
 			name = strings.Join(words, " ")
 			break
 		}
@@ -34,8 +34,8 @@ func Queries(p *people.Profile, host string) []Query {
 	add := func(parts ...string) {
 		text := `"` + name + `"`
 		for _, part := range parts {
-			if part = clean(part); part != "" {
-				text += " " + cut(part, 80)
+			if part = cleanQuery(part); part != "" {
+				text += " " + truncate(part, 80)
 			}
 		}
 		if q := (Query{Text: text, Host: host}); !slices.Contains(out, q) {
@@ -57,8 +57,8 @@ func Queries(p *people.Profile, host string) []Query {
 	return out
 }
 
-// clean leaves words: no quotes or operators of a search service.
-func clean(s string) string {
+// cleanQuery removes quotes and operators of search services.
+func cleanQuery(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\"'`:()[]{}|&<>\\+~^*?!@#=", r) || r < ' ' {
 			return ' '
@@ -69,54 +69,55 @@ func clean(s string) string {
 	for i, w := range words {
 		words[i] = strings.TrimLeft(w, "-")
 	}
-	return strings.TrimSpace(cut(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" || w == "OR" || w == "AND" || w == "NOT" }), " "), 120))
+	return strings.TrimSpace(truncate(strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		return w == "" || w == "OR" || w == "AND" || w == "NOT"
+	}), " "), 120))
 }
 
-// Page is a profile that was found, and what the search says of it.
+// Page is a profile page with its search result.
 type Page struct {
 	Account event.Account
 	Title   string
 	Snippet string
 }
 
-// Searcher asks all services.
+// Searcher queries all services.
 type Searcher struct {
 	services  []Service
 	platforms *identity.Platforms
 }
 
-// New returns a searcher over services that are guarded; without any it finds
-// nothing.
+// New returns a searcher over guarded services. Without any it finds nothing.
 func New(services []Service, platforms *identity.Platforms) *Searcher {
 	return &Searcher{services: services, platforms: platforms}
 }
 
-// Any reports whether there is a service to ask.
-func (s *Searcher) Any() bool { return s != nil && len(s.services) > 0 }
+// Enabled reports whether there is a service.
+func (s *Searcher) Enabled() bool { return s != nil && len(s.services) > 0 }
 
-// maxPages bounds the profiles that are found on one platform.
+// maxPages limits the pages of one platform.
 const maxPages = 20
 
-// Find asks every service for a profile on platforms, all at once. The error
-// joins those of services that failed; what the others found is returned with it.
+// Find queries every service for a profile on the platforms, concurrently. It returns all pages
+// found, even with an error, which joins those of the failed services.
 func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []string) ([]Page, error) {
-	type ask struct {
+	type request struct {
 		service  Service
 		query    Query
 		platform string
 	}
-	var asks []ask
+	var requests []request
 	for _, platform := range platforms {
 		host := s.platforms.Host(platform)
 		for _, q := range Queries(p, host) {
 			for _, service := range s.services {
-				asks = append(asks, ask{service, q, platform})
+				requests = append(requests, request{service, q, platform})
 			}
 		}
 	}
-	results, errs := make([][]Result, len(asks)), make([]error, len(asks))
+	results, errs := make([][]Result, len(requests)), make([]error, len(requests))
 	var g errgroup.Group
-	for i, a := range asks {
+	for i, a := range requests {
 		g.Go(func() error {
 			results[i], errs[i] = a.service.Ask(ctx, a.query)
 			return nil
@@ -126,23 +127,24 @@ func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []stri
 	counts := make(map[string]int)
 	seen := make(map[event.Account]bool)
 	var out []Page
-	for i := range asks {
+	for i := range requests {
 		for _, r := range results[i] {
-			account, ok := s.profile(r.URL, asks[i].platform)
+			account, ok := s.parseProfileURL(r.URL, requests[i].platform)
 			key := event.Account{Platform: account.Platform, Username: identity.UsernameKey(account.Username)}
 			if !ok || seen[key] || counts[account.Platform] >= maxPages {
 				continue
 			}
 			seen[key] = true
 			counts[account.Platform]++
-			out = append(out, Page{Account: account, Title: limit(r.Title), Snippet: limit(r.Snippet)})
+			out = append(out, Page{Account: account, Title: truncateSnippet(r.Title),
+				Snippet: truncateSnippet(r.Snippet)})
 		}
 	}
 	return out, errors.Join(distinct(errs)...)
 }
 
-// profile is whose profile a URL is; false for every other page.
-func (s *Searcher) profile(url, platform string) (event.Account, bool) {
+// parseProfileURL returns the account of a profile URL, and false for any other page.
+func (s *Searcher) parseProfileURL(url, platform string) (event.Account, bool) {
 	if len(url) > 2000 {
 		return event.Account{}, false
 	}
@@ -150,7 +152,7 @@ func (s *Searcher) profile(url, platform string) (event.Account, bool) {
 	return event.Account{Platform: found, Username: username}, err == nil && found == platform
 }
 
-// distinct leaves one error of each text.
+// distinct removes nil errors and repeated messages.
 func distinct(errs []error) []error {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(errs, func(err error) bool {
@@ -162,19 +164,19 @@ func distinct(errs []error) []error {
 	})
 }
 
-func limit(s string) string {
+func truncateSnippet(s string) string {
 	if len(s) > maxSnippet {
 		s = s[:maxSnippet]
 	}
 	return strings.ToValidUTF8(s, "")
 }
 
-// Profile is what a page says of its account: the name in its title, and its
-// snippet as the bio. Titles read "Juno Abara (@junoa) / Microblog" or "junoa
-// (Juno Abara) · Codehost".
+// Profile converts a page: the title has the name, the snippet is the bio. Titles look like "Juno
+// Abara (@junoa) / Microblog" or "junoa (Juno Abara) · Codehost".
 func (p Page) Profile() *people.Profile {
 	key := identity.UsernameKey(p.Account.Username)
-	out := &people.Profile{Platform: p.Account.Platform, Username: p.Account.Username, Key: key, Bio: p.Snippet, Followers: -1, Person: true}
+	out := &people.Profile{Platform: p.Account.Platform, Username: p.Account.Username, Key: key, Bio: p.Snippet,
+		Followers: -1, Person: true}
 	title := p.Title
 	for _, separator := range []string{" | ", " · ", " / ", " – ", " — ", " - ", " on "} {
 		title, _, _ = strings.Cut(title, separator)

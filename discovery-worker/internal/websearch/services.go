@@ -16,32 +16,32 @@ import (
 	"muster/discovery-worker/internal/provider"
 )
 
-// Query is one question to a search service.
+// Query is a query for a search service.
 type Query struct {
-	// Text is what is searched for.
+	// Text is the search text.
 	Text string
-	// Host is where results shall be from.
+	// Host restricts the results to a host.
 	Host string
 }
 
-// Result is one page that was found.
+// Result is a search result.
 type Result struct{ URL, Title, Snippet string }
 
-// Service is a search service: its answers in its own order, the best first.
+// Service is a search service. It returns its results in its own order, best first.
 type Service = provider.Provider[Query, []Result]
 
-// perQuery is how many results are asked for, where a service can be told.
-const perQuery = 10
+// resultsPerQuery is the number of results requested, if a service supports it.
+const resultsPerQuery = 10
 
-// Endpoint is where a service is, and what it wants to see.
+// Endpoint is the address and key of a service.
 type Endpoint struct {
-	// URL is the base, without the path of the search.
+	// URL is the base URL, without the search path.
 	URL string
-	// Key authenticates; SearXNG has none.
+	// Key authenticates requests. SearXNG has none.
 	Key string
 }
 
-// Names of the services, and where they are when nothing else is configured.
+// Names of the services.
 const (
 	SearXNG = "searxng"
 	Brave   = "brave"
@@ -49,8 +49,7 @@ const (
 	Exa     = "exa"
 )
 
-// DefaultURL is where a service is by default; "" for one that everybody runs by
-// themselves.
+// DefaultURL returns the public URL of a service, or "" for a self-hosted one.
 func DefaultURL(name string) string {
 	switch name {
 	case Brave:
@@ -63,17 +62,18 @@ func DefaultURL(name string) string {
 	return ""
 }
 
-// NewService returns a service by its name.
+// NewService returns a service by its name. It returns an error for an unknown name, an invalid URL
+// or a missing key.
 func NewService(name string, at Endpoint, client *http.Client) (Service, error) {
 	if at.URL == "" {
 		at.URL = DefaultURL(name)
 	}
 	base, err := url.Parse(strings.TrimRight(at.URL, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("web search %s: the URL is not one of http or https", name)
+		return nil, fmt.Errorf("web search %s: invalid URL; give an http or https URL", name)
 	}
 	if at.Key == "" && name != SearXNG {
-		return nil, fmt.Errorf("web search %s: a key is needed", name)
+		return nil, fmt.Errorf("web search %s: missing API key", name)
 	}
 	s := service{name: name, base: base, key: at.Key, client: client}
 	switch name {
@@ -86,7 +86,8 @@ func NewService(name string, at Endpoint, client *http.Client) (Service, error) 
 	case Exa:
 		s.request, s.decode = s.exa, decodeExa
 	default:
-		return nil, fmt.Errorf("web search %q: there are %s, %s, %s and %s", name, SearXNG, Brave, Tavily, Exa)
+		return nil, fmt.Errorf("unknown web search %q; supported are %s, %s, %s and %s", name, SearXNG, Brave, Tavily,
+			Exa)
 	}
 	return &s, nil
 }
@@ -107,24 +108,25 @@ func (s *service) Name() string { return s.name }
 func (s *service) Ask(ctx context.Context, q Query) ([]Result, error) {
 	req, err := s.request(q)
 	if err != nil {
-		return nil, errors.New("write request") // the error may hold the query
+		return nil, errors.New("write request") // the error may contain the query
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "muster")
 	return s.decode(func(out any) error {
 		res, err := provider.Fetch(ctx, s.client, req, out, http.StatusOK)
 		if res != nil && res.Status == http.StatusTooManyRequests {
-			return limited(res.Header, err)
+			return rateLimitError(res.Header, err)
 		}
 		return err
 	})
 }
 
-// limited reads the reset of services that send X-RateLimit-Reset and no
-// Retry-After: seconds for each of their windows, as Brave does ("1, 1419704",
-// with "0, 14000" remaining). The windows that are used up count.
-func limited(h http.Header, err error) error {
-	remaining, resets := strings.Split(h.Get("X-RateLimit-Remaining"), ","), strings.Split(h.Get("X-RateLimit-Reset"), ",")
+// rateLimitError returns a provider.RetryError for services that send X-RateLimit-Reset instead of
+// Retry-After: seconds for each of their windows, as Brave does ("1, 1419704", with "0, 14000"
+// remaining). Only exhausted windows count.
+func rateLimitError(h http.Header, err error) error {
+	remaining := strings.Split(h.Get("X-RateLimit-Remaining"), ",")
+	resets := strings.Split(h.Get("X-RateLimit-Reset"), ",")
 	var wait time.Duration
 	for i, r := range resets {
 		seconds, bad := strconv.ParseUint(strings.TrimSpace(r), 10, 31)
@@ -142,7 +144,7 @@ func limited(h http.Header, err error) error {
 func (s *service) get(path string, values url.Values) (*http.Request, error) {
 	u := s.base.JoinPath(path)
 	u.RawQuery = values.Encode()
-	return http.NewRequest(http.MethodGet, u.String(), http.NoBody) //nolint:noctx // Fetch gives it one
+	return http.NewRequest(http.MethodGet, u.String(), http.NoBody) //nolint:noctx // Fetch sets the context
 }
 
 func (s *service) post(path string, body any) (*http.Request, error) {
@@ -150,25 +152,25 @@ func (s *service) post(path string, body any) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequest(http.MethodPost, s.base.JoinPath(path).String(), bytes.NewReader(b)) //nolint:noctx // Fetch gives it one
+	//nolint:noctx // Fetch sets the context
+	req, err := http.NewRequest(http.MethodPost, s.base.JoinPath(path).String(), bytes.NewReader(b))
 	if err == nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	return req, err
 }
 
-// onSite writes a query with the operator that restricts it to a host.
-func onSite(q Query) string {
+// siteQuery returns a query with the operator that restricts it to a host.
+func siteQuery(q Query) string {
 	if q.Host == "" {
 		return q.Text
 	}
 	return q.Text + " site:" + q.Host
 }
 
-// searxng: docs.searxng.org/dev/search_api. An instance whose settings do not
-// list json among the formats answers 403.
+// searxng: docs.searxng.org/dev/search_api. An instance without json in its formats answers 403.
 func (s *service) searxng(q Query) (*http.Request, error) {
-	return s.get("search", url.Values{"q": {onSite(q)}, "format": {"json"}, "safesearch": {"0"}})
+	return s.get("search", url.Values{"q": {siteQuery(q)}, "format": {"json"}, "safesearch": {"0"}})
 }
 
 func decodeSearXNG(fetch func(any) error) ([]Result, error) {
@@ -178,14 +180,14 @@ func decodeSearXNG(fetch func(any) error) ([]Result, error) {
 			Title   string `json:"title"`
 			Content string `json:"content"`
 		} `json:"results"`
-		// Unresponsive lists engines behind the instance and why they were silent.
+		// Unresponsive lists failing engines of the instance, with reasons.
 		Unresponsive [][]string `json:"unresponsive_engines"`
 	}
 	if err := fetch(&answer); err != nil {
 		return nil, err
 	}
 	if len(answer.Results) == 0 && len(answer.Unresponsive) > 0 {
-		return nil, errors.New("none of the engines behind it answered")
+		return nil, errors.New("no search engine of the instance responded")
 	}
 	var out []Result
 	for _, r := range answer.Results {
@@ -196,12 +198,13 @@ func decodeSearXNG(fetch func(any) error) ([]Result, error) {
 
 // brave: Web Search API, at most 400 characters and 50 words.
 func (s *service) brave(q Query) (*http.Request, error) {
-	words := strings.Fields(onSite(q))
+	words := strings.Fields(siteQuery(q))
 	for len(words) > 50 || len(words) > 1 && len([]rune(strings.Join(words, " "))) > 400 {
-		words = append(words[:len(words)-2], words[len(words)-1]) // the site stays
+		words = append(words[:len(words)-2], words[len(words)-1]) // keep the site operator
 	}
 	req, err := s.get("res/v1/web/search", url.Values{
-		"q": {strings.Join(words, " ")}, "count": {strconv.Itoa(perQuery)}, "safesearch": {"off"}, "result_filter": {"web"}, "text_decorations": {"false"},
+		"q": {strings.Join(words, " ")}, "count": {strconv.Itoa(resultsPerQuery)}, "safesearch": {"off"},
+		"result_filter": {"web"}, "text_decorations": {"false"},
 	})
 	if err == nil {
 		req.Header.Set("X-Subscription-Token", s.key)
@@ -236,7 +239,7 @@ func (s *service) tavily(q Query) (*http.Request, error) {
 		Depth   string   `json:"search_depth"`
 		Max     int      `json:"max_results"`
 		Domains []string `json:"include_domains,omitempty"`
-	}{Query: cut(q.Text, 400), Depth: "basic", Max: perQuery}
+	}{Query: truncate(q.Text, 400), Depth: "basic", Max: resultsPerQuery}
 	if q.Host != "" {
 		body.Domains = []string{q.Host}
 	}
@@ -265,8 +268,8 @@ func decodeTavily(fetch func(any) error) ([]Result, error) {
 	return out, nil
 }
 
-// exa: POST /search. Its category "people" knows one platform only and refuses
-// other domains, so none is named.
+// exa: POST /search. Its category "people" supports one platform only and rejects other domains, so
+// none is set.
 func (s *service) exa(q Query) (*http.Request, error) {
 	type text struct {
 		Max int `json:"maxCharacters"`
@@ -279,7 +282,7 @@ func (s *service) exa(q Query) (*http.Request, error) {
 		Contents struct {
 			Text text `json:"text"`
 		} `json:"contents"`
-	}{Query: q.Text, Type: "auto", Number: perQuery}
+	}{Query: q.Text, Type: "auto", Number: resultsPerQuery}
 	body.Contents.Text.Max = maxSnippet
 	if q.Host != "" {
 		body.Domains = []string{q.Host}
@@ -313,8 +316,8 @@ func decodeExa(fetch func(any) error) ([]Result, error) {
 	return out, nil
 }
 
-// cut bounds a text in characters.
-func cut(s string, n int) string {
+// truncate cuts a text to n characters.
+func truncate(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n])
 	}

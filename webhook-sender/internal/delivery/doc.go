@@ -1,35 +1,31 @@
-// Package delivery decides what is sent to which endpoint and when.
+// Package delivery schedules webhook deliveries.
 //
-// A [Machine] is the state of one partition of tasks: the deliveries that wait or
-// run, and the endpoints that they go to. It does nothing by itself. It is told
-// what happened and at what time, and answers with what is to be sent now and what
-// is to be made durable, so that a test can run days in a moment and a restart
-// can build it again from the topic of states.
+// A [Scheduler] is the state of one partition of tasks: its pending deliveries and their endpoints.
+// It does no I/O and has no clock. Callers report events with their time, and get the calls to make
+// ([Scheduler.NextSends]) and the state to persist ([Scheduler.TakeStateChange]). Tests can
+// therefore simulate days in milliseconds, and a restart rebuilds the scheduler from the state
+// topic.
 //
 // # Rules
 //
-//   - A delivery is tried at once and then 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h,
-//     20 h and 24 h after each failure, with 20% of jitter, or later when
-//     Retry-After asks for it. Then, or when it is six days old, it is given up:
-//     its task leaves the log a day later.
-//   - An endpoint has a bound of calls at a time, and one alone while its last call
-//     failed. What an organization has at one host, and all that is in trouble
-//     together, endpoints and hosts, never take more than half of a partition's calls:
-//     they delay no other, also where each call names an address of its own.
-//   - While an endpoint's breaker is open its deliveries wait without spending an
-//     attempt.
-//   - 410 stops an endpoint: what waits for it, and what comes, is given up until an
-//     operator resumes it, or nothing came for it in 90 days.
-//   - Tasks with the same delivery id are one delivery while it waits and for seven days
-//     (or 50,000 deliveries) after its end, unless they name another round: that
-//     begins the delivery anew, once the call that runs has ended.
+//   - A delivery is attempted immediately, then 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and
+//     24 h after each failure, with 20% jitter, or later if Retry-After asks for it. After that, or
+//     at an age of six days, it is dead-lettered. Tasks stay in the log for one more day.
+//   - Calls to one endpoint are limited, to one if its last call failed. All endpoints of an
+//     organization at one host, and all unhealthy endpoints and hosts together, use at most half of
+//     a partition's calls. They do not delay others, even if each call has its own URL.
+//   - While an endpoint's breaker is open, its deliveries wait without using an attempt.
+//   - A 410 response stops an endpoint. Its waiting and arriving deliveries are dead-lettered until
+//     an operator resumes it, or until 90 days without a task have passed.
+//   - Tasks with the same delivery ID are one delivery while it is pending and for seven days, or
+//     50,000 deliveries, after its end. A task with another round restarts the delivery, after a
+//     running call has ended.
 //
 // # Memory
 //
-// A delivery that waits for its time is some 450 bytes: its body stays in the log. Their
-// number has no bound but their age: giving the newest up would lose them, and no longer
-// taking tasks would have one receiver that is down hold up all others. Bodies are held
-// for what runs, and for a bounded number, and size, that waits for a call to end; an
-// endpoint that fails, or does not keep up, has its deliveries put off, which makes them
-// durable and lets the tasks behind them pass.
+// A delivery that waits for a retry takes about 450 bytes; its body stays in the log. Their number
+// is limited only by their age: dropping the newest would lose them, and pausing consumption would
+// let one failing receiver block all others. Bodies are held for running calls and for a limited
+// number and size of queued deliveries. Deliveries of failing or slow endpoints are spilled: their
+// state is made durable and their offset can be committed.
 package delivery

@@ -6,49 +6,51 @@ import (
 	"muster/schemas/event"
 )
 
-// order is an operator's, to make a delivery again: the round, and where its task, with
-// the body, stands. The body is read from there, so that an order that is kept holds none.
-type order struct {
+// resendRequest is an operator's request to send a delivery again. The body is read from the log at
+// offset, so a deferred request holds none.
+type resendRequest struct {
 	round  string
 	offset int64
 }
 
-// anew begins a delivery that waits from its first attempt on, in the order's round. Its
-// old task may leave the log before the new schedule ends, so the new one takes its
-// place.
-func (m *Machine) anew(it *item, o order, now time.Time) {
-	m.unwait(it)
+// restart restarts the schedule of a pending delivery in the request's round. The request's task
+// replaces the original one, which may leave the log before the new schedule ends.
+func (s *Scheduler) restart(it *item, request resendRequest, now time.Time) {
+	s.dequeue(it)
 	it.task = nil
-	if it.unfinished {
-		it.unfinished = false
-		m.finish(it.state.Offset)
+	if it.offsetPending {
+		it.offsetPending = false
+		s.finishOffset(it.state.Offset)
 	}
-	s := &it.state
-	s.Round, s.Offset, s.Attempts, s.Error, s.FirstFailure = o.round, o.offset, 0, "", time.Time{}
-	s.Status, s.NextAt, s.CreatedAt, s.UpdatedAt = event.WebhookPending, now, now, now
-	m.put(it)
-	m.finish(o.offset)
-	m.schedule(it, now)
+	state := &it.state
+	state.Round, state.Offset, state.Attempts, state.Error, state.FirstFailure = request.round, request.offset, 0, "",
+		time.Time{}
+	state.Status, state.NextAt, state.CreatedAt, state.UpdatedAt = event.WebhookPending, now, now, now
+	s.recordDelivery(it)
+	s.finishOffset(request.offset)
+	s.schedule(it, now)
 }
 
-// keep keeps an order for a delivery whose call runs. The last one counts, and is not
-// finished before it is obeyed: a process that is killed takes it again.
-func (m *Machine) keep(it *item, o order) {
-	if it.again != nil {
-		m.finish(it.again.offset)
+// deferResend keeps a request while the delivery's call runs. The last request wins. Its offset
+// stays uncommitted until it is applied, so that it survives a crash.
+func (s *Scheduler) deferResend(it *item, request resendRequest) {
+	if it.pendingResend != nil {
+		s.finishOffset(it.pendingResend.offset)
 	}
-	it.again = &o
+	it.pendingResend = &request
 }
 
-// obey begins a delivery anew whose call has ended, whatever came of it.
-func (m *Machine) obey(it *item, now time.Time) {
-	o := *it.again
-	it.again = nil
-	if m.items[it.key] != it { // it has ended
-		m.finished.remove(it.key)
-		s := it.state
-		it = &item{key: it.key, state: s, endpoint: m.endpoint(s.EndpointID, s.OrganizationID, s.Address), index: -1}
-		m.add(it)
+// applyResend restarts a delivery after its call has ended, whatever the outcome.
+func (s *Scheduler) applyResend(it *item, now time.Time) {
+	request := *it.pendingResend
+	it.pendingResend = nil
+	// The delivery has ended.
+	if s.items[it.key] != it {
+		s.finished.remove(it.key)
+		state := it.state
+		it = &item{key: it.key, state: state,
+			endpoint: s.endpoint(state.EndpointID, state.OrganizationID, state.Address), heapIndex: -1}
+		s.add(it)
 	}
-	m.anew(it, o, now)
+	s.restart(it, request, now)
 }

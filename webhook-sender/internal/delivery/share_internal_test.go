@@ -13,33 +13,35 @@ import (
 	"muster/schemas/event"
 )
 
-// What waits has no copy of its own of what all that waits for its endpoint has, taken or restored.
-func TestWaitingDeliveriesShareTheirEndpoint(t *testing.T) {
+// Enqueued and restored deliveries share the strings of their endpoint.
+func TestItem_SharesStringsWithEndpoint(t *testing.T) {
 	now := time.Now()
-	taken := New(Config{Random: func() float64 { return 0.5 }})
+	enqueued := New(Config{Random: func() float64 { return 0.5 }})
 	restored := New(Config{Random: func() float64 { return 0.5 }})
 	for _, id := range []string{"one", "two"} {
 		task := &event.WebhookTask{
-			DeliveryID: id, RequestID: strings.Clone(id), OrganizationID: strings.Clone("o"), URL: "https://hooks.example/" + strings.Repeat("x", 1000), CreatedAt: now,
+			DeliveryID: id, RequestID: strings.Clone(id), OrganizationID: strings.Clone("o"),
+			URL: "https://hooks.example/" + strings.Repeat("x", 1000), CreatedAt: now,
 		}
-		to, err := task.Endpoint()
+		endpoint, err := task.Endpoint()
 		require.NoError(t, err)
-		taken.Take(task, to.ID(), to.Address, &kafka.Message{}, now)
-		value, err := json.Marshal(taken.items[to.ID()+"/"+id].state)
+		enqueued.Enqueue(task, endpoint.ID(), endpoint.Address, &kafka.Message{}, now)
+		value, err := json.Marshal(enqueued.items[endpoint.ID()+"/"+id].state)
 		require.NoError(t, err)
-		require.NoError(t, restored.Restore([]byte(to.ID()+"/"+id), value))
+		require.NoError(t, restored.Restore([]byte(endpoint.ID()+"/"+id), value))
 	}
-	for name, m := range map[string]*Machine{"taken": taken, "restored": restored} {
+	for name, m := range map[string]*Scheduler{"enqueued": enqueued, "restored": restored} {
 		t.Run(name, func(t *testing.T) {
 			require.Len(t, m.items, 2)
 			for key, it := range m.items {
 				require.Equal(t, key, it.state.Key())
-				for _, both := range [][2]string{
-					{it.endpoint.id, it.state.EndpointID}, {it.endpoint.organization, it.state.OrganizationID}, {it.endpoint.address, it.state.Address},
-					{key[len(it.endpoint.id)+1:], it.state.DeliveryID}, {it.state.DeliveryID, it.state.RequestID},
+				for _, pair := range [][2]string{
+					{it.endpoint.id, it.state.EndpointID}, {it.endpoint.organization, it.state.OrganizationID},
+					{it.endpoint.address, it.state.Address}, {key[len(it.endpoint.id)+1:], it.state.DeliveryID},
+					{it.state.DeliveryID, it.state.RequestID},
 				} {
-					require.Equal(t, both[0], both[1])
-					require.Same(t, unsafe.StringData(both[0]), unsafe.StringData(both[1]), both[0])
+					require.Equal(t, pair[0], pair[1])
+					require.Same(t, unsafe.StringData(pair[0]), unsafe.StringData(pair[1]), pair[0])
 				}
 			}
 		})

@@ -10,20 +10,20 @@ import (
 	"muster/schemas/event"
 )
 
-// timers is a heap of items by time.
+// timers is a heap of items by due time.
 type timers []*item
 
 func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
+func (t timers) Less(i, j int) bool { return t[i].dueAt.Before(t[j].dueAt) }
 func (t timers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].index, t[j].index = i, j
+	t[i].heapIndex, t[j].heapIndex = i, j
 }
 
 // Push implements heap.Interface.
 func (t *timers) Push(x any) {
 	it := x.(*item)
-	it.index = len(*t)
+	it.heapIndex = len(*t)
 	*t = append(*t, it)
 }
 
@@ -33,48 +33,48 @@ func (t *timers) Pop() any {
 	it := (*t)[last]
 	(*t)[last] = nil
 	*t = (*t)[:last]
-	it.index = -1
+	it.heapIndex = -1
 	return it
 }
 
-// finished remembers deliveries after their end, oldest first.
+// finished holds the deliveries that ended, oldest first, for deduplication.
 type finished struct {
-	ended map[string]ended
-	order []place // may name some that were removed, or ended again later
-	last  uint64
+	byKey        map[string]finishedRound
+	order        []finishedKey // may contain keys that were removed or finished again
+	lastSequence uint64
 }
 
-type ended struct {
-	round string
-	at    time.Time
-	place uint64
+type finishedRound struct {
+	round      string
+	finishedAt time.Time
+	sequence   uint64
 }
 
-type place struct {
-	key    string
-	number uint64
+type finishedKey struct {
+	key      string
+	sequence uint64
 }
 
 func (f *finished) add(key string, s *event.DeliveryState) {
-	f.last++
-	f.ended[key] = ended{s.Round, s.UpdatedAt, f.last}
-	f.order = append(f.order, place{key, f.last})
+	f.lastSequence++
+	f.byKey[key] = finishedRound{s.Round, s.UpdatedAt, f.lastSequence}
+	f.order = append(f.order, finishedKey{key, f.lastSequence})
 }
 
-func (f *finished) remove(key string) { delete(f.ended, key) }
+func (f *finished) remove(key string) { delete(f.byKey, key) }
 
-// forget lets go of the deliveries that ended long ago, and of the oldest beyond
-// the bound.
-func (m *Machine) forget(now time.Time) {
-	f := &m.finished
+// evictFinished removes finished deliveries that are older than FinishedTTL or exceed MaxFinished,
+// oldest first.
+func (s *Scheduler) evictFinished(now time.Time) {
+	f := &s.finished
 	for len(f.order) > 0 {
 		first := f.order[0]
-		e, ok := f.ended[first.key]
+		e, ok := f.byKey[first.key]
 		switch {
-		case !ok || e.place != first.number:
-		case now.Sub(e.at) > m.cfg.Remember || len(f.ended) > m.cfg.Finished:
-			delete(f.ended, first.key)
-			m.effect.States = append(m.effect.States, State{Key: first.key})
+		case !ok || e.sequence != first.sequence:
+		case now.Sub(e.finishedAt) > s.cfg.FinishedTTL || len(f.byKey) > s.cfg.MaxFinished:
+			delete(f.byKey, first.key)
+			s.change.States = append(s.change.States, State{Key: first.key})
 		default:
 			return
 		}
@@ -82,88 +82,91 @@ func (m *Machine) forget(now time.Time) {
 	}
 }
 
-func (m *Machine) endpoint(id, organization, address string) *endpoint {
-	e := m.endpoints[id]
+func (s *Scheduler) endpoint(id, organization, address string) *endpoint {
+	e := s.endpoints[id]
 	if e == nil {
 		e = &endpoint{id: id}
-		m.endpoints[id] = e
+		s.endpoints[id] = e
 	}
-	if e.address == "" { // a tombstone does not tell it
+	// A tombstone has no address.
+	if e.address == "" {
 		e.organization, e.address = organization, address
-		m.leave(e.host)
-		e.host = m.host(organization, address)
+		s.releaseHost(e.host)
+		e.host = s.host(organization, address)
 	}
 	return e
 }
 
-// host returns that of an address, with one endpoint more.
-func (m *Machine) host(organization, address string) *host {
+// host returns the host of an address and counts one more endpoint.
+func (s *Scheduler) host(organization, address string) *host {
 	scheme, rest, _ := strings.Cut(address, "://")
 	name, _, _ := strings.Cut(rest, "/")
 	key := organization + "\x00" + scheme + "\x00" + name
-	h := m.hosts[key]
+	h := s.hosts[key]
 	if h == nil {
 		h = &host{key: key}
-		m.hosts[key] = h
+		s.hosts[key] = h
 	}
 	h.endpoints++
 	return h
 }
 
-// leave forgets a host with its last endpoint.
-func (m *Machine) leave(h *host) {
+// releaseHost removes an endpoint from a host, and the host with its last endpoint.
+func (s *Scheduler) releaseHost(h *host) {
 	if h == nil {
 		return
 	}
 	if h.endpoints--; h.endpoints == 0 {
-		delete(m.hosts, h.key)
+		delete(s.hosts, h.key)
 	}
 }
 
 const (
-	// sweepEvery is how often endpoints without deliveries are looked through.
-	sweepEvery = time.Hour
-	// KeepStopped is how long an endpoint stays stopped to which nothing more was to be
-	// sent; stopNews how exactly that is known after a restart.
-	KeepStopped = 90 * 24 * time.Hour
-	stopNews    = 24 * time.Hour
+	// sweepInterval is how often idle endpoints are removed.
+	sweepInterval = time.Hour
+	// StoppedRetention is how long an endpoint stays stopped without a task. stoppedRefreshInterval
+	// is the precision of that time after a restart.
+	StoppedRetention       = 90 * 24 * time.Hour
+	stoppedRefreshInterval = 24 * time.Hour
 )
 
-// sweep takes endpoints off the topic of states that have no deliveries any more: an
-// organization may give each call an address of its own.
-func (m *Machine) sweep(now time.Time) {
-	if now.Sub(m.swept) < sweepEvery {
+// sweepEndpoints deletes the state records of endpoints without deliveries: an organization may use
+// a new URL for each call.
+func (s *Scheduler) sweepEndpoints(now time.Time) {
+	if now.Sub(s.lastSweep) < sweepInterval {
 		return
 	}
-	m.swept = now
-	for _, e := range m.endpoints {
-		stopped := !e.stopped.IsZero()
-		if !e.recorded || e.items > 0 || now.Before(e.blocked) && now.Before(e.updated.Add(m.cfg.OpenFor)) || stopped && now.Sub(e.updated) < KeepStopped {
+	s.lastSweep = now
+	for _, e := range s.endpoints {
+		stopped := !e.stoppedAt.IsZero()
+		if !e.persisted || e.items > 0 || now.Before(e.blockedUntil) && now.Before(e.persistedAt.Add(s.cfg.OpenFor)) ||
+			stopped && now.Sub(e.persistedAt) < StoppedRetention {
 			continue
 		}
-		e.stopped, e.blocked = time.Time{}, time.Time{}
-		m.record(e, now)
-		m.drop(e)
+		e.stoppedAt, e.blockedUntil = time.Time{}, time.Time{}
+		s.recordEndpoint(e, now)
+		s.dropIfIdle(e)
 	}
 }
 
-// drop forgets an endpoint that nothing is known or waiting of.
-func (m *Machine) drop(e *endpoint) {
-	if e.items == 0 && !e.recorded && !e.listed && e.wake == nil {
-		delete(m.endpoints, e.id)
-		m.leave(e.host)
+// dropIfIdle removes an endpoint without deliveries, state record, turn or timer.
+func (s *Scheduler) dropIfIdle(e *endpoint) {
+	if e.items == 0 && !e.persisted && !e.isRunnable && e.wakeTimer == nil {
+		delete(s.endpoints, e.id)
+		s.releaseHost(e.host)
 	}
 }
 
-func (m *Machine) add(it *item) {
-	it.share()
-	m.items[it.key] = it
+func (s *Scheduler) add(it *item) {
+	it.shareStrings()
+	s.items[it.key] = it
 	it.endpoint.items++
 }
 
-// share has an item hold no second copy of what its key and its endpoint hold: very many may wait,
-// for days, and an address may have 2,048 bytes. The id is made of the others, so they are equal.
-func (it *item) share() {
+// shareStrings lets the item's state share the strings of its key and endpoint. Very many
+// deliveries may wait for days, with addresses of up to 2,048 bytes. The endpoint ID is derived
+// from the other strings, so they are equal.
+func (it *item) shareStrings() {
 	s, e := &it.state, it.endpoint
 	s.EndpointID, s.OrganizationID, s.Address = e.id, e.organization, e.address
 	s.DeliveryID = it.key[len(e.id)+1:]
@@ -172,183 +175,186 @@ func (it *item) share() {
 	}
 }
 
-// remove takes an item out of everything but what runs.
-func (m *Machine) remove(it *item) {
-	m.unwait(it)
-	delete(m.items, it.key)
+// remove removes an item from everything except running calls.
+func (s *Scheduler) remove(it *item) {
+	s.dequeue(it)
+	delete(s.items, it.key)
 	it.endpoint.items--
-	m.drop(it.endpoint)
+	s.dropIfIdle(it.endpoint)
 }
 
-// unwait takes an item out of its endpoint's queue and the timers.
-func (m *Machine) unwait(it *item) {
-	if it.index >= 0 {
-		heap.Remove(&m.timers, it.index)
+// dequeue removes an item from its endpoint's queue and the timers.
+func (s *Scheduler) dequeue(it *item) {
+	if it.heapIndex >= 0 {
+		heap.Remove(&s.timers, it.heapIndex)
 	}
 	if !it.queued {
 		return
 	}
 	it.queued = false
 	e := it.endpoint
-	if i := slices.Index(e.waiting, it); i >= 0 {
-		e.waiting = slices.Delete(e.waiting, i, i+1)
+	if i := slices.Index(e.queue, it); i >= 0 {
+		e.queue = slices.Delete(e.queue, i, i+1)
 	}
-	m.release(it)
+	s.uncountHeld(it)
 }
 
-// hold counts an item that waits with its body in memory, if it does; release that it
-// waits no more.
-func (m *Machine) hold(it *item) {
+// countHeld counts a queued item that has its body in memory; uncountHeld reverses it.
+func (s *Scheduler) countHeld(it *item) {
 	if it.task != nil {
 		it.endpoint.held++
-		m.held++
-		m.heldBytes += len(it.task.Value)
+		s.held++
+		s.heldBytes += len(it.task.Value)
 	}
 }
 
-func (m *Machine) release(it *item) {
+func (s *Scheduler) uncountHeld(it *item) {
 	if it.task != nil {
 		it.endpoint.held--
-		m.held--
-		m.heldBytes -= len(it.task.Value)
+		s.held--
+		s.heldBytes -= len(it.task.Value)
 	}
 }
 
-// wait puts an item at the end of its endpoint's queue.
-func (m *Machine) wait(it *item) {
+// queue appends an item to its endpoint's queue.
+func (s *Scheduler) queue(it *item) {
 	e := it.endpoint
-	e.waiting = append(e.waiting, it)
+	e.queue = append(e.queue, it)
 	it.queued = true
-	m.hold(it)
-	if e.congested || e.failing { // it may wait for long
-		m.putOff(it, it.state.UpdatedAt)
+	s.countHeld(it)
+	// It may wait for long.
+	if e.congested || e.failing {
+		s.spill(it, it.state.UpdatedAt)
 	}
-	m.list(e)
+	s.markRunnable(e)
 }
 
-// list notes that an endpoint may be able to send.
-func (m *Machine) list(e *endpoint) {
-	if len(e.waiting) == 0 {
+// markRunnable adds an endpoint with queued deliveries to the runnable ones.
+func (s *Scheduler) markRunnable(e *endpoint) {
+	if len(e.queue) == 0 {
 		e.congested = false
 		return
 	}
-	if !e.listed {
-		e.listed = true
-		m.runnable = append(m.runnable, e)
+	if !e.isRunnable {
+		e.isRunnable = true
+		s.runnable = append(s.runnable, e)
 	}
 }
 
-// sleep has an endpoint looked at again when its breaker lets calls through.
-func (m *Machine) sleep(e *endpoint, now time.Time) {
-	if e.wake != nil {
+// wakeAfterBreaker sets a timer for the end of an endpoint's open breaker.
+func (s *Scheduler) wakeAfterBreaker(e *endpoint, now time.Time) {
+	if e.wakeTimer != nil {
 		return
 	}
-	if last := now.Add(m.cfg.OpenFor); e.blocked.After(last) { // by another's clock
-		e.blocked = last
+	// The time may come from another process's clock.
+	if last := now.Add(s.cfg.OpenFor); e.blockedUntil.After(last) {
+		e.blockedUntil = last
 	}
-	e.wake = &item{endpoint: e, at: e.blocked.Round(0), index: -1}
-	heap.Push(&m.timers, e.wake)
+	e.wakeTimer = &item{endpoint: e, dueAt: e.blockedUntil.Round(0), heapIndex: -1}
+	heap.Push(&s.timers, e.wakeTimer)
 }
 
-// schedule has an item wait for its time. It is the wall clock's: what was restored has
-// no other, and times of both clocks have no order once one of them was set.
-func (m *Machine) schedule(it *item, at time.Time) {
-	it.at = at.Round(0)
-	heap.Push(&m.timers, it)
+// schedule sets the time at which an item is queued. It drops the monotonic clock: restored times
+// have none, and the two are not comparable after a clock change.
+func (s *Scheduler) schedule(it *item, at time.Time) {
+	it.dueAt = at.Round(0)
+	heap.Push(&s.timers, it)
 }
 
-// putOff makes an item that waits durable and lets its body and its task's offset
-// go.
-func (m *Machine) putOff(it *item, now time.Time) {
+// spill records a queued item's state, so that its offset can be committed, and releases its body.
+func (s *Scheduler) spill(it *item, now time.Time) {
 	if it.task == nil {
 		return
 	}
-	m.release(it)
+	s.uncountHeld(it)
 	it.task = nil
 	it.state.UpdatedAt = now
-	m.put(it)
+	s.recordDelivery(it)
 }
 
-// putOffAll puts off what waits for an endpoint.
-func (m *Machine) putOffAll(e *endpoint, now time.Time) {
-	for i := 0; i < len(e.waiting) && e.held > 0; i++ {
-		m.putOff(e.waiting[i], now)
+// spillAll spills the queued items of an endpoint.
+func (s *Scheduler) spillAll(e *endpoint, now time.Time) {
+	for i := 0; i < len(e.queue) && e.held > 0; i++ {
+		s.spill(e.queue[i], now)
 	}
 }
 
-// put states the item's state, and finishes its task: the state now stands for it.
-func (m *Machine) put(it *item) {
+// recordDelivery adds the item's state to the change and finishes its task's offset.
+func (s *Scheduler) recordDelivery(it *item) {
 	state := it.state
-	m.effect.States = append(m.effect.States, State{Key: it.key, Delivery: &state})
-	if it.unfinished {
-		it.unfinished = false
-		m.finish(it.state.Offset)
+	s.change.States = append(s.change.States, State{Key: it.key, Delivery: &state})
+	if it.offsetPending {
+		it.offsetPending = false
+		s.finishOffset(it.state.Offset)
 	}
 }
 
-func (m *Machine) finish(offset int64) { m.effect.Finished = append(m.effect.Finished, offset) }
+func (s *Scheduler) finishOffset(offset int64) { s.change.Finished = append(s.change.Finished, offset) }
 
-// report states an attempt.
-func (m *Machine) report(it *item, o Outcome) {
-	s := &it.state
-	m.effect.Attempts = append(m.effect.Attempts, event.WebhookAttempt{
-		DeliveryID: s.DeliveryID, Round: s.Round, Attempt: max(s.Attempts, 1), EndpointID: s.EndpointID, OrganizationID: s.OrganizationID,
-		RequestID: s.RequestID, Address: s.Address, At: o.At, DurationMicros: o.Duration.Microseconds(), HTTPStatus: o.HTTPStatus,
-		Status: s.Status, Error: s.Error, Response: o.Response, NextAt: s.NextAt, CreatedAt: s.CreatedAt,
-		TaskPartition: m.cfg.Partition, TaskOffset: s.Offset,
+// recordAttempt adds an attempt to the change.
+func (s *Scheduler) recordAttempt(it *item, o Outcome) {
+	state := &it.state
+	s.change.Attempts = append(s.change.Attempts, event.WebhookAttempt{
+		DeliveryID: state.DeliveryID, Round: state.Round, Attempt: max(state.Attempts, 1), EndpointID: state.EndpointID,
+		OrganizationID: state.OrganizationID, RequestID: state.RequestID, Address: state.Address, At: o.At,
+		DurationMicros: o.Duration.Microseconds(), HTTPStatus: o.HTTPStatus,
+		Status: state.Status, Error: state.Error, Response: o.Response, NextAt: state.NextAt,
+		CreatedAt: state.CreatedAt, TaskPartition: s.cfg.Partition, TaskOffset: state.Offset,
 	})
 }
 
-// giveUp ends a delivery that was not made.
-func (m *Machine) giveUp(it *item, code string, o Outcome) {
-	s := &it.state
-	if s.FirstFailure.IsZero() {
-		s.FirstFailure = o.At
+// deadLetter ends a delivery that failed.
+func (s *Scheduler) deadLetter(it *item, code string, o Outcome) {
+	state := &it.state
+	if state.FirstFailure.IsZero() {
+		state.FirstFailure = o.At
 	}
-	if o.HTTPStatus == 0 && o.Error == "" { // decided without a call
-		s.Attempts++
+	// Decided without a call.
+	if o.HTTPStatus == 0 && o.Error == "" {
+		state.Attempts++
 	}
-	s.Status, s.Error, s.NextAt, s.UpdatedAt = event.WebhookDead, code, time.Time{}, o.At
-	m.report(it, o)
-	m.effect.Dead = append(m.effect.Dead, DeadLetter{State: *s, LastError: o.Error, Task: o.Task})
-	m.end(it)
+	state.Status, state.Error, state.NextAt, state.UpdatedAt = event.WebhookDead, code, time.Time{}, o.At
+	s.recordAttempt(it, o)
+	s.change.Dead = append(s.change.Dead, DeadLetter{State: *state, LastError: o.Error, Task: o.Task})
+	s.finishDelivery(it)
 }
 
-// end remembers a delivery that is over.
-func (m *Machine) end(it *item) {
-	m.put(it)
-	m.finished.add(it.key, &it.state)
-	m.remove(it)
+// finishDelivery removes a delivery that has ended and remembers it for deduplication.
+func (s *Scheduler) finishDelivery(it *item) {
+	s.recordDelivery(it)
+	s.finished.add(it.key, &it.state)
+	s.remove(it)
 }
 
-// mark notes how an endpoint's last call went.
-func (m *Machine) mark(e *endpoint, failed bool, now time.Time) {
+// recordCallResult updates the health of an endpoint and its host after a call.
+func (s *Scheduler) recordCallResult(e *endpoint, failed bool, now time.Time) {
 	if h := e.host; failed != h.failing {
 		h.failing = failed
 		if failed {
-			m.troubled += h.sound
-			m.runnable, h.parked = append(m.runnable, h.parked...), nil // what waits for a host in trouble is put off
+			s.unhealthyRunning += h.healthyRunning
+			// Parked deliveries of a failing host are spilled on their turn.
+			s.runnable, h.parked = append(s.runnable, h.parked...), nil
 		} else {
-			m.troubled -= h.sound
+			s.unhealthyRunning -= h.healthyRunning
 		}
 	}
 	if failed == e.failing {
 		return
 	}
-	m.setFailing(e, failed)
+	s.setFailing(e, failed)
 	if failed {
-		// What waits for it may wait for long: the tasks behind it must not.
-		m.putOffAll(e, now)
+		// They may wait for long, and must not hold back the offsets of later tasks.
+		s.spillAll(e, now)
 		return
 	}
-	if e.recorded && e.stopped.IsZero() {
-		e.blocked = time.Time{}
-		m.record(e, now)
+	if e.persisted && e.stoppedAt.IsZero() {
+		e.blockedUntil = time.Time{}
+		s.recordEndpoint(e, now)
 	}
 }
 
-// setFailing keeps count of the calls to endpoints in trouble.
-func (m *Machine) setFailing(e *endpoint, failing bool) {
+// setFailing sets an endpoint's health and updates the counts of running calls.
+func (s *Scheduler) setFailing(e *endpoint, failing bool) {
 	if failing == e.failing {
 		return
 	}
@@ -357,34 +363,34 @@ func (m *Machine) setFailing(e *endpoint, failing bool) {
 		n = -n
 	}
 	e.failing = failing
-	e.host.sound -= n
+	e.host.healthyRunning -= n
 	if !e.host.failing {
-		m.troubled += n
+		s.unhealthyRunning += n
 	}
 }
 
-// count notes that a call to an endpoint begins, or has ended.
-func (m *Machine) count(e *endpoint, n int) {
+// countCall adds n running calls of an endpoint to the counts.
+func (s *Scheduler) countCall(e *endpoint, n int) {
 	e.running += n
 	e.host.running += n
-	m.running += n
+	s.running += n
 	if !e.failing {
-		e.host.sound += n
+		e.host.healthyRunning += n
 	}
 	if e.failing || e.host.failing {
-		m.troubled += n
+		s.unhealthyRunning += n
 	}
 }
 
-// block has an endpoint's deliveries wait for its breaker.
-func (m *Machine) block(e *endpoint, until, now time.Time) {
-	// Others may have been refused by the same breaker at the same time.
-	if until.Sub(e.blocked) < time.Second && e.recorded {
-		e.blocked = maxTime(e.blocked, until)
+// openBreaker makes an endpoint's deliveries wait until its breaker closes.
+func (s *Scheduler) openBreaker(e *endpoint, until, now time.Time) {
+	// The same breaker may have rejected other deliveries at the same time.
+	if until.Sub(e.blockedUntil) < time.Second && e.persisted {
+		e.blockedUntil = maxTime(e.blockedUntil, until)
 		return
 	}
-	e.blocked = until
-	m.record(e, now)
+	e.blockedUntil = until
+	s.recordEndpoint(e, now)
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -394,53 +400,53 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// halt stops an endpoint: nothing is sent there until it is resumed. Its state comes
-// before those of the deliveries that are given up for it: however much of them is
-// written, a restart knows that it is stopped. And an endpoint that stands on the topic
-// is not forgotten with its last delivery.
-func (m *Machine) halt(e *endpoint, now time.Time) {
-	if e.stopped.IsZero() {
-		e.stopped = now
-		m.record(e, now)
+// disable stops an endpoint until it is resumed. Its state precedes those of the dead-lettered
+// deliveries, so that a restart knows the stop even if only some are written. The record also keeps
+// the endpoint after its last delivery.
+func (s *Scheduler) disable(e *endpoint, now time.Time) {
+	if e.stoppedAt.IsZero() {
+		e.stoppedAt = now
+		s.recordEndpoint(e, now)
 	}
 }
 
-// giveUpWaiting gives up what waits for a stopped endpoint. What runs is given up when
-// its call has failed.
-func (m *Machine) giveUpWaiting(e *endpoint, now time.Time) {
-	if e.items == 0 { // the one whose answer stopped it was its last: all deliveries are not looked through for others
+// deadLetterWaiting dead-letters the waiting deliveries of a stopped endpoint. Running ones follow
+// if their call fails.
+func (s *Scheduler) deadLetterWaiting(e *endpoint, now time.Time) {
+	// The stopped delivery was its last; do not scan all deliveries.
+	if e.items == 0 {
 		return
 	}
-	for _, it := range e.waiting {
+	for _, it := range e.queue {
 		it.queued = false
-		m.release(it)
+		s.uncountHeld(it)
 	}
-	e.waiting = nil
+	e.queue = nil
 	var pending []*item
-	for _, it := range m.items {
+	for _, it := range s.items {
 		if it.endpoint == e && !it.running {
 			pending = append(pending, it)
 		}
 	}
 	slices.SortFunc(pending, func(a, b *item) int { return cmp.Compare(a.state.Offset, b.state.Offset) })
 	for _, it := range pending {
-		m.giveUp(it, CodeStopped, Outcome{At: now, Task: it.task})
+		s.deadLetter(it, CodeStopped, Outcome{At: now, Task: it.task})
 	}
 }
 
-// record states an endpoint's trouble, or that it is well.
-func (m *Machine) record(e *endpoint, now time.Time) {
-	well := e.stopped.IsZero() && e.blocked.IsZero()
-	if well && !e.recorded {
+// recordEndpoint adds the endpoint's state to the change, or a tombstone if it is healthy.
+func (s *Scheduler) recordEndpoint(e *endpoint, now time.Time) {
+	healthy := e.stoppedAt.IsZero() && e.blockedUntil.IsZero()
+	if healthy && !e.persisted {
 		return
 	}
-	e.recorded, e.updated = !well, now
-	if well {
-		m.effect.States = append(m.effect.States, State{Key: e.id})
+	e.persisted, e.persistedAt = !healthy, now
+	if healthy {
+		s.change.States = append(s.change.States, State{Key: e.id})
 		return
 	}
-	m.effect.States = append(m.effect.States, State{Key: e.id, Endpoint: &event.EndpointState{
+	s.change.States = append(s.change.States, State{Key: e.id, Endpoint: &event.EndpointState{
 		EndpointID: e.id, OrganizationID: e.organization, Address: e.address,
-		StoppedAt: e.stopped, BlockedUntil: e.blocked, UpdatedAt: now,
+		StoppedAt: e.stoppedAt, BlockedUntil: e.blockedUntil, UpdatedAt: now,
 	}})
 }

@@ -15,14 +15,14 @@ import (
 	"muster/webhook-sender/internal/delivery"
 )
 
-// walk is a machine to which anything happens. Its seed does not say all: which endpoints are put off when bodies fill the
-// memory of all of them is as a map has it. What happened is logged when a test fails.
+// walk runs random events on a scheduler. The seed does not determine the order in which endpoints
+// are spilled when the memory is full, which is that of a map. A failing test logs the steps.
 type walk struct {
-	*desk
+	*fixture
 	cfg      delivery.Config
 	random   *rand.Rand
 	tasks    []event.WebhookTask // by offset
-	rounds   map[string]string   // the last, by delivery
+	rounds   map[string]string   // last round, by delivery
 	ends     map[string]int      // by delivery and round
 	finished map[int64]int
 	states   [][2][]byte
@@ -30,24 +30,24 @@ type walk struct {
 	steps    []string
 }
 
-func (w *walk) step(format string, args ...any) {
+func (w *walk) logStep(format string, args ...any) {
 	w.steps = append(w.steps, w.now.Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-func (w *walk) take(offset int64) {
+func (w *walk) enqueueOffset(offset int64) {
 	task := w.tasks[offset]
 	to, err := task.Receiver()
 	require.NoError(w, err)
-	if w.Full(to.ID()) {
-		w.step("relieve")
-		w.Relieve(w.now)
-		require.False(w, w.Full(to.ID()))
+	if w.OverMemoryLimit(to.ID()) {
+		w.logStep("spill")
+		w.SpillWaiting(w.now)
+		require.False(w, w.OverMemoryLimit(to.ID()))
 	}
-	w.Take(&task, to.ID(), to.Address, &kafka.Message{Offset: offset, Value: make([]byte, 100)}, w.now)
+	w.Enqueue(&task, to.ID(), to.Address, &kafka.Message{Offset: offset, Value: make([]byte, 100)}, w.now)
 }
 
-// comes takes a task, or an order for the delivery of an earlier one.
-func (w *walk) comes() {
+// enqueueRandom adds a new task, or a resend request for an earlier one.
+func (w *walk) enqueueRandom() {
 	offset := int64(len(w.tasks))
 	task := event.WebhookTask{
 		DeliveryID: fmt.Sprint("d", offset), OrganizationID: fmt.Sprint("o", w.random.IntN(2)),
@@ -59,23 +59,23 @@ func (w *walk) comes() {
 	}
 	w.tasks = append(w.tasks, task)
 	w.rounds[task.DeliveryID] = task.Round
-	w.step("%s of %s to %s comes, round %q", task.DeliveryID, task.OrganizationID, task.URL, task.Round)
-	w.take(offset)
+	w.logStep("enqueue %s of %s to %s, round %q", task.DeliveryID, task.OrganizationID, task.URL, task.Round)
+	w.enqueueOffset(offset)
 }
 
-// answer draws what comes of a call.
-func (w *walk) answer() delivery.Outcome {
+// randomOutcome returns a random outcome.
+func (w *walk) randomOutcome() delivery.Outcome {
 	switch n := w.random.IntN(100); {
 	case n < 40:
 		return delivery.Outcome{OK: true, HTTPStatus: 200}
 	case n < 70:
-		return failure()
+		return failedOutcome()
 	case n < 80:
-		return delivery.Outcome{Refused: true, RetryAfter: 20 * time.Second}
+		return delivery.Outcome{BreakerOpen: true, RetryAfter: 20 * time.Second}
 	case n < 88:
 		return delivery.Outcome{Abandoned: true}
 	case n < 92:
-		return gone()
+		return goneOutcome()
 	case n < 96:
 		return delivery.Outcome{Permanent: true, Error: "redirect", HTTPStatus: 302}
 	default:
@@ -83,9 +83,9 @@ func (w *walk) answer() delivery.Outcome {
 	}
 }
 
-// write keeps what would be written.
-func (w *walk) write() {
-	e := w.Effect()
+// applyStateChange records what would be written.
+func (w *walk) applyStateChange() {
+	e := w.TakeStateChange()
 	for _, a := range e.Attempts {
 		if a.Status != event.WebhookPending {
 			w.ends[a.DeliveryID+" "+a.Round]++
@@ -108,48 +108,48 @@ func (w *walk) write() {
 	}
 }
 
-// due makes the calls that are to be made.
-func (w *walk) due() {
-	sends := w.Due(w.now)
+// sendDue starts the calls that are due.
+func (w *walk) sendDue() {
+	sends := w.NextSends(w.now)
 	for _, s := range sends {
-		w.step("%s is sent", s.DeliveryID)
+		w.logStep("send %s", s.DeliveryID)
 	}
 	w.calls = append(w.calls, sends...)
 }
 
-// restart has another process go on from what was written; nobody knows what comes of the
-// calls that run.
+// restart rebuilds the scheduler from the written states. The results of running calls are lost.
 func (w *walk) restart() {
-	w.step("restart")
-	w.Machine, w.calls = delivery.New(w.cfg), nil
-	for _, s := range w.states {
-		require.NoError(w, w.Restore(s[0], s[1]))
+	w.logStep("restart")
+	w.Scheduler, w.calls = delivery.New(w.cfg), nil
+	for _, state := range w.states {
+		require.NoError(w, w.Restore(state[0], state[1]))
 	}
 	for offset := range w.tasks {
 		if w.finished[int64(offset)] == 0 {
-			w.take(int64(offset))
+			w.enqueueOffset(int64(offset))
 		}
 	}
 }
 
-// ended takes one call's outcome.
-func (w *walk) ended(o delivery.Outcome) {
+// completeRandom completes a random running call.
+func (w *walk) completeRandom(o delivery.Outcome) {
 	i := w.random.IntN(len(w.calls))
-	w.step("%s ends: %+v", w.calls[i].DeliveryID, o)
+	w.logStep("complete %s: %+v", w.calls[i].DeliveryID, o)
 	o.At = w.now
-	w.Done(w.calls[i], o, w.now)
+	w.Complete(w.calls[i], o, w.now)
 	w.calls = append(w.calls[:i], w.calls[i+1:]...)
 }
 
-// Whatever happens in whatever order, restarts among it: each delivery ends once in its
-// last round, each task is finished once, the bounds hold, and nothing stays in memory.
-func TestWalk(t *testing.T) {
+// Each delivery ends once in its last round, each offset is finished once, the limits hold, and no
+// memory leaks, with events and restarts in any order.
+func TestScheduler_InvariantsHoldInRandomWalk(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			cfg := delivery.Config{PerEndpoint: 2, Running: 6, HeldPerEndpoint: 4, Held: 10, Remember: 2 * time.Hour, Random: func() float64 { return 0.5 }}
+			cfg := delivery.Config{MaxPerEndpoint: 2, MaxRunning: 6, MaxHeldPerEndpoint: 4, MaxHeld: 10,
+				FinishedTTL: 2 * time.Hour, Random: func() float64 { return 0.5 }}
 			w := &walk{
-				desk: newDesk(t, cfg), cfg: cfg, random: rand.New(rand.NewPCG(seed, 0)), rounds: make(map[string]string),
-				ends: make(map[string]int), finished: make(map[int64]int),
+				fixture: newFixture(t, cfg), cfg: cfg, random: rand.New(rand.NewPCG(seed, 0)),
+				rounds: make(map[string]string), ends: make(map[string]int), finished: make(map[int64]int),
 			}
 			t.Cleanup(func() {
 				if t.Failed() {
@@ -160,40 +160,40 @@ func TestWalk(t *testing.T) {
 			for range 400 {
 				switch n := w.random.IntN(100); {
 				case n < 35:
-					w.comes()
+					w.enqueueRandom()
 				case n < 60:
-					w.due()
-					require.LessOrEqual(t, len(w.calls), cfg.Running)
+					w.sendDue()
+					require.LessOrEqual(t, len(w.calls), cfg.MaxRunning)
 					require.Len(t, w.calls, w.Running())
 				case n < 85:
 					if len(w.calls) > 0 {
-						w.ended(w.answer())
+						w.completeRandom(w.randomOutcome())
 					}
 				case n < 97:
 					w.now = w.now.Add(time.Duration(w.random.Int64N(int64(20 * time.Minute))))
 				case n < 99:
 					w.restart()
 				default:
-					w.write()
-					id := w.stopped()
-					w.step("resume %s", id)
+					w.applyStateChange()
+					id := w.randomEndpoint()
+					w.logStep("resume %s", id)
 					w.Resume(id, -1, w.now)
 				}
-				w.Whole(t)
-				w.write()
+				w.RequireConsistent(t)
+				w.applyStateChange()
 			}
-			for rounds := 0; w.Waiting() > 0; rounds++ {
-				require.Less(t, rounds, 10_000, "it goes on without an end")
-				w.due()
+			for rounds := 0; w.Pending() > 0; rounds++ {
+				require.Less(t, rounds, 10_000, "the walk does not end")
+				w.sendDue()
 				if len(w.calls) > 0 {
-					w.ended(delivery.Outcome{OK: true, HTTPStatus: 200})
+					w.completeRandom(delivery.Outcome{OK: true, HTTPStatus: 200})
 				} else {
-					next, ok := w.Next()
-					require.True(t, ok, "%d wait for nothing", w.Waiting())
+					next, ok := w.NextWake()
+					require.True(t, ok, "%d deliveries are stuck", w.Pending())
 					w.now = next
 				}
-				w.Whole(t)
-				w.write()
+				w.RequireConsistent(t)
+				w.applyStateChange()
 			}
 			delete(w.finished, -1)
 			require.Len(t, w.finished, len(w.tasks))
@@ -201,26 +201,27 @@ func TestWalk(t *testing.T) {
 				require.Equal(t, 1, n, "offset %d", offset)
 			}
 			for id, round := range w.rounds {
-				require.Equal(t, 1, w.ends[id+" "+round], "%s in its last round", id)
+				require.Equal(t, 1, w.ends[id+" "+round], "ends of %s in its last round", id)
 			}
 			for round, n := range w.ends {
 				require.Equal(t, 1, n, round)
 			}
-			for range 2 { // what is read again is looked at one sweep later
-				w.now = w.now.Add(delivery.KeepStopped)
-				require.Empty(t, w.Due(w.now))
+			// A restored endpoint is removed one sweep later.
+			for range 2 {
+				w.now = w.now.Add(delivery.StoppedRetention)
+				require.Empty(t, w.NextSends(w.now))
 			}
-			w.Empty(t)
-			w.write()
+			w.RequireEmpty(t)
+			w.applyStateChange()
 			w.restart()
-			require.Empty(t, w.Due(w.now))
-			w.Empty(t)
+			require.Empty(t, w.NextSends(w.now))
+			w.RequireEmpty(t)
 		})
 	}
 }
 
-// stopped is the endpoint of a task, whatever its trouble.
-func (w *walk) stopped() string {
+// randomEndpoint returns the endpoint of a random task.
+func (w *walk) randomEndpoint() string {
 	if len(w.tasks) == 0 {
 		return "none"
 	}

@@ -1,9 +1,8 @@
-// Package post makes one HTTP call to a receiver that nobody here controls.
+// Package post makes one HTTP call to an untrusted webhook receiver.
 //
-// It sends the exact bytes once and says what came of it, within a time limit, and
-// reads no more than a little of the answer. It follows no redirect, knows no
-// proxy, and checks each address when it dials, after resolving: loopback,
-// private, link-local, metadata, carrier NAT and every translated form of them are
-// refused, unless the operator allowed them. Plain http goes to allowed addresses
-// only. What it keeps of an answer is short and redacted.
+// It sends the exact bytes once and returns the result, within a time limit. It reads only the
+// beginning of the response, follows no redirect and uses no proxy. It checks each address after
+// resolving, when it dials: loopback, private, link-local, cloud metadata and carrier-grade NAT
+// addresses, in every translated form, are rejected unless the operator allowed them. Plain HTTP
+// goes to allowed addresses only. Excerpts of responses are short and redacted.
 package post

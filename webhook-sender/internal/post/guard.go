@@ -14,11 +14,11 @@ import (
 	"muster/platform/publicnet"
 )
 
-// ErrForbiddenAddress says that the receiver's name led to an address that must
-// not be called. Nothing was sent and no connection was made.
-var ErrForbiddenAddress = errors.New("the address is private, reserved or not allowed")
+// ErrForbiddenAddress is returned if the receiver's name resolves to a forbidden address. No
+// connection was made.
+var ErrForbiddenAddress = errors.New("address is private, reserved or not allowed")
 
-// guard decides about addresses when they are dialled.
+// guard checks addresses when they are dialed.
 type guard struct {
 	public  *ssrf.Guardian
 	allowed []netip.Prefix
@@ -29,7 +29,7 @@ func newGuard(allowed []netip.Prefix) *guard {
 	for i, p := range allowed {
 		g.allowed[i] = p.Masked()
 	}
-	// TLS makes any port as safe as another: no other protocol understands it.
+	// With TLS every port is safe: no other protocol understands it.
 	g.public = publicnet.NewGuardian()
 	return g
 }
@@ -40,7 +40,7 @@ func (g *guard) isAllowed(address string) bool {
 		return false
 	}
 	for _, p := range g.allowed {
-		// A zone or an IPv4 address in an IPv6 one is no member of any prefix.
+		// A prefix does not contain zoned or IPv4-mapped IPv6 addresses.
 		if p.Contains(at.Addr()) {
 			return true
 		}
@@ -48,15 +48,15 @@ func (g *guard) isAllowed(address string) bool {
 	return false
 }
 
-// control returns the check of a dialer. It sees the address after resolving,
-// immediately before connecting, so that no later answer of a resolver matters.
+// control returns the control function of a dialer. It checks the resolved address immediately
+// before connecting, which prevents DNS rebinding.
 func (g *guard) control(allowedOnly bool) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, c syscall.RawConn) error {
 		if g.isAllowed(address) {
 			return nil
 		}
 		if allowedOnly {
-			return fmt.Errorf("%w: plain http needs an allowed address", ErrForbiddenAddress)
+			return fmt.Errorf("%w: plain HTTP requires an allowed address", ErrForbiddenAddress)
 		}
 		if err := g.public.Safe(network, address, c); err != nil {
 			return fmt.Errorf("%w: %w", ErrForbiddenAddress, err)
@@ -65,8 +65,9 @@ func (g *guard) control(allowedOnly bool) func(network, address string, c syscal
 	}
 }
 
-// dial returns the dialing function of a transport.
-func (g *guard) dial(allowedOnly bool, resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dial returns the dial function of a transport.
+func (g *guard) dial(allowedOnly bool,
+	resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: resolver,
 		Control: g.control(allowedOnly),

@@ -15,9 +15,8 @@ import (
 	"muster/webhook-sender/internal/post"
 )
 
-// An HTTP/2 connection dies without a word, as behind a balancer that fails over: calls go
-// on over a new one.
-func TestDeadHTTP2Connection(t *testing.T) {
+// The HTTP/2 connection dies silently, as behind a load balancer that fails over.
+func TestClient_ReplacesDeadHTTP2Connection(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			w.WriteHeader(http.StatusHTTPVersionNotSupported)
@@ -28,7 +27,7 @@ func TestDeadHTTP2Connection(t *testing.T) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	var dead atomic.Bool // what the first connection is from then on
+	var dead atomic.Bool // drops the data of the first connection
 	var connections atomic.Int32
 	var pipes sync.WaitGroup
 	pipe := func(to, from net.Conn, first bool) {
@@ -67,7 +66,8 @@ func TestDeadHTTP2Connection(t *testing.T) {
 	})
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
-	client := post.New(post.Config{Timeout: time.Second, Ping: 50 * time.Millisecond, Allow: loopback(), RootCAs: pool})
+	client := post.New(post.Config{Timeout: time.Second, PingTimeout: 50 * time.Millisecond, Allow: loopback(),
+		RootCAs: pool})
 	t.Cleanup(func() {
 		client.Close()
 		require.NoError(t, l.Close())

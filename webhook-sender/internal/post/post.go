@@ -18,44 +18,43 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// readLimit is how much of an answer is read, readPatience how long after its
-	// status: what it says decides nothing.
-	readLimit    = 16 << 10
-	readPatience = time.Second
-	// Bounds of Retry-After: a receiver can slow deliveries down, not stop them.
+	// maxReadBytes and readTimeout limit reading the response body, which does not affect the
+	// result.
+	maxReadBytes = 16 << 10
+	readTimeout  = time.Second
+	// Limits of Retry-After: a receiver can slow deliveries down, but not stop them.
 	minRetryAfter = time.Second
 	maxRetryAfter = 24 * time.Hour
 )
 
 // Config configures a [Client].
 type Config struct {
-	// Timeout bounds one call from dialling to the answer's status. Default 15 s.
+	// Timeout limits one call, from dialing to the response status. Default 15 s.
 	Timeout time.Duration
-	// Allow are addresses that are called although they are not public, and by plain
-	// http too: for development.
+	// Allow lists non-public address ranges that may be called, also over plain HTTP. For
+	// development.
 	Allow []netip.Prefix
-	// MaxIdlePerHost bounds the connections to one host that are kept. Many endpoints
-	// may share one, and a connection that is made anew costs more than the call.
-	// Default 128.
+	// MaxIdlePerHost limits the idle connections to one host. Many endpoints may share a host, and
+	// a new connection costs more than the call. Default 128.
 	MaxIdlePerHost int
-	// Ping is how long an HTTP/2 connection may be silent before it is asked for a sign of
-	// life, and how long it has for that. Default 5 s.
-	Ping time.Duration
-	// UserAgent is sent along.
+	// PingTimeout is how long an HTTP/2 connection may be silent before a ping is sent, and how
+	// long the ping may take. Default 5 s.
+	PingTimeout time.Duration
+	// UserAgent is the User-Agent header. Empty means that of net/http.
 	UserAgent string
-	Resolver  *net.Resolver  // default: the system's
-	RootCAs   *x509.CertPool // default: the system's
+	Resolver  *net.Resolver  // default: the system resolver
+	RootCAs   *x509.CertPool // default: the system roots
 	Now       func() time.Time
 }
 
-// Client calls receivers. It is safe for concurrent use.
+// Client calls webhook receivers. It is safe for concurrent use.
 type Client struct {
 	cfg           Config
 	plain, secure *http.Transport
 }
 
-// New returns a client. It uses no proxy, whatever the environment says: a proxy
-// would dial past the check.
+// New returns a client. It ignores proxy settings of the environment: a proxy would bypass the
+// address check.
 func New(cfg Config) *Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 15 * time.Second
@@ -63,8 +62,8 @@ func New(cfg Config) *Client {
 	if cfg.MaxIdlePerHost <= 0 {
 		cfg.MaxIdlePerHost = 128
 	}
-	if cfg.Ping <= 0 {
-		cfg.Ping = 5 * time.Second
+	if cfg.PingTimeout <= 0 {
+		cfg.PingTimeout = 5 * time.Second
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -77,10 +76,10 @@ func New(cfg Config) *Client {
 			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs},
 			TLSHandshakeTimeout: dialTimeout,
 			ForceAttemptHTTP2:   true,
-			// A call that is broken off leaves its connection to the next ones: without pings they
-			// would all fail on one that is dead, until the kernel gives it up.
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: cfg.Ping, PingTimeout: cfg.Ping},
-			DisableCompression:     true, // an answer is not worth inflating
+			// A canceled call leaves its connection to later ones. Without pings these would all
+			// fail on a dead connection until the kernel closes it.
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: cfg.PingTimeout, PingTimeout: cfg.PingTimeout},
+			DisableCompression:     true, // limits the work for a response
 			MaxIdleConns:           1024,
 			MaxIdleConnsPerHost:    cfg.MaxIdlePerHost,
 			IdleConnTimeout:        30 * time.Second,
@@ -90,16 +89,16 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, plain: transport(true), secure: transport(false)}
 }
 
-// Close closes the connections that are kept.
+// Close closes idle connections.
 func (c *Client) Close() {
 	c.plain.CloseIdleConnections()
 	c.secure.CloseIdleConnections()
 }
 
-// Class is the kind of a failure.
+// Class is the class of a failure.
 type Class string
 
-// Classes of failures.
+// Failure classes.
 const (
 	ClassTimeout   Class = "timeout"
 	ClassResolve   Class = "resolve"
@@ -114,28 +113,27 @@ const (
 	ClassOther     Class = "other"
 )
 
-// Result is what came of a call.
+// Result is the result of a call.
 type Result struct {
-	// Status is the answer's, 0 without one.
+	// Status is the HTTP status, or 0 without a response.
 	Status int
-	// Class is empty when the receiver answered with a 2xx.
+	// Class is empty for a 2xx response.
 	Class    Class
 	Duration time.Duration
-	// RetryAfter is what a failure's Retry-After asks for, between 1 s and 24 h; 0
-	// without one.
+	// RetryAfter is the Retry-After of a failed call, limited to 1 s to 24 h, or 0.
 	RetryAfter time.Duration
-	// Excerpt is the beginning of a failure's answer, redacted.
+	// Excerpt is the redacted beginning of a failure's response body.
 	Excerpt string
 }
 
-// OK reports whether the receiver took the delivery.
+// OK reports whether the receiver accepted the delivery.
 func (r Result) OK() bool { return r.Class == "" }
 
-// Permanent reports whether trying again is pointless.
+// Permanent reports whether a retry is pointless.
 func (r Result) Permanent() bool { return r.Class == ClassForbidden || r.Class == ClassURL }
 
-// Post sends body with the headers, to which it adds its own, to address. It always
-// returns a result; one whose ctx was cancelled says nothing of the receiver.
+// Post sends body to address. It adds Content-Type and User-Agent to headers. It always returns a
+// result; if ctx was canceled, the result does not describe the receiver.
 func (c *Client) Post(ctx context.Context, address string, headers http.Header, body []byte) Result {
 	begin := c.cfg.Now()
 	r := c.post(ctx, address, headers, body)
@@ -163,17 +161,17 @@ func (c *Client) post(ctx context.Context, address string, headers http.Header, 
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
-	// The transport and not a client: nothing follows redirects or keeps cookies.
+	// A client would follow redirects and keep cookies.
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return Result{Class: classify(err)}
 	}
-	defer func() { _ = res.Body.Close() }() // the answer is done with
+	defer func() { _ = res.Body.Close() }() // the response is no longer used
 	var head []byte
 	if res.Body != http.NoBody {
-		stop := time.AfterFunc(readPatience, cancel)
+		stop := time.AfterFunc(readTimeout, cancel)
 		defer stop.Stop()
-		head, _ = io.ReadAll(io.LimitReader(res.Body, readLimit)) // as far as it came
+		head, _ = io.ReadAll(io.LimitReader(res.Body, maxReadBytes)) // a partial read is fine
 	}
 	r := Result{Status: res.StatusCode}
 	switch {
@@ -191,8 +189,8 @@ func (c *Client) post(ctx context.Context, address string, headers http.Header, 
 	return r
 }
 
-// classify names the kind of a failure without an answer. Errors name addresses,
-// so they are not kept.
+// classify returns the class of a transport error. The error itself is dropped, because it contains
+// addresses.
 func classify(err error) Class {
 	var timeout net.Error
 	var dns *net.DNSError
@@ -203,13 +201,16 @@ func classify(err error) Class {
 	switch {
 	case errors.Is(err, ErrForbiddenAddress):
 		return ClassForbidden
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled):
 		return ClassTimeout
 	case errors.As(err, &dns):
 		return ClassResolve
-	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &alert), strings.Contains(err.Error(), "tls: "):
+	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &alert),
+		strings.Contains(err.Error(), "tls: "):
 		return ClassTLS
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassReset
 	case errors.As(err, &op) && op.Op == "dial":
 		return ClassConnect
@@ -217,7 +218,7 @@ func classify(err error) Class {
 	return ClassOther
 }
 
-// retryAfter reads the header: seconds, or a date (RFC 9110, 10.2.3).
+// retryAfter parses a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
 func retryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0

@@ -23,9 +23,8 @@ import (
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
-// Receivers of every kind over real HTTP: what came of the call, and that the one who
-// says nothing is left at the limit.
-func TestReceivers(t *testing.T) {
+// Receivers of every kind answer over real HTTP. A silent one times out.
+func TestClient_ClassifiesResponses(t *testing.T) {
 	var redirected atomic.Int32
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { redirected.Add(1) }))
 	t.Cleanup(target.Close)
@@ -33,7 +32,9 @@ func TestReceivers(t *testing.T) {
 		answer http.HandlerFunc
 		want   post.Result
 	}{
-		"200": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "thanks") }, post.Result{Status: 200}},
+		"200": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "thanks")
+		}, post.Result{Status: 200}},
 		"204": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, post.Result{Status: 204}},
 		"301": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", target.URL)
@@ -44,7 +45,8 @@ func TestReceivers(t *testing.T) {
 			w.WriteHeader(307)
 		}, post.Result{Status: 307, Class: post.ClassRedirect}},
 		"404": {http.NotFound, post.Result{Status: 404, Class: post.ClassStatus, Excerpt: "404 page not found"}},
-		"410": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, post.Result{Status: 410, Class: post.ClassGone}},
+		"410": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) },
+			post.Result{Status: 410, Class: post.ClassGone}},
 		"429 in seconds": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(429)
@@ -63,12 +65,15 @@ func TestReceivers(t *testing.T) {
 		}, post.Result{Status: 503, Class: post.ClassStatus}},
 		"500 with an echo": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
-			_, _ = io.WriteString(w, "cannot store\n Ada at ada@example.com, key 0123456789abcdef0123456789abcdef, phone +1 (415) 555-0100")
-		}, post.Result{Status: 500, Class: post.ClassStatus, Excerpt: "cannot store Ada at [e-mail], key [token], [phone] +1 ([number]"}},
+			_, _ = io.WriteString(w,
+				"cannot store\n Ada at ada@example.com, key 0123456789abcdef0123456789abcdef, phone +1 (415) 555-0100")
+		}, post.Result{Status: 500, Class: post.ClassStatus,
+			Excerpt: "cannot store Ada at [e-mail], key [token], [phone] +1 ([number]"}},
 		"nothing": {func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, post.Result{Class: post.ClassTimeout}},
-		"a body of one byte a while": {func(w http.ResponseWriter, r *http.Request) { drip(w, r, 200) }, post.Result{Status: 200}},
+		"a body of one byte a while": {func(w http.ResponseWriter, r *http.Request) { drip(w, r, 200) },
+			post.Result{Status: 200}},
 		"10 MB": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
 			_, _ = io.WriteString(w, strings.Repeat("no ", 10<<20/3))
@@ -89,7 +94,7 @@ func TestReceivers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // only then does a server notice that its caller has gone
+				_, _ = io.Copy(io.Discard, r.Body) // a server detects a disconnect only after reading the body
 				tt.answer(w, r)
 			}))
 			t.Cleanup(server.Close)
@@ -104,7 +109,8 @@ func TestReceivers(t *testing.T) {
 			require.Less(t, time.Since(begin), 20*time.Second)
 			require.Positive(t, got.Duration)
 			got.Duration = 0
-			if name == "500 with an echo" { // Ada is shorter than what is taken for an echo
+			// "Ada" is too short to be an echo.
+			if name == "500 with an echo" {
 				require.NotContains(t, got.Excerpt, "555")
 				require.NotContains(t, got.Excerpt, "ada@")
 				require.NotContains(t, got.Excerpt, "0123456789abcdef")
@@ -117,7 +123,7 @@ func TestReceivers(t *testing.T) {
 	t.Cleanup(func() { require.Zero(t, redirected.Load(), "a redirect was followed") })
 }
 
-// drip answers with a status and then one byte at a time.
+// drip sends a status and then one byte at a time.
 func drip(w http.ResponseWriter, r *http.Request, status int) {
 	w.WriteHeader(status)
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -135,8 +141,7 @@ func drip(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// A status line of one byte a while is an answer that never comes.
-func TestSlowStatus(t *testing.T) {
+func TestClient_TimesOutOnSlowStatusLine(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	done := make(chan struct{})
@@ -164,7 +169,7 @@ func TestSlowStatus(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestCertificates(t *testing.T) {
+func TestClient_VerifiesCertificates(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.StartTLS()
@@ -179,17 +184,17 @@ func TestCertificates(t *testing.T) {
 	require.True(t, trusting.Post(t.Context(), server.URL, http.Header{}, nil).OK())
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	require.Equal(t, post.ClassTLS, strict.Post(t.Context(), strings.Replace(plain.URL, "http:", "https:", 1), http.Header{}, nil).Class)
+	require.Equal(t, post.ClassTLS, strict.Post(t.Context(), strings.Replace(plain.URL, "http:", "https:", 1),
+		http.Header{}, nil).Class)
 }
 
-// No form of an address that is not public is ever connected to: the names lead,
-// through a resolver of the test, to a listener that counts.
-func TestForbiddenAddresses(t *testing.T) {
+// The names resolve to a listener of the test that counts connections.
+func TestClient_RejectsForbiddenAddresses(t *testing.T) {
 	var connections atomic.Int32
 	count := func(network, address string) int {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), network, address)
 		if err != nil {
-			return 0 // the machine has no such address: nothing can connect there either
+			return 0 // the machine has no such address, so nothing can connect to it
 		}
 		done := make(chan struct{})
 		go func() {
@@ -213,40 +218,42 @@ func TestForbiddenAddresses(t *testing.T) {
 	c := post.New(post.Config{Timeout: 20 * time.Second})
 	defer c.Close()
 	for _, host := range []string{
-		"127.0.0.1", "127.1.2.3", "0.0.0.0", "0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.1.1",
-		"169.254.169.254", "168.63.129.16", "100.100.100.200", "192.80.8.124", "[::ffff:168.63.129.16]", "[64:ff9b::a83f:8110]", "100.64.0.1", "100.127.255.254", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1",
-		"224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1",
+		"127.0.0.1", "127.1.2.3", "0.0.0.0", "0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+		"169.254.1.1", "169.254.169.254", "168.63.129.16", "100.100.100.200", "192.80.8.124", "[::ffff:168.63.129.16]",
+		"[64:ff9b::a83f:8110]", "100.64.0.1", "100.127.255.254", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1",
+		"203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1",
 		"[::]", "[::1]", "[fe80::1]", "[fe80::1%25lo]", "[fc00::1]", "[fd00:ec2::254]", "[ff02::1]", "[2001:db8::1]",
-		"[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]",
-		"[2001::7f00:1]", "[100::1]", "[5f00::1]",
+		"[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]",
+		"[2002:7f00:1::]", "[2001::7f00:1]", "[100::1]", "[5f00::1]",
 		"2130706433", "0x7f000001", "017700000001", "0177.0.0.1", "0x7f.1", "127.1", "localhost", "LOCALHOST.",
 	} {
 		for _, scheme := range []string{"https", "http"} {
 			r := c.Post(t.Context(), fmt.Sprintf("%s://%s:%d/", scheme, host, port), http.Header{}, []byte("x"))
-			// A name that the system's resolver does not know is not dialled at all.
-			require.Contains(t, []post.Class{post.ClassForbidden, post.ClassResolve, post.ClassURL}, r.Class, "%s %s", scheme, host)
+			// A name that the system resolver does not know is not dialed.
+			require.Contains(t, []post.Class{post.ClassForbidden, post.ClassResolve, post.ClassURL}, r.Class, "%s %s",
+				scheme, host)
 			require.Zero(t, r.Status, host)
 		}
 	}
 	require.Zero(t, connections.Load())
 
-	// Public addresses pass the check of https, and only that: nothing is sent, since
-	// the caller has gone.
-	gone, cancel := context.WithCancel(t.Context())
+	// Public addresses pass the check over HTTPS only. Nothing is sent, because the context is
+	// canceled.
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NotEqual(t, post.ClassForbidden, c.Post(gone, "https://1.1.1.1/", http.Header{}, nil).Class)
-	require.Equal(t, post.ClassForbidden, c.Post(t.Context(), "http://1.1.1.1/", http.Header{}, nil).Class, "plain http")
+	require.NotEqual(t, post.ClassForbidden, c.Post(canceled, "https://1.1.1.1/", http.Header{}, nil).Class)
+	require.Equal(t, post.ClassForbidden, c.Post(t.Context(), "http://1.1.1.1/", http.Header{}, nil).Class,
+		"plain http")
 	for _, bad := range []string{"", "ftp://1.1.1.1/", "https://u:p@1.1.1.1/", "https:///x", "%", "https://[::1/"} {
 		require.Equal(t, post.ClassURL, c.Post(t.Context(), bad, http.Header{}, nil).Class, bad)
 	}
 }
 
-// A resolver that changes its answer is asked again at each dial, and its last word
-// is what is checked.
-func TestRebinding(t *testing.T) {
-	var asked atomic.Int32
+// The resolver changes its answers; the last one is checked.
+func TestClient_ChecksAddressAtEachDial(t *testing.T) {
+	var lookups atomic.Int32
 	dns := newResolver(t, func() netip.Addr {
-		asked.Add(1)
+		lookups.Add(1)
 		return netip.MustParseAddr("127.0.0.1")
 	})
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -256,14 +263,15 @@ func TestRebinding(t *testing.T) {
 	c := post.New(post.Config{Resolver: dns, Timeout: 20 * time.Second})
 	defer c.Close()
 	for range 3 {
-		require.Equal(t, post.ClassForbidden, c.Post(t.Context(), "https://rebind.example:"+port, http.Header{}, nil).Class)
+		require.Equal(t, post.ClassForbidden,
+			c.Post(t.Context(), "https://rebind.example:"+port, http.Header{}, nil).Class)
 	}
-	require.GreaterOrEqual(t, asked.Load(), int32(3))
+	require.GreaterOrEqual(t, lookups.Load(), int32(3))
 	allowing := post.New(post.Config{Resolver: dns, Allow: loopback(), Timeout: 20 * time.Second})
 	defer allowing.Close()
 	require.Equal(t, 404, allowing.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Status)
 
-	// An answer that was fine once says nothing of the next one.
+	// An address that passed once is checked again.
 	var changed atomic.Int32
 	turning := newResolver(t, func() netip.Addr {
 		if changed.Add(1) == 1 {
@@ -271,7 +279,9 @@ func TestRebinding(t *testing.T) {
 		}
 		return netip.MustParseAddr("169.254.169.254")
 	})
-	closing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
+	closing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	}))
 	defer closing.Close()
 	_, port, err = net.SplitHostPort(closing.Listener.Addr().String())
 	require.NoError(t, err)
@@ -279,11 +289,12 @@ func TestRebinding(t *testing.T) {
 	defer turned.Close()
 	require.True(t, turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).OK())
 	for range 2 {
-		require.Equal(t, post.ClassForbidden, turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Class)
+		require.Equal(t, post.ClassForbidden,
+			turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Class)
 	}
 }
 
-// newResolver answers every question for an IPv4 address over UDP on loopback.
+// newResolver returns a resolver whose UDP server on loopback answers every A query.
 func newResolver(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	t.Helper()
 	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -320,9 +331,8 @@ func newResolver(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	}}
 }
 
-// Words that were sent are not kept, however short they are and whatever they are written
-// with; a receiver's own words are.
-func TestRedact(t *testing.T) {
+// Echoes are redacted in every encoding; the receiver's own words are not.
+func TestRedact_RemovesEchoedWords(t *testing.T) {
 	body := []byte(`{"full_name":"Bob Lee M\u00fcller","city":"Ulm","age":42,"is_ok":true}`)
 	for answer, want := range map[string]string{
 		`no such user: Bob Lee of Ulm`:                    `no such user: […] […] of […]`,

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// excerptLimit bounds what is kept of an answer, in bytes.
-	excerptLimit = 512
-	// partLength is the shortest word that is taken for an echo when it is part of one that
-	// was sent, echoLength when it is a whole one; in bytes.
-	partLength = 4
-	echoLength = 2
+	// maxExcerptBytes limits the excerpt of a response.
+	maxExcerptBytes = 512
+	// minPartLength is the minimum length in bytes of a word that counts as an echo if it is part
+	// of a sent word. minEchoLength is that of a whole sent word.
+	minPartLength = 4
+	minEchoLength = 2
 )
 
-// redactor finds what may be personal or secret whoever wrote it: e-mail
-// addresses, long runs of digits, and what looks like a token.
+// redactor matches what may be personal or secret from any source: e-mail addresses, long digit
+// sequences and tokens.
 type redactor struct{ mail, token, digits *regexp.Regexp }
 
 func newRedactor() redactor {
@@ -32,14 +32,14 @@ func newRedactor() redactor {
 	}
 }
 
-// Redact returns the beginning of an answer as one line of at most 512 bytes,
-// without e-mail addresses, numbers, tokens and any word that the body, or the query of the
-// address, has too: receivers echo what they were sent, in escapes of all kinds.
+// Redact returns the beginning of a response body as one line of at most 512 bytes. It removes
+// e-mail addresses, numbers, tokens, and every word of the request's body or query: receivers echo
+// what they receive, in various encodings.
 func Redact(answer, body []byte, query string) string {
 	if len(answer) == 0 {
 		return ""
 	}
-	const beginning = 4 * excerptLimit
+	const beginning = 4 * maxExcerptBytes
 	cut := len(answer) > beginning
 	text := unescape(strings.ToValidUTF8(string(answer[:min(len(answer), beginning)]), ""))
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
@@ -49,9 +49,9 @@ func Redact(answer, body []byte, query string) string {
 	text = r.mail.ReplaceAllString(text, "[e-mail]")
 	text = r.token.ReplaceAllString(text, "[token]")
 	text = r.digits.ReplaceAllString(text, "[number]")
-	text = removeEchoes(text, sentIn(body, query))
-	if len(text) > excerptLimit {
-		return strings.ToValidUTF8(text[:excerptLimit-len("…")], "") + "…"
+	text = redactEchoedContent(text, sentStrings(body, query))
+	if len(text) > maxExcerptBytes {
+		return strings.ToValidUTF8(text[:maxExcerptBytes-len("…")], "") + "…"
 	}
 	if cut {
 		return text + "…"
@@ -59,10 +59,10 @@ func Redact(answer, body []byte, query string) string {
 	return text
 }
 
-// unescape replaces what JSON, HTML and addresses write for letters.
+// unescape decodes JSON, HTML and percent escapes.
 func unescape(text string) string {
 	text = regexp.MustCompile(`(?:\\u[0-9A-Fa-f]{4})+`).ReplaceAllStringFunc(text, func(escapes string) string {
-		b, _ := jsontext.AppendUnquote(nil, `"`+escapes+`"`) // a lone surrogate is no letter
+		b, _ := jsontext.AppendUnquote(nil, `"`+escapes+`"`) // a lone surrogate becomes U+FFFD
 		return string(b)
 	})
 	text = html.UnescapeString(text)
@@ -75,14 +75,14 @@ func unescape(text string) string {
 	})
 }
 
-// sent is what an answer may be an echo of, in lower case.
-type sent struct {
+// sentContent is the lower-case content of a request that a response may echo.
+type sentContent struct {
 	text  strings.Builder
 	words map[string]bool
 }
 
-func sentIn(body []byte, query string) *sent {
-	s := &sent{words: make(map[string]bool)}
+func sentStrings(body []byte, query string) *sentContent {
+	s := &sentContent{words: make(map[string]bool)}
 	s.text.WriteString(strings.ToLower(string(body)))
 	add := func(text string) {
 		text = strings.ToLower(text)
@@ -97,26 +97,27 @@ func sentIn(body []byte, query string) *sent {
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		t, err := d.ReadToken()
-		if err != nil { // at the end, or of a body that is no JSON
+		// The end, or the body is not valid JSON.
+		if err != nil {
 			return s
 		}
-		// Names are nobody's data. Where they are they are found in the whole.
+		// Object names are not personal data. An echoed name is still found in the whole text.
 		if kind, n := d.StackIndex(d.StackDepth()); t.Kind() == '0' || t.Kind() == '"' && (kind != '{' || n%2 == 0) {
 			add(t.String())
 		}
 	}
 }
 
-// has reports whether a word was sent.
-func (s *sent) has(w string) bool {
+// contains reports whether a word was sent.
+func (s *sentContent) contains(w string) bool {
 	w = strings.ToLower(w)
-	return len(w) >= echoLength && s.words[w] || len(w) >= partLength && strings.Contains(s.text.String(), w)
+	return len(w) >= minEchoLength && s.words[w] || len(w) >= minPartLength && strings.Contains(s.text.String(), w)
 }
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 
-// removeEchoes replaces the words that were sent.
-func removeEchoes(text string, all *sent) string {
+// redactEchoedContent replaces the words of text that were sent.
+func redactEchoedContent(text string, all *sentContent) string {
 	var out strings.Builder
 	for text != "" {
 		begin := strings.IndexFunc(text, isWord)
@@ -131,7 +132,7 @@ func removeEchoes(text string, all *sent) string {
 			end = len(text)
 		}
 		w := text[:end]
-		if all.has(w) {
+		if all.contains(w) {
 			w = "[…]"
 		}
 		out.WriteString(w)

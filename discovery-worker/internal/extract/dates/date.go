@@ -10,18 +10,18 @@ import (
 	"muster/discovery-worker/internal/extract/lexicon"
 )
 
-// Reader reads dates and ranges of dates, in the languages that months lists.
+// Reader reads dates and periods, in the languages of monthNames. It is safe for concurrent use.
 type Reader struct {
-	months map[string]int
-	Expr   string // expression of one date
-	single *regexp.Regexp
-	period *regexp.Regexp
-	open   *regexp.Regexp
-	whole  *regexp.Regexp
-	ending *regexp.Regexp // of a period without an end: "2020 -"
+	months     map[string]int
+	Expr       string // expression of one date
+	single     *regexp.Regexp
+	period     *regexp.Regexp
+	open       *regexp.Regexp
+	periodOnly *regexp.Regexp
+	ending     *regexp.Regexp // open period: "2020 -"
 }
 
-// monthNames are the months' names and short names, lower case.
+// monthNames are the names of months and their abbreviations, in lower case.
 const monthNames = `
 january jan januar janvier enero ene gennaio gen janeiro januari styczeń
 february feb februar février févr fevrier febrero febbraio fevereiro fev februari luty
@@ -73,18 +73,18 @@ func New() *Reader {
 		`|[^\p{L}\d/-])`)
 	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
 	d.ending = regexp.MustCompile(`(?i)^(` + d.Expr + `)\s*(?:-|–|—|→|~)\s*$`)
-	d.whole = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
+	d.periodOnly = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
 	return d
 }
 
-// Period is a span of time, dates as partial as they are written; current when it lasts.
+// Period is a period of time, in its written precision. Current means that it has not ended.
 type Period struct {
 	Start, End string
 	Current    bool
-	At         [2]int // where it is written, with the word before it
+	At         [2]int // offsets of the period, including a word before it
 }
 
-// Find reads the first period of a line: a range, or an open one ("since 2018").
+// Find returns the first period of a line: a range, or an open one ("since 2018").
 func (d *Reader) Find(s string) (Period, bool) {
 	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return Period{}, false
@@ -113,7 +113,7 @@ func (d *Reader) Find(s string) (Period, bool) {
 	return Period{}, false
 }
 
-// FindOne reads a single date in a line.
+// FindOne returns the first date of a line.
 func (d *Reader) FindOne(s string) (date string, at [2]int, ok bool) {
 	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return "", at, false
@@ -131,10 +131,10 @@ var (
 	timeOfDay = regexp.MustCompile(`t\d.*$`)
 )
 
-// Parse reads one date: "YYYY", "YYYY-MM" or "YYYY-MM-DD".
+// Parse parses one date. It returns "YYYY", "YYYY-MM" or "YYYY-MM-DD".
 func (d *Reader) Parse(s string) (string, bool) {
 	s = strings.TrimSpace(strings.ToLower(s))
-	if !d.whole.MatchString(s) {
+	if !d.periodOnly.MatchString(s) {
 		return "", false
 	}
 	s = timeOfDay.ReplaceAllString(s, "")
@@ -169,7 +169,8 @@ func (d *Reader) Parse(s string) (string, bool) {
 		day, month = rest[0], rest[1]
 	case len(rest) == 2 && rest[0] > 12:
 		day, month = rest[0], rest[1]
-	case len(rest) == 2: // which of the two is the month is not known
+	// Day and month are ambiguous unless one exceeds 12.
+	case len(rest) == 2:
 		if rest[1] > 12 {
 			month, day = rest[0], rest[1]
 		}
@@ -185,8 +186,7 @@ func (d *Reader) Parse(s string) (string, bool) {
 	return fmt.Sprintf("%04d-%02d-%02d", year, month, day), true
 }
 
-// Full fills a partial date (rulings.md, Names: "filled with -01 where a full date
-// is shown").
+// Full completes a partial date (rulings.md, Names: "filled with -01 where a full date is shown").
 func Full(date string) string {
 	switch len(date) {
 	case 4:

@@ -7,7 +7,6 @@ import (
 	"muster/discovery-worker/internal/extract/goldentest"
 )
 
-// Periods and single dates of many languages are golden.
 func TestReader_FindsDatesAndPeriods(t *testing.T) {
 	r := dates.New()
 	goldentest.Run(t, "testdata/dates.txtar", func(_ *testing.T, input string) string {

@@ -1,6 +1,5 @@
-// Package dates finds dates and periods of time in text, in the languages that the extractor reads.
+// Package dates finds dates and periods in text, in the languages that the extractor reads.
 //
-// Dates stay as partial as they are written: YYYY, YYYY-MM or YYYY-MM-DD; [Full] fills them. A [Period] lasts if
-// its end is a word for
-// the present.
+// Dates keep their written precision: YYYY, YYYY-MM or YYYY-MM-DD. [Full] completes them. A
+// [Period] is current if its end is a word for the present.
 package dates

@@ -1,4 +1,4 @@
-// Package goldentest compares what a function makes of inputs with golden answers beside them.
+// Package goldentest compares results with golden answers in txtar archives.
 package goldentest
 
 import (
@@ -12,11 +12,10 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write golden answers anew") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the golden answers") //nolint:gochecknoglobals // a flag of the tests
 
-// Run reads the txtar archives that match a pattern. Of each case "name/input" it compares what read makes of the
-// input with "name/want".
-// With -update it writes the answers instead.
+// Run reads the txtar archives that match a pattern. For each case it compares the result of read
+// for "name/input" with "name/want". With -update it writes the answers instead.
 func Run(t *testing.T, pattern string, read func(t *testing.T, input string) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -49,7 +48,7 @@ func Run(t *testing.T, pattern string, read func(t *testing.T, input string) str
 	}
 }
 
-// Lines applies a function to each line of an input and writes the line with its answer.
+// Lines applies a function to each line of an input and returns the lines with their results.
 func Lines(input string, read func(line string) string) string {
 	var b strings.Builder
 	for line := range strings.Lines(input) {

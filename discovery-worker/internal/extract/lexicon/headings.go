@@ -1,7 +1,7 @@
 package lexicon
 
 import (
-	_ "embed" // the words of headings
+	_ "embed" // word lists of headings
 	"fmt"
 	"regexp"
 	"strings"
@@ -13,41 +13,40 @@ import (
 //go:embed data/headings.txt
 var headingsText string
 
-// Bounds of a heading.
+// Limits of a heading.
 const (
 	maxHeading      = 80 // bytes
 	maxHeadingWords = 6
 )
 
-// Kinds of headings beside those of labels (experience, education, skills, languages).
+// Kinds of headings, in addition to those of labels (experience, education, skills, languages).
 const (
-	// headingDocument is a heading that says what the text is: "Curriculum Vitae".
-	headingDocument = "document" // what the text is: "Curriculum Vitae"
-	HeadingList     = "list"     // of others, and of what the person likes or was given
-	HeadingWorks    = "works"    // what the person made
+	headingDocument = "document" // the kind of document: "Curriculum Vitae"
+	HeadingList     = "list"     // of other people or things: interests, awards
+	HeadingWorks    = "works"    // of the person: projects, publications
 	headingOther    = "other"
 )
 
-// headingPriority orders the kinds of a heading whose words have several: "Language skills".
+// headingPriority orders the kinds if the words of a heading have several: "Language skills".
 var headingPriority = []string{ //nolint:gochecknoglobals // a constant list
 	"languages", headingDocument, headingOther, "education", "experience", "skills", HeadingWorks, HeadingList,
 }
 
 // headings are the words of section headings, by language.
 type headings struct {
-	languages []map[string]string // word: class
-	having    map[string][]int    // word: languages
-	whole     map[string]string   // letters of a phrase: kind
+	languages   []map[string]string // word to class
+	languagesOf map[string][]int    // word to languages
+	whole       map[string]string   // letters of a phrase to kind
 }
 
 func newHeadings() (*headings, error) {
-	h := &headings{having: map[string][]int{}, whole: map[string]string{}}
+	h := &headings{languagesOf: map[string][]int{}, whole: map[string]string{}}
 	language := ""
 	for line := range Lines(headingsText) {
 		head, list, ok := strings.Cut(line, ":")
 		fields := strings.Fields(head)
 		if !ok || len(fields) < 2 {
-			return nil, fmt.Errorf("headings: %q has no language and class", head)
+			return nil, fmt.Errorf("headings: %q: missing language or class", head)
 		}
 		class := fields[len(fields)-1]
 		for word := range strings.SplitSeq(list, ",") {
@@ -61,10 +60,10 @@ func newHeadings() (*headings, error) {
 				h.languages = append(h.languages, map[string]string{})
 			}
 			words := h.languages[len(h.languages)-1]
-			for _, form := range []string{fold(word), fold(WithoutUmlauts.Replace(word))} {
+			for _, form := range []string{fold(word), fold(UmlautReplacer.Replace(word))} {
 				if words[form] == "" {
 					words[form] = class
-					h.having[form] = append(h.having[form], len(h.languages)-1)
+					h.languagesOf[form] = append(h.languagesOf[form], len(h.languages)-1)
 				}
 			}
 		}
@@ -72,7 +71,7 @@ func newHeadings() (*headings, error) {
 	return h, nil
 }
 
-// Letters are the letters and digits of a phrase, in lower case and without accents.
+// Letters returns the letters and digits of a phrase, in lower case and without accents.
 func Letters(s string) string {
 	return fold(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) {
@@ -82,13 +81,17 @@ func Letters(s string) string {
 	}, s))
 }
 
-// WithoutUmlauts spells umlauts with an e.
-var WithoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
+// UmlautReplacer spells umlauts with an e.
+var UmlautReplacer = strings.NewReplacer( //nolint:gochecknoglobals // a constant table
+	"ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe",
+)
 
-// withoutStrokes are letters that have no decomposition.
-var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ") //nolint:gochecknoglobals // a constant table
+// strokeReplacer replaces letters that have no Unicode decomposition.
+var strokeReplacer = strings.NewReplacer( //nolint:gochecknoglobals // a constant table
+	"ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ",
+)
 
-// fold is a lower-case word without its accents.
+// fold returns a lower-case word without accents.
 func fold(s string) string {
 	ascii := true
 	for i := range len(s) {
@@ -98,24 +101,25 @@ func fold(s string) string {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range norm.NFD.String(withoutStrokes.Replace(s)) {
-		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' || r == '\u309a' {
+	for _, r := range norm.NFD.String(strokeReplacer.Replace(s)) {
+		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' ||
+			r == '\u309a' {
 			b.WriteRune(r)
 		}
 	}
 	return norm.NFC.String(b.String())
 }
 
-// headingNumber stands before a heading: "1.", "2.3", "IV.", "b)".
+// headingNumber matches the number of a heading: "1.", "2.3", "IV.", "b)".
 var headingNumber = regexp.MustCompile(`^(?:\d{1,2}(?:\.\d{1,2})*[.):]?|[IVX]{1,5}[.)]|[a-zA-Z][.)])\s+`)
 
-// kind is the kind of section that a line heads, "" if it is no heading.
+// kind returns the kind of section that a line heads, or "".
 func (h *headings) kind(line string) string {
 	if line == "" || len(line) > maxHeading {
 		return ""
 	}
 	line = headingNumber.ReplaceAllString(strings.TrimFunc(line, isDecoration), "")
-	words := strings.FieldsFunc(strings.ToLower(unspaced(line)), func(r rune) bool {
+	words := strings.FieldsFunc(strings.ToLower(joinSpacedLetters(line)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
 	})
 	if len(words) == 0 || len(words) > maxHeadingWords {
@@ -136,12 +140,13 @@ func (h *headings) kind(line string) string {
 	if strings.ContainsFunc(line, unicode.IsDigit) {
 		return ""
 	}
-	for _, i := range h.having[words[0]] {
+	for _, i := range h.languagesOf[words[0]] {
 		if kind := kindOfWords(h.languages[i], words); kind != "" {
 			return kind
 		}
 	}
-	if len(words) == 1 && len(joined) >= 10 && line == strings.ToUpper(line) { // "PERSONALINFORMATION", of a text without its spaces
+	// "PERSONALINFORMATION", from a text that lost its spaces.
+	if len(words) == 1 && len(joined) >= 10 && line == strings.ToUpper(line) {
 		for _, language := range h.languages {
 			if kind := kindOfWords(language, segments(language, joined, 3)); kind != "" {
 				return kind
@@ -151,7 +156,7 @@ func (h *headings) kind(line string) string {
 	return ""
 }
 
-// kindOfWords is the kind of a heading of these words, "" if they are none in a language.
+// kindOfWords returns the kind of a heading with these words in a language, or "".
 func kindOfWords(language map[string]string, words []string) string {
 	found := map[string]bool{}
 	for _, w := range words {
@@ -172,7 +177,7 @@ func kindOfWords(language map[string]string, words []string) string {
 	return ""
 }
 
-// segments cuts letters into at most n known words of at least three letters.
+// segments splits letters into at most n known words of at least three letters.
 func segments(language map[string]string, text string, n int) []string {
 	if text == "" || n == 0 || len(text) > maxHeading {
 		return nil
@@ -198,8 +203,8 @@ func isDecoration(r rune) bool {
 
 var wideGap = regexp.MustCompile(`\s{2,}`)
 
-// unspaced joins the letters of words that are written apart: "P R O F I L E".
-func unspaced(line string) string {
+// joinSpacedLetters joins the letters of spaced words: "P R O F I L E".
+func joinSpacedLetters(line string) string {
 	single := strings.Fields(line)
 	if len(single) < 4 {
 		return line

@@ -1,7 +1,7 @@
 package lexicon
 
 import (
-	_ "embed" // the word lists
+	_ "embed" // word lists
 	"fmt"
 	"regexp"
 	"strings"
@@ -28,7 +28,7 @@ var (
 	citiesText string
 )
 
-// Words is the words that things are recognised by; all keys are lower case.
+// Words holds the word lists. All keys are lower case.
 type Words struct {
 	Labels      map[string]string
 	headings    *headings
@@ -44,24 +44,25 @@ type Words struct {
 	States      map[string]bool
 	Languages   map[string]bool
 	Departments map[string]bool
-	families    map[string]bool // titles that are names of families and towns too
-	towns       map[string]bool // what stands behind a family's name in that of a town
+	families    map[string]bool // titles that are also family names and towns
+	towns       map[string]bool // second words of towns after a family name
 	NotNames    map[string]bool
 }
 
-// New reads the lists.
+// New parses the word lists.
 func New() (*Words, error) {
 	w := &Words{
 		Labels: map[string]string{}, Companies: Set(companiesText), Providers: Set(providersText),
 		Skills: Set(skillsText), Cities: Set(citiesText), Countries: map[string]bool{}, Languages: map[string]bool{},
-		States: Set(statesText), Departments: Set(departmentsText), families: Set(familiesText), towns: Set(townsText), NotNames: Set(notNamesText),
+		States: Set(statesText), Departments: Set(departmentsText), families: Set(familiesText), towns: Set(townsText),
+		NotNames: Set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
 	for line := range Lines(labelsText) {
 		kind, names, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf("labels: a line without a kind")
+			return nil, fmt.Errorf("labels: line without a kind")
 		}
 		for name := range strings.SplitSeq(names, ",") {
 			if name = strings.TrimSpace(name); w.Labels[name] == "" {
@@ -75,12 +76,13 @@ func New() (*Words, error) {
 	return w, err
 }
 
-// regions takes the names of countries and languages from the CLDR, in the
-// languages that the extractor reads.
+// regions adds the names of countries and languages from the CLDR, in the languages that the
+// extractor reads.
 func (w *Words) regions() {
 	tags := []language.Tag{
-		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese, language.BrazilianPortuguese, language.Dutch,
-		language.Swedish, language.Norwegian, language.Danish, language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
+		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese,
+		language.BrazilianPortuguese, language.Dutch, language.Swedish, language.Norwegian, language.Danish,
+		language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
 		language.Chinese, language.Korean, language.Arabic,
 	}
 	for _, tag := range tags {
@@ -92,7 +94,7 @@ func (w *Words) regions() {
 			for b := 'A'; b <= 'Z'; b++ {
 				code := string([]rune{a, b})
 				if r, err := language.ParseRegion(code); err == nil && r.IsCountry() {
-					if name := countries.Name(r); len(name) > 2 && name != code { // "FN" is no country
+					if name := countries.Name(r); len(name) > 2 && name != code { // skips codes without a name
 						w.Countries[strings.ToLower(name)] = true
 					}
 				}
@@ -104,13 +106,14 @@ func (w *Words) regions() {
 			}
 		}
 	}
-	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
+	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic",
+		"holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
 		w.Countries[name] = true
 	}
-	delete(w.Countries, "granada") // the town, rather than a Spanish name of Grenada
+	delete(w.Countries, "granada") // usually the Spanish city, not Grenada
 }
 
-// Heading is the kind of section that a line heads, "" if it is no heading.
+// Heading returns the kind of section that a line heads, or "".
 func (w *Words) Heading(line string) string {
 	switch kind := w.Labels[LabelKey(line)]; kind {
 	case "experience", "education", "skills", "languages":
@@ -119,13 +122,15 @@ func (w *Words) Heading(line string) string {
 	return w.headings.kind(line)
 }
 
-// IsTitle reports whether a phrase names a job.
+// IsTitle reports whether a phrase contains a job title.
 func (w *Words) IsTitle(s string) bool {
 	s = strings.ToLower(s)
 	if w.titles[s] {
 		return true
 	}
-	for _, t := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' }) {
+	for _, t := range strings.FieldsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-'
+	}) {
 		if w.titles[t] {
 			return true
 		}
@@ -135,7 +140,9 @@ func (w *Words) IsTitle(s string) bool {
 			}
 		}
 	}
-	for _, han := range []string{"工程师", "研究員", "研究员", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표", "エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师", "매니저", "디자이너"} {
+	for _, han := range []string{"工程师", "研究員", "研究员", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표",
+		"エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师",
+		"매니저", "디자이너"} {
 		if strings.Contains(s, han) {
 			return true
 		}
@@ -143,21 +150,21 @@ func (w *Words) IsTitle(s string) bool {
 	return false
 }
 
-// IsTown reports whether a phrase that holds a title may be a town's name: "Mason", "Baker City".
+// IsTown reports whether a phrase with a title may be a town: "Mason", "Baker City".
 func (w *Words) IsTown(s string) bool {
-	first, rest, more := strings.Cut(strings.ToLower(s), " ")
-	return w.families[first] && (!more || w.towns[rest])
+	first, rest, hasRest := strings.Cut(strings.ToLower(s), " ")
+	return w.families[first] && (!hasRest || w.towns[rest])
 }
 
-// IsUnit reports whether a phrase is a company, a school, or a part or a subject of one.
+// IsUnit reports whether a phrase is a company, a school, or a department or subject of one.
 func (w *Words) IsUnit(s string) bool {
 	return w.Departments[strings.ToLower(s)] || w.IsCompany(s) || w.IsSchool(s)
 }
 
-// IsShortTitle reports whether a phrase names a job in so few words that it says little else.
+// IsShortTitle reports whether a phrase is a job title of at most six words.
 func (w *Words) IsShortTitle(s string) bool { return w.IsTitle(s) && len(strings.Fields(s)) <= 6 }
 
-// IsCompany reports whether a name has a word of a company's form.
+// IsCompany reports whether a name has a word that marks companies.
 func (w *Words) IsCompany(s string) bool {
 	fields := strings.Fields(strings.ToLower(strings.NewReplacer(".", "", ",", " ").Replace(s)))
 	for i, t := range fields {
@@ -168,7 +175,7 @@ func (w *Words) IsCompany(s string) bool {
 	return strings.Contains(s, "株式会社") || strings.Contains(s, "有限公司") || strings.Contains(s, "주식회사")
 }
 
-// IsSchool reports whether a name is a school's.
+// IsSchool reports whether a name has a word that marks schools.
 func (w *Words) IsSchool(s string) bool {
 	for t := range strings.FieldsSeq(strings.ToLower(s)) {
 		t = strings.Trim(t, ".,()")
@@ -184,7 +191,7 @@ func (w *Words) IsSchool(s string) bool {
 	return strings.Contains(s, "大学") || strings.Contains(s, "대학교")
 }
 
-// Lines yields the lines of a list that are no comment.
+// Lines yields the lines of a list, without blank lines and comments.
 func Lines(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {
@@ -205,7 +212,7 @@ func Set(text string) map[string]bool {
 	return m
 }
 
-// setAndAffixes reads a list in which "~" marks the beginning or end of words.
+// setAndAffixes reads a list in which "~" marks prefixes or suffixes of words.
 func setAndAffixes(text string) (words map[string]bool, affixes []string) {
 	words = map[string]bool{}
 	for line := range Lines(text) {
@@ -219,7 +226,7 @@ func setAndAffixes(text string) (words map[string]bool, affixes []string) {
 	return words, affixes
 }
 
-// LabelKey is the form in which labels and names of members are compared.
+// LabelKey returns the comparison form of labels and field names.
 func LabelKey(s string) string {
 	var b strings.Builder
 	space, lower := true, false
@@ -245,12 +252,12 @@ func LabelKey(s string) string {
 	if strings.Contains(key, " ") && !strings.ContainsFunc(key, func(r rune) bool {
 		return r != ' ' && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 	}) {
-		return strings.ReplaceAll(key, " ", "") // 氏　名
+		return strings.ReplaceAll(key, " ", "") // spaced label: 氏　名
 	}
 	return key
 }
 
-// Kinds of labels that name both parts of a name, in the order of the value.
+// Kinds of labels for both parts of a name, in the order of the value.
 const (
 	// FamilyGiven is the kind of "Surname / First name".
 	FamilyGiven = "family given"
@@ -259,13 +266,13 @@ const (
 )
 
 var (
-	// plural is the end of a word of a form: "Surname(s)", "Nachname(n)".
+	// plural matches optional plural endings: "Surname(s)", "Nachname(n)".
 	plural = regexp.MustCompile(`\((?:s|es|n|en|e|i|a|nen|innen|r|er)\)`)
-	// bothNames stands between the labels of the parts of a name.
+	// bothNames matches the separator in a label for both parts of a name.
 	bothNames = regexp.MustCompile(`\s*[/,&+]\s*|\s+(?:and|und|et|y|e|i|en|och|og|и|or)\s+`)
 )
 
-// Kind is what a label says, "" when it is not known.
+// Kind returns the kind of a label, or "" if it is unknown.
 func (w *Words) Kind(label string) string {
 	label = plural.ReplaceAllString(label, "")
 	if a, b, ok := cutBy(label, bothNames); ok {
@@ -282,23 +289,28 @@ func (w *Words) Kind(label string) string {
 	if k := w.Labels[key]; k != "" {
 		return k
 	}
-	if key != "" && !unicode.IsDigit(rune(key[0])) && (strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) { // "E-mail 2 - Value"
-		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool { return r == ' ' || unicode.IsDigit(r) })
+	// "E-mail 2 - Value"
+	if key != "" && !unicode.IsDigit(rune(key[0])) &&
+		(strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) {
+		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool {
+			return r == ' ' || unicode.IsDigit(r)
+		})
 		if bare := strings.Join(words, " "); bare != key && bare != "" {
 			return w.Kind(bare)
 		}
 	}
 	first, rest, ok := strings.Cut(key, " ")
-	if ok && len(first) == 1 && first != "x" { // "s.authors", the member of a variable
+	// "s.authors" is a field of a variable.
+	if ok && len(first) == 1 && first != "x" {
 		return w.Labels[rest]
 	}
-	if !ok || !whose[first] || key == "user name" || first == "preferred" && w.Labels[rest] == "title" {
+	if !ok || !ownerPrefixes[first] || key == "user name" || first == "preferred" && w.Labels[rest] == "title" {
 		return ""
 	}
 	return w.Labels[rest]
 }
 
-// cutBy splits a phrase in two at the only separator in it.
+// cutBy splits a phrase at the only match of a separator.
 func cutBy(s string, separator *regexp.Regexp) (before, after string, ok bool) {
 	all := separator.FindAllStringIndex(s, 2)
 	if len(all) != 1 || len(s) > maxLabel {
@@ -307,9 +319,12 @@ func cutBy(s string, separator *regexp.Regexp) (before, after string, ok bool) {
 	return s[:all[0][0]], s[all[0][1]:], true
 }
 
-// maxLabel is the longest label of a line, in bytes.
+// maxLabel is the maximum length of a label, in bytes.
 const maxLabel = 120
 
-// whose are words before a label that say whose it is: the person's, in whatever
-// part they have.
-var whose = Set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set
+// ownerPrefixes are words before a label that name its owner, who is the person in some role.
+var ownerPrefixes = Set( //nolint:gochecknoglobals // a constant set
+	"current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\n" +
+		"primary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\n" +
+		"participant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\n" +
+		"presenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's")

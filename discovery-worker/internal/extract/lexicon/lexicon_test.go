@@ -16,15 +16,14 @@ func newWords(t *testing.T) *lexicon.Words {
 	return w
 }
 
-// Headings of every language and form have their kind; names, titles and companies have none.
-func TestWords_TellsHeadingsFromNames(t *testing.T) {
+// Names, titles and companies have no heading kind, in any language.
+func TestWords_DistinguishesHeadingsFromNames(t *testing.T) {
 	w := newWords(t)
 	goldentest.Run(t, "testdata/headings.txtar", func(_ *testing.T, input string) string {
 		return goldentest.Lines(input, func(line string) string { return cmp.Or(w.Heading(line), "none") })
 	})
 }
 
-// Labels of forms have their kind.
 func TestWords_KnowsLabels(t *testing.T) {
 	w := newWords(t)
 	goldentest.Run(t, "testdata/labels.txtar", func(_ *testing.T, input string) string {

@@ -1,7 +1,6 @@
 package lexicon
 
-// statesText is states, provinces and constituent countries that stand between a
-// city and a country, or after a city.
+// statesText lists states, provinces and constituent countries, which follow a city.
 const statesText = `
 AL
 AK
@@ -135,8 +134,8 @@ Tamil Nadu
 Telangana
 `
 
-// departmentsText is the parts of a company and the subjects of a school that a title names behind a comma: "Vice
-// President, Marketing".
+// departmentsText lists departments of companies and subjects of schools that may follow a title:
+// "Vice President, Marketing".
 const departmentsText = `
 marketing
 sales
@@ -225,7 +224,7 @@ mathematik
 physik
 `
 
-// familiesText is titles that are names of families too, after which towns are called.
+// familiesText lists titles that are also family names of which towns are named.
 const familiesText = `
 baker
 carpenter
@@ -243,7 +242,7 @@ smith
 weaver
 `
 
-// townsText is what stands behind a family's name in that of a town.
+// townsText lists the second words of towns after a family name.
 const townsText = `
 city
 county
@@ -256,7 +255,7 @@ springs
 valley
 `
 
-// notNamesText is words that begin with a capital and are no part of a name.
+// notNamesText lists capitalized words that are not part of a name.
 const notNamesText = `
 the
 our

@@ -10,43 +10,46 @@ import (
 	"muster/discovery-worker/internal/extract/lexicon"
 )
 
-// Reader reads phrases as names, places, titles and organizations. It is immutable and safe for concurrent use.
+// Reader parses phrases as names, places, titles and organizations. It is immutable and safe for
+// concurrent use.
 type Reader struct {
 	words *lexicon.Words
 	dates *dates.Reader
 }
 
-// New returns a Reader that knows the words.
+// New returns a Reader with the word lists.
 func New(words *lexicon.Words, dates *dates.Reader) *Reader { return &Reader{words, dates} }
 
-// PersonName is a name, read.
+// PersonName is a parsed name.
 type PersonName struct {
 	Full, First, Last string
 }
 
 var (
-	// Honorific is what stands before a name.
+	// Honorific matches titles before a name.
 	Honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme` +
 		`|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng` +
 		`|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
 	degrees = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?` +
 		`|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
-	// Brackets hold a remark behind a name.
+	// Brackets match a remark after a name.
 	Brackets = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
 
-// asianSuffix is what forms write behind a name: the sex, a title of respect.
+// asianSuffix matches the sex or an honorific after a name in forms.
 var asianSuffix = regexp.MustCompile(`\s+(?:男性?|女性?|様|さん|印|先生|女士|남성?|여성?|님|씨)$`)
 
-// Particles stand in lower case within a name and belong to the last one.
-var Particles = lexicon.Set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
+// Particles are lower-case words in names that belong to the family name.
+var Particles = lexicon.Set( //nolint:gochecknoglobals // a constant set
+	"van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\n" +
+		"te\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst")
 
-// chineseDouble are the family names of two characters.
+// chineseDouble lists family names of two characters.
 const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 东方 皇甫 尉迟 公孙 慕容 令狐"
 
-// Name reads a whole phrase as a person's name. surely says that the input calls
-// it one: then letter case is free and one word is enough.
-func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
+// Name parses a phrase as a person's name. If labeled is true, letter case does not matter and one
+// word suffices.
+func (e *Reader) Name(s string, labeled bool) (PersonName, bool) {
 	s = strings.TrimSpace(Brackets.ReplaceAllString(s, ""))
 	for {
 		m := Honorific.FindStringIndex(s)
@@ -63,46 +66,51 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 		return PersonName{}, false
 	}
 	if family, given, ok := strings.Cut(s, ","); ok {
-		if !surely && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
+		if !labeled && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) ||
+			strings.Contains(given, ",") {
 			return PersonName{}, false
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
 	}
 	s = asianSuffix.ReplaceAllString(s, "")
 	if n, ok := EastAsian(s); ok {
-		return n, surely
+		return n, labeled
 	}
-	if !surely && strings.ContainsFunc(s, func(r rune) bool {
+	if !labeled && strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 	}) {
 		return PersonName{}, false
 	}
 	tokens := strings.Fields(s)
-	if len(tokens) > 6 || len(tokens) < 2 && !surely || len(tokens) == 0 {
+	if len(tokens) > 6 || len(tokens) < 2 && !labeled || len(tokens) == 0 {
 		return PersonName{}, false
 	}
-	lower := surely && s == strings.ToLower(s)
+	lower := labeled && s == strings.ToLower(s)
 	for i, t := range tokens {
-		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
+		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 &&
+			!strings.ContainsAny(t, ".") {
 			t = titleCase(t)
 			tokens[i] = t
 		}
 		if l := strings.ToLower(t); s == strings.ToUpper(s) && Particles[l] && len(tokens) > 1 {
 			t, tokens[i] = l, l
 		}
-		if !e.namePart(t, i > 0 && i < len(tokens)-1 || surely && len(tokens) > 1) {
+		if !e.namePart(t, i > 0 && i < len(tokens)-1 || labeled && len(tokens) > 1) {
 			return PersonName{}, false
 		}
-		if !surely && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
+		if !labeled && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) ||
+			e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
 			return PersonName{}, false
 		}
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
-	if !surely && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
+	if !labeled && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) ||
+		e.words.Heading(full) != "" || e.words.Labels[l] != "") {
 		return PersonName{}, false
 	}
-	if len(tokens) == 1 && lower { // a handle, or what a thing is called
+	// A handle or a common noun.
+	if len(tokens) == 1 && lower {
 		return PersonName{}, false
 	}
 	if len(tokens) == 1 {
@@ -121,15 +129,16 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 	return PersonName{Full: full, First: tokens[0], Last: strings.Join(tokens[family:], " ")}, true
 }
 
-// Parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and
-// capitals the first word is
-// the first part, unless a particle joins it to the next.
-func (e *Reader) Parts(s string, familyFirst bool) (PersonName, bool) {
+// NameParts parses a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja".
+// Without comma and capitals the first word is the first part, unless a particle joins it to the
+// next.
+func (e *Reader) NameParts(s string, familyFirst bool) (PersonName, bool) {
 	a, b, ok := strings.Cut(s, ",")
 	if !ok {
 		words := strings.Fields(s)
 		n := 1
-		for n < len(words) && (Particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 && words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
+		for n < len(words) && (Particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 &&
+			words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
 			n++
 		}
 		if !familyFirst {
@@ -154,19 +163,21 @@ func (e *Reader) Parts(s string, familyFirst bool) (PersonName, bool) {
 	return PersonName{Full: given.Full + " " + family.Full, First: given.Full, Last: family.Full}, true
 }
 
-// spanishFamily reports whether a word is a family name by its Spanish ending,
-// where two follow each other.
+// spanishFamily reports whether a word has a Spanish family name ending, where two family names
+// follow each other.
 func spanishFamily(s string) bool {
-	return strings.HasSuffix(s, "ez") && utf8.RuneCountInString(s) > 4 || strings.HasSuffix(s, "ía") && s != "María" || s == "Ruiz" || s == "Ortiz" || s == "Díaz"
+	return strings.HasSuffix(s, "ez") && utf8.RuneCountInString(s) > 4 || strings.HasSuffix(s, "ía") && s != "María" ||
+		s == "Ruiz" || s == "Ortiz" || s == "Díaz"
 }
 
-// namePart reports whether a word may stand in a name.
+// namePart reports whether a word can be part of a name.
 func (e *Reader) namePart(t string, inside bool) bool {
 	if inside && Particles[t] {
 		return true
 	}
 	r, _ := utf8.DecodeRuneInString(t)
-	if strings.HasPrefix(t, "O'") || strings.HasPrefix(t, "d'") || strings.HasPrefix(t, "O’") || strings.HasPrefix(t, "D’") {
+	if strings.HasPrefix(t, "O'") || strings.HasPrefix(t, "d'") || strings.HasPrefix(t, "O’") ||
+		strings.HasPrefix(t, "D’") {
 		r = 'O'
 	}
 	if !unicode.IsLetter(r) || unicode.IsLower(r) {
@@ -186,7 +197,7 @@ func (e *Reader) namePart(t string, inside bool) bool {
 	return letters > 0 && letters < 30
 }
 
-// titleCase writes a word with a capital first and after hyphens and apostrophes.
+// titleCase capitalizes a word, also after hyphens and apostrophes.
 func titleCase(t string) string {
 	up := true
 	return strings.Map(func(r rune) rune {
@@ -198,7 +209,7 @@ func titleCase(t string) string {
 	}, t)
 }
 
-// EastAsian reads names that are written with the family name first.
+// EastAsian parses names written with the family name first.
 func EastAsian(s string) (PersonName, bool) {
 	runes := []rune(s)
 	if len(runes) < 2 || len(runes) > 12 {

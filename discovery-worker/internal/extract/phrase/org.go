@@ -11,25 +11,24 @@ import (
 )
 
 var (
-	// atWord stands between a title and an employer.
+	// atWord separates a title from an employer.
 	atWord = regexp.MustCompile(`\s+(?:at|At|AT|@|bei(?: der| dem| den)?|beim|chez|presso|bij|na|no|hos|på|с)\s+` +
 		`|\s*@\s+|\s+@`)
-	// CardSplit stands between the items of a line of a card.
+	// CardSplit separates the items of a card line.
 	CardSplit = regexp.MustCompile(`\s+[|·•/–—-]+\s+|\s*[|·•]\s*|\t+`)
-	// SiteSuffix is what a page shows beside a name or a job and is neither.
+	// SiteSuffix matches words next to a name or job on a page that are neither.
 	SiteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile` +
 		`|contact info|full-time|part-time|angestellt|angestellte[rn]?|selbstständig|freiberuflich|employed` +
 		`|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
-	// Sentence is the end of a sentence.
+	// Sentence matches the end of a sentence.
 	Sentence = regexp.MustCompile(`[.!?]\s+\p{Lu}|[.!?]$`)
 )
 
-// TitleAt splits a title from the employer that stands behind it; company.v is
-// nil without one.
-func (e *Reader) TitleAt(p view.Part) (title, company view.Part) {
+// SplitTitle splits a title from the employer after it. company.View is nil if there is none.
+func (e *Reader) SplitTitle(p view.Part) (title, company view.Part) {
 	t := p.Text()
 	if m := atWord.FindStringIndex(t); m != nil && m[0] > 0 && m[1] < len(t) {
-		if c := OrgHead(p.Sub(m[1], len(t))); c.Start < c.End {
+		if c := LeadingOrg(p.Sub(m[1], len(t))); c.Start < c.End {
 			return p.Sub(0, m[0]).Trim(",-–—|"), c
 		}
 	}
@@ -58,12 +57,12 @@ func (e *Reader) TitleAt(p view.Part) (title, company view.Part) {
 	return p, view.Part{}
 }
 
-// orgEnd ends the name of an employer in a card or headline.
+// orgEnd matches the end of an employer's name in a card or headline.
 var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]` +
 	`|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
 
-// OrgHead is the employer's name at the beginning of a phrase.
-func OrgHead(p view.Part) view.Part {
+// LeadingOrg returns the employer's name at the beginning of a phrase.
+func LeadingOrg(p view.Part) view.Part {
 	t := p.Text()
 	if m := orgEnd.FindStringIndex(t); m != nil {
 		if dot := t[m[0]:m[1]]; !(strings.HasPrefix(dot, ".") && Abbreviated(t[:m[0]])) {
@@ -77,11 +76,12 @@ func OrgHead(p view.Part) view.Part {
 	return p
 }
 
-// Abbreviated reports whether a dot behind s belongs to the word.
+// Abbreviated reports whether a dot after s is part of an abbreviation.
 func Abbreviated(s string) bool {
 	word := s[strings.LastIndexAny(s, " .")+1:]
 	switch strings.ToLower(word) {
-	case "inc", "ltd", "co", "corp", "dr", "prof", "mr", "mrs", "ms", "st", "b", "v", "s", "a", "jr", "sr", "tel", "no", "vs", "e.g", "i.e", "dept", "univ", "m", "mme", "u":
+	case "inc", "ltd", "co", "corp", "dr", "prof", "mr", "mrs", "ms", "st", "b", "v", "s", "a", "jr", "sr", "tel", "no",
+		"vs", "e.g", "i.e", "dept", "univ", "m", "mme", "u":
 		return true
 	}
 	return utf8.RuneCountInString(word) == 1 && strings.ToUpper(word) == word && !HasDigit(word)
@@ -90,7 +90,8 @@ func Abbreviated(s string) bool {
 // IsOrg reports whether a phrase may be an organization's name.
 func (e *Reader) IsOrg(p view.Part) bool {
 	t := p.Text()
-	if t == "" || len(t) > 80 || len(strings.Fields(t)) > 7 || strings.ContainsAny(t, "@<>{}=") || strings.Contains(t, "://") || IsBlank(t) || SiteSuffix.MatchString(t) {
+	if t == "" || len(t) > 80 || len(strings.Fields(t)) > 7 || strings.ContainsAny(t, "@<>{}=") ||
+		strings.Contains(t, "://") || IsBlank(t) || SiteSuffix.MatchString(t) {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(t)
@@ -101,7 +102,8 @@ func (e *Reader) IsOrg(p view.Part) bool {
 		return false
 	}
 	l := strings.ToLower(t)
-	if e.words.Cities[l] || e.words.Countries[l] || e.words.States[l] || e.words.Languages[l] || e.words.Heading(t) != "" || e.words.Labels[l] != "" {
+	if e.words.Cities[l] || e.words.Countries[l] || e.words.States[l] || e.words.Languages[l] ||
+		e.words.Heading(t) != "" || e.words.Labels[l] != "" {
 		return false
 	}
 	if _, ok := e.Place(p, false); ok {
@@ -114,9 +116,11 @@ func (e *Reader) IsOrg(p view.Part) bool {
 	return !ok && PhoneNumber.FindStringIndex(t) == nil
 }
 
-// IsTitlePhrase reports whether a phrase that stands alone is a job's title.
+// IsTitlePhrase reports whether a separate phrase is a job title.
 func (e *Reader) IsTitlePhrase(s string) bool {
-	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.IsTitle(s) && e.words.Labels[lexicon.LabelKey(s)] == ""
+	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 &&
+		!strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.IsTitle(s) &&
+		e.words.Labels[lexicon.LabelKey(s)] == ""
 }
 
 var manyDigits = regexp.MustCompile(`\d{3}`)
@@ -124,8 +128,8 @@ var manyDigits = regexp.MustCompile(`\d{3}`)
 // HasDigitOnly reports whether a phrase has no letter.
 func HasDigitOnly(s string) bool { return !strings.ContainsFunc(s, unicode.IsLetter) }
 
-// AllCapitalised reports whether every word but small ones begins with a capital.
-func AllCapitalised(s string) bool {
+// AllCapitalized reports whether every word of more than three letters is capitalized.
+func AllCapitalized(s string) bool {
 	for w := range strings.FieldsSeq(s) {
 		r, _ := utf8.DecodeRuneInString(w)
 		if unicode.IsLower(r) && utf8.RuneCountInString(w) > 3 {
@@ -135,14 +139,13 @@ func AllCapitalised(s string) bool {
 	return true
 }
 
-// blanks are what stands where nothing is known.
+// blanks match placeholders for unknown values.
 var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known` +
 	`|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
 
-// IsBlank reports whether a phrase stands where nothing is known.
+// IsBlank reports whether a phrase is empty or a placeholder.
 func IsBlank(s string) bool { return s == "" || len(s) < 40 && blanks.MatchString(s) }
 
-// PhoneNumber is what may be a number: with a plus, or in the form that North
-// America writes.
+// PhoneNumber matches possible phone numbers: with a plus, or in North American format.
 var PhoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}` +
 	`|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)

@@ -21,16 +21,15 @@ func newReader(t *testing.T) *phrase.Reader {
 
 func whole(line string) view.Part {
 	v := view.New("", line)
-	return view.Part{V: v, End: len(v.Text)}.Trim("")
+	return view.Part{View: v, End: len(v.Text)}.Trim("")
 }
 
-// Names are told from headings, companies and titles; of a labelled name the parts are known.
 func TestReader_ReadsNames(t *testing.T) {
 	r := newReader(t)
 	for file, read := range map[string]func(string) (phrase.PersonName, bool){
-		"names":    func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
-		"labelled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
-		"parts":    func(s string) (phrase.PersonName, bool) { return r.Parts(s, true) },
+		"names":   func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
+		"labeled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
+		"parts":   func(s string) (phrase.PersonName, bool) { return r.NameParts(s, true) },
 	} {
 		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
 			return goldentest.Lines(input, func(line string) string {
@@ -43,29 +42,28 @@ func TestReader_ReadsNames(t *testing.T) {
 	}
 }
 
-// Addresses give town, state and country, whatever stands between their parts.
 func TestReader_ReadsPlaces(t *testing.T) {
 	r := newReader(t)
-	for file, surely := range map[string]bool{"places": false, "labelled-places": true} {
+	for file, labeled := range map[string]bool{"places": false, "labeled-places": true} {
 		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
 			return goldentest.Lines(input, func(line string) string {
-				place, ok := r.Place(whole(line), surely)
+				place, ok := r.Place(whole(line), labeled)
 				if !ok {
 					return "none"
 				}
-				return strings.Join([]string{place.City.TextOr(), place.State.TextOr(), place.Country.TextOr()}, " | ")
+				return strings.Join([]string{place.City.TextOrEmpty(), place.State.TextOrEmpty(),
+					place.Country.TextOrEmpty()}, " | ")
 			})
 		})
 	}
 }
 
-// A title is told from the employer behind it.
-func TestReader_TellsTitleFromEmployer(t *testing.T) {
+func TestReader_SplitsTitleAndEmployer(t *testing.T) {
 	r := newReader(t)
 	goldentest.Run(t, "testdata/titles.txtar", func(_ *testing.T, input string) string {
 		return goldentest.Lines(input, func(line string) string {
-			title, company := r.TitleAt(whole(line))
-			return title.TextOr() + " | " + company.TextOr()
+			title, company := r.SplitTitle(whole(line))
+			return title.TextOrEmpty() + " | " + company.TextOrEmpty()
 		})
 	})
 }

@@ -1,6 +1,5 @@
-// Package tree reads JSON and XML into one kind of tree, whose members keep their order.
+// Package tree parses JSON and XML into one kind of tree, with members in order.
 //
-// Every [Node] knows its JSON pointer. XML has the index of an element for a pointer; [ParseXML] returns where each
-// stands in the
-// text. Depth and number of values are bounded by schemas/event.
+// Every [Node] knows its JSON pointer. For XML the pointer is the index of an element, and
+// [ParseXML] returns the range of each. Depth and number of values are limited by schemas/event.
 package tree

@@ -15,38 +15,38 @@ import (
 	"muster/schemas/event"
 )
 
-// Node is a JSON value whose members keep their order.
+// Node is a JSON value with its members in order.
 type Node struct {
-	at      *pointer
-	Kind    byte // of jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
+	pointer *pointer
+	Kind    byte // a jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
 	Text    string
 	Members []Member
-	Span    view.Span // of a piece of a text, when spanned
+	Span    view.Span // location in a text, if Spanned
 	Spanned bool
 }
 
-// Member is a named value of an object, or an element of a list.
+// Member is a member of an object or an element of an array.
 type Member struct {
 	Key   string
 	Value Node
 }
 
-// pointer is the JSON pointer of a value; nil is that of the root. Values share the way
-// to them: a string for each would take the length of a name times the values below it.
+// pointer is the JSON pointer of a value, as a linked list. Nil is the root. Values share their
+// parents: a string for each would be quadratic in long names.
 type pointer struct {
-	in     *pointer
-	name   string // of a member
-	index  int    // of an element; -1: a member
-	length int    // of all names up to here
+	parent *pointer
+	name   string // of an object member
+	index  int    // of an array element, -1 for an object member
+	length int    // total length of the names
 }
 
-// maxPointer bounds the names on the way to a value, in bytes. What stands below longer
-// ones is not read: sources repeat the way.
+// maxPointer limits the names of a pointer, in bytes. Values below are not read, because sources
+// repeat their pointer.
 const maxPointer = 1000
 
-var errTooDeep = errors.New("the object is nested too deeply or has too many values")
+var errTooDeep = errors.New("the object is too deeply nested or has too many values")
 
-// Parse reads JSON.
+// Parse parses JSON. It returns an error if the value is invalid, too deep or too large.
 func Parse(raw jsontext.Value) (Node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	count := 0
@@ -68,7 +68,7 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 	if err != nil {
 		return Node{}, err
 	}
-	n := Node{at: at, Kind: byte(t.Kind())}
+	n := Node{pointer: at, Kind: byte(t.Kind())}
 	switch t.Kind() {
 	case '"', '0':
 		n.Text = strings.ToValidUTF8(t.String(), "\ufffd")
@@ -79,14 +79,14 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 				return Node{}, err
 			}
 			name := key.String()
-			if err := n.child(d, name, at.below(name, -1), depth, count); err != nil {
+			if err := n.readChild(d, name, at.child(name, -1), depth, count); err != nil {
 				return Node{}, err
 			}
 		}
 		_, err = d.ReadToken()
 	case '[':
 		for d.PeekKind() != ']' {
-			if err := n.child(d, "", at.below("", len(n.Members)), depth, count); err != nil {
+			if err := n.readChild(d, "", at.child("", len(n.Members)), depth, count); err != nil {
 				return Node{}, err
 			}
 		}
@@ -95,8 +95,8 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, e
 	return n, err
 }
 
-// child reads the next value below a node.
-func (n *Node) child(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
+// readChild reads the next value below a node.
+func (n *Node) readChild(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
 	if at.length > maxPointer {
 		return d.SkipValue()
 	}
@@ -105,20 +105,20 @@ func (n *Node) child(d *jsontext.Decoder, name string, at *pointer, depth int, c
 	return err
 }
 
-func (p *pointer) below(name string, index int) *pointer {
-	below := &pointer{in: p, name: name, index: index, length: len(name)}
+func (p *pointer) child(name string, index int) *pointer {
+	below := &pointer{parent: p, name: name, index: index, length: len(name)}
 	if p != nil {
 		below.length += p.length
 	}
 	return below
 }
 
-// append writes it.
+// append appends the JSON pointer to b.
 func (p *pointer) append(b []byte) []byte {
 	if p == nil {
 		return b
 	}
-	b = append(p.in.append(b), '/')
+	b = append(p.parent.append(b), '/')
 	if p.index >= 0 {
 		return strconv.AppendInt(b, int64(p.index), 10)
 	}
@@ -135,17 +135,17 @@ func (p *pointer) append(b []byte) []byte {
 	return b
 }
 
-// Path is the JSON pointer of a node.
-func (n Node) Path() string { return string(n.at.append(nil)) }
+// Path returns the JSON pointer of a node.
+func (n Node) Path() string { return string(n.pointer.append(nil)) }
 
-// Part is the whole of a string as one piece.
+// Part returns the text of a string node.
 func (n Node) Part() view.Part {
 	v := view.New(n.Path(), n.Text)
-	return view.Part{V: v, Start: 0, End: len(v.Text)}.Trim("")
+	return view.Part{View: v, Start: 0, End: len(v.Text)}.Trim("")
 }
 
-// Strings are the strings and numbers of a value: itself, or those of a list, or
-// the named ones of its objects.
+// Strings returns the strings and numbers of a value: itself, those of an array, or those of an
+// object with the given keys.
 func (n Node) Strings(keys ...string) []Node {
 	switch n.Kind {
 	case '"', '0':
@@ -170,7 +170,7 @@ func (n Node) Strings(keys ...string) []Node {
 	return nil
 }
 
-// JSON writes a node.
+// JSON returns a scalar node as JSON, and null for others.
 func (n Node) JSON() jsontext.Value {
 	switch n.Kind {
 	case '"':
@@ -187,8 +187,8 @@ func (n Node) JSON() jsontext.Value {
 	return jsontext.Value("null")
 }
 
-// Where is the span of a node's text.
-func (n Node) Where() view.Span {
+// TextSpan returns the span of a node's text.
+func (n Node) TextSpan() view.Span {
 	if n.Spanned {
 		return n.Span
 	}

@@ -12,23 +12,24 @@ import (
 	"muster/schemas/event"
 )
 
-// xmlElement is an element that holds nothing but text.
+// xmlElement matches an element that contains only text.
 var xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
 
-// IsXML reports whether a text is XML that is no HTML.
+// IsXML reports whether a text is XML and not HTML.
 func IsXML(text string) bool {
-	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") && !view.HTMLTag.MatchString(text) && xmlElement.MatchString(text)
+	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") &&
+		!view.HTMLTag.MatchString(text) && xmlElement.MatchString(text)
 }
 
-// xmlReader builds the tree of a document, whose elements are members of objects.
+// xmlReader builds the tree of a document, with elements as object members.
 type xmlReader struct {
 	tokens *xhtml.Tokenizer
 	offset int
-	ranges [][2]int // of each element in the text; the name of its pointer is the index
+	ranges [][2]int // of each element in the text, by the index in its pointer
 }
 
-// ParseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are
-// where elements stand.
+// ParseXML parses XML as an object of its elements. The pointer of an element is its index in
+// ranges, which has its location in the text.
 func ParseXML(text string) (root Node, ranges [][2]int) {
 	r := &xmlReader{tokens: xhtml.NewTokenizer(strings.NewReader(text))}
 	r.tokens.SetMaxBuf(len(text) + 1)
@@ -36,12 +37,13 @@ func ParseXML(text string) (root Node, ranges [][2]int) {
 	return root, r.ranges
 }
 
-// children reads up to the end of the element of a name. An element that holds only text is a string.
+// children reads up to the end tag of an element. An element that contains only text becomes a
+// string.
 func (r *xmlReader) children(name string, depth int) Node {
-	n := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+	n := Node{Kind: '{', pointer: (*pointer)(nil).child(strconv.Itoa(len(r.ranges)), -1)}
 	index := len(r.ranges)
 	r.ranges = append(r.ranges, [2]int{r.offset, r.offset})
-	named := map[string]int{} // places of members
+	named := map[string]int{} // indices of members
 	for {
 		kind := r.tokens.Next()
 		raw := string(r.tokens.Raw())
@@ -75,12 +77,13 @@ func (r *xmlReader) children(name string, depth int) Node {
 				n.add(named, element, r.children(element, depth+1))
 				continue
 			}
-			child := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+			child := Node{Kind: '{', pointer: (*pointer)(nil).child(strconv.Itoa(len(r.ranges)), -1)}
 			r.ranges = append(r.ranges, [2]int{from, r.offset})
 			for more := true; more; {
 				var key, value []byte
 				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
-					child.Members = append(child.Members, Member{string(key), Node{Kind: '"', at: child.at, Text: string(value)}})
+					child.Members = append(child.Members,
+						Member{string(key), Node{Kind: '"', pointer: child.pointer, Text: string(value)}})
 				}
 			}
 			n.add(named, element, child)
@@ -88,7 +91,7 @@ func (r *xmlReader) children(name string, depth int) Node {
 	}
 }
 
-// add adds a member; elements of one name are a list.
+// add adds a member. Repeated elements become an array.
 func (n *Node) add(named map[string]int, name string, value Node) {
 	i, ok := named[name]
 	if !ok {
@@ -98,12 +101,12 @@ func (n *Node) add(named map[string]int, name string, value Node) {
 	}
 	m := &n.Members[i]
 	if m.Value.Kind != '[' {
-		m.Value = Node{Kind: '[', at: m.Value.at, Members: []Member{{"", m.Value}}}
+		m.Value = Node{Kind: '[', pointer: m.Value.pointer, Members: []Member{{"", m.Value}}}
 	}
 	m.Value.Members = append(m.Value.Members, Member{"", value})
 }
 
-// elementName is the name of an element without its namespace.
+// elementName returns the name of an element without its namespace.
 func elementName(tag string) string {
 	if i := strings.IndexAny(tag, " \t\r\n/>"); i >= 0 {
 		tag = tag[:i]

@@ -11,7 +11,7 @@ import (
 	"muster/discovery-worker/internal/extract/tree"
 )
 
-// Elements are members, repeated ones lists; every pointer has a range of the text.
+// Repeated elements become arrays, and every pointer has a range of the text.
 func TestParseXML_ReadsElementsAsMembers(t *testing.T) {
 	goldentest.Run(t, "testdata/xml.txtar", func(t *testing.T, input string) string {
 		require.True(t, tree.IsXML(input))

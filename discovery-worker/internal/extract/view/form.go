@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// Forms in which names and values stand between marks of their own. A view of one
-// is lines of a label and a value, so that one reader suffices.
+// Web forms. Their view has lines with a label and a value.
 var (
 	queryForm = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
 )
 
-// IsForm reports whether a text is a form as browsers send it.
+// IsForm reports whether a text is an encoded web form.
 func IsForm(text string) bool { return len(text) < 64<<10 && queryForm.MatchString(text) }
 
-// query adds a form (application/x-www-form-urlencoded).
-func (b *builder) query(text string) {
+// addForm adds a form (application/x-www-form-urlencoded).
+func (b *builder) addForm(text string) {
 	value := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -43,7 +42,7 @@ func (b *builder) query(text string) {
 	}
 }
 
-// ValidQuery reports whether what a form says is text.
+// ValidQuery reports whether a form decodes to valid text.
 func ValidQuery(text string) bool {
 	s, err := url.QueryUnescape(strings.TrimSpace(text))
 	return err == nil && Valid(s) == s && !strings.ContainsAny(s, "\x00\n\r")

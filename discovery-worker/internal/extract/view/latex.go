@@ -10,36 +10,43 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// texCommand is a command at the beginning of a line, by which a text is known to be LaTeX.
+// texCommand matches a command at the beginning of a line, which identifies LaTeX.
 var texCommand = regexp.MustCompile(`(?m)^\s*\\[A-Za-z]{2,30}\*?(?:\[[^\[\]\n]*\])*\{`)
 
 // IsLaTeX reports whether a text is LaTeX.
 func IsLaTeX(text string) bool { return strings.Contains(text, `\`) && texCommand.MatchString(text) }
 
-// texDroppedWords are commands that say nothing; their arguments are left out.
+// texDroppedWords are commands without content. Their arguments are dropped.
 const texDroppedWords = `
-		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
-		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
-		setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering vspace fontsize setmainfont
-		setsansfont fontfamily fontdir input include includegraphics photo quote date label ref cite nocite bibliography
-		bibliographystyle addbibresource titleformat titlespacing titlerule setlist fancyhf fancyhead fancyfoot lhead rhead
-		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
-		tikz gdef raisebox`
+		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand
+		newenvironment renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor
+		moderncvtheme moderncvicons setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering
+		vspace fontsize setmainfont setsansfont fontfamily fontdir input include includegraphics photo quote date
+		label ref cite nocite bibliography bibliographystyle addbibresource titleformat titlespacing titlerule setlist
+		fancyhf fancyhead fancyfoot lhead rhead chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom
+		graphicspath urlstyle extrainfo columnratio makecvfooter tikz gdef raisebox`
 
-// Commands by what a CV says with them.
+// Commands by their meaning in CVs.
 var (
 	texLabels = map[string]string{ //nolint:gochecknoglobals // a constant table
-		"name": "name", "author": "name", "makeheading": "name", "firstname": "first name", "givenname": "first name", "fname": "first name",
-		"lastname": "last name", "familyname": "last name", "surname": "last name", "lname": "last name", "title": "title", "position": "title",
-		"jobtitle": "title", "profession": "title", "address": "address", "location": "location", "email": "email", "mail": "email", "emailaddress": "email",
-		"phone": "phone", "telephone": "phone", "tel": "phone", "mobile": "phone", "phonenumber": "phone", "homepage": "website", "website": "website", "web": "website", "webpage": "website",
-		"personalpage": "website", "github": "github", "githubpage": "github", "linkedin": "linkedin", "linkedinpage": "linkedin", "twitter": "twitter",
-		"twitterpage": "twitter", "company": "company", "employer": "company", "city": "city", "country": "country",
+		"name": "name", "author": "name", "makeheading": "name", "firstname": "first name", "givenname": "first name",
+		"fname": "first name", "lastname": "last name", "familyname": "last name", "surname": "last name",
+		"lname": "last name", "title": "title", "position": "title",
+		"jobtitle": "title", "profession": "title", "address": "address", "location": "location", "email": "email",
+		"mail": "email", "emailaddress": "email", "phone": "phone", "telephone": "phone", "tel": "phone",
+		"mobile": "phone", "phonenumber": "phone", "homepage": "website", "website": "website", "web": "website",
+		"webpage": "website", "personalpage": "website", "github": "github", "githubpage": "github",
+		"linkedin": "linkedin", "linkedinpage": "linkedin", "twitter": "twitter", "twitterpage": "twitter",
+		"company": "company", "employer": "company", "city": "city", "country": "country",
 	}
-	texDropped    = wordSet(texDroppedWords)                                                                                                                                      //nolint:gochecknoglobals // a constant set
-	texSeparators = wordSet("hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep tab acvheadersep hfil dotfill hrulefill") //nolint:gochecknoglobals // a constant set
-	texBreaks     = wordSet("par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle makecvtitle makecvheader")                    //nolint:gochecknoglobals // a constant set
-	texSections   = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section` +
+	texDropped    = wordSet(texDroppedWords) //nolint:gochecknoglobals // a constant set
+	texSeparators = wordSet(                 //nolint:gochecknoglobals // a constant set
+		"hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep " +
+			"tab acvheadersep hfil dotfill hrulefill")
+	texBreaks = wordSet( //nolint:gochecknoglobals // a constant set
+		"par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle " +
+			"makecvtitle makecvheader")
+	texSections = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section` +
 		`|resheading|sectiontitle|rsection|ecvsection|headedsection|heading|roottitle|spacedhrule|runsubsection)$`)
 	texEntries = regexp.MustCompile(`^(?:\w*cv\w*(?:entry|job|event|experience|position)` +
 		`|(?:resume)?sub(?:sub)?heading|resume(?:sub)+heading\w*|resumequadheading\w*|dated(?:sub)?section` +
@@ -63,34 +70,37 @@ func wordSet(words string) map[string]bool {
 
 // texLetters are commands for letters.
 var texLetters = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "i": "i", "j": "j",
-	"textendash": "–", "textemdash": "—", "textasciitilde": "~", "textunderscore": "_", "LaTeX": "LaTeX", "TeX": "TeX", "dj": "đ", "DJ": "Đ", "textperiodcentered": "·",
-	"textquotesingle": "'", "textquoteright": "'", "aposetrophe": "'", "ldots": "...", "dots": "...", "degree": "°", "textdegree": "°", "at": "@", "textat": "@", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
+	"o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å",
+	"i": "i", "j": "j", "textendash": "–", "textemdash": "—", "textasciitilde": "~", "textunderscore": "_",
+	"LaTeX": "LaTeX", "TeX": "TeX", "dj": "đ", "DJ": "Đ", "textperiodcentered": "·",
+	"textquotesingle": "'", "textquoteright": "'", "aposetrophe": "'", "ldots": "...", "dots": "...", "degree": "°",
+	"textdegree": "°", "at": "@", "textat": "@", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
 }
 
-// texAccents are commands that put a mark on the next letter.
+// texAccents are commands that add a mark to the next letter.
 var texAccents = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"'": "\u0301", "`": "\u0300", "^": "\u0302", `"`: "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307", "c": "\u0327", "v": "\u030c", "u": "\u0306",
-	"H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323", "b": "\u0331",
+	"'": "\u0301", "`": "\u0300", "^": "\u0302", `"`: "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307",
+	"c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",
+	"b": "\u0331",
 }
 
-// maxTeXDepth bounds groups within groups.
+// maxTeXDepth limits nested groups.
 const maxTeXDepth = 24
 
-// texReader writes LaTeX as lines: of a label and a value, of a heading, of an entry, of text.
+// texReader converts LaTeX to lines with a label and a value, a heading, a list entry, or text.
 type texReader struct {
-	src      string
-	b        *builder
-	closing  map[int]int // of each opening brace or bracket its other half
-	article  bool
-	sections int
-	depth    int
-	links    [][2]int
+	src       string
+	b         *builder
+	closingBy map[int]int // offset of an opening brace or bracket to that of the closing one
+	article   bool
+	sections  int
+	depth     int
+	links     [][2]int
 }
 
-// tex adds the text of a LaTeX document.
-func (b *builder) tex(text string) {
-	t := &texReader{src: text, b: b, closing: texGroups(text), article: texArticles.MatchString(text)}
+// addTeX adds the text of a LaTeX document.
+func (b *builder) addTeX(text string) {
+	t := &texReader{src: text, b: b, closingBy: matchGroups(text), article: texArticles.MatchString(text)}
 	t.read(0, len(text), false)
 	for _, l := range t.links {
 		b.add("\n", l[0])
@@ -100,8 +110,8 @@ func (b *builder) tex(text string) {
 	}
 }
 
-// texGroups pairs braces, and brackets that stand within one line.
-func texGroups(text string) map[int]int {
+// matchGroups pairs braces, and brackets within one line.
+func matchGroups(text string) map[int]int {
 	closing := map[int]int{}
 	var open []int
 	bracket := -1
@@ -135,7 +145,7 @@ func texGroups(text string) map[int]int {
 	return closing
 }
 
-// read writes a stretch of the source. inline makes one line of it.
+// read adds a range of the source. If inline is true, it becomes one line.
 func (t *texReader) read(from, to int, inline bool) {
 	if t.depth++; t.depth > maxTeXDepth {
 		t.depth--
@@ -145,7 +155,7 @@ func (t *texReader) read(from, to int, inline bool) {
 	for i := from; i < to; {
 		switch c := t.src[i]; c {
 		case '\\':
-			i = t.command(i, to, inline)
+			i = t.addCommand(i, to, inline)
 		case '%':
 			n := strings.IndexByte(t.src[i:to], '\n')
 			if n < 0 {
@@ -185,26 +195,26 @@ func (t *texReader) read(from, to int, inline bool) {
 		default:
 			_, n := utf8.DecodeRuneInString(t.src[i:to])
 			end := i + n
-			t.b.plain(t.src[i:end], i)
+			t.b.addPlain(t.src[i:end], i)
 			i = end
 		}
 	}
 }
 
-// args are the groups that follow an offset, at most n; options in brackets are skipped.
-func (t *texReader) args(at, to, n int) (groups [][2]int, option [2]int, end int) {
+// groupsAfter returns up to n groups after an offset, and the first option in brackets.
+func (t *texReader) groupsAfter(at, to, n int) (groups [][2]int, option [2]int, end int) {
 	end = at
 	for i := at; i < to && len(groups) < n; {
 		switch c := t.src[i]; {
-		case c == '{' && t.closing[i] > 0 && t.closing[i] < to:
-			groups = append(groups, [2]int{i + 1, t.closing[i]})
-			i = t.closing[i] + 1
+		case c == '{' && t.closingBy[i] > 0 && t.closingBy[i] < to:
+			groups = append(groups, [2]int{i + 1, t.closingBy[i]})
+			i = t.closingBy[i] + 1
 			end = i
-		case c == '[' && t.closing[i] > 0 && t.closing[i] < to && len(groups) == 0:
+		case c == '[' && t.closingBy[i] > 0 && t.closingBy[i] < to && len(groups) == 0:
 			if option == [2]int{} {
-				option = [2]int{i + 1, t.closing[i]}
+				option = [2]int{i + 1, t.closingBy[i]}
 			}
-			i = t.closing[i] + 1
+			i = t.closingBy[i] + 1
 			end = i
 		case c == '%':
 			n := strings.IndexByte(t.src[i:to], '\n')
@@ -221,8 +231,8 @@ func (t *texReader) args(at, to, n int) (groups [][2]int, option [2]int, end int
 	return groups, option, end
 }
 
-// command writes the command at an offset and returns where it ends.
-func (t *texReader) command(i, to int, inline bool) int {
+// addCommand adds the command at an offset and returns its end.
+func (t *texReader) addCommand(i, to int, inline bool) int {
 	if i+1 >= to {
 		return to
 	}
@@ -231,21 +241,21 @@ func (t *texReader) command(i, to int, inline bool) int {
 		end++
 	}
 	if end == i+1 {
-		return t.symbol(i, to, inline)
+		return t.addSymbol(i, to, inline)
 	}
 	name := t.src[i+1 : end]
 	if end < to && t.src[end] == '*' {
 		end++
 	}
 	if accent := texAccents[name]; accent != "" && end < to && (t.src[end] == '{' || t.src[end] == ' ') {
-		return t.accent(accent, i, end, to)
+		return t.addAccent(accent, i, end, to)
 	}
 	if letter := texLetters[name]; letter != "" {
 		t.b.add(letter, i)
-		return t.gobble(end, to)
+		return t.skipSpace(end, to)
 	}
 	if name == "begin" || name == "end" {
-		groups, _, after := t.args(end, to, 1)
+		groups, _, after := t.groupsAfter(end, to, 1)
 		if len(groups) == 0 {
 			return end
 		}
@@ -254,17 +264,18 @@ func (t *texReader) command(i, to int, inline bool) int {
 		switch {
 		case t.src[i+1] == 'e':
 			return after
-		case name == "tabular" || name == "minipage" || name == "multicols" || name == "adjustwidth" || name == "tabularx" || name == "paracol" || name == "longtable":
-			_, _, after = t.args(after, to, 2)
+		case name == "tabular" || name == "minipage" || name == "multicols" || name == "adjustwidth" ||
+			name == "tabularx" || name == "paracol" || name == "longtable":
+			_, _, after = t.groupsAfter(after, to, 2)
 			return after
-		case !t.structure(name, i, after, to):
+		case !t.addStructure(name, i, after, to):
 			return after
 		}
-		_, _, after = t.args(after, to, 6)
+		_, _, after = t.groupsAfter(after, to, 6)
 		return after
 	}
 	if name == "href" {
-		groups, _, after := t.args(end, to, 2)
+		groups, _, after := t.groupsAfter(end, to, 2)
 		if len(groups) < 2 {
 			return end
 		}
@@ -278,30 +289,30 @@ func (t *texReader) command(i, to int, inline bool) int {
 		t.b.add("\n- ", i)
 		return end
 	case lower == "textcolor" || lower == "colorbox":
-		_, _, after := t.args(end, to, 1)
+		_, _, after := t.groupsAfter(end, to, 1)
 		return after
 	case texDropped[lower]:
-		_, _, after := t.args(end, to, 3)
+		_, _, after := t.groupsAfter(end, to, 3)
 		return after
 	case texSeparators[lower] || strings.HasPrefix(name, "fa") && len(name) > 2 && unicode.IsUpper(rune(name[2])):
 		if lower == "hspace" || lower == "hskip" {
-			_, _, end = t.args(end, to, 1)
+			_, _, end = t.groupsAfter(end, to, 1)
 		}
 		t.b.add(" | ", i)
 		return end
 	case texBreaks[lower]:
-		return t.newline(i, end, inline)
+		return t.addNewline(i, end, inline)
 	}
-	if !inline && t.structure(lower, i, end, to) {
-		_, _, after := t.args(end, to, 6)
+	if !inline && t.addStructure(lower, i, end, to) {
+		_, _, after := t.groupsAfter(end, to, 6)
 		return after
 	}
-	return t.gobble(end, to)
+	return t.skipSpace(end, to)
 }
 
-// structure writes a command that names what its arguments are. It reports whether it is one.
-func (t *texReader) structure(name string, at, from, to int) bool {
-	groups, option, _ := t.args(from, to, 6)
+// addStructure adds a command whose name labels its arguments. It reports whether it is one.
+func (t *texReader) addStructure(name string, at, from, to int) bool {
+	groups, option, _ := t.groupsAfter(from, to, 6)
 	if len(groups) == 0 {
 		return false
 	}
@@ -330,7 +341,8 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 	case bare == "title" && (t.article || name == "ecvtitle"):
 		line("", groups, " | ")
 	case bare == "author":
-		if end := strings.Index(t.src[groups[0][0]:groups[0][1]], `\`+`\`); end >= 0 { // what stands below the name
+		// The lines below the name.
+		if end := strings.Index(t.src[groups[0][0]:groups[0][1]], `\`+`\`); end >= 0 {
 			line("", [][2]int{{groups[0][0] + end, groups[0][1]}}, "")
 			groups[0][1] = groups[0][0] + end
 		}
@@ -346,7 +358,7 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 	case label != "":
 		line(label+": ", groups, " ")
 	case texEntries.MatchString(name):
-		t.entry(groups, at)
+		t.addEntry(groups, at)
 	case texPairs.MatchString(name):
 		separator := " | "
 		if strings.HasSuffix(name, "item") || name == "cvline" {
@@ -366,10 +378,12 @@ func (t *texReader) structure(name string, at, from, to int) bool {
 	return true
 }
 
-// entry writes an entry of a list of jobs or schools: its time, then title and company. Classes order the arguments
-// differently.
-func (t *texReader) entry(groups [][2]int, at int) {
-	dated := slices.IndexFunc(groups, func(g [2]int) bool { return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]]) })
+// addEntry adds an entry of a list of jobs or schools: its period, then title and company. Document
+// classes order the arguments differently.
+func (t *texReader) addEntry(groups [][2]int, at int) {
+	dated := slices.IndexFunc(groups, func(g [2]int) bool {
+		return g[1]-g[0] < 60 && texYear.MatchString(t.src[g[0]:g[1]])
+	})
 	order := []int{0, 1}
 	switch {
 	case dated == 0 && len(groups) > 2: // moderncv
@@ -402,7 +416,7 @@ func (t *texReader) entry(groups [][2]int, at int) {
 	t.b.add("\n", groups[len(groups)-1][1])
 }
 
-// lineStart reports whether only space stands before an offset on its line.
+// lineStart reports whether only white space precedes an offset on its line.
 func (t *texReader) lineStart(at int) bool {
 	for i := at - 1; i >= 0 && t.src[i] != '\n'; i-- {
 		if t.src[i] != ' ' && t.src[i] != '\t' {
@@ -412,18 +426,21 @@ func (t *texReader) lineStart(at int) bool {
 	return true
 }
 
-// isTeXStyle reports whether a command says how its argument looks.
+// isTeXStyle reports whether a command only formats its argument.
 func isTeXStyle(name string) bool {
 	switch name {
-	case "emph", "underline", "uppercase", "makeuppercase", "lowercase", "centerline", "makebox", "mbox", "fbox", "parbox", "resizebox", "scalebox", "hbox", "vbox",
-		"url", "nolinkurl", "path", "item", "resumeitem", "cvlistitem", "cvlistdoubleitem", "personalinfo", "personalinformation", "begingroup", "bf", "it", "sc", "header", "footnote", "center":
+	case "emph", "underline", "uppercase", "makeuppercase", "lowercase", "centerline", "makebox", "mbox", "fbox",
+		"parbox", "resizebox", "scalebox", "hbox", "vbox",
+		"url", "nolinkurl", "path", "item", "resumeitem", "cvlistitem", "cvlistdoubleitem", "personalinfo",
+		"personalinformation", "begingroup", "bf", "it", "sc", "header", "footnote", "center":
 		return true
 	}
-	return strings.HasPrefix(name, "text") || strings.HasPrefix(name, "font") || strings.HasSuffix(name, "style") || strings.HasSuffix(name, "size") || strings.HasSuffix(name, "large") || strings.HasSuffix(name, "huge")
+	return strings.HasPrefix(name, "text") || strings.HasPrefix(name, "font") || strings.HasSuffix(name, "style") ||
+		strings.HasSuffix(name, "size") || strings.HasSuffix(name, "large") || strings.HasSuffix(name, "huge")
 }
 
-// symbol writes a command of one character.
-func (t *texReader) symbol(i, to int, inline bool) int {
+// addSymbol adds a command of one character.
+func (t *texReader) addSymbol(i, to int, inline bool) int {
 	c := t.src[i+1 : i+2]
 	switch {
 	case c == `\`:
@@ -431,23 +448,23 @@ func (t *texReader) symbol(i, to int, inline bool) int {
 		if end < to && t.src[end] == '*' {
 			end++
 		}
-		if end < to && t.src[end] == '[' && t.closing[end] > 0 {
-			end = t.closing[end] + 1
+		if end < to && t.src[end] == '[' && t.closingBy[end] > 0 {
+			end = t.closingBy[end] + 1
 		}
-		return t.newline(i, end, inline)
+		return t.addNewline(i, end, inline)
 	case strings.Contains(`&%#_${}@`, c):
 		t.b.add(c, i)
 	case strings.Contains(" ,;:!/\n", c):
 		t.b.add(" ", i)
 	case texAccents[c] != "":
-		return t.accent(texAccents[c], i, i+2, to)
+		return t.addAccent(texAccents[c], i, i+2, to)
 	}
 	_, n := utf8.DecodeRuneInString(t.src[i+1:])
 	return i + 1 + n
 }
 
-// newline ends a line, or an item of one.
-func (t *texReader) newline(at, end int, inline bool) int {
+// addNewline ends a line, or an item of one.
+func (t *texReader) addNewline(at, end int, inline bool) int {
 	if inline {
 		t.b.add(", ", at)
 	} else {
@@ -456,8 +473,8 @@ func (t *texReader) newline(at, end int, inline bool) int {
 	return end
 }
 
-// accent writes the letter that follows with a mark.
-func (t *texReader) accent(mark string, at, i, to int) int {
+// addAccent adds the next letter with a mark.
+func (t *texReader) addAccent(mark string, at, i, to int) int {
 	for i < to && (t.src[i] == '{' || t.src[i] == ' ') {
 		i++
 	}
@@ -479,8 +496,8 @@ func (t *texReader) accent(mark string, at, i, to int) int {
 	return i
 }
 
-// gobble is where the space behind a command ends, or its empty group.
-func (t *texReader) gobble(i, to int) int {
+// skipSpace returns the offset after a command's trailing space or empty group.
+func (t *texReader) skipSpace(i, to int) int {
 	if i+1 < to && t.src[i] == '{' && t.src[i+1] == '}' {
 		return i + 2
 	}

@@ -10,48 +10,46 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// Span is the place in the input that a value rests on.
+// Span is the location of a value in the input.
 type Span struct {
-	// Path is the JSON pointer (RFC 6901) of a string or number in the object, or of
-	// the list or object that a composed value was read from; "" in a text.
+	// Path is the JSON pointer (RFC 6901) of a string or number in the object, or of the array or
+	// object that a composed value comes from. It is "" for a text.
 	Path string `json:"path"`
-	// Start and End are byte offsets in the text, or in the decoded string that Path
-	// names, half open and on boundaries of characters. Both are 0 when Path names
-	// something that is not a string.
+	// Start and End are byte offsets in the text, or in the decoded string at Path, as a half-open
+	// range on character boundaries. Both are 0 if Path is not a string.
 	Start int `json:"start"`
 	End   int `json:"end"`
 }
 
-// View is a text as it is read: without markup, without what only looks at the
-// reader, and with the way back to the original's offsets.
+// View is a text without markup and decoration, with a mapping to offsets of the original.
 type View struct {
 	Path     string
 	original string
 	Text     string
-	at       []int32 // offset in original of every byte of text, and of its end; nil when they are the same
+	offsets  []int32 // offset in original for every byte of Text and its end; nil if equal
 }
 
-// Part is a piece of a view's text.
+// Part is a part of a view's text.
 type Part struct {
-	V          *View
+	View       *View
 	Start, End int
 }
 
-// Text returns the text of a piece.
-func (p Part) Text() string { return p.V.Text[p.Start:p.End] }
+// Text returns the text of a part.
+func (p Part) Text() string { return p.View.Text[p.Start:p.End] }
 
-// TextOr is the text of a piece, "" of none.
-func (p Part) TextOr() string {
-	if p.V == nil {
+// TextOrEmpty returns the text of a part, or "" for the zero Part.
+func (p Part) TextOrEmpty() string {
+	if p.View == nil {
 		return ""
 	}
 	return p.Text()
 }
 
-// Sub is the piece of p that begins and ends at offsets of p's text.
-func (p Part) Sub(start, end int) Part { return Part{p.V, p.Start + start, p.Start + end} }
+// Sub returns the part between two offsets of p's text.
+func (p Part) Sub(start, end int) Part { return Part{p.View, p.Start + start, p.Start + end} }
 
-// Trim leaves out what stands at both ends and is in cut, and white space.
+// Trim trims white space and the characters in cut from both ends.
 func (p Part) Trim(cut string) Part {
 	t := p.Text()
 	in := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(cut, r) }
@@ -59,7 +57,7 @@ func (p Part) Trim(cut string) Part {
 	return p.Sub(left, left+len(strings.TrimRightFunc(t[left:], in)))
 }
 
-// Split cuts p at a separator.
+// Split splits p at a separator, at most 64 times.
 func (p Part) Split(sep *regexp.Regexp) []Part {
 	var parts []Part
 	t, last := p.Text(), 0
@@ -70,62 +68,65 @@ func (p Part) Split(sep *regexp.Regexp) []Part {
 	return append(parts, p.Sub(last, len(t)))
 }
 
-// Span returns where a piece stands in the original.
+// Span returns the location of a part in the original.
 func (p Part) Span() Span {
 	start, end := p.Start, p.End
-	if p.V.at != nil {
-		start, end = int(p.V.at[start]), int(p.V.at[end])
-		if p.End > p.Start { // up to the end of the last character, not to the beginning of the next, before which markup may stand
-			_, last := utf8.DecodeLastRuneInString(p.V.Text[p.Start:p.End])
-			from := int(p.V.at[p.End-last])
-			if _, n := utf8.DecodeRuneInString(p.V.original[from:]); end > from+n && p.V.original[from] != '&' {
+	if p.View.offsets != nil {
+		start, end = int(p.View.offsets[start]), int(p.View.offsets[end])
+		// End after the last character: markup may precede the next one.
+		if p.End > p.Start {
+			_, last := utf8.DecodeLastRuneInString(p.View.Text[p.Start:p.End])
+			from := int(p.View.offsets[p.End-last])
+			if _, n := utf8.DecodeRuneInString(p.View.original[from:]); end > from+n && p.View.original[from] != '&' {
 				end = from + n
 			}
 		}
 	}
-	return Span{Path: p.V.Path, Start: min(start, end), End: max(start, end)} // an entry of LaTeX has its parts in another order
+	// A LaTeX entry may have its parts in another order.
+	return Span{Path: p.View.Path, Start: min(start, end), End: max(start, end)}
 }
 
-// HTMLTag is what tells HTML from text with angle brackets.
+// HTMLTag matches tags that distinguish HTML from text with angle brackets.
 var HTMLTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body` +
 	`|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
 
-// New reads a text: tags and Markdown's signs left out, entities decoded, odd
-// white space made plain.
+// New returns the view of a text: without tags and Markdown marks, with entities decoded and white
+// space normalized.
 func New(path, text string) *View {
 	v := &View{Path: path, original: text}
 	var b builder
 	switch {
 	case HTMLTag.MatchString(text):
-		b.html(text)
+		b.addHTML(text)
 	case IsForm(text) && ValidQuery(text):
-		b.query(text)
+		b.addForm(text)
 	case IsLaTeX(text):
-		b.tex(text)
+		b.addTeX(text)
 	default:
-		b.plain(text, 0)
+		b.addPlain(text, 0)
 	}
-	v.Text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
+	v.Text = b.text.String()
+	v.offsets = append(b.offsets, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
 	return v
 }
 
 type builder struct {
-	text strings.Builder
-	at   []int32
+	text    strings.Builder
+	offsets []int32
 }
 
 func (b *builder) add(s string, at int) {
 	b.text.WriteString(s)
 	for range len(s) {
-		b.at = append(b.at, int32(at)) //nolint:gosec // the input's length is bounded by MaxInput
+		b.offsets = append(b.offsets, int32(at)) //nolint:gosec // the input's length is bounded by MaxInput
 	}
 }
 
-// markdownLink is a link or image of Markdown.
+// markdownLink matches a link or image of Markdown.
 var markdownLink = regexp.MustCompile(`^!?\[([^\[\]\n]*)\]\([^()\s]+\)`)
 
-// plain adds text that begins at an offset of the original.
-func (b *builder) plain(text string, offset int) {
+// addPlain adds text that starts at an offset of the original.
+func (b *builder) addPlain(text string, offset int) {
 	lineStart := true
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -133,7 +134,7 @@ func (b *builder) plain(text string, offset int) {
 		switch {
 		case r == '[' || r == '!':
 			if m := markdownLink.FindStringSubmatchIndex(text[i:min(len(text), i+2600)]); m != nil {
-				b.plain(text[i+m[2]:i+m[3]], offset+i+m[2])
+				b.addPlain(text[i+m[2]:i+m[3]], offset+i+m[2])
 				i += m[1]
 				lineStart = false
 				continue
@@ -153,7 +154,8 @@ func (b *builder) plain(text string, offset int) {
 			}
 		case r == '：':
 			b.add(": ", at)
-		case r >= '！' && r <= '～': // full-width forms of ASCII
+		// Full-width forms of ASCII.
+		case r >= '！' && r <= '～':
 			b.add(string(r-'！'+'!'), at)
 		case r == '\u00a0' || r == '\u3000' || r == '\u202f':
 			b.add(" ", at)
@@ -161,8 +163,9 @@ func (b *builder) plain(text string, offset int) {
 			b.add("\n", at)
 		case r == utf8.RuneError && n == 1:
 			b.add(" ", at)
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d', unicode.IsControl(r) && r != '\n' && r != '\t':
-			// Marks of direction, zero-width spaces and controls show nothing.
+		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d',
+			unicode.IsControl(r) && r != '\n' && r != '\t':
+			// Directional marks, zero-width spaces and controls are invisible.
 		default:
 			b.add(text[i:i+n], at)
 		}
@@ -171,8 +174,8 @@ func (b *builder) plain(text string, offset int) {
 	}
 }
 
-// html adds the text of HTML, a line a block.
-func (b *builder) html(text string) {
+// addHTML adds the text of HTML, one line for each block.
+func (b *builder) addHTML(text string) {
 	z := xhtml.NewTokenizer(strings.NewReader(text))
 	offset, skip := 0, ""
 	for {
@@ -184,7 +187,7 @@ func (b *builder) html(text string) {
 		switch kind {
 		case xhtml.TextToken:
 			if skip == "" {
-				b.entities(raw, offset)
+				b.addEntities(raw, offset)
 			}
 		case xhtml.StartTagToken, xhtml.EndTagToken, xhtml.SelfClosingTagToken:
 			name, _ := z.TagName()
@@ -203,15 +206,15 @@ func (b *builder) html(text string) {
 	}
 }
 
-// entities adds text in which characters may be written as entities.
-func (b *builder) entities(raw string, offset int) {
+// addEntities adds text with HTML entities.
+func (b *builder) addEntities(raw string, offset int) {
 	for i := 0; i < len(raw); {
 		next := strings.IndexByte(raw[i:], '&')
 		if next < 0 {
-			b.plain(raw[i:], offset+i)
+			b.addPlain(raw[i:], offset+i)
 			return
 		}
-		b.plain(raw[i:i+next], offset+i)
+		b.addPlain(raw[i:i+next], offset+i)
 		i += next
 		end := strings.IndexByte(raw[i:min(len(raw), i+12)], ';') + 1
 		if end == 0 {
@@ -226,28 +229,34 @@ func (b *builder) entities(raw string, offset int) {
 	}
 }
 
-// order is a sentence that tells the reader what to do. What such a sentence, and
-// what follows it in its paragraph, says of a person is nothing that the input
-// states.
-var order = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior|everything|context)\b` +
-	`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
-	`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
-	`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
+// instruction matches a prompt injection. The sentence, and the rest of its line, are not data
+// about a person.
+var instruction = regexp.MustCompile(
+	`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior` +
+		`|everything|context)\b` +
+		`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]` +
+		`|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
+		`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence` +
+		`|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
+		`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
 
-// orderStems are cheap signs of an order, lower case.
-var orderStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
+// instructionStems are lower-case stems for a cheap check.
+var instructionStems = []string{ //nolint:gochecknoglobals // a constant list
+	"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst",
+	"[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai",
+}
 
-// Orders are the stretches of a text, in order, that give orders.
-func Orders(text string) [][2]int {
+// FindInstructions returns the ranges of prompt injections in a text, in order.
+func FindInstructions(text string) [][2]int {
 	var found [][2]int
 	start := 0
 	for line := range strings.Lines(text) {
 		lower := strings.ToLower(line)
-		for _, stem := range orderStems {
+		for _, stem := range instructionStems {
 			if !strings.Contains(lower, stem) {
 				continue
 			}
-			if m := order.FindStringIndex(line); m != nil {
+			if m := instruction.FindStringIndex(line); m != nil {
 				from := sentenceStart(line, m[0])
 				found = append(found, [2]int{start + from, start + len(line)})
 			}
@@ -258,7 +267,7 @@ func Orders(text string) [][2]int {
 	return found
 }
 
-// sentenceStart is where the sentence around an offset begins.
+// sentenceStart returns the start of the sentence around an offset.
 func sentenceStart(line string, at int) int {
 	for i := at; i > 0; i-- {
 		if line[i-1] == ' ' && i > 1 && strings.IndexByte(".!?;", line[i-2]) >= 0 {
@@ -268,8 +277,8 @@ func sentenceStart(line string, at int) int {
 	return 0
 }
 
-// Without blanks stretches of a text, its length kept.
-func Without(text string, stretches [][2]int) string {
+// Blank blanks ranges of a text and keeps its length.
+func Blank(text string, stretches [][2]int) string {
 	if len(stretches) == 0 {
 		return text
 	}
@@ -284,8 +293,7 @@ func Without(text string, stretches [][2]int) string {
 	return string(b)
 }
 
-// Lines are the lines of a view, without bullets and Markdown's signs, blank ones
-// too, at most maxLines.
+// Lines returns the lines of a view, including blank ones, trimmed, at most maxLines.
 func (v *View) Lines() []Part {
 	var found []Part
 	start := 0
@@ -299,13 +307,14 @@ func (v *View) Lines() []Part {
 	return found
 }
 
-// maxLines bounds the lines of one text that are read by their form.
+// maxLines limits the lines of one text.
 const maxLines = 20_000
 
-var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
+var bullet = regexp.MustCompile(
+	`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
 
-// Unbulleted is a line without the sign at its beginning.
-func Unbulleted(p Part) Part {
+// TrimBullet returns a line without its bullet, heading mark or number.
+func TrimBullet(p Part) Part {
 	for range 2 { // "- 🏠 Based in Osaka"
 		m := bullet.FindStringIndex(p.Text())
 		if m == nil {
@@ -316,7 +325,7 @@ func Unbulleted(p Part) Part {
 	return p
 }
 
-// Valid has a "?" for every byte that is not UTF-8, so that offsets stay.
+// Valid replaces every byte that is not UTF-8 with "?", so that offsets are unchanged.
 func Valid(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -334,8 +343,8 @@ func Valid(s string) string {
 
 var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
 
-// scripts returns the ranges of HTML that browsers do not show.
-func scripts(text string) [][2]int {
+// scriptRanges returns the ranges of HTML scripts and styles.
+func scriptRanges(text string) [][2]int {
 	var all [][2]int
 	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
 		all = append(all, [2]int{m[0], m[1]})
@@ -343,10 +352,10 @@ func scripts(text string) [][2]int {
 	return all
 }
 
-// Visible returns a text without what browsers do not show of HTML.
+// Visible blanks the scripts and styles of HTML.
 func Visible(text string) string {
 	if HTMLTag.MatchString(text) {
-		return Without(text, scripts(text))
+		return Blank(text, scriptRanges(text))
 	}
 	return text
 }

@@ -10,7 +10,7 @@ import (
 	"muster/discovery-worker/internal/extract/view"
 )
 
-// The lines of each kind of markup are golden; every line has its place in the original.
+// Every line has a location in the original.
 func TestNew_ReadsEveryKindOfMarkup(t *testing.T) {
 	goldentest.Run(t, "testdata/*.txtar", func(t *testing.T, input string) string {
 		v := view.New("", input)

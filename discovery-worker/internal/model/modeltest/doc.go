@@ -1,3 +1,3 @@
-// Package modeltest serves the chat-completions protocol from a script, over real
-// HTTP, and misbehaves where the script says so.
+// Package modeltest provides a scripted chat-completions server over real HTTP, which can also
+// misbehave.
 package modeltest

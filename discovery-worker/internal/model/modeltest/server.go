@@ -11,36 +11,36 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Call is a request that the server got.
+// Call is a request that the server received.
 type Call struct {
 	Model         string
 	Authorization string
-	// System and User are the first messages of these roles; Messages counts all.
+	// System and User are the first messages of these roles. Messages is the number of all
+	// messages.
 	System, User string
 	Messages     int
-	// Last is the last message: after an invalid answer the order to mend it.
+	// Last is the last message. After an invalid answer it is the repair request.
 	Last string
-	// Schema is that of response_format; nil when it was not sent.
+	// Schema is the schema of response_format, or nil if it was not sent.
 	Schema      jsontext.Value
 	Temperature *float64
 }
 
-// Reply is what the server does with a call. The zero value answers an empty
-// message.
+// Reply is the response to a call. The zero value is an empty message.
 type Reply struct {
-	// Status other than 0 and 200 answers an error with the message Content.
+	// Status, if not 0 or 200, sends an error with the message Content.
 	Status     int
 	RetryAfter string
 	// Content is the message.
 	Content string
-	// Raw is sent instead of a completion.
+	// Raw, if set, is sent instead of a completion.
 	Raw string
-	// Finish is the finish_reason; default stop.
+	// Finish is the finish_reason. Default "stop".
 	Finish  string
 	Refusal string
-	// Hang answers nothing until the caller has left.
+	// Hang sends nothing until the caller has gone.
 	Hang bool
-	// Drip sends the answer byte by byte with this pause.
+	// Drip sends the response byte by byte with this pause.
 	Drip time.Duration
 }
 
@@ -54,22 +54,23 @@ type Server struct {
 	stop   chan struct{}
 }
 
-// New starts a server; script gives the reply to call n, from 0. Close ends it.
+// New starts a server. script returns the reply to call n, starting at 0. The caller must call
+// Close.
 func New(script func(n int, c Call) Reply) *Server {
 	s := &Server{script: script, stop: make(chan struct{})}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
 }
 
-// Replies is a script of replies one after the other; the last one repeats.
+// Replies returns a script of consecutive replies. The last one repeats.
 func Replies(list ...Reply) func(int, Call) Reply {
 	return func(n int, _ Call) Reply { return list[min(n, len(list)-1)] }
 }
 
-// URL is the base URL for a client.
+// URL returns the base URL for a client.
 func (s *Server) URL() string { return s.Server.URL + "/v1" }
 
-// Close ends hanging calls and the server.
+// Close ends hanging calls and closes the server.
 func (s *Server) Close() {
 	close(s.stop)
 	s.Server.Close()
@@ -82,7 +83,7 @@ func (s *Server) Script(script func(n int, c Call) Reply) {
 	s.script = script
 }
 
-// Calls returns the calls so far.
+// Calls returns the calls received so far.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := Call{Model: in.Model, Authorization: r.Header.Get("Authorization"), Messages: len(in.Messages), Schema: in.ResponseFormat.JSONSchema.Schema, Temperature: in.Temperature}
+	c := Call{Model: in.Model, Authorization: r.Header.Get("Authorization"), Messages: len(in.Messages),
+		Schema: in.ResponseFormat.JSONSchema.Schema, Temperature: in.Temperature}
 	for _, m := range in.Messages {
 		switch {
 		case m.Role == "system" && c.System == "":
@@ -147,7 +149,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, reply Reply) {
 	status, body := http.StatusOK, []byte(reply.Raw)
 	if reply.Status != 0 && reply.Status != http.StatusOK {
 		status = reply.Status
-		body = encode(map[string]any{"error": map[string]any{"message": reply.Content, "type": "error", "param": nil, "code": nil}})
+		body = encode(map[string]any{"error": map[string]any{"message": reply.Content, "type": "error", "param": nil,
+			"code": nil}})
 	} else if reply.Raw == "" {
 		finish := reply.Finish
 		if finish == "" {
@@ -166,7 +169,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, reply Reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if reply.Drip == 0 {
-		_, _ = w.Write(body) // the caller may have left
+		_, _ = w.Write(body) // the caller may have gone
 		return
 	}
 	ticker := time.NewTicker(reply.Drip)
@@ -188,7 +191,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, reply Reply) {
 	}
 }
 
-// encode writes values of JSON's own types, which always works.
+// encode marshals a value. It panics on unsupported types.
 func encode(v any) []byte {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -197,7 +200,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// Data returns what stands between the marks of a call's data, by name.
+// Data returns the delimited data of a call, by name.
 func (c Call) Data() map[string]string {
 	out := make(map[string]string)
 	lines := strings.Split(c.User, "\n")
