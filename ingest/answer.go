@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// fail answers with a problem (RFC 9457).
+// fail writes a problem response (RFC 9457).
 func fail(w http.ResponseWriter, status int, detail string) {
 	respond(w, status, struct {
 		Type   string `json:"type"`
@@ -18,11 +18,11 @@ func fail(w http.ResponseWriter, status int, detail string) {
 	}{"about:blank", http.StatusText(status), status, detail})
 }
 
-// respond answers with JSON. An error is a problem with further members.
+// respond writes a JSON response. Statuses from 400 on get the media type of problem details.
 func respond(w http.ResponseWriter, status int, answer any) {
 	body, err := json.Marshal(answer)
 	if err != nil {
-		http.Error(w, "The answer could not be written.", http.StatusInternalServerError)
+		http.Error(w, "Encoding the response failed.", http.StatusInternalServerError)
 		return
 	}
 	mediaType := "application/json"
@@ -31,8 +31,9 @@ func respond(w http.ResponseWriter, status int, answer any) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(status)
+	// The client may have disconnected.
 	//nolint:gosec // JSON under its own media type is not rendered
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(append(body, '\n'))
 }
 
 func sortRejected(list []rejectedLine) {

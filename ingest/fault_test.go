@@ -251,7 +251,7 @@ func TestInterruptedInOutage(t *testing.T) {
 	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson, []string{"-"})
 	<-feeding
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "did not acknowledge in time")
+	require.ErrorContains(t, err, "timed out waiting for broker acknowledgments")
 	require.Equal(t, ingest.Counts{Read: 300, Published: 100, Unfinished: 200}, counts(s, record.KindNetworkPerson))
 	require.True(t, s.Reconciles())
 	require.Equal(t, int64(100), s.Files[0].Lines)

@@ -132,10 +132,10 @@ func TestSplit(t *testing.T) {
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{Registerer: reg}, record.KindCodehostPerson, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP muster_ingest_blank_lines_total Blank lines that were passed over.
+# HELP muster_ingest_blank_lines_total Blank lines skipped.
 # TYPE muster_ingest_blank_lines_total counter
 muster_ingest_blank_lines_total 0
-# HELP muster_ingest_records_total Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, conflicting (the version of what is known, and other content), rejected; foreign objects: mapped, dropped; suppressed (of erased people).
+# HELP muster_ingest_records_total Records by kind and outcome: read, split (extracted from others, or produced by a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same version, different content), rejected; source objects: mapped, dropped; suppressed (of erased people).
 # TYPE muster_ingest_records_total counter
 muster_ingest_records_total{kind="codehost-commit",outcome="published"} 2
 muster_ingest_records_total{kind="codehost-commit",outcome="split"} 2
@@ -345,12 +345,12 @@ func TestNotBegun(t *testing.T) {
 	}{
 		"absent":          {record.KindNetworkPerson, []string{good, filepath.Join(dir, "absent")}, "no such file"},
 		"an empty folder": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
-		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no file matches"},
-		"nothing":         {record.KindNetworkPerson, nil, "no file is named"},
+		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no matching file"},
+		"nothing":         {record.KindNetworkPerson, nil, "no files given"},
 		"no stdin":        {record.KindNetworkPerson, []string{"-"}, "no standard input"},
 		"stdin twice":     {record.KindNetworkPerson, []string{"-", "-"}, "more than once"},
-		"unknown kind":    {"network-persons", []string{good}, `no kind of record is called "network-persons"; there are network-person, `},
-		"internal kind":   {record.KindCodehostList, []string{good}, "no kind of record"},
+		"unknown kind":    {"network-persons", []string{good}, `unknown kind "network-persons"; kinds: network-person, `},
+		"internal kind":   {record.KindCodehostList, []string{good}, "unknown kind"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestNoBrokers(t *testing.T) {
 	cfg := ingest.Config{Bus: bus.Config{Brokers: addrs}, ConnectTimeout: 300 * time.Millisecond}
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(people(0, 1)))})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "the Kafka brokers did not answer within 300ms")
+	require.ErrorContains(t, err, "no response from the Kafka brokers within 300ms")
 	require.Zero(t, s)
 }
 

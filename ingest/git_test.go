@@ -28,7 +28,7 @@ func TestGitKeepsUnknown(t *testing.T) {
 	const filled = "email,user_id,username\nann@x.example,77,ann\n"
 	require.NoError(t, os.WriteFile(authors, []byte(filled), 0o600))
 	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
-	require.ErrorContains(t, err, "is there already")
+	require.ErrorContains(t, err, "exists and may have been completed")
 	require.Empty(t, s.Run)
 	after, err := os.ReadFile(authors)
 	require.NoError(t, err)
@@ -276,11 +276,11 @@ func TestGitNotBegun(t *testing.T) {
 		folders []string
 		want    string
 	}{
-		"none":    {folders: nil, want: "no repository is named"},
+		"none":    {folders: nil, want: "no repository given"},
 		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
 		"no repo": {folders: []string{t.TempDir()}, want: "no git repository in"},
 		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: the header has no column"},
-		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive id and a name"},
+		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive ID and a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.folders)

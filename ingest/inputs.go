@@ -16,39 +16,39 @@ import (
 	"muster/schemas/record"
 )
 
-// Format is how an input is written.
+// Format is the format of an input.
 type Format = source.Format
 
-// ParseFormat reads the name of a format: auto, ndjson, csv, tsv or parquet.
+// ParseFormat parses the name of a format: auto, ndjson, csv, tsv or parquet.
 func ParseFormat(name string) (Format, error) { return source.ParseFormat(name) }
 
-// Mapping is a mapping that is shipped.
+// Mapping is a built-in mapping.
 type Mapping = mapping.Shipped
 
-// Mappings returns the mappings that are shipped.
+// Mappings returns the built-in mappings.
 func Mappings() []Mapping { return mapping.All() }
 
-// inputs is what a run over files is about.
+// inputs are the resolved inputs of a run over files.
 type inputs struct {
 	kind    record.Kind
 	mapper  convert.Mapper // nil without a mapping
-	mapSum  string         // of its text
+	mapSum  string         // checksum of the mapping's source
 	paths   []string
 	options source.Options
 }
 
-// maxForeign is the largest foreign object, in bytes: a page of a dump or a
-// document with its graph is larger than any record made of it.
+// maxSourceObjectBytes is the largest source object. A page of a dump or a document with its graph
+// is larger than any record derived from it.
 const maxForeign = 16 << 20
 
-// newInputs finds what can be known to fail before anything is published.
+// newInputs resolves the inputs and reports errors that can be found before anything is published.
 func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs, error) {
 	in := inputs{kind: kind, options: source.Options{
 		MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: cfg.Format,
 	}}
 	if cfg.Map != "" {
 		if kind != "" {
-			return in, fmt.Errorf("a mapping says of what kind each record is: leave %q out", kind)
+			return in, fmt.Errorf("a mapping determines the kind of each record: omit the kind %q", kind)
 		}
 		program, err := mapping.Load(cfg.Map)
 		if err != nil {
@@ -66,8 +66,7 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 	return in, checkPaths(deps, in.paths)
 }
 
-// expand replaces folders by the files in them, of the formats that are read, and
-// patterns by what they match; both in the order of their names.
+// expandPaths replaces directories by the files in them and patterns by their matches, both in name order.
 func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 	var all []string
 	var errs []error
@@ -84,10 +83,10 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case err != nil:
 				errs = append(errs, err)
 			case len(found) == 0:
-				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("there are no files of a known format in this folder; name them, or --format")})
+				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("no files of a known format in this directory; list the files or set --format")})
 			}
 			if passed > 0 {
-				deps.Logger.Warn("files of other formats, and what is no file, are passed over", "folder", path, "files", passed)
+				deps.Logger.Warn("skipping files of other formats and special files", "directory", path, "files", passed)
 			}
 			all = append(all, found...)
 		case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
@@ -96,11 +95,12 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case err != nil:
 				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: err})
 			case len(found) == 0:
-				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: errors.New("no file matches")})
+				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: errors.New("no matching file")})
 			}
 			all = append(all, slices.DeleteFunc(found, isFolder)...)
 		default:
-			all = append(all, path) // checkPaths says what is wrong with it
+			// checkPaths reports what is wrong with it.
+			all = append(all, path)
 		}
 	}
 	return all, errors.Join(errs...)
@@ -111,7 +111,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// filesIn returns the files of a folder and those below it, without hidden ones.
+// listFiles returns the files below dir without hidden ones, and the number of files skipped.
 func filesIn(cfg Config, folder string) (found []string, passed int, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -128,7 +128,7 @@ func filesIn(cfg Config, folder string) (found []string, passed int, err error) 
 			passed++
 			return nil
 		}
-		// A pipe is named by whoever feeds it.
+		// Pipes are read only if named: opening one blocks until it has a writer.
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 			passed++
 			return nil

@@ -141,7 +141,7 @@ func TestMapped(t *testing.T) {
 	require.Contains(t, s.String(), "dropped")
 
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(in))})
-	require.ErrorContains(t, err, `a mapping says of what kind each record is: leave "network-person" out`)
+	require.ErrorContains(t, err, `a mapping determines the kind of each record: omit the kind "network-person"`)
 	cfg.Map = "no-such-mapping"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitFailed, err)

@@ -27,11 +27,11 @@ import (
 // Letter is a rejected record or a dead letter.
 type Letter = letters.Letter
 
-// LetterFilter lets letters through.
+// LetterFilter selects dead letters or rejected records.
 type LetterFilter = letters.Filter
 
-// EachLetter gives every letter that the filter lets through to each, in the order
-// of each partition: the rejected records, or the dead letters.
+// EachLetter calls each for every entry that the filter selects, in partition order. Entries are
+// dead letters if dead is set, or else rejected records.
 func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter, each func(Letter) error) error {
 	topics, err := letters.Topics(ctx, cfg.Bus, dead)
 	if err != nil {
@@ -40,8 +40,8 @@ func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter,
 	return letters.Scan(ctx, cfg.Bus, topics, filter, each)
 }
 
-// NewestLetters returns the newest letters, at most limit, the newest first, and
-// how many there are.
+// NewestLetters returns the newest selected entries, at most limit, newest first, and the number of
+// all selected entries.
 func NewestLetters(ctx context.Context, cfg Config, dead bool, filter LetterFilter, limit int) (newest []Letter, all int64, err error) {
 	trim := func() {
 		slices.SortStableFunc(newest, func(a, b Letter) int {
@@ -51,7 +51,7 @@ func NewestLetters(ctx context.Context, cfg Config, dead bool, filter LetterFilt
 	}
 	err = EachLetter(ctx, cfg, dead, filter, func(l Letter) error {
 		all++
-		// What a list shows; the bytes of a record may be a mebibyte.
+		// Lists do not show the record, which can have up to 1 MiB.
 		l.Message.Value, l.Rejected.Raw = nil, nil
 		if newest = append(newest, l); len(newest) >= 2*limit+100 {
 			trim()
@@ -62,19 +62,18 @@ func NewestLetters(ctx context.Context, cfg Config, dead bool, filter LetterFilt
 	return newest, all, err
 }
 
-// Resubmission says what became of letters that were given back.
+// Resubmission is the result of resubmitting dead letters or rejected records.
 type Resubmission struct {
 	Run string `json:"run"`
-	// Letters is the number of letters that the filter let through; Resubmitted of
-	// those that are marked as given back now.
+	// Letters is the number of selected entries, Resubmitted the number of those marked as
+	// resubmitted now.
 	Letters     int64 `json:"letters"`
 	Resubmitted int64 `json:"resubmitted"`
-	// Skipped are the others, by the reason.
+	// Skipped counts the other entries by reason.
 	Skipped map[string]int64 `json:"skipped,omitempty"`
-	// Remap says that the records carry a mapping revision.
+	// Remap reports whether the records carry a mapping revision.
 	Remap bool `json:"remap,omitzero"`
-	// Kinds are the counts of rejected records that were given back. What is
-	// rejected again is a new letter.
+	// Kinds are the counts of resubmitted rejected records. A record that is rejected again is a new entry.
 	Kinds []KindCounts `json:"kinds,omitempty"`
 }
 
@@ -82,14 +81,14 @@ func newResubmission(cfg *Config) (Resubmission, error) {
 	if cfg.RunID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
-			return Resubmission{}, fmt.Errorf("make a run id: %w", err)
+			return Resubmission{}, fmt.Errorf("create a run ID: %w", err)
 		}
 		cfg.RunID = id.String()
 	}
 	return Resubmission{Run: cfg.RunID, Remap: cfg.Remap, Skipped: make(map[string]int64)}, nil
 }
 
-// untilNow keeps letters out that come of the resubmission itself.
+// limitToPast excludes entries that the resubmission itself creates.
 func untilNow(filter LetterFilter, deps Deps) LetterFilter {
 	if now := deps.Now(); filter.Until.IsZero() || filter.Until.After(now) {
 		filter.Until = now
@@ -97,9 +96,9 @@ func untilNow(filter LetterFilter, deps Deps) LetterFilter {
 	return filter
 }
 
-// ResubmitDead writes the messages that dead letters were made of to their topics
-// again, key, value and headers as they were, and marks the letters. Deliveries of
-// webhooks get a round, as an operator's order to send them again has.
+// ResubmitDead writes the original messages of dead letters to their topics again, with the same
+// key, value and headers, and marks the entries as resubmitted. Webhook deliveries get a new round,
+// as if an operator had ordered a redelivery.
 func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilter) (Resubmission, error) {
 	deps = deps.withDefaults()
 	res, err := newResubmission(&cfg)
@@ -110,7 +109,7 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	marker := letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return res, fmt.Errorf("make a round: %w", err)
+		return res, fmt.Errorf("create a webhook round: %w", err)
 	}
 	round := id.String()
 	const group = 500
@@ -123,8 +122,8 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		}
 		for i, l := range waiting {
 			if why := refused[i]; why != nil {
-				deps.Logger.Warn("a dead letter was refused by the brokers", "letter", l.ID(), "error", why)
-				res.Skipped["refused by the brokers"]++
+				deps.Logger.Warn("dead letter rejected by the brokers", "dead_letter", l.ID(), "error", why)
+				res.Skipped["rejected by the brokers"]++
 				continue
 			}
 			res.Resubmitted++
@@ -143,7 +142,7 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		}
 		if err != nil {
 			res.Skipped[err.Error()]++
-			return nil //nolint:nilerr // the others are given back all the same
+			return nil //nolint:nilerr // the other entries are resubmitted
 		}
 		waiting, messages = append(waiting, l), append(messages, m)
 		if len(messages) < group {
@@ -157,19 +156,19 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	return res, errors.Join(err, marker.Flush(ctx), writer.Close())
 }
 
-// inRound has a webhook's delivery made from its first attempt on. The webhook-sender
-// knows it as given up, and would leave it so. Letters of one delivery share the round,
-// so that it is made once.
+// withRound sets a new round on a webhook delivery, so that webhook-sender starts over at the first
+// attempt instead of skipping a dead-lettered task. Dead letters of one delivery share the round,
+// so it is delivered once.
 func inRound(m kafka.Message, round string) (kafka.Message, error) {
 	if m.Topic != event.TopicWebhookTask {
 		return m, nil
 	}
 	if len(m.Value) == 0 {
-		return m, errors.New("the body of the webhook is gone")
+		return m, errors.New("the webhook body was deleted")
 	}
 	var task event.WebhookTask
 	if err := json.Unmarshal(m.Value, &task); err != nil {
-		return m, nil //nolint:nilerr // it was given up for being no task, and is judged again
+		return m, nil //nolint:nilerr // it was dead-lettered as an invalid task and is validated again
 	}
 	task.Round = round
 	_, id, value, err := task.Message()
@@ -177,7 +176,8 @@ func inRound(m kafka.Message, round string) (kafka.Message, error) {
 		return m, nil //nolint:nilerr // as above
 	}
 	m.Value = value
-	for i := range m.Headers { // they are the letter's own
+	// The headers are owned by the entry, so they may be changed.
+	for i := range m.Headers {
 		if m.Headers[i].Key == bus.HeaderID {
 			m.Headers[i].Value = []byte(id)
 		}
@@ -185,7 +185,7 @@ func inRound(m kafka.Message, round string) (kafka.Message, error) {
 	return m, nil
 }
 
-// writeSome writes messages and returns why some were refused, by their index.
+// writePartial writes messages and returns the errors of rejected ones, by index.
 func writeSome(ctx context.Context, writer *bus.Writer, messages []kafka.Message) (map[int]error, error) {
 	err := bus.WriteAll(ctx, writer, messages)
 	refused, ok := errors.AsType[*bus.RefusedError](err)
@@ -205,17 +205,16 @@ func writerOf(w *bus.Writer) func(context.Context, []kafka.Message) error {
 
 // Reasons for which a rejected record is not resubmitted.
 const (
-	skipUnreadable = "the letter cannot be read"
-	skipCut        = "only the beginning is kept, of a record larger than 1 MiB"
-	skipForeign    = "the object that a mapping read needs --map, with the corrected mapping"
-	skipElsewhere  = "another letter holds the line"
+	skipUnreadable = "the entry cannot be decoded"
+	skipCut        = "the stored record is truncated: it was larger than 1 MiB"
+	skipForeign    = "a source object requires --map with the corrected mapping"
+	skipElsewhere  = "the record is stored in another entry"
 )
 
-// ResubmitRejected decodes rejected records again, as if they stood in their files
-// now, and marks their letters: what has become valid is published, what has not is
-// rejected again, as a new letter. With kind they are taken to be of that kind, with
-// Config.Map they are foreign objects. Letters that were given back before are left
-// out unless the filter asks for them.
+// ResubmitRejected decodes rejected records again at their original location and marks their
+// entries as resubmitted. Valid records are published; invalid ones are rejected again, as new
+// entries. If kind is set, it replaces the records' kind; with Config.Map they are source objects.
+// Entries resubmitted before are skipped unless the filter selects them.
 func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterFilter, kind record.Kind) (res Resubmission, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return res, err
@@ -235,7 +234,7 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	}
 	if cfg.Map != "" {
 		if kind != "" {
-			return res, errors.New("a mapping says of what kind each record is: name either")
+			return res, errors.New("a mapping determines the kind of each record: pass either a kind or a mapping")
 		}
 		program, err := mapping.Load(cfg.Map)
 		if err != nil {
@@ -270,9 +269,9 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	return res, err
 }
 
-// resubmitter gives rejected records back.
+// resubmitter resubmits rejected records.
 type resubmitter struct {
-	kind      record.Kind // what they are taken to be; "" for what they were
+	kind      record.Kind // overrides the kind of the entries, if set
 	mapper    convert.Mapper
 	revision  uint32
 	run       string
@@ -281,17 +280,17 @@ type resubmitter struct {
 	marker    letters.Marker
 	res       *Resubmission
 
-	// given has the hashes of the records that were given back; parts the letters
-	// that hold no record, by the hash of the record that another letter holds.
+	// resubmitted has the hashes of the resubmitted records. siblings has the entries without a
+	// record, by the hash of the record that another entry stores.
 	given map[string]bool
 	parts map[string][]kafka.Message
 
 	mu     sync.Mutex
 	tally  convert.Tally
-	stored []Letter // and not marked yet
+	stored []Letter // not marked yet
 }
 
-// letter gives one back, or says why it does not.
+// resubmit resubmits one entry or counts it as skipped.
 func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	r.res.Letters++
 	kind := l.Rejected.Kind
@@ -301,7 +300,7 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	switch held := int64(len(l.Rejected.Raw)); {
 	case l.Unreadable != nil:
 		r.res.Skipped[skipUnreadable]++
-		return nil //nolint:nilerr // the others are given back all the same
+		return nil //nolint:nilerr // the other entries are resubmitted
 	case held == 0 && l.Rejected.Length > 0:
 		r.parts[l.Rejected.SHA256] = append(r.parts[l.Rejected.SHA256], kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
@@ -322,7 +321,8 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	var batch *publish.Batch
 	batch = r.publisher.NewBatch(func(err error) {
 		if err != nil {
-			return // Close of the publisher says why
+			// Closing the publisher returns the error.
+			return
 		}
 		tally.Settle(batch.Outcomes())
 		r.mu.Lock()
@@ -335,8 +335,8 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 		}})
 	})
 	if from.Line == 0 {
-		// It stood on a topic, where the projector refused it: what is published is known
-		// to be, and the projector has none of it.
+		// The projector rejected it from a topic: the store has its version as published, but the
+		// read models do not.
 		batch.Again()
 	}
 	tally, err := converter.Chunk(ctx, &source.Chunk{Lines: []source.Line{line}}, batch)
@@ -348,7 +348,7 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	return r.mark(ctx)
 }
 
-// mark marks what is stored.
+// mark marks the entries whose records are stored.
 func (r *resubmitter) mark(ctx context.Context) error {
 	r.mu.Lock()
 	stored := r.stored
@@ -363,7 +363,7 @@ func (r *resubmitter) mark(ctx context.Context) error {
 	return nil
 }
 
-// finish takes the letters along whose record another letter held.
+// finish marks the siblings of resubmitted entries.
 func (r *resubmitter) finish() {
 	for sum, parts := range r.parts {
 		if !r.given[sum] {

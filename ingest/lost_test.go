@@ -93,10 +93,10 @@ func TestResumeOfLostTopics(t *testing.T) {
 			require.Equal(t, counts(first, kind), counts(second, kind))
 			if c.same && c.between == nil {
 				require.Equal(t, before, ends(t, cfg.Bus, kind.Topic()), "nothing is published twice")
-				require.NotContains(t, log.String(), "it begins again")
+				require.NotContains(t, log.String(), "the run restarts from the beginning")
 				return
 			}
-			require.Contains(t, log.String(), "it begins again")
+			require.Contains(t, log.String(), "the run restarts from the beginning")
 			require.Equal(t, before+stored, ends(t, cfg.Bus, kind.Topic()))
 			require.Contains(t, values(t, cfg.Bus, kind), "p_0")
 			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the file that was complete")
@@ -163,7 +163,7 @@ func TestLostMeanwhile(t *testing.T) {
 	require.NoError(t, pipe.w.Close())
 	first := <-done
 	requireExit(t, ingest.ExitFailed, first.err)
-	require.ErrorContains(t, first.err, "is published when it is run again")
+	require.ErrorContains(t, first.err, "run it again to publish the missing records")
 	require.ErrorContains(t, first.err, "1 record was rejected")
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)

@@ -85,7 +85,7 @@ func TestPowerLoss(t *testing.T) {
 			again, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitFailed, err)
 			require.Equal(t, s.Run, again.Run)
-			require.Contains(t, log.String(), "it begins again")
+			require.Contains(t, log.String(), "the run restarts from the beginning")
 			require.Equal(t, counts(again, kind).Published, ends(t, cfg.Bus, c.topic)-stored)
 			require.NotZero(t, counts(again, kind).Published)
 		})

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pushBody reads a request's body, with a deadline for each read, and no more once
-// it is closed: the connection may then be another request's.
+// pushBody reads a request body with a deadline for each read. It reads nothing after close,
+// because the connection may then serve another request.
 type pushBody struct {
 	in       io.Reader
 	control  *http.ResponseController
@@ -22,12 +22,12 @@ type pushBody struct {
 	mu      sync.Mutex
 	closed  bool
 	ended   bool  // the body was read to its end
-	failed  error // the first error of a read but io.EOF
-	active  int   // reads that are under way
+	failed  error // the first read error other than io.EOF
+	active  int   // reads in progress
 	reading sync.WaitGroup
 }
 
-var errEncoding = errors.New("the body is not encoded as Content-Encoding says")
+var errEncoding = errors.New("the body does not match its Content-Encoding")
 
 func (b *pushBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
@@ -48,8 +48,7 @@ func (b *pushBody) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF: //nolint:errorlint // io.EOF is never wrapped by readers
 		b.ended = true
-		// From here on the server itself reads, for the next request: that has
-		// all the time it wants.
+		// The server now reads the next request, without a deadline of ours.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil && !b.closed:
 		b.failed = err
@@ -71,16 +70,15 @@ func (b *pushBody) read(p []byte) (int, error) {
 	return b.in.Read(p)
 }
 
-// err is why the body could not be read to its end, if that was it. It is not the
-// error of a request whose connection is gone: the run ends for the same reason
-// without naming it.
+// err returns the first read error. It is nil if the connection of the request is gone: the run
+// then ends for the same reason without naming it.
 func (b *pushBody) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failed
 }
 
-// begin looks whether the body begins as its encoding does.
+// checkMagic reports errEncoding unless the body starts with the magic number of its encoding.
 func (b *pushBody) begin() error {
 	b.begun = true
 	magic := map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd"}[b.encoding]
@@ -96,14 +94,13 @@ func (b *pushBody) begin() error {
 	return err
 }
 
-// close waits until nothing reads the body any more. A body that was read to its end
-// is left alone: the server watches the connection then, and takes a deadline that
-// passes for the end of the connection, and so of the request that comes next on it.
+// close stops reads and waits for those in progress. It sets no deadline after a body was read to
+// its end: the server then watches the connection, and would take an expired deadline for its end.
 func (b *pushBody) close() {
 	b.mu.Lock()
 	b.closed = true
 	if b.active > 0 && !b.ended {
-		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up what reads
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up pending reads
 	}
 	b.mu.Unlock()
 	b.reading.Wait()

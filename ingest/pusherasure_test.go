@@ -46,7 +46,7 @@ func TestPushErasure(t *testing.T) {
 	select {
 	case a := <-first:
 		require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
-		require.Contains(t, a.Detail, "Nothing came for 4s")
+		require.Contains(t, a.Detail, "No data received for 4s")
 	case <-time.After(20 * time.Second):
 		_ = silent.w.Close()
 		require.Fail(t, "a client that says nothing is waited for")
@@ -58,7 +58,7 @@ func TestPushErasure(t *testing.T) {
 	require.Contains(t, a.Detail, "larger than 1 MiB")
 	a = push(t, s, erasurePath, strings.NewReader(order[:20]), object...)
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Equal(t, "The body is no JSON object.", a.Detail)
+	require.Equal(t, "The body is not a JSON object.", a.Detail)
 	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
 
 	// The deadline of a body is not that of its connection.
@@ -102,9 +102,9 @@ func TestPushErasureEncodings(t *testing.T) {
 		detail   string
 	}{
 		"too large":  {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
-		"no gzip":    {"gzip", order("plain"), http.StatusBadRequest, "not what Content-Encoding says"},
-		"half":       {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "not what Content-Encoding says"},
-		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest, "no JSON object"},
+		"no gzip":    {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
+		"half":       {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
+		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest, "not a JSON object"},
 	} {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
 		require.Equal(t, c.status, a.status, name)
@@ -123,7 +123,7 @@ func TestErasuresOfAnotherSecret(t *testing.T) {
 	const order = `{"identifiers": [{"type": "email", "value": "a@mail.example"}], "requested_at": "2026-11-21"}`
 	a := push(t, s, erasurePath, strings.NewReader(order), "Content-Type", "application/json")
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.Detail)
-	require.Contains(t, a.Detail, "another root secret")
+	require.Contains(t, a.Detail, "the root secret of this server differs")
 	_, err = ingest.Erase(t.Context(), cfg, deps, record.Erasure{
 		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "a@mail.example"}}, RequestedAt: "2026-11-21",
 	})

@@ -169,7 +169,7 @@ func TestResume(t *testing.T) {
 	n := 30_000
 	for !resumed(t, bigPeople(n)) {
 		n *= 2
-		require.Less(t, n, 500_000, "no run was stopped in time")
+		require.Less(t, n, 500_000, "no stopped run in time")
 	}
 }
 
@@ -228,7 +228,7 @@ func resumed(t *testing.T, lines []string) bool {
 
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "no run was stopped")
+	require.ErrorContains(t, err, "no stopped run")
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, first.Run)
 	require.ErrorContains(t, err, "is done")
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "f00")
@@ -321,7 +321,7 @@ func TestResumeWithAnotherMapping(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(cfg.Map, mapping("new", "2027"), 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, before.Run)
-	require.ErrorContains(t, err, "another text")
+	require.ErrorContains(t, err, "has changed")
 	cfg.RunID = "run-2"
 	anew, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)

@@ -24,14 +24,13 @@ import (
 
 const progressInterval = 200 * time.Millisecond
 
-// errDrained ends writing when an interrupted run has waited long enough.
-var errDrained = errors.New("the brokers did not acknowledge in time")
+// errDrained is the cause of stopping writes when DrainTimeout has passed.
+var errDrained = errors.New("timed out waiting for broker acknowledgments")
 
-// run is one run over a list of inputs: some goroutines read, each one input at a
-// time, several decode, one hands over in the order of reading, and the
-// publisher's lanes write.
+// run is one run over a list of inputs. Readers each read one input at a time, workers decode, one
+// goroutine publishes in reading order, and the publisher's lanes write to Kafka.
 //
-//	read -> jobs -> decode -> ordered -> publish -> settled
+//	read -> jobs -> decode -> ordered -> publish -> onComplete
 type run struct {
 	cfg    Config
 	deps   Deps
@@ -39,8 +38,8 @@ type run struct {
 	began  time.Time
 	inputs []*input
 
-	// asked ends when the run's caller wants it to stop. reading ends with it,
-	// and when publishing has failed. writing ends some time after asked.
+	// callerCtx ends when the caller stops the run. readCtx ends with it, and when publishing
+	// fails. writeCtx ends up to DrainTimeout after callerCtx.
 	asked       context.Context
 	reading     context.Context
 	stopReading context.CancelCauseFunc
@@ -51,22 +50,22 @@ type run struct {
 	ownWriter bool
 	publisher *publish.Publisher
 	mapper    convert.Mapper       // nil without a mapping
-	rejected  func(event.Rejected) // nil if nobody wants to know
-	unknown   *convert.Unknown     // nil but in a dry run
-	askedFor  *suppress.Set        // erasures of this run
-	via       string               // the way in of erasures
+	rejected  func(event.Rejected) // nil if there is no listener
+	unknown   *convert.Unknown     // nil except in a dry run
+	askedFor  *suppress.Set        // erasures published by this run
+	via       string               // channel through which erasures arrive: file, http or command
 	jobs      chan *job
 	ordered   chan *job
 
-	current    atomic.Pointer[input] // the one opened last
+	current    atomic.Pointer[input] // the input opened last
 	storedSize int64
 
 	mu          sync.Mutex
-	handle      *runstate.Handle // nil when nothing is kept
+	handle      *runstate.Handle // nil without Config.StateDir
 	tally       convert.Tally
-	readBefore  int64     // records that earlier processes of the run have read
-	outstanding int       // jobs handed over and not settled
-	lastAck     time.Time // or when the first of the outstanding was handed over
+	readBefore  int64     // records read by earlier processes of the run
+	outstanding int       // jobs published but not completed
+	lastAck     time.Time // or the time of the first publish after an idle phase
 	failure     error
 }
 
@@ -77,15 +76,15 @@ type input struct {
 	open func(context.Context, source.Position) (source.Source, error)
 
 	source  atomic.Pointer[source.Source] // while it is open
-	taken   atomic.Int64                  // stored bytes, once it is closed
-	number  int                           // among the run's inputs
+	taken   atomic.Int64                  // stored bytes, after it is closed
+	number  int                           // index in run.inputs
 	summary FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
 	read    source.Position               // under run.mu
 	ended   bool                          // under run.mu
-	queue   []*job                        // handed over, in order; under run.mu
+	queue   []*job                        // published, in order; under run.mu
 }
 
-// job is one chunk on its way.
+// job is one chunk in the pipeline.
 type job struct {
 	input     *input
 	converter *convert.Converter
@@ -97,8 +96,8 @@ type job struct {
 	stored    bool // under run.mu
 }
 
-// newRun begins a run. It writes with the given writer, or with one of its own
-// if that is nil. What is known of identities, if not nil, is left out.
+// newRun returns a run that has not started. If writer is nil, the run creates and closes its own.
+// If store is not nil, unchanged and stale records are not published.
 func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, known *versions.Store) *run {
 	r := &run{
 		cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected,
@@ -117,11 +116,11 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 	return r
 }
 
-// add appends an input of a number of stored bytes, -1 if that is not known.
+// add appends an input of size stored bytes, or -1 if the size is not known.
 func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context, source.Position) (source.Source, error)) {
 	if kind == record.KindErasure {
-		// Which of two entries of a hash is the newer is said when they are decoded, and compaction
-		// keeps the one that is published last: they are decoded in the order of publishing.
+		// Workers compare two entries of one hash while decoding, and compaction retains the one
+		// published last: decode in publishing order.
 		r.cfg.Workers, r.cfg.Readers = 1, 1
 	}
 	r.inputs = append(r.inputs, &input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
@@ -132,8 +131,7 @@ func (r *run) add(path string, kind record.Kind, size int64, open func(context.C
 	}
 }
 
-// keep makes the run go on where it stopped, and note how far it comes. The
-// inputs are added.
+// restore resumes the run at its checkpoint and records further progress there. The inputs have been added.
 func (r *run) keep(handle *runstate.Handle) {
 	if handle == nil {
 		return
@@ -146,19 +144,20 @@ func (r *run) keep(handle *runstate.Handle) {
 	}
 	for i, f := range before.Files {
 		in := r.inputs[i]
-		in.path, in.summary.Path = f.Path, f.Path // places read as they did before
+		// Locations must read as before.
+		in.path, in.summary.Path = f.Path, f.Path
 		in.read = source.Position{Line: f.Line, Offset: f.Offset}
 		in.summary.Lines, in.summary.Bytes, in.summary.Blank, in.summary.Complete = f.Line, f.Offset, f.Blank, f.Complete
 		if f.Complete {
 			in.taken.Store(f.Size)
 		}
 		if f.Line > 0 {
-			r.deps.Logger.Info("the run goes on where it stopped", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
+			r.deps.Logger.Info("run resumed", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
 		}
 	}
 }
 
-// finish runs everything and waits until all of it has ended.
+// finish runs the pipeline and waits until all goroutines have ended.
 func (r *run) finish() (Summary, error) {
 	over := make(chan struct{})
 	var watching, decoding, handing sync.WaitGroup
@@ -181,7 +180,7 @@ func (r *run) finish() (Summary, error) {
 	r.stopReading(nil)
 	if r.ownWriter {
 		if closeErr := r.writer.Close(); closeErr != nil {
-			r.deps.Logger.Warn("close the Kafka writer", "error", closeErr)
+			r.deps.Logger.Warn("close Kafka writer", "error", closeErr)
 		}
 	}
 	r.deps.Progress.Finish(r.snapshot())
@@ -189,7 +188,7 @@ func (r *run) finish() (Summary, error) {
 	return s, r.outcome(s, err)
 }
 
-// read reads all inputs, some of them beside one another, begun in their order.
+// read reads all inputs, up to Config.Readers of them concurrently, started in order.
 func (r *run) read() {
 	waiting := make(chan *input, len(r.inputs))
 	for _, in := range r.inputs {
@@ -211,7 +210,7 @@ func (r *run) read() {
 					in.summary.Err = err
 					r.mu.Unlock()
 					if r.reading.Err() == nil {
-						r.deps.Logger.Error("input could not be read to its end", "error", err)
+						r.deps.Logger.Error("read input", "error", err)
 					}
 				}
 			}
@@ -247,7 +246,8 @@ func (r *run) readInput(in *input) (err error) {
 		}
 		if err != nil {
 			if r.reading.Err() != nil {
-				return nil // the reading was stopped, nothing is wrong with the input
+				// Reading was stopped; the input is not at fault.
+				return nil
 			}
 			return err
 		}
@@ -261,7 +261,7 @@ func (r *run) readInput(in *input) (err error) {
 	}
 }
 
-// decode converts chunks, beside other goroutines that do.
+// decode converts chunks, concurrently with other workers.
 func (r *run) decode() {
 	for j := range r.jobs {
 		j.tally, j.err = j.converter.Chunk(r.writing, j.chunk, j.batch)
@@ -269,7 +269,7 @@ func (r *run) decode() {
 	}
 }
 
-// handOver publishes what is converted, in the order of reading.
+// publishInOrder publishes converted jobs in reading order.
 func (r *run) handOver() {
 	for j := range r.ordered {
 		<-j.converted
@@ -296,14 +296,13 @@ func (r *run) handOver() {
 	}
 }
 
-// settled takes the publisher's word about a chunk.
+// onComplete records the outcome of a published job.
 func (r *run) settled(j *job, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outstanding--
 	if err != nil {
-		// Its memory is not given back: a write that was cut off may still
-		// use it.
+		// The chunk is not released: an aborted write may still use its memory.
 		return
 	}
 	r.lastAck = time.Now()
@@ -315,7 +314,8 @@ func (r *run) settled(j *job, err error) {
 	r.meters.add(j.tally)
 	r.meters.blank.Add(float64(j.chunk.Blank))
 	if j.input.kind == record.KindErasure && !r.cfg.DryRun {
-		// Whoever compares next may be faster than who follows the topic.
+		// Apply erasures immediately: the next comparison may run before the set's follower
+		// receives them.
 		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.noted(r.deps.Suppressed.Apply(m.Key, m.Value)) })
 	}
 	j.input.summary.Blank += j.chunk.Blank
@@ -324,7 +324,7 @@ func (r *run) settled(j *job, err error) {
 	j.chunk.Release()
 }
 
-// advance moves the place up to which all of an input is stored, and notes it.
+// advance moves the position up to which all of an input is stored, and records it.
 func (r *run) advance(in *input) {
 	var blank int64
 	var tally convert.Tally
@@ -348,7 +348,7 @@ func (r *run) advance(in *input) {
 	r.complete(in)
 }
 
-// complete notes that an input is stored to its end, when it is.
+// complete marks an input complete if it has been read and stored to its end.
 func (r *run) complete(in *input) {
 	if in.summary.Complete || !in.ended || in.summary.Lines != in.read.Line {
 		return
@@ -359,7 +359,7 @@ func (r *run) complete(in *input) {
 	}
 }
 
-// noted stops the run when what it did cannot be noted.
+// checkRecorded stops the run if its progress could not be recorded.
 func (r *run) noted(err error) {
 	if err != nil && r.failure == nil {
 		r.failure = err
@@ -367,8 +367,8 @@ func (r *run) noted(err error) {
 	}
 }
 
-// watch ends reading when publishing has failed, and writing when the run was
-// asked to stop and its time to do so is over.
+// watch stops reading when publishing fails, and stops writing DrainTimeout after the caller has
+// stopped the run.
 func (r *run) watch(over <-chan struct{}) {
 	select {
 	case <-over:
@@ -387,7 +387,7 @@ func (r *run) watch(over <-chan struct{}) {
 	}
 }
 
-// report tells the progress until the run is over.
+// report updates the progress until the run ends.
 func (r *run) report(over <-chan struct{}) {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
@@ -420,7 +420,7 @@ func (r *run) snapshot() Snapshot {
 	return s
 }
 
-// stored is the number of stored bytes read.
+// stored returns the number of stored bytes read.
 func (r *run) stored() int64 {
 	var n int64
 	for _, in := range r.inputs {
@@ -433,7 +433,7 @@ func (r *run) stored() int64 {
 	return n
 }
 
-// summary says what the run did, once it is over.
+// summary returns what the run did. It is valid after the run has ended.
 func (r *run) summary() Summary {
 	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
 	s.Unknown, s.MoreUnknown = r.unknown.Members()
@@ -449,7 +449,7 @@ func (r *run) summary() Summary {
 	return s
 }
 
-// outcome is the error that the run ends with.
+// outcome returns the error that the run ends with.
 func (r *run) outcome(s Summary, published error) error {
 	var errs []error
 	for _, f := range s.Files {

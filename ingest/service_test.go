@@ -41,7 +41,7 @@ func TestServiceWithoutBrokers(t *testing.T) {
 	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
 	require.NoError(t, err)
 	require.Error(t, s.Ready(t.Context()))
-	require.ErrorContains(t, s.Run(t.Context()), "did not answer within 200ms")
+	require.ErrorContains(t, s.Run(t.Context()), "no response from the Kafka brokers within 200ms")
 	require.NoError(t, s.Close())
 
 	// Asked to stop while it waits for them, it is done without an error.

@@ -18,41 +18,39 @@ import (
 	"muster/schemas/record"
 )
 
-// Folders of Config.StateDir.
+// Subdirectories of Config.StateDir.
 const (
 	versionsDir = "versions"
 	runsDir     = "runs"
 )
 
-// keptRuns is how many runs are remembered that nobody can go on with, and
-// keptStopped how long the others are.
+// maxFinishedRuns is how many runs that cannot be resumed are listed, and stoppedRunRetention how
+// long stopped runs can be resumed.
 const (
 	keptRuns    = 200
 	keptStopped = 90 * 24 * time.Hour
 )
 
-// bindTimeout bounds how long the brokers are asked, at the end of a run, how far
-// their topics go.
+// bindTimeout is how long the end of a run waits for the brokers' end offsets.
 const bindTimeout = 5 * time.Second
 
-// state is what a run knows from the disk and leaves there. Its zero value knows
-// nothing and leaves nothing.
+// state is the persistent state of a run. Its zero value has none and stores none.
 type state struct {
 	versions *versions.Store
-	scratch  *versions.Store // of a dry run
-	tmp      string          // the folder of scratch
+	scratch  *versions.Store // overlay of a dry run
+	tmp      string          // directory of overlay
 	runs     *runstate.Store
 	handle   *runstate.Handle
 	topics   func(context.Context) (versions.Topics, error)
-	// generation is that of what the brokers have, of which versions speaks.
+	// generation identifies the topics' contents that dedup describes.
 	generation string
 }
 
-// errLost is the error of a run while which topics lost what it published.
-var errLost = errors.New("the topics are not those that the run began to publish to; what they lack is published when it is run again")
+// errTopicsReset is returned if topics lost what the run published.
+var errLost = errors.New("the topics were reset during the run; run it again to publish the missing records")
 
-// openState opens the state of a run over files, which is a new one or, unless
-// Config.Restart, one over the same files that was stopped.
+// openState opens the state of a run over files. Unless Config.Restart is set, it resumes a stopped
+// run over the same files.
 func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state, err error) {
 	s = new(state)
 	if cfg.StateDir == "" && !cfg.DryRun {
@@ -97,8 +95,8 @@ func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state,
 	return s, err
 }
 
-// openVersions opens what is known of identities and makes sure that it is what
-// the brokers have.
+// openDedup opens the deduplication store and resets it if the brokers' topics are not those that
+// it describes.
 func openVersions(ctx context.Context, cfg Config, deps Deps) (*versions.Store, error) {
 	store, err := versions.Open(filepath.Join(cfg.StateDir, versionsDir))
 	if err != nil {
@@ -109,23 +107,23 @@ func openVersions(ctx context.Context, cfg Config, deps Deps) (*versions.Store, 
 		return nil, errors.Join(err, store.Close())
 	}
 	if forgotten {
-		deps.Logger.Warn("the topics are not those that were published to before, or the machine stopped without warning: every record is published again", "state", cfg.StateDir)
+		deps.Logger.Warn("topics were reset or the machine crashed: all records are published again", "state", cfg.StateDir)
 	}
 	return store, nil
 }
 
-// closeVersions notes how far the topics go, if the brokers say so in time, and closes
-// what [openVersions] opened.
+// closeDedup records the topics' end offsets, if the brokers return them in time, and closes the store.
 func closeVersions(ctx context.Context, cfg Config, deps Deps, store *versions.Store, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	if _, err := store.Bind(ctx, topicsOf(cfg)); err != nil {
-		deps.Logger.Warn("the end of the topics is not noted: if the machine starts anew before it is, everything is published again", "error", err)
+		deps.Logger.Warn("end offsets not recorded: after a reboot, all records are published again", "error", err)
 	}
 	return store.Close()
 }
 
-// topicsOf returns how to ask for the topics that records and erasures are published on.
+// topicReader returns a function that reads the cluster ID and the end offsets of the topics of
+// records and erasures.
 func topicsOf(cfg Config) func(context.Context) (versions.Topics, error) {
 	names := []string{event.TopicSeen, event.TopicErasure, event.TopicErasureRequest}
 	for _, d := range record.Definitions() {
@@ -141,21 +139,23 @@ func topicsOf(cfg Config) func(context.Context) (versions.Topics, error) {
 			return versions.Topics{}, err
 		}
 		t := versions.Topics{Cluster: cluster, Ends: make(map[string][]int64)}
-		for _, b := range bounds { // by topic and partition
+		// Bounds are ordered by topic and partition.
+		for _, b := range bounds {
 			t.Ends[b.Topic] = append(t.Ends[b.Topic], b.End)
 		}
 		return t, nil
 	}
 }
 
-// openScratch opens a copy of what is known, to try on.
+// openOverlay opens an overlay of the deduplication store for a dry run.
 func (s *state) openScratch(cfg Config) (err error) {
 	if s.tmp, err = os.MkdirTemp("", "muster-dry-run-"); err != nil {
-		return fmt.Errorf("make room for a dry run: %w", err)
+		return fmt.Errorf("create a temporary directory for a dry run: %w", err)
 	}
 	dir := filepath.Join(cfg.StateDir, versionsDir)
 	if _, err := os.Stat(dir); cfg.StateDir == "" || err != nil {
-		if s.scratch, err = versions.Open(s.tmp); err == nil { // nothing is known
+		// Nothing was published before.
+		if s.scratch, err = versions.Open(s.tmp); err == nil {
 			s.generation = s.scratch.Generation()
 		}
 		return err
@@ -168,12 +168,12 @@ func (s *state) openScratch(cfg Config) (err error) {
 	return err
 }
 
-// takeUp takes up the newest run over the same files that was stopped, if any. It
-// begins again when the brokers do not have what it published.
+// resume resumes the newest stopped run over the same files, if any. The run restarts from the
+// beginning if the brokers do not have what it published.
 func (s *state) takeUp(run runstate.Run, deps Deps) error {
 	runs, err := s.runs.Unfinished()
 	if err != nil {
-		deps.Logger.Warn("some runs cannot be read", "error", err)
+		deps.Logger.Warn("runs cannot be read", "error", err)
 	}
 	for _, before := range runs {
 		if before.State != runstate.Stopped || !sameTask(before, run) {
@@ -181,10 +181,11 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		}
 		handle, err := s.runs.Resume(before.ID, s.generation, deps.Now)
 		if errors.Is(err, runstate.ErrRunning) || errors.Is(err, runstate.ErrUnknown) {
-			continue // another process was faster
+			// Another process was faster.
+			continue
 		}
 		if err == nil && before.Generation != s.generation {
-			deps.Logger.Warn("the topics are not those that the run published to: it begins again", "run", before.ID)
+			deps.Logger.Warn("topics were reset: the run restarts from the beginning", "run", before.ID)
 		}
 		s.handle = handle
 		return err
@@ -192,7 +193,7 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 	return nil
 }
 
-// revision returns the mapping revision of a run: that of the run that is taken up, or a new one.
+// revision returns the mapping revision of a run: that of the resumed run, or a new one.
 func (s *state) revision(ctx context.Context, cfg Config, deps Deps) (uint32, error) {
 	switch known := s.known(); {
 	case !cfg.Remap:
@@ -206,8 +207,8 @@ func (s *state) revision(ctx context.Context, cfg Config, deps Deps) (uint32, er
 	}
 }
 
-// mappingOf is how a run's mapping is found again, from wherever: by its name, or
-// where its file is.
+// mappingPath returns the mapping as it can be loaded from any working directory: the absolute path
+// of a file, or a name.
 func mappingOf(cfg Config) string {
 	if _, err := os.Stat(cfg.Map); err == nil {
 		if absolute, err := filepath.Abs(cfg.Map); err == nil {
@@ -217,7 +218,7 @@ func mappingOf(cfg Config) string {
 	return cfg.Map
 }
 
-// sameTask tells whether two runs are over the same files in the same way.
+// sameTask reports whether two runs process the same files in the same way.
 func sameTask(a, b runstate.Run) bool {
 	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again ||
 		a.Remap != b.Remap || len(a.Files) != len(b.Files) {
@@ -231,7 +232,7 @@ func sameTask(a, b runstate.Run) bool {
 	return true
 }
 
-// known returns what the publisher looks at.
+// store returns the deduplication store for the publisher, or nil.
 func (s *state) known() *versions.Store {
 	if s.scratch != nil {
 		return s.scratch
@@ -239,16 +240,16 @@ func (s *state) known() *versions.Store {
 	return s.versions
 }
 
-// finish notes how a run ended and closes everything. The error is [errLost] when
-// what the run published is not there any more, as far as that is known.
+// finish records how the run ended and closes everything. It returns [errTopicsReset] if the topics
+// lost what the run published, as far as the brokers can tell.
 func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome error) error {
 	var errs []error
 	if s.topics != nil {
-		// The run may have been asked to stop.
+		// The caller may have stopped the run.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
 		defer cancel()
 		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
-			deps.Logger.Warn("the end of the topics is not noted: if the machine starts anew before it is, everything is published again", "error", err)
+			deps.Logger.Warn("end offsets not recorded: after a reboot, all records are published again", "error", err)
 		} else if s.versions.Generation() != s.generation {
 			errs = append(errs, errLost)
 		}
@@ -266,7 +267,7 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 		}
 		errs = append(errs, s.handle.Finish(end, reason))
 		if err := s.runs.Prune(keptRuns, deps.Now().Add(-keptStopped)); err != nil {
-			deps.Logger.Warn("old runs cannot be removed", "error", err)
+			deps.Logger.Warn("remove old runs", "error", err)
 		}
 	}
 	return errors.Join(append(errs, s.close())...)
@@ -286,10 +287,11 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// Run is what is known of a run of [Files].
+// Run is a recorded run of [Files].
 type Run = runstate.Run
 
-// Runs returns the runs that a state folder knows, or a number of them that is above 0, the newest first.
+// Runs returns the runs recorded in a state directory, newest first: all of them, or at most number
+// if that is positive.
 func Runs(stateDir string, number int) ([]Run, error) {
 	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
 	if err != nil {
@@ -298,8 +300,8 @@ func Runs(stateDir string, number int) ([]Run, error) {
 	return store.List(number)
 }
 
-// RemoveRun makes a state folder forget a run that is not being worked on. What it
-// published stays published, and known.
+// RemoveRun removes a run that is not running from a state directory. Its published records remain
+// published, and remain deduplicated.
 func RemoveRun(stateDir, id string) error {
 	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
 	if err != nil {
@@ -308,10 +310,9 @@ func RemoveRun(stateDir, id string) error {
 	return store.Remove(id)
 }
 
-// Resume goes on with a run that was stopped, of which the beginning of the id is
-// enough; without an id with the newest one. It fails when a file, or the mapping, is not what it
-// was: then it is to be ingested anew, and what is known is not published again.
-// Otherwise it does what [Files] does.
+// Resume resumes a stopped run. A prefix of its ID is enough; without an ID it resumes the newest.
+// It fails if a file or the mapping has changed: ingest the files again, unchanged records are not
+// republished. Otherwise it behaves like [Files].
 func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, error) {
 	run, err := stopped(cfg.StateDir, id)
 	if err != nil {
@@ -321,7 +322,7 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 	var paths []string
 	for _, f := range run.Files {
 		if f.Absolute == "" {
-			changed = append(changed, fmt.Errorf("%s cannot be read again", f.Path))
+			changed = append(changed, fmt.Errorf("%s cannot be read twice", f.Path))
 			continue
 		}
 		now, err := runstate.Identify(f.Absolute)
@@ -336,12 +337,12 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		if program, err := mapping.Load(run.Map); err != nil {
 			changed = append(changed, err)
 		} else if program.Sum() != run.MapSum {
-			changed = append(changed, fmt.Errorf("the mapping %s has another text", run.Map))
+			changed = append(changed, fmt.Errorf("mapping %s has changed", run.Map))
 		}
 	}
 	if err := errors.Join(changed...); err != nil {
 		return Summary{}, failed("resume", fmt.Errorf(
-			"run %s cannot go on; ingest its files anew, what is known will not be published again: %w", run.ID, err))
+			"run %s cannot be resumed; ingest its files again, unchanged records are not republished: %w", run.ID, err))
 	}
 	cfg.Restart, cfg.Again, cfg.Map, cfg.Remap = false, run.Again, run.Map, run.Remap
 	if cfg.Format, err = ParseFormat(run.Format); err != nil {
@@ -349,15 +350,16 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 	}
 	kind := run.Kind
 	if kind == convert.Foreign {
-		kind = "" // the mapping says
+		// The mapping determines the kinds.
+		kind = ""
 	}
 	return Files(ctx, cfg, deps, kind, paths)
 }
 
-// stopped finds a run to go on with.
+// findStopped returns the stopped run with the given ID, or the newest one.
 func stopped(stateDir, id string) (Run, error) {
 	if stateDir == "" {
-		return Run{}, errors.New("there is no folder with the state of runs")
+		return Run{}, errors.New("no state directory configured")
 	}
 	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
 	if err != nil {
@@ -376,5 +378,5 @@ func stopped(stateDir, id string) (Run, error) {
 			return run, nil
 		}
 	}
-	return Run{}, errors.Join(errors.New("no run was stopped"), err)
+	return Run{}, errors.Join(errors.New("no stopped run"), err)
 }

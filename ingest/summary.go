@@ -12,52 +12,49 @@ import (
 	"muster/schemas/record"
 )
 
-// Counts are what became of the records of one kind.
+// Counts are the outcomes of the records of one kind.
 type Counts struct {
 	// Read is the number of records found in the input.
 	Read int64 `json:"read"`
-	// Split is the number of records that came out of other records, or that a
-	// mapping made of foreign objects, those that were then rejected included.
+	// Split is the number of records extracted from other records, or produced by a mapping from
+	// source objects. It includes those that were then rejected.
 	Split int64 `json:"split"`
-	// Published is the number of records that are stored on the kind's topic.
+	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
-	// Seen is the number of records that only have a newer version, which is stored
-	// on the topic of seen versions.
+	// Seen is the number of records with a newer version and the same content. The version is
+	// stored on the topic of version bumps.
 	Seen int64 `json:"seen"`
-	// Unchanged and Stale are the numbers of records that are known, version
-	// included, and that are older than what is known. They are not published.
+	// Unchanged and Stale are the numbers of records of the same version and content, and of
+	// records older than the last published version. They are not published.
 	Unchanged int64 `json:"unchanged"`
 	Stale     int64 `json:"stale"`
-	// Conflicting is how many of the stale records have the version of what is known and other
-	// content, as a changed mapping makes them. [Config.Remap] publishes them.
+	// Conflicting is the number of stale records with the same version and different content, as
+	// produced by a changed mapping. [Config.Remap] publishes them.
 	Conflicting int64 `json:"conflicting"`
-	// Rejected is the number of records that are stored on the topic of rejected
-	// records.
+	// Rejected is the number of records stored on the topic of rejected records.
 	Rejected int64 `json:"rejected"`
-	// Mapped and Dropped are of the objects of the kind [Foreign]: those of which
-	// the mapping made records, and those of which it made none.
+	// Mapped and Dropped are the numbers of source objects ([Foreign]) that the mapping converted
+	// to records, and that it skipped.
 	Mapped int64 `json:"mapped,omitzero"`
-	// Dropped also has the records of people who were erased, Suppressed how many of
-	// the dropped ones those are.
+	// Dropped includes the records of erased people; Suppressed is their number.
 	Dropped    int64 `json:"dropped,omitzero"`
 	Suppressed int64 `json:"suppressed,omitzero"`
-	// Unfinished is the number of records that were read or split off, and of
-	// which nothing says that they are stored anywhere. It is zero unless the
-	// run was cut short.
+	// Unfinished is the number of records that were read or extracted and are not known to be
+	// stored. It is zero unless the run was cut short.
 	Unfinished int64 `json:"unfinished"`
 }
 
-// Reconciles tells whether every record is accounted for (records.md, rule 6).
+// Reconciles reports whether every record is accounted for (records.md, rule 6).
 func (c Counts) Reconciles() bool {
 	return c.Read+c.Split == c.accounted()+c.Unfinished
 }
 
-// accounted is the number of records of which it is known what became of them.
+// accounted returns the number of records with a known outcome.
 func (c Counts) accounted() int64 {
 	return c.Published + c.Seen + c.Unchanged + c.Stale + c.Rejected + c.Mapped + c.Dropped
 }
 
-// countsOf returns the counts of what was read and settled so far.
+// countsOf returns the counts of what was read and completed so far.
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
 		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale, Conflicting: c.Conflicting,
@@ -67,11 +64,10 @@ func countsOf(c convert.Counts) Counts {
 	return out
 }
 
-// Foreign is the kind under which the objects that a mapping reads are counted.
+// Foreign is the kind under which source objects, the inputs of a mapping, are counted.
 const Foreign = convert.Foreign
 
-// kindCounts returns the counts of the kinds that occurred, in the order of
-// record.Definitions.
+// kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.
 func kindCounts(tally convert.Tally) []KindCounts {
 	kinds := []record.Kind{convert.Foreign}
 	for _, d := range record.Definitions() {
@@ -93,47 +89,47 @@ type KindCounts struct {
 	Counts
 }
 
-// FileSummary is how far a run came in one input.
+// FileSummary is the progress of a run in one input.
 type FileSummary struct {
-	// Path is as it was given; "-" is standard input.
+	// Path is the path as given; "-" is standard input.
 	Path string `json:"path"`
-	// Lines and Bytes, of the uncompressed input, are the place up to which
-	// everything is stored: the run may be taken up behind it.
+	// Lines and Bytes, of the uncompressed input, are the position up to which everything is
+	// stored. A run can resume there.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
-	// Blank is the number of blank lines that were passed over.
+	// Blank is the number of blank lines skipped.
 	Blank int64 `json:"blank"`
-	// Complete says that the input was read to its end and all of it is stored.
+	// Complete reports whether the input was read to its end and all of it is stored.
 	Complete bool `json:"complete"`
-	// Err is why the input could not be read to its end.
+	// Err is the reason why the read input.
 	Err error `json:"-"`
 }
 
-// UnknownMember is a member that the schema of the records' kind does not have.
+// UnknownMember is a field that is not in the schema of the records' kind.
 type UnknownMember = convert.UnknownMember
 
-// Summary says what a run did.
+// Summary is the result of a run.
 type Summary struct {
-	// Run is the run's id.
+	// Run is the run ID.
 	Run string `json:"run"`
 	// Kinds has the kinds that occurred, in the order of record.Definitions.
 	Kinds []KindCounts `json:"kinds"`
-	// Files has every input, in the order given.
+	// Files has every input, in the given order.
 	Files []FileSummary `json:"files"`
-	// Unknown has, of a dry run over files, the members that the records' schemas do not have,
-	// what most records have first: at most 1,000, those that were found first.
+	// Unknown has the fields that are not in the records' schemas, the most frequent first. It is
+	// set by dry runs over files, and has the first 1,000 found.
 	Unknown []UnknownMember `json:"unknown,omitzero"`
-	// MoreUnknown says that there are others, which were not counted.
+	// MoreUnknown reports whether there were more, which were not counted.
 	MoreUnknown bool `json:"more_unknown,omitzero"`
-	// Remap says that the run's records carry a mapping revision.
+	// Remap reports whether the run's records carry a mapping revision.
 	Remap bool `json:"remap,omitzero"`
-	// Unattributed has what a run over git repositories dropped.
+	// Unattributed has the commits that a run over git repositories dropped.
 	Unattributed Unattributed `json:"unattributed,omitzero"`
-	// StoredBytes is how much was read, compressed as it is.
+	// StoredBytes is the number of bytes read, before decompression.
 	StoredBytes int64 `json:"stored_bytes"`
-	// Elapsed is how long it took.
+	// Elapsed is the duration of the run.
 	Elapsed time.Duration `json:"-"`
-	// Interrupted says that the run was asked to stop before its end.
+	// Interrupted reports whether the run was stopped before its end.
 	Interrupted bool `json:"interrupted"`
 }
 
@@ -157,7 +153,7 @@ func (s Summary) Total() Counts {
 	return t
 }
 
-// Complete tells whether every input was read to its end and all of it is stored.
+// Complete reports whether every input was read to its end and all of it is stored.
 func (s Summary) Complete() bool {
 	for _, f := range s.Files {
 		if !f.Complete {
@@ -167,7 +163,7 @@ func (s Summary) Complete() bool {
 	return true
 }
 
-// Reconciles tells whether every record of every kind is accounted for.
+// Reconciles reports whether every record of every kind is accounted for.
 func (s Summary) Reconciles() bool {
 	for _, k := range s.Kinds {
 		if !k.Reconciles() {
@@ -177,11 +173,11 @@ func (s Summary) Reconciles() bool {
 	return true
 }
 
-// maxShownUnknown is how many unknown members the summary for people has.
+// maxShownUnknown is the maximum number of unknown fields that String lists.
 const maxShownUnknown = 20
 
-// String returns the summary for people: a table of the counts, a line for
-// each input that is not stored completely, and a table of the unknown members.
+// String returns the summary as text: a table of the counts, a line for each input that is not
+// completely stored, and a table of the unknown fields.
 func (s Summary) String() string {
 	var b strings.Builder
 	var lines, blank int64
@@ -259,7 +255,7 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	if len(s.Unknown) == 0 {
 		return
 	}
-	b.WriteString("members that the schema does not have, which are in no search, lookup or view:\n")
+	b.WriteString("fields not in the schema, and so not in searches, lookups and views:\n")
 	shown := s.Unknown[:min(len(s.Unknown), maxShownUnknown)]
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	hinted := slices.ContainsFunc(shown, func(u UnknownMember) bool { return u.DidYouMean != "" })
@@ -276,10 +272,10 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	if more := len(s.Unknown) - len(shown); more > 0 {
-		fmt.Fprintf(b, "and %s more, which --json prints\n", grouped(int64(more)))
+		fmt.Fprintf(b, "and %s more, see --json\n", grouped(int64(more)))
 	}
 	if s.MoreUnknown {
-		b.WriteString("there are others, which were not counted\n")
+		b.WriteString("further unknown fields were not counted\n")
 	}
 }
 

@@ -71,5 +71,5 @@ func TestUnknownMembersAreBounded(t *testing.T) {
 		require.True(t, strings.HasSuffix(u.Path, "ä..."), u.Path)
 	}
 	require.True(t, s.MoreUnknown)
-	require.Contains(t, s.String(), "and 980 more, which --json prints\nthere are others, which were not counted\n")
+	require.Contains(t, s.String(), "and 980 more, see --json\nfurther unknown fields were not counted\n")
 }
