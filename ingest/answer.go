@@ -19,8 +19,8 @@ func fail(w http.ResponseWriter, status int, detail string) {
 }
 
 // respond writes a JSON response. Statuses from 400 on get the media type of problem details.
-func respond(w http.ResponseWriter, status int, answer any) {
-	body, err := json.Marshal(answer)
+func respond(w http.ResponseWriter, status int, response any) {
+	body, err := json.Marshal(response)
 	if err != nil {
 		http.Error(w, "Encoding the response failed.", http.StatusInternalServerError)
 		return

@@ -144,7 +144,7 @@ func (d Deps) withDefaults() Deps {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Progress == nil {
-		d.Progress = silent{}
+		d.Progress = noProgress{}
 	}
 	if d.Now == nil {
 		d.Now = time.Now

@@ -75,7 +75,7 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 		if e.Action != event.ErasureWithdrawn {
 			continue
 		}
-		if err := unravel(ctx, cfg, deps, e.Identifiers); err != nil {
+		if err := unsuppressDerived(ctx, cfg, deps, e.Identifiers); err != nil {
 			return done, fmt.Errorf("erase: %w", err)
 		}
 	}
@@ -84,7 +84,7 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 
 // unsuppressDerived publishes the removal of entries derived from the withdrawn hashes. The eraser
 // does the same later; this saves the wait.
-func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureIdentifier) error {
+func unsuppressDerived(ctx context.Context, cfg Config, deps Deps, withdrawn []event.ErasureIdentifier) error {
 	set := deps.Suppressed
 	derived := make(map[suppress.Hash]suppress.Entry)
 	err := bus.Scan(ctx, cfg.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
@@ -102,7 +102,7 @@ func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureI
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read entries derived from %d identifiers: %w", len(lifted), err)
+		return fmt.Errorf("read entries derived from %d identifiers: %w", len(withdrawn), err)
 	}
 	var messages []kafka.Message
 	for h, e := range set.Unravel(derived) {
@@ -114,7 +114,7 @@ func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureI
 	}
 	writer := newWriter(cfg, deps)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
-		return fmt.Errorf("remove entries derived from %d identifiers: %w", len(lifted), err)
+		return fmt.Errorf("remove entries derived from %d identifiers: %w", len(withdrawn), err)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ type ErasureStatus struct {
 // the requests all of whose identifiers it names.
 func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 	byID := make(map[string]*ErasureStatus)
-	lifted := make(map[string]time.Time) // by hash
+	withdrawn := make(map[string]time.Time) // by hash
 	var order []*ErasureStatus
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
@@ -157,12 +157,12 @@ func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 				s = &ErasureStatus{Erasure: e, State: ErasurePending}
 				byID[e.RequestID], order = s, append(order, s)
 				for _, i := range e.Identifiers {
-					delete(lifted, i.Hash)
+					delete(withdrawn, i.Hash)
 				}
 			}
 		case event.ErasureWithdrawn:
 			for _, i := range e.Identifiers {
-				lifted[i.Hash] = e.At
+				withdrawn[i.Hash] = e.At
 			}
 		case event.ErasureMasked:
 			if s != nil && s.MaskedAt.IsZero() {
@@ -181,15 +181,15 @@ func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 	out := make([]ErasureStatus, len(order))
 	for i, s := range order {
 		var last time.Time
-		whole := len(s.Identifiers) > 0
+		allWithdrawn := len(s.Identifiers) > 0
 		for _, id := range s.Identifiers {
-			at, ok := lifted[id.Hash]
-			whole = whole && ok
+			at, ok := withdrawn[id.Hash]
+			allWithdrawn = allWithdrawn && ok
 			if at.After(last) {
 				last = at
 			}
 		}
-		if whole {
+		if allWithdrawn {
 			s.State, s.WithdrawnAt = ErasureWithdrawn, last
 		}
 		out[i] = *s
@@ -242,21 +242,21 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 		if err != nil {
 			return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
 		}
-		asked := suppress.Entry{Type: suppress.Type(i.Type), Scope: suppress.Scope(request.Scope), RequestedAt: request.RequestedAt, Key: deps.Suppressed.Key().ID()}
-		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order != 0 {
+		entry := suppress.Entry{Type: suppress.Type(i.Type), Scope: suppress.Scope(request.Scope), RequestedAt: request.RequestedAt, Key: deps.Suppressed.Key().ID()}
+		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order != 0 {
 			// Requested again, or already unsuppressed.
 			continue
 		}
-		asked.RequestedAt, asked.RequestID, asked.Lifted, asked.Mark = at, request.RequestID, true, deps.Suppressed.MarkOf(h)
-		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order <= 0 {
+		entry.RequestedAt, entry.RequestID, entry.Lifted, entry.Mark = at, request.RequestID, true, deps.Suppressed.MarkOf(h)
+		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order <= 0 {
 			// The request is dated in the future; the withdrawal must still be newer.
 			v, err := record.ParseVersion(request.RequestedAt)
 			if err != nil {
 				return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
 			}
-			asked.RequestedAt = (v + 1).String()
+			entry.RequestedAt = (v + 1).String()
 		}
-		m, err := convert.EntryMessage(h, asked)
+		m, err := convert.EntryMessage(h, entry)
 		if err != nil {
 			return logged, fmt.Errorf("withdraw an erasure: %w", err)
 		}
@@ -283,7 +283,7 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}
-	if err := unravel(ctx, cfg, deps, logged.Identifiers); err != nil {
+	if err := unsuppressDerived(ctx, cfg, deps, logged.Identifiers); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}
 	return logged, nil

@@ -30,13 +30,13 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func (e *ExitError) ExitCode() int { return e.Code }
 
 // joinError returns outcome joined with err as an [ExitError], or outcome if err is nil.
-func alsoFailed(op string, outcome, err error) error {
+func joinError(op string, outcome, err error) error {
 	if err == nil {
 		return outcome
 	}
-	return failed(op, errors.Join(outcome, err))
+	return newExitError(op, errors.Join(outcome, err))
 }
 
-func failed(op string, err error) *ExitError {
+func newExitError(op string, err error) *ExitError {
 	return &ExitError{Code: ExitFailed, Err: fmt.Errorf("%s: %w", op, err)}
 }

@@ -30,12 +30,12 @@ import (
 func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	deps = deps.withDefaults()
 	in, err := newInputs(cfg, deps, kind, paths)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	var unknown *convert.Unknown
 	// Counting unknown fields takes a third of the decoding time, so runs that publish skip it.
@@ -44,37 +44,37 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 	}
 	meters, err := newMetrics(deps.Registerer)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	if !cfg.DryRun {
 		if kind == record.KindErasure && deps.Suppressed == nil {
-			return Summary{}, failed("ingest", errNoErasures)
+			return Summary{}, newExitError("ingest", errNoErasures)
 		}
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
-			return Summary{}, failed("ingest", err)
+			return Summary{}, newExitError("ingest", err)
 		}
 		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
-			return Summary{}, failed("ingest", err)
+			return Summary{}, newExitError("ingest", err)
 		}
 	}
-	kept, err := openState(ctx, cfg, deps, in)
+	st, err := openState(ctx, cfg, deps, in)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
-	if kept.handle != nil {
-		cfg.RunID = kept.handle.Run().ID
+	if st.checkpoint != nil {
+		cfg.RunID = st.checkpoint.Run().ID
 	}
-	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
-		return Summary{}, failed("ingest", errors.Join(err, kept.close()))
+	if cfg.revision, err = st.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, newExitError("ingest", errors.Join(err, st.close()))
 	}
-	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
+	r := newRun(ctx, cfg, deps, meters, nil, st.store())
 	r.mapper, r.unknown = in.mapper, unknown
 	for _, path := range in.paths {
 		r.add(path, in.kind, storedSize(deps, path), opener(deps, path, in.options))
 	}
-	r.keep(kept.handle)
+	r.restore(st.checkpoint)
 	s, outcome := r.finish()
-	return s, alsoFailed("ingest", outcome, kept.finish(ctx, deps, s, outcome))
+	return s, joinError("ingest", outcome, st.finish(ctx, deps, s, outcome))
 }
 
 // checkKind rejects kinds that cannot be submitted from outside.

@@ -51,40 +51,40 @@ type GitConfig struct {
 func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	deps = deps.withDefaults()
 	meters, err := newMetrics(deps.Registerer)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	options, err := git.options(cfg)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	if !cfg.DryRun {
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
-			return Summary{}, failed("ingest git", err)
+			return Summary{}, newExitError("ingest git", err)
 		}
 		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
-			return Summary{}, failed("ingest git", err)
+			return Summary{}, newExitError("ingest git", err)
 		}
 	}
-	kept, err := gitState(ctx, cfg, deps)
+	st, err := openGitState(ctx, cfg, deps)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
-	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
-		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
+	if cfg.revision, err = st.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
-	options.Generation = kept.generation
+	options.Generation = st.generation
 	repositories, err := openRepositories(ctx, deps, folders, options)
 	if err != nil {
-		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
+		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
-	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
+	r := newRun(ctx, cfg, deps, meters, nil, st.store())
 	for _, repo := range repositories {
-		r.add(repo.folder, convert.Foreign, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+		r.add(repo.folder, convert.SourceObject, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 			if repo.err != nil {
 				return nil, repo.err
 			}
@@ -92,7 +92,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 		})
 	}
 	s, outcome := r.finish()
-	errs := []error{kept.finish(ctx, deps, s, outcome)}
+	errs := []error{st.finish(ctx, deps, s, outcome)}
 	for i, repo := range repositories {
 		if s.Files[i].Complete && repo.Kept() && !cfg.DryRun && cfg.StateDir != "" {
 			errs = append(errs, repo.Done())
@@ -102,7 +102,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 	if total := s.Total(); outcome == nil && s.Unattributed.Commits > 0 && total.accounted() == total.Dropped {
 		outcome = &ExitError{Code: ExitRejected, Err: fmt.Errorf("ingest git: nothing was published: %s", s.Unattributed)}
 	}
-	return s, alsoFailed("ingest git", outcome, errors.Join(errs...))
+	return s, joinError("ingest git", outcome, errors.Join(errs...))
 }
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
@@ -139,14 +139,14 @@ func (g GitConfig) unknownMode() (int, error) {
 }
 
 // openGitState opens the deduplication store.
-func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) {
+func openGitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) {
 	s = new(state)
 	switch {
 	case cfg.DryRun:
-		err = s.openScratch(cfg)
+		err = s.openOverlay(cfg)
 	case cfg.StateDir != "":
-		if s.versions, err = openVersions(ctx, cfg, deps); err == nil {
-			s.topics, s.generation = topicsOf(cfg), s.versions.Generation()
+		if s.dedup, err = openDedup(ctx, cfg, deps); err == nil {
+			s.topics, s.generation = topicReader(cfg), s.dedup.Generation()
 		}
 	}
 	if err != nil {

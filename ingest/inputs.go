@@ -39,7 +39,7 @@ type inputs struct {
 
 // maxSourceObjectBytes is the largest source object. A page of a dump or a document with its graph
 // is larger than any record derived from it.
-const maxForeign = 16 << 20
+const maxSourceObjectBytes = 16 << 20
 
 // newInputs resolves the inputs and reports errors that can be found before anything is published.
 func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs, error) {
@@ -54,20 +54,20 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 		if err != nil {
 			return in, err
 		}
-		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.Foreign
-		in.options.Kind, in.options.MaxLine, in.options.WholeLists = convert.Foreign, maxForeign, program.ReadsLists()
+		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.SourceObject
+		in.options.Kind, in.options.MaxLine, in.options.WholeLists = convert.SourceObject, maxSourceObjectBytes, program.ReadsLists()
 	} else if err := checkKind(kind); err != nil {
 		return in, err
 	}
 	var err error
-	if in.paths, err = expand(cfg, deps, paths); err != nil {
+	if in.paths, err = expandPaths(cfg, deps, paths); err != nil {
 		return in, err
 	}
 	return in, checkPaths(deps, in.paths)
 }
 
 // expandPaths replaces directories by the files in them and patterns by their matches, both in name order.
-func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
+func expandPaths(cfg Config, deps Deps, paths []string) ([]string, error) {
 	var all []string
 	var errs []error
 	for _, path := range paths {
@@ -78,15 +78,15 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err == nil && info.IsDir():
-			found, passed, err := filesIn(cfg, path)
+			found, skipped, err := listFiles(cfg, path)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 			case len(found) == 0:
 				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("no files of a known format in this directory; list the files or set --format")})
 			}
-			if passed > 0 {
-				deps.Logger.Warn("skipping files of other formats and special files", "directory", path, "files", passed)
+			if skipped > 0 {
+				deps.Logger.Warn("skipping files of other formats and special files", "directory", path, "files", skipped)
 			}
 			all = append(all, found...)
 		case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
@@ -97,7 +97,7 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case len(found) == 0:
 				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: errors.New("no matching file")})
 			}
-			all = append(all, slices.DeleteFunc(found, isFolder)...)
+			all = append(all, slices.DeleteFunc(found, isDir)...)
 		default:
 			// checkPaths reports what is wrong with it.
 			all = append(all, path)
@@ -106,18 +106,18 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 	return all, errors.Join(errs...)
 }
 
-func isFolder(path string) bool {
+func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
 // listFiles returns the files below dir without hidden ones, and the number of files skipped.
-func filesIn(cfg Config, folder string) (found []string, passed int, err error) {
-	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+func listFiles(cfg Config, dir string) (found []string, skipped int, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(entry.Name(), ".") && path != folder:
+		case strings.HasPrefix(entry.Name(), ".") && path != dir:
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -125,16 +125,16 @@ func filesIn(cfg Config, folder string) (found []string, passed int, err error) 
 		case entry.IsDir():
 			return nil
 		case cfg.Format == source.FormatAuto && !source.KnownName(path):
-			passed++
+			skipped++
 			return nil
 		}
 		// Pipes are read only if named: opening one blocks until it has a writer.
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			passed++
+			skipped++
 			return nil
 		}
 		found = append(found, path)
 		return nil
 	})
-	return found, passed, err
+	return found, skipped, err
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"muster/ingest/internal/convert"
-	"muster/ingest/internal/letters"
+	"muster/ingest/internal/deadletter"
+	"muster/ingest/internal/dedup"
 	"muster/ingest/internal/mapping"
 	"muster/ingest/internal/publish"
 	"muster/ingest/internal/source"
-	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -25,19 +25,19 @@ import (
 )
 
 // Letter is a rejected record or a dead letter.
-type Letter = letters.Letter
+type Letter = deadletter.Entry
 
 // LetterFilter selects dead letters or rejected records.
-type LetterFilter = letters.Filter
+type LetterFilter = deadletter.Filter
 
 // EachLetter calls each for every entry that the filter selects, in partition order. Entries are
 // dead letters if dead is set, or else rejected records.
 func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter, each func(Letter) error) error {
-	topics, err := letters.Topics(ctx, cfg.Bus, dead)
+	topics, err := deadletter.Topics(ctx, cfg.Bus, dead)
 	if err != nil {
 		return err
 	}
-	return letters.Scan(ctx, cfg.Bus, topics, filter, each)
+	return deadletter.Scan(ctx, cfg.Bus, topics, filter, each)
 }
 
 // NewestLetters returns the newest selected entries, at most limit, newest first, and the number of
@@ -89,7 +89,7 @@ func newResubmission(cfg *Config) (Resubmission, error) {
 }
 
 // limitToPast excludes entries that the resubmission itself creates.
-func untilNow(filter LetterFilter, deps Deps) LetterFilter {
+func limitToPast(filter LetterFilter, deps Deps) LetterFilter {
 	if now := deps.Now(); filter.Until.IsZero() || filter.Until.After(now) {
 		filter.Until = now
 	}
@@ -106,46 +106,46 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		return res, err
 	}
 	writer := newWriter(cfg, deps)
-	marker := letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
+	log := deadletter.ResubmissionLog{Run: res.Run, Now: deps.Now, Write: writeFunc(writer)}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return res, fmt.Errorf("create a webhook round: %w", err)
 	}
 	round := id.String()
-	const group = 500
-	var waiting []Letter
+	const batchSize = 500
+	var pending []Letter
 	var messages []kafka.Message
 	send := func() error {
-		refused, err := writeSome(ctx, writer, messages)
+		rejected, err := writePartial(ctx, writer, messages)
 		if err != nil {
 			return err
 		}
-		for i, l := range waiting {
-			if why := refused[i]; why != nil {
-				deps.Logger.Warn("dead letter rejected by the brokers", "dead_letter", l.ID(), "error", why)
+		for i, l := range pending {
+			if rejection := rejected[i]; rejection != nil {
+				deps.Logger.Warn("dead letter rejected by the brokers", "dead_letter", l.ID(), "error", rejection)
 				res.Skipped["rejected by the brokers"]++
 				continue
 			}
 			res.Resubmitted++
-			if err := marker.Add(ctx, l); err != nil {
+			if err := log.Add(ctx, l); err != nil {
 				return err
 			}
 		}
-		waiting, messages = waiting[:0], messages[:0]
+		pending, messages = pending[:0], messages[:0]
 		return nil
 	}
-	err = EachLetter(ctx, cfg, true, untilNow(filter, deps), func(l Letter) error {
+	err = EachLetter(ctx, cfg, true, limitToPast(filter, deps), func(l Letter) error {
 		res.Letters++
 		m, err := l.Original()
 		if err == nil {
-			m, err = inRound(m, round)
+			m, err = withRound(m, round)
 		}
 		if err != nil {
 			res.Skipped[err.Error()]++
 			return nil //nolint:nilerr // the other entries are resubmitted
 		}
-		waiting, messages = append(waiting, l), append(messages, m)
-		if len(messages) < group {
+		pending, messages = append(pending, l), append(messages, m)
+		if len(messages) < batchSize {
 			return nil
 		}
 		return send()
@@ -153,13 +153,13 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	if err == nil {
 		err = send()
 	}
-	return res, errors.Join(err, marker.Flush(ctx), writer.Close())
+	return res, errors.Join(err, log.Flush(ctx), writer.Close())
 }
 
 // withRound sets a new round on a webhook delivery, so that webhook-sender starts over at the first
 // attempt instead of skipping a dead-lettered task. Dead letters of one delivery share the round,
 // so it is delivered once.
-func inRound(m kafka.Message, round string) (kafka.Message, error) {
+func withRound(m kafka.Message, round string) (kafka.Message, error) {
 	if m.Topic != event.TopicWebhookTask {
 		return m, nil
 	}
@@ -186,29 +186,29 @@ func inRound(m kafka.Message, round string) (kafka.Message, error) {
 }
 
 // writePartial writes messages and returns the errors of rejected ones, by index.
-func writeSome(ctx context.Context, writer *bus.Writer, messages []kafka.Message) (map[int]error, error) {
+func writePartial(ctx context.Context, writer *bus.Writer, messages []kafka.Message) (map[int]error, error) {
 	err := bus.WriteAll(ctx, writer, messages)
-	refused, ok := errors.AsType[*bus.RefusedError](err)
+	rejected, ok := errors.AsType[*bus.RefusedError](err)
 	if !ok {
 		return nil, err
 	}
-	why := make(map[int]error, len(refused.Messages))
-	for _, m := range refused.Messages {
-		why[m.Index] = m.Err
+	rejection := make(map[int]error, len(rejected.Messages))
+	for _, m := range rejected.Messages {
+		rejection[m.Index] = m.Err
 	}
-	return why, nil
+	return rejection, nil
 }
 
-func writerOf(w *bus.Writer) func(context.Context, []kafka.Message) error {
+func writeFunc(w *bus.Writer) func(context.Context, []kafka.Message) error {
 	return func(ctx context.Context, messages []kafka.Message) error { return bus.WriteAll(ctx, w, messages) }
 }
 
 // Reasons for which a rejected record is not resubmitted.
 const (
-	skipUnreadable = "the entry cannot be decoded"
-	skipCut        = "the stored record is truncated: it was larger than 1 MiB"
-	skipForeign    = "a source object requires --map with the corrected mapping"
-	skipElsewhere  = "the record is stored in another entry"
+	skipUnreadable   = "the entry cannot be decoded"
+	skipTruncated    = "the stored record is truncated: it was larger than 1 MiB"
+	skipSourceObject = "a source object requires --map with the corrected mapping"
+	skipSibling      = "the record is stored in another entry"
 )
 
 // ResubmitRejected decodes rejected records again at their original location and marks their
@@ -225,7 +225,7 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	}
 	r := resubmitter{
 		kind: kind, run: res.Run, deps: deps, res: &res,
-		tally: make(convert.Tally), given: make(map[string]bool), parts: make(map[string][]kafka.Message),
+		counts: make(convert.CountsByKind), resubmitted: make(map[string]bool), siblings: make(map[string][]kafka.Message),
 	}
 	if kind != "" {
 		if err := checkKind(kind); err != nil {
@@ -240,32 +240,32 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 		if err != nil {
 			return res, err
 		}
-		r.mapper, r.kind = program, convert.Foreign
+		r.mapper, r.kind = program, convert.SourceObject
 	}
 	if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
 		return res, err
 	}
-	var known *versions.Store
+	var store *dedup.Store
 	if cfg.StateDir != "" {
-		if known, err = openVersions(ctx, cfg, deps); err != nil {
+		if store, err = openDedup(ctx, cfg, deps); err != nil {
 			return res, err
 		}
-		defer func() { err = errors.Join(err, closeVersions(ctx, cfg, deps, known, bindTimeout)) }()
+		defer func() { err = errors.Join(err, closeDedup(ctx, cfg, deps, store, bindTimeout)) }()
 	}
-	if r.revision, err = (&state{versions: known}).revision(ctx, cfg, deps); err != nil {
+	if r.revision, err = (&state{dedup: store}).revision(ctx, cfg, deps); err != nil {
 		return res, err
 	}
 	writer := newWriter(cfg, deps)
 	defer func() { err = errors.Join(err, writer.Close()) }()
-	r.marker = letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
-	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: known})
+	r.log = deadletter.ResubmissionLog{Run: res.Run, Now: deps.Now, Write: writeFunc(writer)}
+	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: store})
 
-	scanned := EachLetter(ctx, cfg, false, untilNow(filter, deps), func(l Letter) error { return r.letter(ctx, l) })
+	scanned := EachLetter(ctx, cfg, false, limitToPast(filter, deps), func(l Letter) error { return r.resubmit(ctx, l) })
 	if err = errors.Join(scanned, r.publisher.Close()); err == nil {
 		r.finish()
 	}
-	err = errors.Join(err, r.mark(ctx), r.marker.Flush(ctx))
-	res.Kinds = kindCounts(r.tally)
+	err = errors.Join(err, r.mark(ctx), r.log.Flush(ctx))
+	res.Kinds = kindCounts(r.counts)
 	return res, err
 }
 
@@ -277,21 +277,21 @@ type resubmitter struct {
 	run       string
 	deps      Deps
 	publisher *publish.Publisher
-	marker    letters.Marker
+	log       deadletter.ResubmissionLog
 	res       *Resubmission
 
 	// resubmitted has the hashes of the resubmitted records. siblings has the entries without a
 	// record, by the hash of the record that another entry stores.
-	given map[string]bool
-	parts map[string][]kafka.Message
+	resubmitted map[string]bool
+	siblings    map[string][]kafka.Message
 
 	mu     sync.Mutex
-	tally  convert.Tally
+	counts convert.CountsByKind
 	stored []Letter // not marked yet
 }
 
 // resubmit resubmits one entry or counts it as skipped.
-func (r *resubmitter) letter(ctx context.Context, l Letter) error {
+func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
 	r.res.Letters++
 	kind := l.Rejected.Kind
 	if r.kind != "" {
@@ -302,33 +302,33 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 		r.res.Skipped[skipUnreadable]++
 		return nil //nolint:nilerr // the other entries are resubmitted
 	case held == 0 && l.Rejected.Length > 0:
-		r.parts[l.Rejected.SHA256] = append(r.parts[l.Rejected.SHA256], kafka.Message{
+		r.siblings[l.Rejected.SHA256] = append(r.siblings[l.Rejected.SHA256], kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
 		})
 		return nil
 	case held < l.Rejected.Length:
-		r.res.Skipped[skipCut]++
+		r.res.Skipped[skipTruncated]++
 		return nil
-	case r.mapper == nil && (kind == convert.Foreign || l.Rejected.Mapped && r.kind == ""):
-		r.res.Skipped[skipForeign]++
+	case r.mapper == nil && (kind == convert.SourceObject || l.Rejected.Mapped && r.kind == ""):
+		r.res.Skipped[skipSourceObject]++
 		return nil
 	}
 	from := l.Rejected.Source
 	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Revision: r.revision, Now: r.deps.Now, Mapper: r.mapper,
-		Suppressed: r.deps.Suppressed, Asked: suppress.NewSet(r.deps.suppressionKey()), Via: "letter"})
+		Suppressed: r.deps.Suppressed, Requested: suppress.NewSet(r.deps.suppressionKey()), Via: "letter"})
 	line := source.Line{Raw: l.Rejected.Raw, Number: from.Line, Offset: from.Offset}
-	var tally convert.Tally
+	var counts convert.CountsByKind
 	var batch *publish.Batch
 	batch = r.publisher.NewBatch(func(err error) {
 		if err != nil {
 			// Closing the publisher returns the error.
 			return
 		}
-		tally.Settle(batch.Outcomes())
+		counts.ApplyOutcomes(batch.Outcomes())
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for kind, c := range tally {
-			r.tally.Add(kind, c)
+		for kind, c := range counts {
+			r.counts.Add(kind, c)
 		}
 		r.stored = append(r.stored, Letter{Message: kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
@@ -337,13 +337,13 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	if from.Line == 0 {
 		// The projector rejected it from a topic: the store has its version as published, but the
 		// read models do not.
-		batch.Again()
+		batch.Republish()
 	}
-	tally, err := converter.Chunk(ctx, &source.Chunk{Lines: []source.Line{line}}, batch)
+	counts, err := converter.Chunk(ctx, &source.Chunk{Lines: []source.Line{line}}, batch)
 	if err != nil {
 		return err
 	}
-	r.given[l.Rejected.SHA256] = true
+	r.resubmitted[l.Rejected.SHA256] = true
 	r.publisher.Publish(batch)
 	return r.mark(ctx)
 }
@@ -356,7 +356,7 @@ func (r *resubmitter) mark(ctx context.Context) error {
 	r.mu.Unlock()
 	for _, l := range stored {
 		r.res.Resubmitted++
-		if err := r.marker.Add(ctx, l); err != nil {
+		if err := r.log.Add(ctx, l); err != nil {
 			return err
 		}
 	}
@@ -365,12 +365,12 @@ func (r *resubmitter) mark(ctx context.Context) error {
 
 // finish marks the siblings of resubmitted entries.
 func (r *resubmitter) finish() {
-	for sum, parts := range r.parts {
-		if !r.given[sum] {
-			r.res.Skipped[skipElsewhere] += int64(len(parts))
+	for sum, siblings := range r.siblings {
+		if !r.resubmitted[sum] {
+			r.res.Skipped[skipSibling] += int64(len(siblings))
 			continue
 		}
-		for _, m := range parts {
+		for _, m := range siblings {
 			r.stored = append(r.stored, Letter{Message: m})
 		}
 	}

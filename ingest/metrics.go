@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	if err := errors.Join(shared(reg, &m.records), shared(reg, &m.blank)); err != nil {
+	if err := errors.Join(registerOrReuse(reg, &m.records), registerOrReuse(reg, &m.blank)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return m, nil
@@ -40,7 +40,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 
 // registerOrReuse registers a collector, or replaces it by the one that an earlier run of this
 // process registered.
-func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+func registerOrReuse[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	err := reg.Register(*c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := already.ExistingCollector.(C); ok {
@@ -51,7 +51,7 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	return err
 }
 
-func (m *metrics) add(t convert.Tally) {
+func (m *metrics) add(t convert.CountsByKind) {
 	for kind, c := range t {
 		for outcome, n := range map[string]int64{
 			"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,

@@ -49,10 +49,10 @@ func NewProgress(out *os.File, logger *slog.Logger) Progress {
 }
 
 // noProgress discards progress.
-type silent struct{}
+type noProgress struct{}
 
-func (silent) Update(Snapshot) {}
-func (silent) Finish(Snapshot) {}
+func (noProgress) Update(Snapshot) {}
+func (noProgress) Finish(Snapshot) {}
 
 // Bar displays progress on a terminal: bytes read, rate, rejected records and remaining time.
 type Bar struct {
@@ -102,18 +102,18 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), grouped(s.Read), grouped(s.perSecond()))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), groupDigits(s.Read), groupDigits(s.perSecond()))
 	if s.Rejected > 0 {
-		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
+		text += fmt.Sprintf(", %s rejected", groupDigits(s.Rejected))
 	}
-	if s.Stalled >= stallReported {
+	if s.Stalled >= minReportedStall {
 		text += fmt.Sprintf(", waiting for Kafka %s", s.Stalled.Round(time.Second))
 	}
 	return text
 }
 
 // minReportedStall is the shortest stall that is reported.
-const stallReported = 3 * time.Second
+const minReportedStall = 3 * time.Second
 
 // perSecond returns the average rate since the run started or was resumed. The rate of the last
 // second would jump with each acknowledged batch.
@@ -126,14 +126,14 @@ func (s Snapshot) perSecond() int64 {
 
 // Log logs progress at an interval.
 type Log struct {
-	logger *slog.Logger
-	every  time.Duration
-	next   time.Duration
+	logger   *slog.Logger
+	interval time.Duration
+	next     time.Duration
 }
 
 // NewLog returns a Progress that logs once per interval.
-func NewLog(logger *slog.Logger, every time.Duration) *Log {
-	return &Log{logger: logger, every: every, next: every}
+func NewLog(logger *slog.Logger, interval time.Duration) *Log {
+	return &Log{logger: logger, interval: interval, next: interval}
 }
 
 // Update implements [Progress].
@@ -141,7 +141,7 @@ func (l *Log) Update(s Snapshot) {
 	if s.Elapsed < l.next {
 		return
 	}
-	l.next = s.Elapsed + l.every
+	l.next = s.Elapsed + l.interval
 	args := []any{
 		"file", s.File, "stored_bytes", s.StoredBytes,
 		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", s.perSecond(),
@@ -150,7 +150,7 @@ func (l *Log) Update(s Snapshot) {
 		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))
 		args = append(args, "stored_size", s.StoredSize, "remaining", max(left, 0).Round(time.Second).String())
 	}
-	if s.Stalled >= stallReported {
+	if s.Stalled >= minReportedStall {
 		l.logger.Warn("ingest: waiting for Kafka", append(args, "stalled", s.Stalled.Round(time.Second).String())...)
 		return
 	}

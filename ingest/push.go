@@ -22,8 +22,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"muster/ingest/internal/dedup"
 	"muster/ingest/internal/source"
-	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -70,41 +70,41 @@ const pushFile = "push"
 
 // Causes for which a push is aborted.
 var (
-	errKafkaAway = errors.New("no acknowledgments from Kafka")
-	errStopping  = errors.New("service stopping")
+	errKafkaUnavailable = errors.New("no acknowledgments from Kafka")
+	errStopping         = errors.New("service stopping")
 )
 
 // pushes is the state shared by the pushes of a service.
 type pushes struct {
-	slots   chan struct{}
-	token   [sha256.Size]byte
-	stopped context.Context // ends with Service.Run's
-	stop    context.CancelCauseFunc
-	writer  *bus.Writer
-	known   *versions.Store
-	erasing chan struct{} // held while a push compares and publishes erasures
+	slots       chan struct{}
+	token       [sha256.Size]byte
+	stopCtx     context.Context // ends with Service.Run's
+	stop        context.CancelCauseFunc
+	writer      *bus.Writer
+	dedup       *dedup.Store
+	erasureSlot chan struct{} // held while a push compares and publishes erasures
 }
 
 func (p *pushes) init(cfg Config) {
-	p.erasing = make(chan struct{}, 1)
+	p.erasureSlot = make(chan struct{}, 1)
 	p.slots = make(chan struct{}, cfg.Push.Concurrent)
 	p.token = sha256.Sum256([]byte(cfg.Token))
-	p.stopped, p.stop = context.WithCancelCause(context.Background())
+	p.stopCtx, p.stop = context.WithCancelCause(context.Background())
 }
 
 // closeDedup closes the deduplication store. Its timeout is below the 5 s in which units of a group
 // must stop, so that the service also stops in order without brokers.
-func (s *Service) closeKnown(ctx context.Context) error {
-	if s.pushes.known == nil {
+func (s *Service) closeDedup(ctx context.Context) error {
+	if s.pushes.dedup == nil {
 		return nil
 	}
-	return closeVersions(ctx, s.cfg, s.deps, s.pushes.known, 3*time.Second)
+	return closeDedup(ctx, s.cfg, s.deps, s.pushes.dedup, 3*time.Second)
 }
 
 // servePushes serves requests until ctx ends.
 func (s *Service) servePushes(ctx context.Context) (err error) {
 	if s.cfg.StateDir != "" {
-		if s.pushes.known, err = openVersions(ctx, s.cfg, s.deps); err != nil {
+		if s.pushes.dedup, err = openDedup(ctx, s.cfg, s.deps); err != nil {
 			if ctx.Err() != nil {
 				// As in Run: the service was stopped while it read the end offsets.
 				return s.Close()
@@ -113,14 +113,14 @@ func (s *Service) servePushes(ctx context.Context) (err error) {
 		}
 	}
 	if err := s.deps.Suppressed.WaitLoaded(ctx); err != nil {
-		return errors.Join(s.Close(), s.closeKnown(ctx))
+		return errors.Join(s.Close(), s.closeDedup(ctx))
 	}
 	s.pushes.writer = newWriter(s.cfg, s.deps)
 	detach := context.AfterFunc(ctx, func() { s.pushes.stop(errStopping) })
 	defer func() {
 		detach()
 		s.pushes.stop(errStopping)
-		err = errors.Join(err, s.pushes.writer.Close(), s.closeKnown(ctx))
+		err = errors.Join(err, s.pushes.writer.Close(), s.closeDedup(ctx))
 	}()
 	return s.server.Run(ctx)
 }
@@ -129,21 +129,21 @@ func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ingest/v1/{kind}", s.push)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		s.bound(w)
+		s.setDeadlines(w)
 		fail(w, http.StatusNotFound, "Not found. Push records with POST /ingest/v1/KIND; kinds: "+kindList()+".")
 	})
 	return mux
 }
 
 // drainBodyTimeout is how long a client may take to send the rest of a body that will not be processed.
-const restTime = 5 * time.Second
+const drainBodyTimeout = 5 * time.Second
 
 // setDeadlines sets deadlines for writing the response and for draining the body. The server does
 // both after the handler returns, and would otherwise wait without limit.
-func (s *Service) bound(w http.ResponseWriter) {
+func (s *Service) setDeadlines(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	// If the connection does not support deadlines, the client's timeouts apply.
-	rest := time.Now().Add(min(s.cfg.Push.Idle, restTime))
+	rest := time.Now().Add(min(s.cfg.Push.Idle, drainBodyTimeout))
 	_ = control.SetReadDeadline(rest)
 	// The response is sent after the body has been drained.
 	_ = control.SetWriteDeadline(rest.Add(s.cfg.Push.Idle))
@@ -158,32 +158,32 @@ func kindList() string {
 }
 
 // requestError is the response to a request that is rejected before its body is read.
-type refusal struct {
+type requestError struct {
 	status int
 	detail string
 	header [2]string
 }
 
 // checkRequest rejects requests that are invalid by their method, path, query or header.
-func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
+func (s *Service) checkRequest(r *http.Request) (record.Kind, string, *requestError) {
 	kind := record.Kind(r.PathValue("kind"))
 	if checkKind(kind) != nil {
-		return "", "", &refusal{status: http.StatusNotFound, detail: fmt.Sprintf("Unknown kind %q; kinds: %s.", kind, kindList())}
+		return "", "", &requestError{status: http.StatusNotFound, detail: fmt.Sprintf("Unknown kind %q; kinds: %s.", kind, kindList())}
 	}
 	if detail := checkQuery(r.URL.RawQuery); detail != "" {
-		return "", "", &refusal{status: http.StatusBadRequest, detail: detail}
+		return "", "", &requestError{status: http.StatusBadRequest, detail: detail}
 	}
 	if kind == record.KindErasure && s.deps.Suppressed == nil {
-		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: this server has no suppression set."}
+		return "", "", &requestError{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: this server has no suppression set."}
 	}
 	if kind == record.KindErasure && s.deps.Suppressed.Ours() != nil {
-		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: the root secret of this server differs from that of the instance."}
+		return "", "", &requestError{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: the root secret of this server differs from that of the instance."}
 	}
 	if r.Method != http.MethodPost {
-		return "", "", &refusal{http.StatusMethodNotAllowed, "Push records with POST.", [2]string{"Allow", http.MethodPost}}
+		return "", "", &requestError{http.StatusMethodNotAllowed, "Push records with POST.", [2]string{"Allow", http.MethodPost}}
 	}
 	if r.ContentLength > s.cfg.Push.MaxBytes {
-		return "", "", &refusal{status: http.StatusRequestEntityTooLarge, detail: s.tooLarge()}
+		return "", "", &requestError{status: http.StatusRequestEntityTooLarge, detail: s.tooLarge()}
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if types := slices.Compact(slices.Clone(r.Header.Values("Content-Type"))); len(types) > 1 {
@@ -195,7 +195,7 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		err = errors.New("another media type")
 	}
 	if err != nil {
-		return "", "", &refusal{http.StatusUnsupportedMediaType, "The body must be JSON: set Content-Type to application/x-ndjson or application/json.", [2]string{"Accept", "application/x-ndjson"}}
+		return "", "", &requestError{http.StatusUnsupportedMediaType, "The body must be JSON: set Content-Type to application/x-ndjson or application/json.", [2]string{"Accept", "application/x-ndjson"}}
 	}
 	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	switch encoding {
@@ -203,7 +203,7 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		encoding = ""
 	case "", "gzip", "zstd":
 	default:
-		return "", "", &refusal{http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or absent.", [2]string{"Accept-Encoding", "gzip, zstd"}}
+		return "", "", &requestError{http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or absent.", [2]string{"Accept-Encoding", "gzip, zstd"}}
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
@@ -212,7 +212,7 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		if s.cfg.Token == "" {
 			detail = "No operator token is configured, so all pushes are denied: set MUSTER_OPERATOR_TOKEN."
 		}
-		return "", "", &refusal{http.StatusUnauthorized, detail, [2]string{"WWW-Authenticate", "Bearer"}}
+		return "", "", &requestError{http.StatusUnauthorized, detail, [2]string{"WWW-Authenticate", "Bearer"}}
 	}
 	return kind, encoding, nil
 }
@@ -235,42 +235,42 @@ func checkQuery(raw string) string {
 }
 
 func (s *Service) tooLarge() string {
-	return fmt.Sprintf("The body is larger than %s: split it into several pushes.", bytesText(s.cfg.Push.MaxBytes))
+	return fmt.Sprintf("The body is larger than %s: split it into several pushes.", formatBytes(s.cfg.Push.MaxBytes))
 }
 
 // push handles a stream of records.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	// Clear the deadline of the previous response on this connection.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	kind, encoding, refused := s.check(r)
-	if refused != nil {
-		s.bound(w)
-		if refused.header[0] != "" {
-			w.Header().Set(refused.header[0], refused.header[1])
+	kind, encoding, rejected := s.checkRequest(r)
+	if rejected != nil {
+		s.setDeadlines(w)
+		if rejected.header[0] != "" {
+			w.Header().Set(rejected.header[0], rejected.header[1])
 		}
-		fail(w, refused.status, refused.detail)
+		fail(w, rejected.status, rejected.detail)
 		return
 	}
 	select {
 	case s.pushes.slots <- struct{}{}:
 		defer func() { <-s.pushes.slots }()
 	default:
-		s.bound(w)
+		s.setDeadlines(w)
 		w.Header().Set("Retry-After", "1")
 		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d pushes are running, the maximum: retry after one has finished.", s.cfg.Push.Concurrent))
 		return
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		s.bound(w)
+		s.setDeadlines(w)
 		fail(w, http.StatusInternalServerError, "The push could not be started.")
 		return
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil && mediaType == "application/json" && kind == record.KindErasure {
-		if r.Body, err = s.oneLine(w, r, encoding); err != nil {
-			status, detail := s.explainObject(err)
-			s.bound(w)
+		if r.Body, err = s.compactObject(w, r, encoding); err != nil {
+			status, detail := s.explainObjectError(err)
+			s.setDeadlines(w)
 			w.Header().Set("Connection", "close") // the rest of the body is not read
 			if status == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", "5")
@@ -280,29 +280,29 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		}
 		encoding = "" // already decompressed
 	}
-	began := time.Now()
-	answer := s.take(w, r, id.String(), kind, encoding)
-	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "ingest: push finished", slog.String("run", answer.Run), slog.String("kind", string(kind)),
-		slog.Int("status", answer.Status), slog.Int64("lines", answer.Acknowledged.Lines), slog.Duration("took", time.Since(began)))
-	s.bound(w)
-	if !answer.Complete {
+	start := time.Now()
+	response := s.runPush(w, r, id.String(), kind, encoding)
+	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "ingest: push finished", slog.String("run", response.Run), slog.String("kind", string(kind)),
+		slog.Int("status", response.Status), slog.Int64("lines", response.Acknowledged.Lines), slog.Duration("took", time.Since(start)))
+	s.setDeadlines(w)
+	if !response.Complete {
 		// The rest of the body is not read.
 		w.Header().Set("Connection", "close")
 	}
-	if answer.Status == http.StatusServiceUnavailable {
+	if response.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	respond(w, answer.Status, answer)
+	respond(w, response.Status, response)
 }
 
 // errNotObject is returned for a body that is not one JSON object.
-var errNoObject = errors.New("not a JSON object")
+var errNotObject = errors.New("not a JSON object")
 
 // compactObject returns the body, one JSON object on any number of lines and optionally compressed,
 // as one line.
-func (s *Service) oneLine(w http.ResponseWriter, r *http.Request, encoding string) (io.ReadCloser, error) {
+func (s *Service) compactObject(w http.ResponseWriter, r *http.Request, encoding string) (io.ReadCloser, error) {
 	body := &pushBody{in: http.MaxBytesReader(w, r.Body, record.MaxSize), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding}
-	detach := context.AfterFunc(s.pushes.stopped, body.close)
+	detach := context.AfterFunc(s.pushes.stopCtx, body.close)
 	plain, done := source.Decompress(body)
 	raw, err := io.ReadAll(io.LimitReader(plain, record.MaxSize+1))
 	detach()
@@ -318,20 +318,20 @@ func (s *Service) oneLine(w http.ResponseWriter, r *http.Request, encoding strin
 	}
 	value := jsontext.Value(raw)
 	if err := value.Compact(); err != nil {
-		return nil, errNoObject
+		return nil, errNotObject
 	}
 	return io.NopCloser(bytes.NewReader(value)), nil
 }
 
 // explainObjectError returns status and detail for an error of compactObject. No part of the body is stored.
-func (s *Service) explainObject(err error) (int, string) {
+func (s *Service) explainObjectError(err error) (int, string) {
 	tooLarge, _ := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.Is(err, errNoObject):
+	case errors.Is(err, errNotObject):
 		return http.StatusBadRequest, "The body is not a JSON object."
 	case tooLarge != nil:
 		return http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB: send several requests, or one erasure per line with Content-Type: application/x-ndjson."
-	case s.pushes.stopped.Err() != nil:
+	case s.pushes.stopCtx.Err() != nil:
 		return http.StatusServiceUnavailable, "The service is stopping. Nothing was stored: send the request again."
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, fmt.Sprintf("No data received for %s. Nothing was stored: send the request again.", s.cfg.Push.Idle)
@@ -342,11 +342,11 @@ func (s *Service) explainObject(err error) (int, string) {
 }
 
 // runPush runs the pipeline over a request's body.
-func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string) pushAnswer {
+func (s *Service) runPush(w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string) pushResponse {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	//nolint:contextcheck // the end of the service, which is no part of the request's context
-	detach := context.AfterFunc(s.pushes.stopped, func() { cancel(errStopping) })
+	detach := context.AfterFunc(s.pushes.stopCtx, func() { cancel(errStopping) })
 	defer detach()
 
 	body := &pushBody{
@@ -358,20 +358,20 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	cfg.RunID, cfg.Again, cfg.Remap = id, r.URL.Query().Get("again") == "true", r.URL.Query().Get("remap") == "true"
 	cfg.DrainTimeout = min(cfg.DrainTimeout, time.Second)
 	deps.Logger = slog.New(slog.DiscardHandler) // errors are reported to the client
-	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}
+	deps.Progress = stallDetector{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaUnavailable) }}
 	deps.Rejected = rejected.add
 	if kind == record.KindErasure {
 		select {
-		case s.pushes.erasing <- struct{}{}:
-			defer func() { <-s.pushes.erasing }()
+		case s.pushes.erasureSlot <- struct{}{}:
+			defer func() { <-s.pushes.erasureSlot }()
 		case <-ctx.Done(): // the run then reads nothing
 		}
 	}
 	var err error
-	if cfg.revision, err = (&state{versions: s.pushes.known}).revision(ctx, cfg, deps); err != nil {
-		return pushAnswer{Run: id, Kind: kind, Status: http.StatusServiceUnavailable, Detail: "No mapping revision could be reserved. Nothing was stored: send the request again."}
+	if cfg.revision, err = (&state{dedup: s.pushes.dedup}).revision(ctx, cfg, deps); err != nil {
+		return pushResponse{Run: id, Kind: kind, Status: http.StatusServiceUnavailable, Detail: "No mapping revision could be reserved. Nothing was stored: send the request again."}
 	}
-	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.known)
+	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.dedup)
 	run.via = "http"
 	run.add(pushFile, kind, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 		return source.FromReader(ctx, pushFile, body, source.Options{
@@ -381,29 +381,29 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	sum, err := run.finish()
 
 	stored := sum.Files[0]
-	answer := pushAnswer{
+	response := pushResponse{
 		Run: id, Kind: kind, Status: http.StatusOK, Complete: stored.Complete,
 		Acknowledged: acknowledged{Lines: stored.Lines, Bytes: stored.Bytes}, Counts: sum.Kinds,
 	}
-	answer.Rejected = rejected.upTo(stored.Lines)
-	answer.RejectedMore = max(0, sum.Total().Rejected-int64(len(answer.Rejected)))
+	response.Rejected = rejected.upTo(stored.Lines)
+	response.RejectedMore = max(0, sum.Total().Rejected-int64(len(response.Rejected)))
 	if !stored.Complete {
-		if r.Context().Err() != nil && s.pushes.stopped.Err() == nil {
+		if r.Context().Err() != nil && s.pushes.stopCtx.Err() == nil {
 			// A failed read ends the request's context before it returns.
 			body.reading.Wait()
 		}
-		answer.Status, answer.Detail = s.explain(ctx, r, errors.Join(body.err(), err, stored.Err))
+		response.Status, response.Detail = s.explainCutShort(ctx, r, errors.Join(body.err(), err, stored.Err))
 	}
-	return answer
+	return response
 }
 
 // explainCutShort returns status and detail for a push that was cut short.
-func (s *Service) explain(ctx context.Context, r *http.Request, err error) (int, string) {
+func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err error) (int, string) {
 	const resume = " Everything up to acknowledged.lines is stored; push the rest."
 	tooLarge, _ := errors.AsType[*http.MaxBytesError](err)
 	broken, _ := errors.AsType[*source.Error](err)
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errKafkaAway):
+	case errors.Is(cause, errKafkaUnavailable):
 		return http.StatusServiceUnavailable, "The Kafka brokers are not responding." + resume
 	case errors.Is(cause, errStopping):
 		return http.StatusServiceUnavailable, "The service is stopping." + resume
@@ -432,7 +432,7 @@ type acknowledged struct {
 }
 
 // pushResponse is the response body of a push.
-type pushAnswer struct {
+type pushResponse struct {
 	Run          string         `json:"run"`
 	Kind         record.Kind    `json:"kind"`
 	Status       int            `json:"status"`
@@ -486,20 +486,20 @@ func (l *rejectedList) upTo(line int64) []rejectedLine {
 }
 
 // stallDetector aborts a push if the brokers acknowledge nothing for limit.
-type stallWatch struct {
+type stallDetector struct {
 	limit   time.Duration
 	stalled func()
 }
 
 // Update implements [Progress].
-func (w stallWatch) Update(s Snapshot) {
+func (w stallDetector) Update(s Snapshot) {
 	if s.Stalled >= w.limit {
 		w.stalled()
 	}
 }
 
 // Finish implements [Progress].
-func (w stallWatch) Finish(Snapshot) {}
+func (w stallDetector) Finish(Snapshot) {}
 
 // OperatorTokenEnv is the environment variable that holds the operator token.
 const OperatorTokenEnv = "MUSTER_OPERATOR_TOKEN"

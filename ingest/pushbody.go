@@ -16,27 +16,27 @@ type pushBody struct {
 	control  *http.ResponseController
 	idle     time.Duration
 	encoding string
-	begun    bool
+	checked  bool
 	head     []byte
 
-	mu      sync.Mutex
-	closed  bool
-	ended   bool  // the body was read to its end
-	failed  error // the first read error other than io.EOF
-	active  int   // reads in progress
-	reading sync.WaitGroup
+	mu          sync.Mutex
+	closed      bool
+	atEOF       bool  // the body was read to its end
+	readErr     error // the first read error other than io.EOF
+	activeReads int   // reads in progress
+	reading     sync.WaitGroup
 }
 
 var errEncoding = errors.New("the body does not match its Content-Encoding")
 
 func (b *pushBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
-	if b.closed || b.failed != nil {
+	if b.closed || b.readErr != nil {
 		defer b.mu.Unlock()
-		return 0, errors.Join(b.failed, os.ErrClosed)
+		return 0, errors.Join(b.readErr, os.ErrClosed)
 	}
 	b.reading.Add(1)
-	b.active++
+	b.activeReads++
 	// Without deadlines (a connection that knows none) the client's own apply.
 	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
 	b.mu.Unlock()
@@ -44,21 +44,21 @@ func (b *pushBody) Read(p []byte) (int, error) {
 	n, err := b.read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.active--
+	b.activeReads--
 	switch {
 	case err == io.EOF: //nolint:errorlint // io.EOF is never wrapped by readers
-		b.ended = true
+		b.atEOF = true
 		// The server now reads the next request, without a deadline of ours.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil && !b.closed:
-		b.failed = err
+		b.readErr = err
 	}
 	return n, err
 }
 
 func (b *pushBody) read(p []byte) (int, error) {
-	if !b.begun {
-		if err := b.begin(); err != nil {
+	if !b.checked {
+		if err := b.checkMagic(); err != nil {
 			return 0, err
 		}
 	}
@@ -75,12 +75,12 @@ func (b *pushBody) read(p []byte) (int, error) {
 func (b *pushBody) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failed
+	return b.readErr
 }
 
 // checkMagic reports errEncoding unless the body starts with the magic number of its encoding.
-func (b *pushBody) begin() error {
-	b.begun = true
+func (b *pushBody) checkMagic() error {
+	b.checked = true
 	magic := map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd"}[b.encoding]
 	if magic == "" {
 		return nil
@@ -99,7 +99,7 @@ func (b *pushBody) begin() error {
 func (b *pushBody) close() {
 	b.mu.Lock()
 	b.closed = true
-	if b.active > 0 && !b.ended {
+	if b.activeReads > 0 && !b.atEOF {
 		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up pending reads
 	}
 	b.mu.Unlock()

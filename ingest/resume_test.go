@@ -258,7 +258,7 @@ func TestResumeOfAChangedFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "and has")
+	require.ErrorContains(t, err, "changed its size")
 	fixed, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
 	require.NoError(t, err)
 	require.NotEqual(t, s.Run, fixed.Run)

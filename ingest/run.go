@@ -11,11 +11,11 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"muster/ingest/internal/checkpoint"
 	"muster/ingest/internal/convert"
+	"muster/ingest/internal/dedup"
 	"muster/ingest/internal/publish"
-	"muster/ingest/internal/runstate"
 	"muster/ingest/internal/source"
-	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -32,37 +32,37 @@ var errDrained = errors.New("timed out waiting for broker acknowledgments")
 //
 //	read -> jobs -> decode -> ordered -> publish -> onComplete
 type run struct {
-	cfg    Config
-	deps   Deps
-	meters *metrics
-	began  time.Time
-	inputs []*input
+	cfg       Config
+	deps      Deps
+	meters    *metrics
+	startTime time.Time
+	inputs    []*input
 
 	// callerCtx ends when the caller stops the run. readCtx ends with it, and when publishing
 	// fails. writeCtx ends up to DrainTimeout after callerCtx.
-	asked       context.Context
-	reading     context.Context
+	callerCtx   context.Context
+	readCtx     context.Context
 	stopReading context.CancelCauseFunc
-	writing     context.Context
+	writeCtx    context.Context
 	stopWriting context.CancelCauseFunc
 
-	writer    *bus.Writer
-	ownWriter bool
-	publisher *publish.Publisher
-	mapper    convert.Mapper       // nil without a mapping
-	rejected  func(event.Rejected) // nil if there is no listener
-	unknown   *convert.Unknown     // nil except in a dry run
-	askedFor  *suppress.Set        // erasures published by this run
-	via       string               // channel through which erasures arrive: file, http or command
-	jobs      chan *job
-	ordered   chan *job
+	writer            *bus.Writer
+	ownWriter         bool
+	publisher         *publish.Publisher
+	mapper            convert.Mapper       // nil without a mapping
+	rejected          func(event.Rejected) // nil if there is no listener
+	unknown           *convert.Unknown     // nil except in a dry run
+	requestedErasures *suppress.Set        // erasures published by this run
+	via               string               // channel through which erasures arrive: file, http or command
+	jobs              chan *job
+	ordered           chan *job
 
 	current    atomic.Pointer[input] // the input opened last
 	storedSize int64
 
 	mu          sync.Mutex
-	handle      *runstate.Handle // nil without Config.StateDir
-	tally       convert.Tally
+	checkpoint  *checkpoint.Writer // nil without Config.StateDir
+	counts      convert.CountsByKind
 	readBefore  int64     // records read by earlier processes of the run
 	outstanding int       // jobs published but not completed
 	lastAck     time.Time // or the time of the first publish after an idle phase
@@ -75,13 +75,13 @@ type input struct {
 	kind record.Kind
 	open func(context.Context, source.Position) (source.Source, error)
 
-	source  atomic.Pointer[source.Source] // while it is open
-	taken   atomic.Int64                  // stored bytes, after it is closed
-	number  int                           // index in run.inputs
-	summary FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
-	read    source.Position               // under run.mu
-	ended   bool                          // under run.mu
-	queue   []*job                        // published, in order; under run.mu
+	source   atomic.Pointer[source.Source] // while it is open
+	consumed atomic.Int64                  // stored bytes, after it is closed
+	number   int                           // index in run.inputs
+	summary  FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
+	read     source.Position               // under run.mu
+	ended    bool                          // under run.mu
+	queue    []*job                        // published, in order; under run.mu
 }
 
 // job is one chunk in the pipeline.
@@ -91,26 +91,26 @@ type job struct {
 	chunk     *source.Chunk
 	batch     *publish.Batch
 	converted chan struct{}
-	tally     convert.Tally
+	counts    convert.CountsByKind
 	err       error
 	stored    bool // under run.mu
 }
 
 // newRun returns a run that has not started. If writer is nil, the run creates and closes its own.
 // If store is not nil, unchanged and stale records are not published.
-func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, known *versions.Store) *run {
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, store *dedup.Store) *run {
 	r := &run{
-		cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected,
-		askedFor: suppress.NewSet(deps.suppressionKey()), via: "file",
+		cfg: cfg, deps: deps, meters: meters, callerCtx: ctx, startTime: time.Now(), counts: make(convert.CountsByKind), rejected: deps.Rejected,
+		requestedErasures: suppress.NewSet(deps.suppressionKey()), via: "file",
 	}
-	r.reading, r.stopReading = context.WithCancelCause(ctx)
-	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.readCtx, r.stopReading = context.WithCancelCause(ctx)
+	r.writeCtx, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.writer, r.ownWriter = writer, writer == nil && !cfg.DryRun
 	if r.ownWriter {
 		r.writer = newWriter(cfg, deps)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
-	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
+	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes, publish.Options{Versions: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r
@@ -132,15 +132,15 @@ func (r *run) add(path string, kind record.Kind, size int64, open func(context.C
 }
 
 // restore resumes the run at its checkpoint and records further progress there. The inputs have been added.
-func (r *run) keep(handle *runstate.Handle) {
-	if handle == nil {
+func (r *run) restore(checkpoint *checkpoint.Writer) {
+	if checkpoint == nil {
 		return
 	}
-	r.handle = handle
-	before := handle.Run()
+	r.checkpoint = checkpoint
+	before := checkpoint.Run()
 	for kind, c := range before.Counts {
 		r.readBefore += c.Read
-		r.tally.Add(kind, c)
+		r.counts.Add(kind, c)
 	}
 	for i, f := range before.Files {
 		in := r.inputs[i]
@@ -149,7 +149,7 @@ func (r *run) keep(handle *runstate.Handle) {
 		in.read = source.Position{Line: f.Line, Offset: f.Offset}
 		in.summary.Lines, in.summary.Bytes, in.summary.Blank, in.summary.Complete = f.Line, f.Offset, f.Blank, f.Complete
 		if f.Complete {
-			in.taken.Store(f.Size)
+			in.consumed.Store(f.Size)
 		}
 		if f.Line > 0 {
 			r.deps.Logger.Info("run resumed", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
@@ -159,22 +159,22 @@ func (r *run) keep(handle *runstate.Handle) {
 
 // finish runs the pipeline and waits until all goroutines have ended.
 func (r *run) finish() (Summary, error) {
-	over := make(chan struct{})
-	var watching, decoding, handing sync.WaitGroup
-	watching.Go(func() { r.watch(over) })
-	watching.Go(func() { r.report(over) })
+	done := make(chan struct{})
+	var watching, decoding, publishing sync.WaitGroup
+	watching.Go(func() { r.watch(done) })
+	watching.Go(func() { r.report(done) })
 	for range r.cfg.Workers {
 		decoding.Go(r.decode)
 	}
-	handing.Go(r.handOver)
+	publishing.Go(r.publishInOrder)
 
 	r.read()
 	close(r.jobs)
 	close(r.ordered)
 	decoding.Wait()
-	handing.Wait()
+	publishing.Wait()
 	err := r.publisher.Close()
-	close(over)
+	close(done)
 	watching.Wait()
 	r.stopWriting(nil)
 	r.stopReading(nil)
@@ -195,11 +195,11 @@ func (r *run) read() {
 		waiting <- in
 	}
 	close(waiting)
-	var reading sync.WaitGroup
+	var readers sync.WaitGroup
 	for range min(r.cfg.Readers, len(r.inputs)) {
-		reading.Go(func() {
+		readers.Go(func() {
 			for in := range waiting {
-				if r.reading.Err() != nil {
+				if r.readCtx.Err() != nil {
 					return
 				}
 				if in.summary.Complete {
@@ -209,18 +209,18 @@ func (r *run) read() {
 					r.mu.Lock()
 					in.summary.Err = err
 					r.mu.Unlock()
-					if r.reading.Err() == nil {
+					if r.readCtx.Err() == nil {
 						r.deps.Logger.Error("read input", "error", err)
 					}
 				}
 			}
 		})
 	}
-	reading.Wait()
+	readers.Wait()
 }
 
 func (r *run) readInput(in *input) (err error) {
-	s, err := in.open(r.reading, in.read)
+	s, err := in.open(r.readCtx, in.read)
 	if err != nil {
 		return err
 	}
@@ -228,12 +228,12 @@ func (r *run) readInput(in *input) (err error) {
 	r.current.Store(in)
 	defer func() {
 		err = errors.Join(err, s.Close())
-		in.taken.Store(s.Consumed())
+		in.consumed.Store(s.Consumed())
 		in.source.Store(nil)
 	}()
 	converter := convert.New(convert.Config{
 		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
-		Suppressed: r.deps.Suppressed, Asked: r.askedFor, Erased: r.deps.Erased, Via: r.via,
+		Suppressed: r.deps.Suppressed, Requested: r.requestedErasures, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
 		chunk, err := s.Next()
@@ -245,7 +245,7 @@ func (r *run) readInput(in *input) (err error) {
 			return nil
 		}
 		if err != nil {
-			if r.reading.Err() != nil {
+			if r.readCtx.Err() != nil {
 				// Reading was stopped; the input is not at fault.
 				return nil
 			}
@@ -255,7 +255,7 @@ func (r *run) readInput(in *input) (err error) {
 		in.read = chunk.End
 		r.mu.Unlock()
 		j := &job{input: in, converter: converter, chunk: chunk, converted: make(chan struct{})}
-		j.batch = r.publisher.NewBatch(func(err error) { r.settled(j, err) })
+		j.batch = r.publisher.NewBatch(func(err error) { r.onComplete(j, err) })
 		r.ordered <- j
 		r.jobs <- j
 	}
@@ -264,13 +264,13 @@ func (r *run) readInput(in *input) (err error) {
 // decode converts chunks, concurrently with other workers.
 func (r *run) decode() {
 	for j := range r.jobs {
-		j.tally, j.err = j.converter.Chunk(r.writing, j.chunk, j.batch)
+		j.counts, j.err = j.converter.Chunk(r.writeCtx, j.chunk, j.batch)
 		close(j.converted)
 	}
 }
 
 // publishInOrder publishes converted jobs in reading order.
-func (r *run) handOver() {
+func (r *run) publishInOrder() {
 	for j := range r.ordered {
 		<-j.converted
 		r.mu.Lock()
@@ -278,8 +278,8 @@ func (r *run) handOver() {
 			r.failure = j.err
 			r.stopReading(j.err)
 		}
-		for kind, c := range j.tally {
-			r.tally.Add(kind, convert.Counts{Read: c.Read, Split: c.Split})
+		for kind, c := range j.counts {
+			r.counts.Add(kind, convert.Counts{Read: c.Read, Split: c.Split})
 		}
 		stopped := r.failure != nil
 		if !stopped {
@@ -297,7 +297,7 @@ func (r *run) handOver() {
 }
 
 // onComplete records the outcome of a published job.
-func (r *run) settled(j *job, err error) {
+func (r *run) onComplete(j *job, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outstanding--
@@ -306,17 +306,17 @@ func (r *run) settled(j *job, err error) {
 		return
 	}
 	r.lastAck = time.Now()
-	j.tally.Settle(j.batch.Outcomes())
-	for kind, c := range j.tally {
+	j.counts.ApplyOutcomes(j.batch.Outcomes())
+	for kind, c := range j.counts {
 		c.Read, c.Split = 0, 0 // counted when it was read
-		r.tally.Add(kind, c)
+		r.counts.Add(kind, c)
 	}
-	r.meters.add(j.tally)
+	r.meters.add(j.counts)
 	r.meters.blank.Add(float64(j.chunk.Blank))
 	if j.input.kind == record.KindErasure && !r.cfg.DryRun {
 		// Apply erasures immediately: the next comparison may run before the set's follower
 		// receives them.
-		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.noted(r.deps.Suppressed.Apply(m.Key, m.Value)) })
+		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.checkRecorded(r.deps.Suppressed.Apply(m.Key, m.Value)) })
 	}
 	j.input.summary.Blank += j.chunk.Blank
 	j.stored = true
@@ -327,23 +327,23 @@ func (r *run) settled(j *job, err error) {
 // advance moves the position up to which all of an input is stored, and records it.
 func (r *run) advance(in *input) {
 	var blank int64
-	var tally convert.Tally
+	var counts convert.CountsByKind
 	for len(in.queue) > 0 && in.queue[0].stored {
 		j := in.queue[0]
 		in.summary.Lines, in.summary.Bytes = j.chunk.End.Line, j.chunk.End.Offset
 		blank += j.chunk.Blank
-		if tally == nil {
-			tally = j.tally
+		if counts == nil {
+			counts = j.counts
 		} else {
-			for kind, c := range j.tally {
-				tally.Add(kind, c)
+			for kind, c := range j.counts {
+				counts.Add(kind, c)
 			}
 		}
 		in.queue[0] = nil
 		in.queue = in.queue[1:]
 	}
-	if tally != nil && r.handle != nil {
-		r.noted(r.handle.Advance(in.number, in.summary.Lines, in.summary.Bytes, blank, tally))
+	if counts != nil && r.checkpoint != nil {
+		r.checkRecorded(r.checkpoint.Advance(in.number, in.summary.Lines, in.summary.Bytes, blank, counts))
 	}
 	r.complete(in)
 }
@@ -354,13 +354,13 @@ func (r *run) complete(in *input) {
 		return
 	}
 	in.summary.Complete = true
-	if r.handle != nil {
-		r.noted(r.handle.Complete(in.number))
+	if r.checkpoint != nil {
+		r.checkRecorded(r.checkpoint.Complete(in.number))
 	}
 }
 
 // checkRecorded stops the run if its progress could not be recorded.
-func (r *run) noted(err error) {
+func (r *run) checkRecorded(err error) {
 	if err != nil && r.failure == nil {
 		r.failure = err
 		r.stopReading(err)
@@ -369,31 +369,31 @@ func (r *run) noted(err error) {
 
 // watch stops reading when publishing fails, and stops writing DrainTimeout after the caller has
 // stopped the run.
-func (r *run) watch(over <-chan struct{}) {
+func (r *run) watch(done <-chan struct{}) {
 	select {
-	case <-over:
+	case <-done:
 		return
 	case <-r.publisher.Stopped():
 		r.stopReading(publish.ErrStopped)
 		return
-	case <-r.asked.Done():
+	case <-r.callerCtx.Done():
 	}
 	timer := time.NewTimer(r.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-done:
 	case <-timer.C:
 		r.stopWriting(errDrained)
 	}
 }
 
 // report updates the progress until the run ends.
-func (r *run) report(over <-chan struct{}) {
+func (r *run) report(done <-chan struct{}) {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-over:
+		case <-done:
 			return
 		case <-ticker.C:
 			r.deps.Progress.Update(r.snapshot())
@@ -402,13 +402,13 @@ func (r *run) report(over <-chan struct{}) {
 }
 
 func (r *run) snapshot() Snapshot {
-	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.began), ReadBefore: r.readBefore}
+	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.startTime), ReadBefore: r.readBefore}
 	if in := r.current.Load(); in != nil {
 		s.File = in.path
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.tally {
+	for _, c := range r.counts {
 		s.Read += c.Read
 		s.Published += c.Published
 		s.Known += c.Seen + c.Unchanged + c.Stale
@@ -427,7 +427,7 @@ func (r *run) stored() int64 {
 		if s := in.source.Load(); s != nil {
 			n += (*s).Consumed()
 		} else {
-			n += in.taken.Load()
+			n += in.consumed.Load()
 		}
 	}
 	return n
@@ -435,15 +435,15 @@ func (r *run) stored() int64 {
 
 // summary returns what the run did. It is valid after the run has ended.
 func (r *run) summary() Summary {
-	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.startTime)}
 	s.Unknown, s.MoreUnknown = r.unknown.Members()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Kinds = kindCounts(r.tally)
+	s.Kinds = kindCounts(r.counts)
 	for _, in := range r.inputs {
 		f := in.summary
 		f.Complete = f.Complete && f.Err == nil
-		s.Interrupted = s.Interrupted || r.asked.Err() != nil && !f.Complete
+		s.Interrupted = s.Interrupted || r.callerCtx.Err() != nil && !f.Complete
 		s.Files = append(s.Files, f)
 	}
 	return s
@@ -464,7 +464,7 @@ func (r *run) outcome(s Summary, published error) error {
 		errs = append(errs, fmt.Errorf("publish records: %w", published))
 	}
 	if s.Interrupted {
-		errs = append(errs, fmt.Errorf("interrupted: %w", context.Cause(r.asked)))
+		errs = append(errs, fmt.Errorf("interrupted: %w", context.Cause(r.callerCtx)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &ExitError{Code: ExitFailed, Err: err}
@@ -474,7 +474,7 @@ func (r *run) outcome(s Summary, published error) error {
 		if n == 1 {
 			noun = "record was"
 		}
-		return &ExitError{Code: ExitRejected, Err: fmt.Errorf("%s %s rejected", grouped(n), noun)}
+		return &ExitError{Code: ExitRejected, Err: fmt.Errorf("%s %s rejected", groupDigits(n), noun)}
 	}
 	return nil
 }

@@ -65,22 +65,22 @@ func countsOf(c convert.Counts) Counts {
 }
 
 // Foreign is the kind under which source objects, the inputs of a mapping, are counted.
-const Foreign = convert.Foreign
+const Foreign = convert.SourceObject
 
 // kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.
-func kindCounts(tally convert.Tally) []KindCounts {
-	kinds := []record.Kind{convert.Foreign}
+func kindCounts(counts convert.CountsByKind) []KindCounts {
+	kinds := []record.Kind{convert.SourceObject}
 	for _, d := range record.Definitions() {
 		kinds = append(kinds, d.Kind)
 	}
 	kinds = append(kinds, record.KindErasure)
-	var counts []KindCounts
+	var result []KindCounts
 	for _, kind := range kinds {
-		if c, ok := tally[kind]; ok {
-			counts = append(counts, KindCounts{Kind: kind, Counts: countsOf(c)})
+		if c, ok := counts[kind]; ok {
+			result = append(result, KindCounts{Kind: kind, Counts: countsOf(c)})
 		}
 	}
-	return counts
+	return result
 }
 
 // KindCounts are the counts of one kind.
@@ -186,13 +186,13 @@ func (s Summary) String() string {
 		blank += f.Blank
 	}
 	total := s.Total()
-	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"), bytesText(s.StoredBytes))
+	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"), formatBytes(s.StoredBytes))
 	if blank > 0 {
-		fmt.Fprintf(&b, " (%s blank)", grouped(blank))
+		fmt.Fprintf(&b, " (%s blank)", groupDigits(blank))
 	}
 	fmt.Fprintf(&b, ", %s", s.Elapsed.Round(time.Millisecond))
 	if seconds := s.Elapsed.Seconds(); seconds > 0 {
-		fmt.Fprintf(&b, ", %s records/s", grouped(int64(float64(total.accounted())/seconds)))
+		fmt.Fprintf(&b, ", %s records/s", groupDigits(int64(float64(total.accounted())/seconds)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -219,7 +219,7 @@ func (s Summary) String() string {
 		fmt.Fprintf(w, "%s\t", name)
 		for _, column := range columns {
 			if column.shown {
-				fmt.Fprintf(w, "%s\t", grouped(column.count(c)))
+				fmt.Fprintf(w, "%s\t", groupDigits(column.count(c)))
 			}
 		}
 		fmt.Fprintln(w)
@@ -268,11 +268,11 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	}
 	row("kind", "member", "records", "example", "did you mean")
 	for _, u := range shown {
-		row(string(u.Kind), console.Line(u.Path), grouped(u.Records), console.Line(u.Example), u.DidYouMean)
+		row(string(u.Kind), console.Line(u.Path), groupDigits(u.Records), console.Line(u.Example), u.DidYouMean)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	if more := len(s.Unknown) - len(shown); more > 0 {
-		fmt.Fprintf(b, "and %s more, see --json\n", grouped(int64(more)))
+		fmt.Fprintf(b, "and %s more, see --json\n", groupDigits(int64(more)))
 	}
 	if s.MoreUnknown {
 		b.WriteString("further unknown fields were not counted\n")
@@ -283,11 +283,11 @@ func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return grouped(n) + " " + noun + "s"
+	return groupDigits(n) + " " + noun + "s"
 }
 
 // grouped writes a number with a comma before every three digits.
-func grouped(n int64) string {
+func groupDigits(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -295,7 +295,7 @@ func grouped(n int64) string {
 	return text
 }
 
-func bytesText(n int64) string {
+func formatBytes(n int64) string {
 	const step = 1000
 	if n < step {
 		return fmt.Sprintf("%d B", n)

@@ -27,9 +27,9 @@ func TestHashesOfValueAndSum(t *testing.T) {
 		require.NoError(t, err)
 		request, ok := rec.Body.(*record.Erasure)
 		require.True(t, ok)
-		got, bad := hashes(key, request)
+		got, bad := hashIdentifiers(key, request)
 		require.Nil(t, bad)
-		want := hashed{typ, key.Of(typ, value), key.Mark(typ, sum)}
-		require.Equal(t, []hashed{want, want}, got)
+		want := hashedIdentifier{typ, key.Of(typ, value), key.Mark(typ, sum)}
+		require.Equal(t, []hashedIdentifier{want, want}, got)
 	}
 }

@@ -271,7 +271,7 @@ func kindNames() string {
 
 func (p *Program) failure(format string, args ...any) *record.Invalid {
 	return &record.Invalid{
-		Kind: convert.Foreign, Code: record.CodeMapping,
+		Kind: convert.SourceObject, Code: record.CodeMapping,
 		Reason: "is not mapped: " + p.name + " " + fmt.Sprintf(format, args...),
 	}
 }

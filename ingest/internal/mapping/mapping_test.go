@@ -43,7 +43,7 @@ func TestShipped(t *testing.T) {
 				if err != nil {
 					bad, ok := record.AsInvalid(err)
 					require.True(t, ok)
-					require.Equal(t, convert.Foreign, bad.Kind)
+					require.Equal(t, convert.SourceObject, bad.Kind)
 					out.WriteString("  rejected: " + bad.Error() + "\n")
 				}
 				for _, m := range made {

@@ -1,4 +1,4 @@
-package versions
+package dedup
 
 import (
 	"context"
@@ -18,13 +18,12 @@ import (
 	"muster/schemas/record"
 )
 
-// Stripes is the number of files, and of locks: identities of different stripes
-// never wait for one another.
+// Stripes is the number of files and locks. Identities of different stripes never wait for one another.
 const Stripes = 32
 
-// StripeOf returns the stripe of the identity that is the Kafka key, from 0 to
-// Stripes-1. It is made from the hash that chooses a topic's partition, so that
-// writers that take stripes modulo the number of partitions share none.
+// StripeOf returns the stripe of the identity with the given Kafka key, from 0 to Stripes-1. It
+// uses the hash that chooses a topic's partition, so that writers that take stripes modulo the
+// number of partitions share none.
 func StripeOf(key []byte) int {
 	var all [Stripes]int
 	for i := range all {
@@ -33,89 +32,89 @@ func StripeOf(key []byte) int {
 	return kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, all[:]...)
 }
 
-// Identity names an identity to a [Tx].
+// Identity identifies a record to a [Tx].
 type Identity struct {
 	id     id
 	stripe int
 }
 
-// NewIdentity returns the identity of a kind that has the Kafka key.
+// NewIdentity returns the identity of a record of a kind with the given Kafka key.
 func NewIdentity(kind record.Kind, key []byte, stripe int) Identity {
-	var room [192]byte
-	text := append(room[:0], kind...)
+	var buf [192]byte
+	text := append(buf[:0], kind...)
 	text = append(text, '/')
 	sum := sha256.Sum256(append(text, key...))
 	return Identity{id: id(sum[:idSize]), stripe: stripe}
 }
 
-// Store is the table of all identities, in a folder. Its methods may be called
-// beside one another, also by other processes that opened the same folder.
+// Store is the table of all identities in a directory. Its methods are safe for concurrent use,
+// also by other processes that opened the same directory, unless stated otherwise.
 type Store struct {
 	dir        string
 	generation string
-	boot       string // which start of the machine this is
-	using      sync.Mutex
-	used       []string // topics that are noted as used in noted
-	noted      []byte   // by the last Used of this process
+	boot       string // boot ID of the machine
+	usedMu     sync.Mutex
+	used       []string // topics recorded as used in usedFile
+	usedFile   []byte   // as written by the last MarkUsed of this process
 	stripes    [Stripes]stripe
-	base       *Store // of a scratch store: what it does not know itself
+	base       *Store // of an overlay: the store it falls back to
 }
 
-// stripe is one file and the locks that guard it.
+// stripe is one file and its locks.
 type stripe struct {
-	number int
-	taken  chan struct{} // within this process
-	lock   *os.File      // against other processes
-	turn   *os.File      // held by the process that is next
-	table  *table
-	info   os.FileInfo // of the table's file
-	looked int         // identities since forget
-	base   *table      // of a scratch store: the same stripe of its base
+	number  int
+	slot    chan struct{} // within this process
+	lock    *os.File      // against other processes
+	queue   *os.File      // queue lock, held by the process that gets lock next
+	table   *table
+	info    os.FileInfo // of the table's file
+	lookups int         // identities looked up since dropResidentPages
+	base    *table      // of an overlay: the same stripe of its base
 }
 
-// Open opens the store in a folder, which is made if it does not exist.
+// Open opens the store in a directory, which is created if it does not exist.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, boot: bootOfSystem()}
+	s := &Store{dir: dir, boot: bootID()}
 	if s.boot == "" {
-		s.boot = uuid.NewString() // what another process has stored may be lost, for all that is known
+		// Assume that entries of other processes may predate a crash.
+		s.boot = uuid.NewString()
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the versions: %w", err)
+		return nil, fmt.Errorf("open dedup store: %w", err)
 	}
-	known, _, err := readBound(dir)
+	known, _, err := readBinding(dir)
 	if err != nil {
 		return nil, err
 	}
 	s.generation = known.Generation
 	for i := range s.stripes {
 		st := &s.stripes[i]
-		st.number, st.taken = i, make(chan struct{}, 1)
+		st.number, st.slot = i, make(chan struct{}, 1)
 		var err, err2 error
 		st.lock, err = os.OpenFile(s.path(i, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		st.turn, err2 = os.OpenFile(s.path(i, ".turn"), os.O_RDWR|os.O_CREATE, 0o600)
+		st.queue, err2 = os.OpenFile(s.path(i, ".turn"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err := errors.Join(err, err2); err != nil {
-			return nil, errors.Join(fmt.Errorf("open the versions: %w", err), s.Close())
+			return nil, errors.Join(fmt.Errorf("open dedup store: %w", err), s.Close())
 		}
 	}
 	return s, nil
 }
 
-// Scratch returns a store in a new folder that begins with what s knows and
-// changes nothing of it: what a run would do. The caller closes it before s and
-// deletes the folder.
-func (s *Store) Scratch(dir string) (*Store, error) {
-	scratch, err := Open(dir)
+// Overlay returns a store in a new directory that falls back to s for lookups and never changes it.
+// It is for dry runs. The caller closes it before s and deletes the directory.
+func (s *Store) Overlay(dir string) (*Store, error) {
+	overlay, err := Open(dir)
 	if err == nil {
-		scratch.base = s
+		overlay.base = s
 	}
-	return scratch, err
+	return overlay, err
 }
 
 func (s *Store) path(stripe int, suffix string) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%02d%s", stripe, suffix))
 }
 
-// Close closes the files. Nothing may use the store beside it or afterwards.
+// Close closes the files. It must not run concurrently with other methods.
 func (s *Store) Close() error {
 	var errs []error
 	for i := range s.stripes {
@@ -123,8 +122,8 @@ func (s *Store) Close() error {
 		if st.lock != nil {
 			errs = append(errs, st.lock.Close())
 		}
-		if st.turn != nil {
-			errs = append(errs, st.turn.Close())
+		if st.queue != nil {
+			errs = append(errs, st.queue.Close())
 		}
 		errs = append(errs, st.close())
 		if st.base != nil {
@@ -134,42 +133,41 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// acquire takes a stripe for one user of one process and makes its table current.
+// acquire locks a stripe for one user of one process and opens its current table.
 func (s *Store) acquire(ctx context.Context, st *stripe) error {
 	select {
-	case st.taken <- struct{}{}:
+	case st.slot <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// Whoever waits holds the turn, so that a process that goes on and on cannot
-	// keep the others out.
-	err := flock(ctx, st.turn)
+	// A waiting process holds the queue lock, so that a busy process cannot starve others.
+	err := flock(ctx, st.queue)
 	if err == nil {
 		err = flock(ctx, st.lock)
-		err = errors.Join(err, unlock(st.turn))
+		err = errors.Join(err, unlock(st.queue))
 	}
 	if err == nil {
-		if err = guarded("open", func() error { return s.refresh(st) }); err != nil {
+		if err = catchFaults("open", func() error { return s.refresh(st) }); err != nil {
 			err = errors.Join(err, unlock(st.lock))
 		}
 	}
 	if err != nil {
-		<-st.taken
-		return fmt.Errorf("take stripe %02d of the versions: %w", st.number, err)
+		<-st.slot
+		return fmt.Errorf("lock dedup stripe %02d: %w", st.number, err)
 	}
 	return nil
 }
 
 func (s *Store) release(st *stripe) error {
 	err := unlock(st.lock)
-	<-st.taken
+	<-st.slot
 	if err != nil {
-		return fmt.Errorf("give back stripe %02d of the versions: %w", st.number, err)
+		return fmt.Errorf("unlock dedup stripe %02d: %w", st.number, err)
 	}
 	return nil
 }
 
-// flock waits for an exclusive lock. Locks end with the process.
+// flock waits for an exclusive lock. The system releases locks when the process ends.
 func flock(ctx context.Context, f *os.File) error {
 	pause := time.Millisecond
 	for {
@@ -195,8 +193,7 @@ func flock(ctx context.Context, f *os.File) error {
 
 func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// refresh opens a stripe's file, again if another process has put a larger one in
-// its place, and reads its header.
+// refresh opens a stripe's file, or reopens it if another process has replaced it, and reads its header.
 func (s *Store) refresh(st *stripe) error {
 	path := s.path(st.number, "")
 	if st.table != nil {
@@ -219,14 +216,15 @@ func (s *Store) refresh(st *stripe) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	if err := st.use(t); err != nil || t.slot == slotSize {
+	if err := st.setTable(t); err != nil || t.slot == slotSize {
 		return err
 	}
-	return s.replace(st, t.pages*slotSize/slotV1+1) // the file of an earlier release
+	// The file is of an earlier release.
+	return s.replace(st, t.pages*slotSize/slotV1+1)
 }
 
-// use makes a table the stripe's.
-func (st *stripe) use(t *table) error {
+// setTable makes t the stripe's table.
+func (st *stripe) setTable(t *table) error {
 	info, err := t.file.Stat()
 	if err != nil {
 		return errors.Join(err, t.unmap(), t.file.Close())
@@ -235,26 +233,24 @@ func (st *stripe) use(t *table) error {
 	return nil
 }
 
-// maxResident is about how much of the tables counts as this process's memory at a
-// time, in bytes.
+// maxResident is the approximate limit of table bytes in this process's resident memory.
 const maxResident = 64 << 20
 
-// forget makes the pages of the stripe count as this process's memory no more. What
-// was written to them stays.
-func (st *stripe) forget() error {
-	st.looked = 0
+// dropResidentPages releases the stripe's pages from this process's resident memory. Written data
+// stays in the file.
+func (st *stripe) dropResidentPages() error {
+	st.lookups = 0
 	for _, t := range []*table{st.table, st.base} {
 		if t == nil || len(t.data) <= maxResident/Stripes {
 			continue
 		}
 		if err := unix.Madvise(t.data, unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("let go of the memory of %s: %w", t.file.Name(), err)
+			return fmt.Errorf("release memory of %s: %w", t.file.Name(), err)
 		}
 	}
 	return nil
 }
 
-// close closes the stripe's table.
 func (st *stripe) close() error {
 	if st.table == nil {
 		return nil
@@ -264,30 +260,30 @@ func (st *stripe) close() error {
 	return err
 }
 
-// reserve makes room for new entries in a stripe that is held.
+// reserve grows a locked stripe, if necessary, to fit the given number of new entries.
 func (s *Store) reserve(st *stripe, entries int) error {
 	need := st.table.used + uint64(entries) //nolint:gosec // not negative
-	if need <= limit(st.table.pages) {
+	if need <= growThreshold(st.table.pages) {
 		return nil
 	}
 	pages := st.table.pages
-	for need > limit(pages) {
+	for need > growThreshold(pages) {
 		pages += pages/2 + 1
 	}
 	return s.replace(st, pages)
 }
 
-// replace copies the entries of a stripe that is held into a new file of so many pages,
-// which takes the place of the old one.
+// replace copies the entries of a locked stripe into a new file with the given number of pages,
+// which replaces the old one.
 func (s *Store) replace(st *stripe, pages uint64) error {
 	path := s.path(st.number, ".new")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("grow stripe %02d of the versions: %w", st.number, err)
+		return fmt.Errorf("grow dedup stripe %02d: %w", st.number, err)
 	}
 	larger, err := createTable(file, pages)
 	if err == nil {
-		if err = guarded("copy", func() error { return st.table.copyTo(larger) }); err == nil {
+		if err = catchFaults("copy", func() error { return st.table.copyTo(larger) }); err == nil {
 			err = os.Rename(path, s.path(st.number, ""))
 		}
 		if err != nil {
@@ -295,14 +291,14 @@ func (s *Store) replace(st *stripe, pages uint64) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("grow stripe %02d of the versions: %w", st.number, err), file.Close(), os.Remove(path))
+		return errors.Join(fmt.Errorf("grow dedup stripe %02d: %w", st.number, err), file.Close(), os.Remove(path))
 	}
-	return errors.Join(st.close(), st.use(larger))
+	return errors.Join(st.close(), st.setTable(larger))
 }
 
-// peek looks an identity up in the base of a scratch store, without holding it
-// there: what another process writes meanwhile is seen or not.
-func (s *Store) peek(who Identity) (State, bool, error) {
+// lookUpBase looks an identity up in the base of an overlay. It takes no lock: concurrent writes of
+// other processes may or may not be visible.
+func (s *Store) lookUpBase(who Identity) (State, bool, error) {
 	st := &s.stripes[who.stripe]
 	if st.base == nil {
 		file, err := os.Open(s.base.path(who.stripe, ""))
@@ -322,5 +318,5 @@ func (s *Store) peek(who Identity) (State, bool, error) {
 	if !found {
 		return State{}, false, nil
 	}
-	return get(slot), true, nil
+	return decodeEntry(slot), true, nil
 }

@@ -1,4 +1,4 @@
-package letters
+package deadletter
 
 import (
 	"context"
@@ -17,48 +17,48 @@ import (
 	"muster/schemas/record"
 )
 
-// Letter is a rejected record or a dead letter.
-type Letter struct {
-	// Message is the letter as it is stored.
+// Entry is a rejected record or a dead letter.
+type Entry struct {
+	// Message is the entry as stored.
 	Message kafka.Message
-	// Rejected is the rejected record; of a dead letter it is empty.
+	// Rejected is the rejected record; it is empty for a dead letter.
 	Rejected event.Rejected
-	// Dead says what was given up; of a rejected record it is empty.
+	// Dead describes the dead-lettered message; it is empty for a rejected record.
 	Dead event.Dead
-	// Unreadable is why the letter itself cannot be read. It is listed all the same.
+	// Unreadable is the error if the entry cannot be decoded. Such entries are listed too.
 	Unreadable error
-	// Resubmitted is when it was last given back; zero if it was not.
+	// Resubmitted is when the entry was last resubmitted; zero if never.
 	Resubmitted time.Time
 }
 
-// IsDead tells a dead letter from a rejected record.
-func (l Letter) IsDead() bool { return l.Message.Topic != event.TopicRejected }
+// IsDead reports whether the entry is a dead letter; otherwise it is a rejected record.
+func (l Entry) IsDead() bool { return l.Message.Topic != event.TopicRejected }
 
-// ID names the letter among those of its kind: "3-42" is that of a rejected record,
-// partition and offset; "discovery-worker.score:0-7" that of a dead letter.
-func (l Letter) ID() string {
-	place := fmt.Sprintf("%d-%d", l.Message.Partition, l.Message.Offset)
+// ID identifies the entry among those of its type: "3-42" (partition and offset) for a rejected
+// record, "discovery-worker.score:0-7" for a dead letter.
+func (l Entry) ID() string {
+	position := fmt.Sprintf("%d-%d", l.Message.Partition, l.Message.Offset)
 	if l.IsDead() {
-		return handlerOf(l.Message.Topic) + ":" + place
+		return handlerOf(l.Message.Topic) + ":" + position
 	}
-	return place
+	return position
 }
 
-// handlerOf returns "service.handler" of a topic of dead letters.
+// handlerOf returns "service.handler" of a dead-letter topic.
 func handlerOf(topic string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(topic, event.DeadTopicPrefix), ".v1")
 }
 
-// Handler is "service.handler" of a dead letter.
-func (l Letter) Handler() string {
+// Handler returns "service.handler" of a dead letter, and "" for a rejected record.
+func (l Entry) Handler() string {
 	if !l.IsDead() {
 		return ""
 	}
 	return handlerOf(l.Message.Topic)
 }
 
-// At is when the record was rejected, or the message given up.
-func (l Letter) At() time.Time {
+// At returns when the record was rejected or the message was dead-lettered.
+func (l Entry) At() time.Time {
 	switch {
 	case !l.Rejected.At.IsZero():
 		return l.Rejected.At
@@ -68,8 +68,8 @@ func (l Letter) At() time.Time {
 	return l.Message.Time.UTC()
 }
 
-// Code is the short name of the reason.
-func (l Letter) Code() string {
+// Code returns the code of the reason.
+func (l Entry) Code() string {
 	switch {
 	case l.Unreadable != nil:
 		return "unreadable_letter"
@@ -79,34 +79,34 @@ func (l Letter) Code() string {
 	return l.Rejected.Code
 }
 
-// has reports whether the letter's reason has a code, or that of another defect of the record.
-func (l Letter) has(code string) bool {
+// hasCode reports whether the reason, or any other validation error of the record, has a code.
+func (l Entry) hasCode(code string) bool {
 	return l.Code() == code || slices.ContainsFunc(l.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
 }
 
-// Filter lets letters through. Zero fields let all through.
+// Filter selects entries. Zero fields select all.
 type Filter struct {
-	// IDs are those of [Letter.ID].
+	// IDs are values of [Entry.ID].
 	IDs []string
-	// Kind is that of a rejected record, Handler "service.handler" of a dead letter.
+	// Kind selects rejected records by kind, Handler dead letters by "service.handler".
 	Kind    record.Kind
 	Handler string
-	// Code is that of the reason, or of any defect of a rejected record.
+	// Code is the code of the reason, or of any validation error of a rejected record.
 	Code string
-	// Run is the id of the run that rejected it, or the beginning of that.
+	// Run is the ID, or a prefix of the ID, of the run that rejected the record.
 	Run string
-	// Since and Until bound when.
+	// Since (inclusive) and Until (exclusive) limit the time of [Entry.At].
 	Since, Until time.Time
-	// Resubmitted lets those through that were given back, which else are left out.
+	// Resubmitted also selects entries that were resubmitted before.
 	Resubmitted bool
 }
 
-func (f Filter) passes(l Letter) bool {
+func (f Filter) matches(l Entry) bool {
 	switch {
 	case len(f.IDs) > 0 && !slices.Contains(f.IDs, l.ID()),
 		f.Kind != "" && l.Rejected.Kind != f.Kind,
 		f.Handler != "" && l.Handler() != f.Handler,
-		f.Code != "" && !l.has(f.Code),
+		f.Code != "" && !l.hasCode(f.Code),
 		f.Run != "" && !strings.HasPrefix(l.Rejected.Source.Run, f.Run),
 		!f.Since.IsZero() && l.At().Before(f.Since),
 		!f.Until.IsZero() && !l.At().Before(f.Until),
@@ -116,15 +116,14 @@ func (f Filter) passes(l Letter) bool {
 	return true
 }
 
-// place is that of a letter.
-type place struct {
+// position is where an entry is stored.
+type position struct {
 	topic     string
 	partition int
 	offset    int64
 }
 
-// Topics returns the topics that letters are on: that of rejected records, or those
-// of the dead.
+// Topics returns the dead-letter topics if dead is set, or else the topic of rejected records.
 func Topics(ctx context.Context, cfg bus.Config, dead bool) ([]string, error) {
 	if !dead {
 		return []string{event.TopicRejected}, nil
@@ -132,42 +131,42 @@ func Topics(ctx context.Context, cfg bus.Config, dead bool) ([]string, error) {
 	return bus.TopicNames(ctx, cfg, event.DeadTopicPrefix)
 }
 
-// Scan gives every letter on the topics that the filter lets through to each, in
-// the order of each partition. An error of each ends it.
-func Scan(ctx context.Context, cfg bus.Config, topics []string, filter Filter, each func(Letter) error) error {
-	// The marks stand behind the letters.
-	given := make(map[place]time.Time)
+// Scan calls each for every selected entry on the topics, in partition order. It stops at the first
+// error of each.
+func Scan(ctx context.Context, cfg bus.Config, topics []string, filter Filter, each func(Entry) error) error {
+	// Resubmissions are logged after the entries, on the same topics.
+	resubmitted := make(map[position]time.Time)
 	err := bus.Scan(ctx, cfg, topics, func(m kafka.Message) error {
 		if typeOf(m) != event.TypeResubmitted {
 			return nil
 		}
 		var mark event.Resubmitted
 		if err := json.Unmarshal(m.Value, &mark); err != nil {
-			return nil //nolint:nilerr // nothing is marked by it; the letters are read all the same
+			return nil //nolint:nilerr // an invalid log message marks no entry
 		}
 		for partition, offsets := range mark.Offsets {
 			for _, o := range offsets {
-				given[place{m.Topic, partition, o}] = mark.At
+				resubmitted[position{m.Topic, partition, o}] = mark.At
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read letters: %w", err)
+		return fmt.Errorf("read dead letters: %w", err)
 	}
 	err = bus.Scan(ctx, cfg, topics, func(m kafka.Message) error {
 		if typeOf(m) == event.TypeResubmitted {
 			return nil
 		}
 		l := read(m)
-		l.Resubmitted = given[place{m.Topic, m.Partition, m.Offset}]
-		if !filter.passes(l) {
+		l.Resubmitted = resubmitted[position{m.Topic, m.Partition, m.Offset}]
+		if !filter.matches(l) {
 			return nil
 		}
 		return each(l)
 	})
 	if err != nil {
-		return fmt.Errorf("read letters: %w", err)
+		return fmt.Errorf("read dead letters: %w", err)
 	}
 	return nil
 }
@@ -183,8 +182,8 @@ func header(m kafka.Message, name string) string {
 	return ""
 }
 
-func read(m kafka.Message) Letter {
-	l := Letter{Message: m}
+func read(m kafka.Message) Entry {
+	l := Entry{Message: m}
 	if l.IsDead() {
 		l.Dead, l.Unreadable = event.ParseDead(func(name string) string { return header(m, name) })
 		return l
@@ -195,13 +194,13 @@ func read(m kafka.Message) Letter {
 	return l
 }
 
-// Original returns the message that a dead letter was made of.
-func (l Letter) Original() (kafka.Message, error) {
+// Original returns the message that was dead-lettered.
+func (l Entry) Original() (kafka.Message, error) {
 	switch {
 	case l.Unreadable != nil:
 		return kafka.Message{}, l.Unreadable
 	case !strings.HasPrefix(l.Dead.Topic, "muster."):
-		return kafka.Message{}, errors.New("was read from " + strconv.Quote(l.Dead.Topic) + ", which is no topic of the platform")
+		return kafka.Message{}, errors.New("source topic " + strconv.Quote(l.Dead.Topic) + " is not a platform topic")
 	}
 	m := kafka.Message{Topic: l.Dead.Topic, Key: l.Message.Key, Value: l.Message.Value}
 	for _, h := range l.Message.Headers {
@@ -212,12 +211,12 @@ func (l Letter) Original() (kafka.Message, error) {
 	return m, nil
 }
 
-// maxMarks is how many letters one mark names.
-const maxMarks = 1000
+// maxIDsPerEntry is the maximum number of entries that one log message marks.
+const maxIDsPerEntry = 1000
 
-// Marker marks letters as resubmitted.
-type Marker struct {
-	// Write stores messages and returns once they are.
+// ResubmissionLog marks entries as resubmitted.
+type ResubmissionLog struct {
+	// Write writes messages and returns after they are stored.
 	Write func(context.Context, []kafka.Message) error
 	Run   string
 	Now   func() time.Time
@@ -226,9 +225,8 @@ type Marker struct {
 	count   int
 }
 
-// Add marks the letter at the place of l's message, with many others at a time:
-// Flush marks the rest.
-func (k *Marker) Add(ctx context.Context, l Letter) error {
+// Add marks the entry at the position of l.Message. Marks are written in batches; Flush writes the rest.
+func (k *ResubmissionLog) Add(ctx context.Context, l Entry) error {
 	topic, partition, offset := l.Message.Topic, l.Message.Partition, l.Message.Offset
 	if k.pending == nil {
 		k.pending = make(map[string]map[int][]int64)
@@ -237,20 +235,20 @@ func (k *Marker) Add(ctx context.Context, l Letter) error {
 		k.pending[topic] = make(map[int][]int64)
 	}
 	k.pending[topic][partition] = append(k.pending[topic][partition], offset)
-	if k.count++; k.count < maxMarks {
+	if k.count++; k.count < maxIDsPerEntry {
 		return nil
 	}
 	return k.Flush(ctx)
 }
 
-// Flush stores the marks that are not stored yet.
-func (k *Marker) Flush(ctx context.Context) error {
+// Flush writes the pending marks.
+func (k *ResubmissionLog) Flush(ctx context.Context) error {
 	var messages []kafka.Message
 	at := k.Now().UTC()
 	for topic, offsets := range k.pending {
 		value, err := json.Marshal(event.Resubmitted{Run: k.Run, At: at, Offsets: offsets}, json.Deterministic(true))
 		if err != nil {
-			return fmt.Errorf("mark letters as resubmitted: %w", err)
+			return fmt.Errorf("mark dead letters as resubmitted: %w", err)
 		}
 		messages = append(messages, kafka.Message{
 			Topic: topic, Key: []byte(k.Run), Value: value,
@@ -264,7 +262,7 @@ func (k *Marker) Flush(ctx context.Context) error {
 		return nil
 	}
 	if err := k.Write(ctx, messages); err != nil {
-		return fmt.Errorf("mark letters as resubmitted: %w", err)
+		return fmt.Errorf("mark dead letters as resubmitted: %w", err)
 	}
 	k.pending, k.count = nil, 0
 	return nil

@@ -1,4 +1,4 @@
-package versions_test
+package dedup_test
 
 import (
 	"bufio"
@@ -22,24 +22,24 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/ingest/internal/versions"
+	"muster/ingest/internal/dedup"
 	"muster/schemas/record"
 )
 
-func open(t testing.TB, dir string) *versions.Store {
+func open(t testing.TB, dir string) *dedup.Store {
 	t.Helper()
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-func identity(key string) versions.Identity {
-	return versions.NewIdentity(record.KindNetworkPerson, []byte(key), versions.StripeOf([]byte(key)))
+func identity(key string) dedup.Identity {
+	return dedup.NewIdentity(record.KindNetworkPerson, []byte(key), dedup.StripeOf([]byte(key)))
 }
 
-func identities(keys []string) []versions.Identity {
-	out := make([]versions.Identity, len(keys))
+func identities(keys []string) []dedup.Identity {
+	out := make([]dedup.Identity, len(keys))
 	for i, k := range keys {
 		out[i] = identity(k)
 	}
@@ -47,7 +47,7 @@ func identities(keys []string) []versions.Identity {
 }
 
 // set notes states of keys.
-func set(t testing.TB, s *versions.Store, states map[string]versions.State) {
+func set(t testing.TB, s *dedup.Store, states map[string]dedup.State) {
 	t.Helper()
 	keys := make([]string, 0, len(states))
 	for k := range states {
@@ -62,7 +62,7 @@ func set(t testing.TB, s *versions.Store, states map[string]versions.State) {
 }
 
 // holds compares what a store knows with what it should.
-func holds(t testing.TB, s *versions.Store, keys []string, want map[string]versions.State) {
+func holds(t testing.TB, s *dedup.Store, keys []string, want map[string]dedup.State) {
 	t.Helper()
 	tx, err := s.Begin(t.Context(), identities(keys))
 	require.NoError(t, err)
@@ -82,8 +82,8 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			dir := t.TempDir()
-			stores := []*versions.Store{open(t, dir), open(t, dir)}
-			model := map[string]versions.State{}
+			stores := []*dedup.Store{open(t, dir), open(t, dir)}
+			model := map[string]dedup.State{}
 			keys := make([]string, 3000+r.IntN(8000))
 			for i := range keys {
 				keys[i] = "p_" + strconv.Itoa(i)
@@ -96,7 +96,7 @@ func TestModel(t *testing.T) {
 				}
 				tx, err := s.Begin(t.Context(), identities(some))
 				require.NoError(t, err)
-				changed := map[string]versions.State{}
+				changed := map[string]dedup.State{}
 				for i, k := range some {
 					want, ok := changed[k]
 					if !ok {
@@ -106,7 +106,7 @@ func TestModel(t *testing.T) {
 					require.Equal(t, ok, known)
 					require.Equal(t, want, got)
 					if r.IntN(3) > 0 {
-						changed[k] = versions.State{Version: record.Version(r.Int64()), Revision: r.Uint32(), Hash: r.Uint64()}
+						changed[k] = dedup.State{Version: record.Version(r.Int64()), Revision: r.Uint32(), Hash: r.Uint64()}
 						tx.Set(i, changed[k])
 					}
 				}
@@ -127,9 +127,9 @@ func TestModel(t *testing.T) {
 // Kinds are kept apart.
 func TestKinds(t *testing.T) {
 	s := open(t, t.TempDir())
-	set(t, s, map[string]versions.State{"1": {Version: 1, Hash: 2}})
-	other := versions.NewIdentity(record.KindCodehostPerson, []byte("1"), versions.StripeOf([]byte("1")))
-	tx, err := s.Begin(t.Context(), []versions.Identity{other})
+	set(t, s, map[string]dedup.State{"1": {Version: 1, Hash: 2}})
+	other := dedup.NewIdentity(record.KindCodehostPerson, []byte("1"), dedup.StripeOf([]byte("1")))
+	tx, err := s.Begin(t.Context(), []dedup.Identity{other})
 	require.NoError(t, err)
 	_, known := tx.Get(0)
 	require.False(t, known)
@@ -139,14 +139,14 @@ func TestKinds(t *testing.T) {
 // An identity that is held is not given to anybody else until it is let go, and
 // everybody gets it in the end.
 // writeV1 writes the file of a stripe as releases before mapping revisions did.
-func writeV1(t *testing.T, dir string, states map[string]versions.State) {
+func writeV1(t *testing.T, dir string, states map[string]dedup.State) {
 	t.Helper()
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	const page, slot, pages = 1024, 32, 3
 	files := map[int][]byte{}
 	used := map[int]uint64{}
 	for key, state := range states {
-		stripe := versions.StripeOf([]byte(key))
+		stripe := dedup.StripeOf([]byte(key))
 		if files[stripe] == nil {
 			files[stripe] = make([]byte, (pages+1)*page)
 		}
@@ -176,28 +176,28 @@ func writeV1(t *testing.T, dir string, states map[string]versions.State) {
 
 func TestStore_ReadsFilesOfBeforeMappingRevisions(t *testing.T) {
 	dir := t.TempDir()
-	states := map[string]versions.State{}
+	states := map[string]dedup.State{}
 	var keys []string
 	for i := range 400 {
 		keys = append(keys, fmt.Sprint(i))
-		states[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+		states[keys[i]] = dedup.State{Version: record.Version(i), Hash: uint64(i) * 7919}
 	}
 	writeV1(t, dir, states)
 	s := open(t, dir)
-	scratch, err := s.Scratch(t.TempDir())
+	scratch, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
 	holds(t, scratch, keys, states) // reads the old files, and rewrites none
 	require.NoError(t, scratch.Close())
 	holds(t, s, keys, states)
-	states["7"] = versions.State{Version: 7, Revision: 4294967295, Hash: 1}
-	set(t, s, map[string]versions.State{"7": states["7"]})
+	states["7"] = dedup.State{Version: 7, Revision: 4294967295, Hash: 1}
+	set(t, s, map[string]dedup.State{"7": states["7"]})
 	holds(t, open(t, dir), keys, states)
 }
 
 func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 	dir := t.TempDir()
 	s, now := open(t, dir), time.Unix(1_800_000_000, 0)
-	next := func(s *versions.Store, now time.Time) uint32 {
+	next := func(s *dedup.Store, now time.Time) uint32 {
 		t.Helper()
 		revision, err := s.NextRevision(t.Context(), now)
 		require.NoError(t, err)
@@ -213,8 +213,8 @@ func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	dir := t.TempDir()
-	stores := []*versions.Store{open(t, dir), open(t, dir)}
-	who := []versions.Identity{identity("a"), identity("b"), identity("c")}
+	stores := []*dedup.Store{open(t, dir), open(t, dir)}
+	who := []dedup.Identity{identity("a"), identity("b"), identity("c")}
 	var inside, total int
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -233,7 +233,7 @@ func TestHeld(t *testing.T) {
 				}
 				mu.Unlock()
 				state, _ := tx.Get(1)
-				tx.Set(1, versions.State{Version: state.Version + 1})
+				tx.Set(1, dedup.State{Version: state.Version + 1})
 				mu.Lock()
 				inside--
 				total++
@@ -246,7 +246,7 @@ func TestHeld(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 300, total)
-	holds(t, stores[0], []string{"b"}, map[string]versions.State{"b": {Version: 300}})
+	holds(t, stores[0], []string{"b"}, map[string]dedup.State{"b": {Version: 300}})
 
 	tx, err := stores[0].Begin(t.Context(), who)
 	require.NoError(t, err)
@@ -262,11 +262,11 @@ func TestHeld(t *testing.T) {
 func TestBind(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
+	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
 	bind := func(cluster string, ends ...int64) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: cluster, Ends: map[string][]int64{"t": ends}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: cluster, Ends: map[string][]int64{"t": ends}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
@@ -275,8 +275,8 @@ func TestBind(t *testing.T) {
 	set(t, s, known)
 	require.False(t, bind("x", 5, 9), "topics grow")
 	require.False(t, bind("x", 5, 9, 0), "so does their number of partitions")
-	other, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-		return versions.Topics{Cluster: "x", Ends: map[string][]int64{"u": {3}}}, nil
+	other, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+		return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"u": {3}}}, nil
 	})
 	require.NoError(t, err)
 	require.False(t, other, "another topic of the same cluster")
@@ -293,7 +293,7 @@ func TestBind(t *testing.T) {
 
 	broken := errors.New("broken")
 	before := s.Generation()
-	_, err = s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
+	_, err = s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) { return dedup.Topics{}, broken })
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, before, s.Generation())
 }
@@ -302,10 +302,10 @@ func TestBind(t *testing.T) {
 // folder open, and none in a folder of before it was noted.
 func TestGeneration(t *testing.T) {
 	dir := t.TempDir()
-	bind := func(s *versions.Store, end int64) string {
+	bind := func(s *dedup.Store, end int64) string {
 		t.Helper()
-		_, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {end}}}, nil
+		_, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": {end}}}, nil
 		})
 		require.NoError(t, err)
 		return s.Generation()
@@ -340,20 +340,20 @@ func TestGeneration(t *testing.T) {
 func TestUsed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
+	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
 	bind := func(ends ...int64) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": ends, "u": {0, 0}}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": ends, "u": {0, 0}}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *versions.Store, topics ...string) {
+	use := func(s *dedup.Store, topics ...string) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
-		require.NoError(t, tx.Used(t.Context(), topics...))
+		require.NoError(t, tx.MarkUsed(t.Context(), topics...))
 		tx.Set(0, known["a"])
 		require.NoError(t, tx.Commit())
 	}
@@ -383,20 +383,20 @@ func TestUsed(t *testing.T) {
 // brokers have got since: it is forgotten, unless somebody had bound behind it.
 func TestBoot(t *testing.T) {
 	dir := t.TempDir()
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
-	bind := func(s *versions.Store) bool {
+	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
+	bind := func(s *dedup.Store) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {5}}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": {5}}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *versions.Store) {
+	use := func(s *dedup.Store) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
-		require.NoError(t, tx.Used(t.Context(), "t"))
+		require.NoError(t, tx.MarkUsed(t.Context(), "t"))
 		tx.Set(0, known["a"])
 		require.NoError(t, tx.Commit())
 	}
@@ -433,26 +433,26 @@ func TestBoot(t *testing.T) {
 
 func TestScratch(t *testing.T) {
 	s := open(t, t.TempDir())
-	set(t, s, map[string]versions.State{"a": {Version: 1, Hash: 2}})
-	scratch, err := s.Scratch(t.TempDir())
+	set(t, s, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	scratch, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, scratch.Close()) }()
-	holds(t, scratch, []string{"a", "b", "c"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
-	set(t, scratch, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, scratch, []string{"a", "b"}, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, s, []string{"a", "b"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
+	holds(t, scratch, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	set(t, scratch, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	holds(t, scratch, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	holds(t, s, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 }
 
 // Damage costs entries and nothing else: what is left is as it was written.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
-	want := map[string]versions.State{}
+	want := map[string]dedup.State{}
 	var keys []string
 	for i := range 20_000 {
 		keys = append(keys, strconv.Itoa(i))
-		want[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+		want[keys[i]] = dedup.State{Version: record.Version(i), Hash: uint64(i) * 7919}
 	}
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	require.NoError(t, err)
 	set(t, s, want)
 	require.NoError(t, s.Close())
@@ -497,7 +497,7 @@ const childEnv = "MUSTER_TEST_VERSIONS_CHILD"
 
 // child notes one version after the other and says so.
 func child(dir string) error {
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -511,7 +511,7 @@ func child(dir string) error {
 			return err
 		}
 		for i := range keys {
-			tx.Set(i, versions.State{Version: record.Version(n), Hash: uint64(i)})
+			tx.Set(i, dedup.State{Version: record.Version(n), Hash: uint64(i)})
 		}
 		if err := tx.Commit(); err != nil {
 			return err
@@ -551,12 +551,12 @@ func TestKill(t *testing.T) {
 		require.Error(t, cmd.Wait())
 		require.GreaterOrEqual(t, last, 40)
 		var keys []string
-		want := map[string]versions.State{}
+		want := map[string]dedup.State{}
 		for n := range last + 1 {
 			for i := range 50 {
 				k := strconv.Itoa(n*50 + i)
 				keys = append(keys, k)
-				want[k] = versions.State{Version: record.Version(n), Hash: uint64(i)}
+				want[k] = dedup.State{Version: record.Version(n), Hash: uint64(i)}
 			}
 		}
 		holds(t, open(t, dir), keys, want)
@@ -571,20 +571,20 @@ func BenchmarkRefresh(b *testing.B) {
 			s := open(b, b.TempDir())
 			pass := func(version int, order []int) {
 				const group = 2000
-				all := make([]versions.Identity, 0, group)
+				all := make([]dedup.Identity, 0, group)
 				for len(order) > 0 {
 					part := order[:min(group, len(order))]
 					order = order[len(part):]
 					all = all[:0]
 					for _, i := range part {
 						key := []byte("p_" + strconv.Itoa(i))
-						all = append(all, versions.NewIdentity(record.KindNetworkPerson, key, versions.StripeOf(key)))
+						all = append(all, dedup.NewIdentity(record.KindNetworkPerson, key, dedup.StripeOf(key)))
 					}
 					tx, err := s.Begin(b.Context(), all)
 					require.NoError(b, err)
 					for i := range all {
 						_, _ = tx.Get(i)
-						tx.Set(i, versions.State{Version: record.Version(version), Hash: 1})
+						tx.Set(i, dedup.State{Version: record.Version(version), Hash: 1})
 					}
 					require.NoError(b, tx.Commit())
 				}
