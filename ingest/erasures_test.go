@@ -53,7 +53,7 @@ func TestMappedErasure(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Raw)
 	require.Equal(t, record.CodeMapping, all[0].Code)
-	require.Contains(t, all[0].Reason, "gives an erasure")
+	require.Contains(t, all[0].Reason, "returned an erasure")
 }
 
 // What another root secret wrote, and was removed, keeps no withdrawal from being told as done.

@@ -314,7 +314,7 @@ func TestDamagedFile(t *testing.T) {
 	sound := write(t, "sound", []byte(people(100_000, 100_010)))
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{broken, sound})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "broken.gz: decompress gzip behind line ")
+	require.ErrorContains(t, err, "broken.gz: decompress gzip after line ")
 	require.ErrorContains(t, err, "unexpected EOF")
 	require.False(t, s.Interrupted)
 	require.True(t, s.Reconciles())

@@ -181,7 +181,7 @@ func openRepositories(ctx context.Context, deps Deps, folders []string, options 
 			if path == folder {
 				errs = append(errs, err)
 			}
-			if err == nil && repo.Again() {
+			if err == nil && repo.Reread() {
 				deps.Logger.Warn("git: topics were reset, reading the full history again", "repository", path)
 			}
 			all = append(all, gitInput{repo, path, err})

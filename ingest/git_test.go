@@ -279,7 +279,7 @@ func TestGitNotBegun(t *testing.T) {
 		"none":    {folders: nil, want: "no repository given"},
 		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
 		"no repo": {folders: []string{t.TempDir()}, want: "no git repository in"},
-		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: the header has no column"},
+		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: missing column"},
 		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive ID and a name"},
 	} {
 		t.Run(name, func(t *testing.T) {

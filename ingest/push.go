@@ -407,7 +407,7 @@ func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err erro
 		return http.StatusServiceUnavailable, "The Kafka brokers are not responding." + resume
 	case errors.Is(cause, errStopping):
 		return http.StatusServiceUnavailable, "The service is stopping." + resume
-	case tooLarge != nil, errors.Is(err, source.ErrTooMuch):
+	case tooLarge != nil, errors.Is(err, source.ErrTooLarge):
 		return http.StatusRequestEntityTooLarge, s.tooLarge() + resume
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, fmt.Sprintf("No data received for %s.", s.cfg.Push.Idle) + resume

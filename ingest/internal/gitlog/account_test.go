@@ -21,8 +21,8 @@ func TestReadAuthors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Authors{"jane@x.example": {12, "jane"}}, got)
 	for text, want := range map[string]string{
-		"":                                  "read the header",
-		"email,user_id\n":                   `no column "username"`,
+		"":                                  "read header",
+		"email,user_id\n":                   `missing column "username"`,
 		"email,user_id,username\na,x,b\n":   "line 2: user_id must be a positive integer",
 		"email,user_id,username\na,-1,b\n":  "line 2: user_id must be a positive integer",
 		"email,user_id,username\n\na,1,\n":  "line 3: username is empty",

@@ -263,7 +263,7 @@ garbage
 	learned := 0
 	a := newAccounts(Options{Authors: known, NoReplyHosts: []string{"git.corp.example"}}, m, func() error { learned++; return nil })
 	of := func(a *accounts, name, email string) (Account, bool) {
-		got, ok, err := a.of(m.lookup(signature{name: name, email: email}))
+		got, ok, err := a.resolve(m.lookup(signature{name: name, email: email}))
 		require.NoError(t, err)
 		return got, ok
 	}
@@ -303,15 +303,15 @@ garbage
 	again, _ := of(all, "S", "stranger@mail.example ")
 	require.Equal(t, one, again)
 	left, _ := of(all, "O", "old@x.example")
-	require.Equal(t, made("new@x.example"), left.ID, "mappings are not chained, as in git")
+	require.Equal(t, syntheticID("new@x.example"), left.ID, "mappings are not chained, as in git")
 	gate, _ := of(all, "Two", "gate@x.example")
-	require.Equal(t, made("two@x.example"), gate.ID)
+	require.Equal(t, syntheticID("two@x.example"), gate.ID)
 	named, _ := of(all, "S", "stranger@users.noreply.codehost.example")
 	require.Equal(t, "stranger", named.Username)
 	_, ok = of(all, "S", "")
 	require.False(t, ok)
 
 	failing := newAccounts(Options{}, m, func() error { return io.ErrUnexpectedEOF })
-	_, _, err := failing.of(author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"})
+	_, _, err := failing.resolve(author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

@@ -213,8 +213,8 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, sound, 2, "also what large commits follow")
 		require.ElementsMatch(t, []string{
-			`{"sha":"` + second + `"}is a commit of more than 4 MiB; it is passed over`,
-			`{"sha":"` + third + `"}is a commit of more than 4 MiB; it is passed over`,
+			`{"sha":"` + second + `"}is a commit larger than 4 MiB`,
+			`{"sha":"` + third + `"}is a commit larger than 4 MiB`,
 		}, bad)
 		require.Less(t, took, uint64(64<<20))
 		requireSmall(t)

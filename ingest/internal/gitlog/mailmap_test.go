@@ -159,7 +159,7 @@ func TestLog_ServesProperAddressFirst(t *testing.T) {
 		if p.FullName == "Tove Lund" {
 			require.Equal(t, []string{"tove@zeta.example", "tlund@(none).example", "tove@alpha.example"}, p.Emails)
 			require.Equal(t, []string{"Tove Lund", "tlund"}, p.Names)
-			require.Equal(t, made("tove@zeta.example"), *p.UserID)
+			require.Equal(t, syntheticID("tove@zeta.example"), *p.UserID)
 		}
 	}
 }

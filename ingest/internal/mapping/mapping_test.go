@@ -82,17 +82,17 @@ func TestFailures(t *testing.T) {
 	quick := limits
 	quick.Deadline = 100 * time.Millisecond
 	for name, c := range map[string]struct{ program, object, code, reason string }{
-		"error":           {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq fails: error: no good"},
+		"error":           {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq failed: error: no good"},
 		"type error":      {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
-		"endless":         {`def f: f; f`, `{}`, record.CodeMapping, "takes longer than 100ms"},
-		"endless output":  {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "makes more than 10 records"},
-		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "makes more than 1000 bytes"},
-		"no object":       {`"x"`, `{}`, record.CodeMapping, "gives string where {kind, record} is needed"},
-		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of the kind ""; the kinds are network-person`},
-		"erasure":         {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "gives an erasure"},
-		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of the kind "codehost-list"`},
-		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "gives a record that is null"},
-		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the member "x"`},
+		"endless":         {`def f: f; f`, `{}`, record.CodeMapping, "timed out after 100ms"},
+		"endless output":  {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "returned more than 10 records"},
+		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "returned more than 1000 bytes"},
+		"no object":       {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
+		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
+		"erasure":         {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
+		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of unknown kind "codehost-list"`},
+		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "returned a record that is null"},
+		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the field "x"`},
 		"halt_error":      {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
 		"after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping, "late"},
 		"truncated":       {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
@@ -120,24 +120,24 @@ func TestFailures(t *testing.T) {
 func TestReasonsTellNoValues(t *testing.T) {
 	const object = `{"mail":"ada@mail.example","phone":15550100,"name":"Ada","at":{"ada@mail.example":1}}`
 	for program, reason := range map[string]string{
-		`.mail + 1`:                         "fails: cannot add: string",
-		`.phone / 0`:                        "fails: cannot divide number",
-		`.mail | .x`:                        "fails: expected an object but got: string",
-		`.at | .[0]`:                        "fails: expected an array but got: object",
-		`.mail | tonumber`:                  "fails: tonumber cannot be applied to its input",
-		`.mail | fromdateiso8601`:           "fails: strptime cannot be applied to its input",
-		`.phone | split(",")`:               "fails: split cannot be applied to: number",
-		`.name | test("(")`:                 "fails: invalid regular expression",
-		`. as $r | .mail | format($r.mail)`: "fails: format not defined",
-		`{(.phone): 1}`:                     "fails: expected a string for object key but got: number",
-		`error`:                             "fails: error: object",
-		`halt_error`:                        "fails: error: object",
-		`error("no such person")`:           "fails: error: no such person",
-		`try (.mail + 1) catch error`:       "fails: error: cannot add: string",
-		`try (.mail | tonumber) catch error("bad: " + .)`: "fails: error: bad",
-		`.at`:                       "gives an object with the member (not shown)",
-		`{kind: .mail, record: {}}`: "gives a record of the kind (not shown)",
-		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "gives a record that is number",
+		`.mail + 1`:                         "failed: cannot add: string",
+		`.phone / 0`:                        "failed: cannot divide number",
+		`.mail | .x`:                        "failed: expected an object but got: string",
+		`.at | .[0]`:                        "failed: expected an array but got: object",
+		`.mail | tonumber`:                  "failed: tonumber cannot be applied to its input",
+		`.mail | fromdateiso8601`:           "failed: strptime cannot be applied to its input",
+		`.phone | split(",")`:               "failed: split cannot be applied to: number",
+		`.name | test("(")`:                 "failed: invalid regular expression",
+		`. as $r | .mail | format($r.mail)`: "failed: format not defined",
+		`{(.phone): 1}`:                     "failed: expected a string for object key but got: number",
+		`error`:                             "failed: error: object",
+		`halt_error`:                        "failed: error: object",
+		`error("no such person")`:           "failed: error: no such person",
+		`try (.mail + 1) catch error`:       "failed: error: cannot add: string",
+		`try (.mail | tonumber) catch error("bad: " + .)`: "failed: error: bad",
+		`.at`:                       "returned an object with the field (not shown)",
+		`{kind: .mail, record: {}}`: "returned a record of unknown kind (not shown)",
+		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "returned a record that is number",
 	} {
 		_, err := compile(t, program, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(object)})
 		bad, ok := record.AsInvalid(err)
@@ -205,7 +205,7 @@ func TestEvidenceVersion(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	_, err := mapping.Load("codehost-event")
-	require.ErrorContains(t, err, "no such file, and the mappings that are shipped are codehost-events, codehost-rest, schema-org")
+	require.ErrorContains(t, err, "no such file; built-in mappings: codehost-events, codehost-rest, schema-org")
 	path := filepath.Join(t.TempDir(), "m.jq")
 	require.NoError(t, os.WriteFile(path, []byte("# mine\n{kind: \"network-person\",\n  record: .}}\n"), 0o600))
 	_, err = mapping.Load(path)

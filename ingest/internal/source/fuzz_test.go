@@ -66,7 +66,7 @@ func FuzzParquet(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		p.room.all, p.room.left = room, room
+		p.budget.total, p.budget.remaining = room, room
 		for i := 0; err == nil && i < 100; i++ {
 			took := heaptest.Allocated(func() { _, err = s.Next() })
 			require.Less(t, took, uint64(most), "chunk %d: %v", i, err)

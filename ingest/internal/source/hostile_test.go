@@ -81,7 +81,7 @@ func TestParquetHugeDecimal(t *testing.T) {
 		})
 		var err error
 		took := heaptest.Allocated(func() { _, err = readParquet(t, bomb) })
-		require.ErrorContains(t, err, `column "a" is a decimal with`)
+		require.ErrorContains(t, err, `decimal column "a" has scale`)
 		require.Less(t, took, uint64(32<<20))
 	}
 	got, err := readParquet(t, sound)
@@ -216,15 +216,15 @@ func TestParquetHugePages(t *testing.T) {
 		"values": {column(t, texts, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.NumValues = math.MaxInt32
 			return body
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 		"values of version 2": {column(t, texts), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = math.MaxInt32, 0
 			return body
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 		"size": {column(t, texts, v1, parquet.Compression(&parquet.Zstd)), func(h *format.PageHeader, body []byte) []byte {
 			h.UncompressedPageSize = math.MaxInt32
 			return body
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 		"negative": {column(t, texts, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.NumValues = -1
 			return body
@@ -243,40 +243,40 @@ func TestParquetHugePages(t *testing.T) {
 		}, "damaged: uncompress LZ4_RAW"},
 		"runs": {column(t, dicts, v1), func(_ *format.PageHeader, body []byte) []byte {
 			return append(body, bytes.Repeat(binary.AppendUvarint(nil, 1<<24<<1), 1000)...)
-		}, "more values than it says"},
+		}, "more values than declared"},
 		// A run of no values has nothing behind its length.
 		"runs behind empty ones": {column(t, dicts, v1), func(_ *format.PageHeader, _ []byte) []byte {
 			return append([]byte{32}, bytes.Repeat([]byte{0, 0x80, 0x80, 0x80, 0x40, 0, 0, 0, 0, 0}, 4)...)
-		}, "more values than it says"},
+		}, "more values than declared"},
 		"runs of nulls": {column(t, dicts), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
 			return append(binary.AppendUvarint([]byte{8}, 1<<28<<1), 0)
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 		"differences of nulls": {column(t, numbers), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
 			return append(binary.AppendUvarint([]byte{0x80, 1, 4}, 1<<28), 0, 0, 0, 0, 0, 0)
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 		"runs behind nulls": {column(t, maybe, v1), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeader.V.NumValues = 1 << 27
 			levels := append(binary.AppendUvarint(nil, 1<<27<<1), 0)
 			body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))
 			return append(binary.AppendUvarint(append(append(body, levels...), 8), 1<<27<<1), 0)
-		}, "more values than it says"},
+		}, "more values than declared"},
 		// Which the library reads as runs of no bits.
 		"runs of numbers": {column(t, numbers32, v1), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeader.V.Encoding = format.RLE
 			return []byte{0, 0, 0, 0, 0x80, 0x80, 0x80, 0x40}
-		}, "values that are encoded as RLE cannot be read"},
+		}, "unsupported encoding of values: RLE"},
 		"levels": {column(t, maybe, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.DefinitionLevelEncoding = format.BitPacked
 			return body
-		}, "levels that are encoded as BIT_PACKED cannot be read"},
+		}, "unsupported encoding of levels: BIT_PACKED"},
 		"differences": {column(t, numbers, v1), func(_ *format.PageHeader, _ []byte) []byte {
 			out := binary.AppendUvarint(nil, 128)
 			out = binary.AppendUvarint(out, 4)
 			out = binary.AppendUvarint(out, math.MaxInt32)
 			return append(out, 0, 0, 0, 0, 0, 0)
-		}, "more values than it says"},
+		}, "more values than declared"},
 		// Each text begins with all of the one before: a million times 60 KB.
 		"beginnings": {column(t, deltas), func(h *format.PageHeader, _ []byte) []byte {
 			const n = 1_000_000
@@ -292,7 +292,7 @@ func TestParquetHugePages(t *testing.T) {
 			more, err := new(delta.BinaryPackedEncoding).EncodeInt32(nil, lengths)
 			require.NoError(t, err)
 			return append(append(out, more...), make([]byte, 60_000)...)
-		}, "pages that take more than 528 MiB of memory"},
+		}, "pages require more than 528 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bomb := withPage(t, c.data, c.change)
@@ -333,12 +333,12 @@ func TestParquetHugeDirectory(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"length":   {withFooter(pages, nil, math.MaxUint32), "does not fit together"},
-		"nested":   {withFooter(pages, deep, len(deep)), "more than there is"},
-		"list":     {withFooter(pages, many, len(many)), "more than there is"},
+		"length":   {withFooter(pages, nil, math.MaxUint32), "footer is inconsistent"},
+		"nested":   {withFooter(pages, deep, len(deep)), "header is truncated"},
+		"list":     {withFooter(pages, many, len(many)), "header is truncated"},
 		"elements": {withFooter(pages, crowd, len(crowd)), ""},
 		"columns":  {remade(t, sound, chain), "nested deeper than 64 levels"},
-		"groups":   {remade(t, sound, groups), "does not fit together"},
+		"groups":   {remade(t, sound, groups), "footer is inconsistent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error

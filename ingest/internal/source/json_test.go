@@ -233,7 +233,7 @@ func TestDamagedInput(t *testing.T) {
 			require.Equal(t, tt.op, failure.Op)
 			require.Equal(t, end, failure.At)
 			require.NotZero(t, failure.Consumed)
-			require.Contains(t, err.Error(), "people.gz: "+tt.op+" behind line ")
+			require.Contains(t, err.Error(), "people.gz: "+tt.op+" after line ")
 			require.NotErrorIs(t, err, io.EOF)
 			for _, l := range lines { // no torn line was delivered
 				require.True(t, tt.bad || len(l.text) == 52, "a torn line: %s", l.text)
@@ -520,7 +520,7 @@ func TestFrom(t *testing.T) {
 			defer s.Close()
 			_, err = s.Next()
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			require.ErrorContains(t, err, "begin at byte")
+			require.ErrorContains(t, err, "start at byte")
 		})
 	}
 }
@@ -567,7 +567,7 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": x y\n  }", 5, 24, 0}, {"{\n    \"c\": 3\n  }", 8, 46, 0}},
 		},
 		"list that lacks a comma": {
-			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "lacks a comma",
+			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "array without a comma between elements",
 			want: []got{{`{"a":1}`, 2, 2, 0}, {"[", 1, 0, 0}, {`{"b":2}`, 3, 10, 0}, {`{"c":3}`, 4, 18, 0}},
 		},
 		"list that is not closed": {in: "[{\"a\":1},\n{\"b\":2}", bad: "is not closed", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}}},
@@ -744,7 +744,7 @@ func TestJSON_HostileTextIsReadInTime(t *testing.T) {
 		began := time.Now()
 		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))), source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
 		require.NoError(t, err)
-		_, _, end, err := drainJSON(t, s, "list")
+		_, _, end, err := drainJSON(t, s, "array")
 		require.Equal(t, io.EOF, err)
 		require.Equal(t, int64(size/len(line)*len(line)), end.Offset)
 		require.Less(t, time.Since(began), 20*time.Second, "%q", line)
@@ -764,7 +764,7 @@ func FuzzJSON(f *testing.F) {
 		read := func(n int) ([]got, source.Position) {
 			s, err := source.FromReader(t.Context(), "fuzz", &stutter{in: bytes.Clone(in), n: n}, opts)
 			require.NoError(t, err)
-			lines, _, end, err := drainJSON(t, s, "list")
+			lines, _, end, err := drainJSON(t, s, "array")
 			require.Equal(t, io.EOF, err)
 			return lines, end
 		}

@@ -62,15 +62,15 @@ func TestPageRoom(t *testing.T) {
 		s, err := Open(t.Context(), path, Options{MaxLine: 1 << 20, Head: 64 << 10, ChunkSize: 1000})
 		require.NoError(t, err)
 		p := s.(*Parquet)
-		least := p.room.left
+		least := p.budget.remaining
 		for err == nil {
 			_, err = s.Next()
-			least = min(least, p.room.left)
+			least = min(least, p.budget.remaining)
 		}
 		require.ErrorIs(t, err, io.EOF)
-		require.Equal(t, p.room.all, p.room.left)
-		require.Less(t, least, p.room.all)
-		require.Greater(t, least, p.room.all-100_000)
+		require.Equal(t, p.budget.total, p.budget.remaining)
+		require.Less(t, least, p.budget.total)
+		require.Greater(t, least, p.budget.total-100_000)
 		require.NoError(t, s.Close())
 	}
 }

@@ -130,7 +130,7 @@ func TestParquetFrom(t *testing.T) {
 		}
 	}
 	_, err := source.Open(t.Context(), path, source.Options{MaxLine: 1000, Head: 10, From: source.Position{Line: n + 1}})
-	require.ErrorContains(t, err, "there are only 5000")
+	require.ErrorContains(t, err, "the file has only 5000 rows")
 }
 
 // A damaged file fails with its name and the rows before, and never panics.
@@ -152,7 +152,7 @@ func TestParquetDamaged(t *testing.T) {
 		return err
 	}
 	require.ErrorIs(t, read(sound), io.EOF)
-	require.ErrorContains(t, read(sound[:len(sound)-100]), "f.parquet: read the directory of Parquet")
+	require.ErrorContains(t, read(sound[:len(sound)-100]), "f.parquet: read Parquet footer")
 	require.Error(t, read(nil))
 	require.Error(t, read([]byte("PAR1")))
 	require.Error(t, read([]byte("no parquet at all, but long enough to be one")))

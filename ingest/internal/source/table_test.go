@@ -85,12 +85,12 @@ func TestTable(t *testing.T) {
 		"defects": {
 			np, "profile_id,headline\np1\np2,a,b\np3,a\"b\n\"p4\"x,y\n\xff,é\np5,\"open\n",
 			[]object{
-				{text: `p1`, number: 2, offset: 20, bad: "has 1 fields where the header has 2"},
-				{text: `p2,a,b`, number: 3, offset: 23, bad: "has 3 fields where the header has 2"},
-				{text: `p3,a"b`, number: 4, offset: 30, bad: "is not CSV: field 2 has a quote inside, and does not begin with one"},
-				{text: `"p4"x,y`, number: 5, offset: 37, bad: "is not CSV: field 1 goes on behind its closing quote"},
+				{text: `p1`, number: 2, offset: 20, bad: "has 1 fields, the header has 2"},
+				{text: `p2,a,b`, number: 3, offset: 23, bad: "has 3 fields, the header has 2"},
+				{text: `p3,a"b`, number: 4, offset: 30, bad: "is not CSV: field 2 contains a quote but is not quoted"},
+				{text: `"p4"x,y`, number: 5, offset: 37, bad: "is not CSV: field 1 has text after its closing quote"},
 				{text: "{\"profile_id\":\"\xff\",\"headline\":\"é\"}", number: 6, offset: 45},
-				{text: "p5,\"open", number: 7, offset: 50, bad: "is not CSV: field 2 has a quote that is not closed"},
+				{text: "p5,\"open", number: 7, offset: 50, bad: "is not CSV: field 2 has an unclosed quote"},
 			},
 		},
 		"lines that end in CR": {
@@ -123,22 +123,22 @@ func TestTable(t *testing.T) {
 
 func TestTableHeader(t *testing.T) {
 	for text, want := range map[string]string{
-		"a,a\n1,2\n":               `column 2: another column gives "a" already`,
-		"a,a.b\n1,2\n":             `column 2: another column gives "a" already`,
-		"a.b,a\n1,2\n":             `column 2: another column gives "a" already`,
-		"a,\n1,2\n":                `column 2: its name "" is empty`,
-		"a,b..c\n1,2\n":            `column 2: its name "b..c" is empty, or a part of it`,
-		"a.0,a.b\n1,2\n":           `the columns under "a" are partly numbers`,
-		"a,\"b\n1\",2\n":           `a quote that is not closed`,
-		"a,\xff\n1,2\n":            `column 2: its name is not UTF-8`,
-		strings.Repeat("a", 3<<20): `the first line is longer than`,
+		"a,a\n1,2\n":               `column 2: duplicate column "a"`,
+		"a,a.b\n1,2\n":             `column 2: duplicate column "a"`,
+		"a.b,a\n1,2\n":             `column 2: duplicate column "a"`,
+		"a,\n1,2\n":                `column 2: name "" has an empty part`,
+		"a,b..c\n1,2\n":            `column 2: name "b..c" has an empty part`,
+		"a.0,a.b\n1,2\n":           `columns under "a" mix numbers and names`,
+		"a,\"b\n1\",2\n":           `an unclosed quote`,
+		"a,\xff\n1,2\n":            `column 2: name is not UTF-8`,
+		strings.Repeat("a", 3<<20): `first line is longer than`,
 	} {
 		s, err := source.FromReader(t.Context(), "f.csv", strings.NewReader(text), csvOptions(""))
 		require.NoError(t, err)
 		_, _, err = objects(t, s)
 		var bad *source.Error
 		require.ErrorAs(t, err, &bad)
-		require.ErrorContains(t, err, "f.csv: read the header")
+		require.ErrorContains(t, err, "f.csv: read header")
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -228,14 +228,14 @@ func TestDetect(t *testing.T) {
 	_, _, err = objects(t, s)
 	require.ErrorContains(t, err, "broken pipe")
 	_, err = source.FromReader(t.Context(), "-", strings.NewReader(""), source.Options{MaxLine: 1 << 20, Head: 1, Format: source.FormatParquet})
-	require.ErrorContains(t, err, "from files only")
+	require.ErrorContains(t, err, "only be read from files")
 	for name, want := range map[string]source.Format{"auto": "", "": "", "CSV": "csv", "parquet": "parquet"} {
 		got, err := source.ParseFormat(name)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	_, err = source.ParseFormat("xml")
-	require.ErrorContains(t, err, `"xml" is no format`)
+	require.ErrorContains(t, err, `unknown format "xml"`)
 }
 
 // FuzzTable: whatever the text, each row is either an object or has its reason,

@@ -125,7 +125,7 @@ func TestParquetLargeClaims(t *testing.T) {
 		s := opened(t, oneColumn(t, data, 1500))
 		before := held()
 		_, err = s.Next()
-		require.ErrorContains(t, err, "MiB of memory at once")
+		require.ErrorContains(t, err, "MiB of memory")
 		require.Less(t, held()-before, int64(800<<20))
 	}
 }

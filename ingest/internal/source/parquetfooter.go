@@ -14,64 +14,63 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The bounds of a Parquet file's directory: its bytes, its columns, how deep they are
-// nested, and the parts that it has in all: columns of row groups before all, each of which
-// has up to four small parts more.
+// Limits of a Parquet footer: its bytes, its columns, their nesting, and its total number of parts,
+// mainly columns of row groups. Each of these may have up to four small parts.
 const (
-	maxDirectory = 32 << 20
-	maxLeaves    = 10_000
-	maxNesting   = 64
-	maxParts     = 1 << 18
-	maxSmall     = 4 * maxParts
+	maxFooter     = 32 << 20
+	maxLeaves     = 10_000
+	maxNesting    = 64
+	maxParts      = 1 << 18
+	maxSmallParts = 4 * maxParts
 )
 
 const parquetMagic = "PAR1"
 
-var errDirectory = errors.New("damaged: the directory does not fit together")
+var errFooter = errors.New("damaged: footer is inconsistent")
 
-// chunkPlace is where a column's pages stand in the file, and how.
-type chunkPlace struct {
+// chunkLocation is the location and the format of a column's pages in the file.
+type chunkLocation struct {
 	begin, end int64
-	data       int64 // where the first page of data is said to stand
+	data       int64 // offset of the first data page, as declared
 	codec      format.CompressionCodec
-	size       int64 // of each value, if all have the same
+	size       int64 // size of each value, if it is fixed
 	kind       parquet.Kind
 	rep, def   int
 }
 
-// openDirectory reads a file's directory. The library is given a copy in which no page is
-// compressed: it would inflate pages to any size, and make room for whatever a directory
-// says that there is. It reads pages through [chunkPages].
-func openDirectory(f *os.File, size int64) (*parquet.File, [][]chunkPlace, error) {
+// openFooter reads a file's footer. The library gets a copy in which no page is compressed, because
+// it would decompress pages to any size and allocate whatever a footer declares. It reads pages
+// through [chunkPages].
+func openFooter(f *os.File, size int64) (*parquet.File, [][]chunkLocation, error) {
 	const trailer = 8
 	var end [trailer]byte
 	if size < trailer+int64(len(parquetMagic)) {
 		return nil, nil, io.ErrUnexpectedEOF
 	}
 	if _, err := f.ReadAt(end[:], size-trailer); err != nil {
-		return nil, nil, fmt.Errorf("read its end: %w", err)
+		return nil, nil, fmt.Errorf("read trailer: %w", err)
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
 	switch magic := string(end[4:]); {
 	case magic == "PARE":
-		return nil, nil, errors.New("it is encrypted")
+		return nil, nil, errors.New("encrypted files are not supported")
 	case magic != parquetMagic:
-		return nil, nil, fmt.Errorf("damaged: it ends with %q", magic)
+		return nil, nil, fmt.Errorf("damaged: file ends with %q", magic)
 	case length > size-trailer-int64(len(parquetMagic)):
-		return nil, nil, errDirectory
-	case length > maxDirectory:
-		return nil, nil, fmt.Errorf("its directory is larger than %d MiB", maxDirectory>>20)
+		return nil, nil, errFooter
+	case length > maxFooter:
+		return nil, nil, fmt.Errorf("footer is larger than %d MiB", maxFooter>>20)
 	}
 	raw := make([]byte, length)
 	if _, err := f.ReadAt(raw, size-trailer-length); err != nil {
-		return nil, nil, fmt.Errorf("read its directory: %w", err)
+		return nil, nil, fmt.Errorf("read footer: %w", err)
 	}
 	v := thriftCheck{data: raw}
 	if err := v.structure(0); err != nil {
 		return nil, nil, err
 	}
-	if v.parts > maxParts || v.small > maxSmall {
-		return nil, nil, fmt.Errorf("its directory has more than %d parts, columns times row groups", maxParts)
+	if v.parts > maxParts || v.smallParts > maxSmallParts {
+		return nil, nil, fmt.Errorf("footer has more than %d parts (columns times row groups)", maxParts)
 	}
 	var md format.FileMetaData
 	if err := thrift.Unmarshal(new(thrift.CompactProtocol), raw, &md); err != nil {
@@ -80,34 +79,34 @@ func openDirectory(f *os.File, size int64) (*parquet.File, [][]chunkPlace, error
 	if err := checkSchema(md.Schema, md.RowGroups); err != nil {
 		return nil, nil, err
 	}
-	places, err := takePlaces(&md, size)
+	locations, err := extractLocations(&md, size)
 	if err != nil {
 		return nil, nil, err
 	}
 	copied, err := thrift.Marshal(new(thrift.CompactProtocol), &md)
 	if err != nil {
-		return nil, nil, fmt.Errorf("copy the directory: %w", err)
+		return nil, nil, fmt.Errorf("copy footer: %w", err)
 	}
 	whole := append([]byte(parquetMagic), copied...)
-	whole = binary.LittleEndian.AppendUint32(whole, uint32(len(copied))) //nolint:gosec // shorter than what it was read from
+	whole = binary.LittleEndian.AppendUint32(whole, uint32(len(copied))) //nolint:gosec // shorter than the original
 	whole = append(whole, parquetMagic...)
-	// Indexes and filters serve queries; nothing here asks for a part.
+	// Indexes and filters serve queries; all rows are read here.
 	file, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, nil, err // says what it was doing
+		// The error names the operation.
+		return nil, nil, err
 	}
-	complete(file.Root(), places)
-	return file, places, nil
+	addSchema(file.Root(), locations)
+	return file, locations, nil
 }
 
-// checkSchema checks that the columns are few, are not nested too deep, and are all there
-// in each row group.
+// checkSchema checks the limits of columns and nesting, and that each row group has all columns.
 func checkSchema(schema []format.SchemaElement, groups []format.RowGroup) error {
 	leaves := 0
-	var open []int32 // children that are still to come, by depth
+	var open []int32 // number of outstanding children, by depth
 	for i, e := range schema {
 		if i > 0 && len(open) == 0 {
-			return errDirectory
+			return errFooter
 		}
 		if len(open) > 0 {
 			open[len(open)-1]--
@@ -117,7 +116,7 @@ func checkSchema(schema []format.SchemaElement, groups []format.RowGroup) error 
 		}
 		if n := e.NumChildren; !e.Type.Valid && n.Valid && n.V > 0 {
 			if open = append(open, n.V); len(open) > maxNesting {
-				return fmt.Errorf("its columns are nested deeper than %d levels", maxNesting)
+				return fmt.Errorf("columns are nested deeper than %d levels", maxNesting)
 			}
 		}
 		for len(open) > 0 && open[len(open)-1] == 0 {
@@ -125,22 +124,22 @@ func checkSchema(schema []format.SchemaElement, groups []format.RowGroup) error 
 		}
 	}
 	if len(open) > 0 {
-		return errDirectory
+		return errFooter
 	}
 	if leaves > maxLeaves {
-		return fmt.Errorf("it has more than %d columns", maxLeaves)
+		return fmt.Errorf("more than %d columns", maxLeaves)
 	}
 	for _, g := range groups {
 		if len(g.Columns) != leaves || g.NumRows < 0 {
-			return errDirectory
+			return errFooter
 		}
 	}
 	return nil
 }
 
-// takePlaces takes out of a directory where the pages are.
-func takePlaces(md *format.FileMetaData, size int64) ([][]chunkPlace, error) {
-	places := make([][]chunkPlace, len(md.RowGroups))
+// extractLocations removes the page locations from a footer and returns them.
+func extractLocations(md *format.FileMetaData, size int64) ([][]chunkLocation, error) {
+	locations := make([][]chunkLocation, len(md.RowGroups))
 	for g := range md.RowGroups {
 		group := &md.RowGroups[g]
 		group.SortingColumns = nil
@@ -153,14 +152,14 @@ func takePlaces(md *format.FileMetaData, size int64) ([][]chunkPlace, error) {
 			}
 			switch {
 			case c.FilePath != "":
-				return nil, errors.New("its pages are in other files")
+				return nil, errors.New("pages in other files are not supported")
 			case len(c.EncryptedColumnMetadata) > 0 || c.CryptoMetadata.Value != nil:
-				return nil, errors.New("it is encrypted")
+				return nil, errors.New("encrypted files are not supported")
 			case begin < 0 || begin > size || m.TotalCompressedSize < 0 || m.NumValues < 0:
-				return nil, errDirectory
+				return nil, errFooter
 			}
 			end := begin + min(m.TotalCompressedSize, size-begin)
-			places[g] = append(places[g], chunkPlace{begin: begin, end: end, data: m.DataPageOffset, codec: m.Codec})
+			locations[g] = append(locations[g], chunkLocation{begin: begin, end: end, data: m.DataPageOffset, codec: m.Codec})
 			*c = format.ColumnChunk{MetaData: format.ColumnMetaData{
 				Type: m.Type, Encoding: m.Encoding, PathInSchema: m.PathInSchema, NumValues: m.NumValues,
 				DataPageOffset: pagesBegin, TotalCompressedSize: math.MaxInt64 - pagesBegin,
@@ -172,18 +171,18 @@ func takePlaces(md *format.FileMetaData, size int64) ([][]chunkPlace, error) {
 		md.NumRows += g.NumRows
 	}
 	md.KeyValueMetadata = nil
-	return places, nil
+	return locations, nil
 }
 
-// complete adds what the schema says of each column.
-func complete(c *parquet.Column, places [][]chunkPlace) {
+// addSchema completes the locations with the schema of each column.
+func addSchema(c *parquet.Column, locations [][]chunkLocation) {
 	for _, child := range c.Columns() {
-		complete(child, places)
+		addSchema(child, locations)
 	}
 	if !c.Leaf() {
 		return
 	}
-	for _, group := range places {
+	for _, group := range locations {
 		p := &group[c.Index()]
 		p.kind, p.rep, p.def = c.Type().Kind(), c.MaxRepetitionLevel(), c.MaxDefinitionLevel()
 		if p.kind == parquet.FixedLenByteArray {
