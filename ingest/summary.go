@@ -266,7 +266,7 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 		}
 		fmt.Fprintln(w)
 	}
-	row("kind", "member", "records", "example", "did you mean")
+	row("kind", "field", "records", "example", "did you mean")
 	for _, u := range shown {
 		row(string(u.Kind), console.Line(u.Path), groupDigits(u.Records), console.Line(u.Example), u.DidYouMean)
 	}
