@@ -16,7 +16,7 @@ import (
 	"muster/schemas/record"
 )
 
-// benchPeople returns n network people of about 1.6 KB, as a crawler gives them.
+// benchPeople returns n network people of about 1.6 KB, as a crawler produces them.
 func benchPeople(n int) []byte {
 	var b bytes.Buffer
 	summary := strings.Repeat("Builds streaming systems and likes quiet mornings. ", 6)
@@ -31,9 +31,8 @@ func benchPeople(n int) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkFiles measures a file on its way to an embedded broker in the same
-// process: records and megabytes (uncompressed) a second, and, of CPU seconds,
-// the broker's included.
+// BenchmarkFiles measures ingesting a file with an embedded broker in the same process: records and
+// uncompressed megabytes per second, and per CPU second, including the broker's.
 func BenchmarkFiles(b *testing.B) {
 	const n = 100_000
 	text := benchPeople(n)

@@ -14,16 +14,16 @@ import (
 	"muster/schemas/record"
 )
 
-// base is a sound record of a kind, in parts that a defect can replace.
+// base is a valid record of a kind, in parts that a defect can replace.
 type base struct {
 	kind    record.Kind
-	id      string // the identity's members
-	idField string // where its lack is reported
-	wrongID string // the identity's members with one of a wrong type
+	id      string // the identity fields
+	idField string // where a missing identity is reported
+	wrongID string // the identity fields, one of them with a wrong type
 	wrongAt string
 	version string // the version field
-	rest    string // what else is required
-	text    string // an optional field that holds a string
+	rest    string // other required fields
+	text    string // an optional string field
 }
 
 func bases() []base {
@@ -39,22 +39,22 @@ func bases() []base {
 	}
 }
 
-// with is the record with further members.
-func (b base) with(members string) string { return b.dated(`"2026-01-02"`, members) }
+// withFields returns the record with additional fields.
+func (b base) withFields(members string) string { return b.withVersion(`"2026-01-02"`, members) }
 
-func (b base) dated(version, members string) string {
+func (b base) withVersion(version, members string) string {
 	if members != "" {
 		members = "," + members
 	}
 	return `{` + b.id + `,"` + b.version + `":` + version + b.rest + members + `}`
 }
 
-// defect is a way for a record to be malformed, or odd.
+// defect is a way for a record to be malformed or unusual.
 type defect struct {
 	name string
 	make func(base) string
-	code string            // "" is an odd record that is accepted
-	path func(base) string // where it is reported; nil when the place within the record is the golden table's business
+	code string            // "" for an unusual record that is accepted
+	path func(base) string // where it is reported; nil if only the golden file checks it
 }
 
 func at(path string) func(base) string { return func(base) string { return path } }
@@ -63,44 +63,43 @@ func atText(b base) string    { return b.text }
 func atVersion(b base) string { return b.version }
 func atID(b base) string      { return b.idField }
 
-// text is a defect of what stands in a field that holds a string.
+// text replaces the value of a string field.
 func text(value string) func(base) string {
-	return func(b base) string { return b.with(`"` + b.text + `":` + value) }
+	return func(b base) string { return b.withFields(`"` + b.text + `":` + value) }
 }
 
 func member(members string) func(base) string {
-	return func(b base) string { return b.with(members) }
+	return func(b base) string { return b.withFields(members) }
 }
 
 func version(value string) func(base) string {
-	return func(b base) string { return b.dated(value, "") }
+	return func(b base) string { return b.withVersion(value, "") }
 }
 
 func whole(line string) func(base) string { return func(base) string { return line } }
 
-// defects is the table of all defects; testdata/corpus.golden shows what becomes
-// of each, for each kind.
+// defects returns all defects. testdata/corpus.golden has the outcome of each, for each kind.
 func defects() []defect {
 	list := func(n int, item string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
 	}
 	fill := func(size int) func(base) string {
 		return func(b base) string {
-			bare := b.with(`"x":""`)
-			return b.with(`"x":"` + strings.Repeat("x", size-len(bare)) + `"`)
+			bare := b.withFields(`"x":""`)
+			return b.withFields(`"x":"` + strings.Repeat("x", size-len(bare)) + `"`)
 		}
 	}
 	return []defect{
-		{"truncated: last brace", func(b base) string { return strings.TrimSuffix(b.with(""), "}") }, record.CodeSyntax, nil},
+		{"truncated: last brace", func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") }, record.CodeSyntax, nil},
 		{"truncated: in a string", func(b base) string { return `{` + b.id + `,"` + b.version + `":"2026-0` }, record.CodeSyntax, atVersion},
 		{"truncated: in a name", func(b base) string { return `{` + b.id + `,"las` }, record.CodeSyntax, nil},
 		{"truncated: after a colon", func(b base) string { return `{` + b.id + `,"` + b.version + `":` }, record.CodeSyntax, atVersion},
 		{"truncated: after a comma", func(b base) string { return `{` + b.id + `,` }, record.CodeSyntax, nil},
 		{"truncated: an open list", member(`"x":[1,2`), record.CodeSyntax, nil},
-		{"text behind the object", func(b base) string { return b.with("") + " x" }, record.CodeSyntax, at("")},
-		{"trailing comma", func(b base) string { return strings.TrimSuffix(b.with(""), "}") + ",}" }, record.CodeSyntax, nil},
-		{"comma behind the object", func(b base) string { return b.with("") + "," }, record.CodeSyntax, at("")},
-		{"missing comma", func(b base) string { return strings.Replace(b.with(""), `,"`+b.version, ` "`+b.version, 1) }, record.CodeSyntax, nil},
+		{"text behind the object", func(b base) string { return b.withFields("") + " x" }, record.CodeSyntax, at("")},
+		{"trailing comma", func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") + ",}" }, record.CodeSyntax, nil},
+		{"comma behind the object", func(b base) string { return b.withFields("") + "," }, record.CodeSyntax, at("")},
+		{"missing comma", func(b base) string { return strings.Replace(b.withFields(""), `,"`+b.version, ` "`+b.version, 1) }, record.CodeSyntax, nil},
 		{"missing colon", member(`"x" 1`), record.CodeSyntax, nil},
 		{"comment", member(`/* why */ "x":1`), record.CodeSyntax, nil},
 		{"single quotes", member(`'x':'y'`), record.CodeSyntax, nil},
@@ -120,7 +119,7 @@ func defects() []defect {
 		{"raw escape character", text("\"\x1b[0m\""), record.CodeSyntax, atText},
 		{"HTML instead of a record", whole("<!doctype html><title>429 Too Many Requests</title>"), record.CodeSyntax, at("")},
 		{"CSV instead of a record", whole(`p1,2026-01-02,u`), record.CodeSyntax, at("")},
-		{"byte order mark within the file", func(b base) string { return "\ufeff" + b.with("") }, record.CodeSyntax, at("")},
+		{"byte order mark within the file", func(b base) string { return "\ufeff" + b.withFields("") }, record.CodeSyntax, at("")},
 		{"half a surrogate pair", text(`"\ud83d!"`), record.CodeBadUTF8, atText},
 		{"bytes that are never UTF-8", text("\"\xff\xfe\""), record.CodeBadUTF8, atText},
 		{"Latin-1", text("\"caf\xe9\""), record.CodeBadUTF8, atText},
@@ -131,8 +130,8 @@ func defects() []defect {
 		{"raw NUL", text("\"a\x00\""), record.CodeNULByte, atText},
 		{"escaped NUL", text(`"a\u0000"`), record.CodeNULByte, atText},
 		{"escaped NUL in an unknown list", member(`"x":[1,["\u0000"]]`), record.CodeNULByte, at("x[1][0]")},
-		{"duplicate field", func(b base) string { return b.with(`"` + b.text + `":"a","` + b.text + `":"b"`) }, record.CodeDuplicateKey, atText},
-		{"duplicate version", func(b base) string { return b.with(`"` + b.version + `":"2027"`) }, record.CodeDuplicateKey, atVersion},
+		{"duplicate field", func(b base) string { return b.withFields(`"` + b.text + `":"a","` + b.text + `":"b"`) }, record.CodeDuplicateKey, atText},
+		{"duplicate version", func(b base) string { return b.withFields(`"` + b.version + `":"2027"`) }, record.CodeDuplicateKey, atVersion},
 		{"duplicate by an escape", member(`"xy":1,"x\u0079":2`), record.CodeDuplicateKey, at("xy")},
 		{"duplicate below", member(`"x":[{"y":1,"y":1}]`), record.CodeDuplicateKey, at("x[0].y")},
 		{"65 levels of lists", member(`"x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64)), record.CodeTooDeep, nil},
@@ -174,9 +173,9 @@ func defects() []defect {
 		{"direction marks and combining characters", text("\"\u202eabc\u202c e\u0301\u200b\""), "", nil},
 		{"surrogate pairs by escapes", text(`"\ud83d\ude00\u00e9\/\b\f\n\r\t\"\\"`), "", nil},
 		{"white space everywhere", func(b base) string {
-			return " \t" + strings.NewReplacer(`":`, `" : `, `,"`, ` , "`, `{`, `{ `).Replace(b.with(`"x":[ 1 ,2 ]`)) + " \t "
+			return " \t" + strings.NewReplacer(`":`, `" : `, `,"`, ` , "`, `{`, `{ `).Replace(b.withFields(`"x":[ 1 ,2 ]`)) + " \t "
 		}, "", nil},
-		{"carriage return at the end", func(b base) string { return b.with("") + "\r" }, "", nil},
+		{"carriage return at the end", func(b base) string { return b.withFields("") + "\r" }, "", nil},
 		{"null field", text(`null`), "", nil},
 		{"empty field", text(`""`), "", nil},
 		{"year 1", version(`"0001"`), "", nil},
@@ -195,7 +194,7 @@ func defects() []defect {
 			for i := range 10_000 {
 				fmt.Fprintf(&s, `,"f%d":%d`, i, i)
 			}
-			return b.with(s.String()[1:])
+			return b.withFields(s.String()[1:])
 		}, "", nil},
 		{"64 levels", member(`"x":` + strings.Repeat("[", 62) + `1` + strings.Repeat("]", 62)), "", nil},
 		{"number of 300 digits", member(`"x":1` + strings.Repeat("0", 300)), "", nil},
@@ -207,9 +206,8 @@ func defects() []defect {
 	}
 }
 
-// Every malformed or odd record lands where it should, decoded alone and on its
-// way through ingest, and its rejection names the place.
-func TestCorpus(t *testing.T) {
+// Each record is decoded alone and ingested.
+func TestCorpus_EveryDefectIsReportedAtItsPath(t *testing.T) {
 	var table strings.Builder
 	records, names := 0, map[string]bool{}
 	cfg := config(t)
@@ -253,7 +251,7 @@ func TestCorpus(t *testing.T) {
 		found := 0
 		for _, l := range letters(t, cfg.Bus) {
 			if l.Source.File != path {
-				continue // of another kind
+				continue // for another kind
 			}
 			found++
 			d, ok := rejected[l.Source.Line]

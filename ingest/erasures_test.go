@@ -14,8 +14,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Whatever is wrong with an erasure, its letter does not keep who is to be forgotten.
-func TestErasureLetters(t *testing.T) {
+func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 	cfg := config(t)
 	const order = `{"identifiers":[{"type":"email","value":"ada@mail.example"}],"requested_at":"2026-11-20"`
 	for name, c := range map[string]struct{ file, text string }{
@@ -38,8 +37,7 @@ func TestErasureLetters(t *testing.T) {
 	}
 }
 
-// A mapping makes no erasures: an object of which it does is rejected alone, and not kept.
-func TestMappedErasure(t *testing.T) {
+func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 	cfg := config(t)
 	cfg.Map = write(t, "m.jq", []byte(`if .gone then record("erasure"; {identifiers: [{type: "email", value: .mail}], requested_at: "2026-11-20"})
 		else record("network-person"; {profile_id: .mail, username: "u", last_updated: "2026"}) end`))
@@ -56,8 +54,7 @@ func TestMappedErasure(t *testing.T) {
 	require.Contains(t, all[0].Reason, "returned an erasure")
 }
 
-// What another root secret wrote, and was removed, keeps no withdrawal from being told as done.
-func TestWithdrawAfterForeignRemoved(t *testing.T) {
+func TestWithdrawErasure_IgnoresRemovedEntriesOfOtherKey(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
 	order := record.Erasure{Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "ada@mail.example"}}, RequestedAt: "2026-11-20"}
 	_, err := ingest.Erase(t.Context(), cfg, deps, order)

@@ -22,7 +22,7 @@ import (
 
 func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// randomText does not compress well.
+// randomText returns text that does not compress well.
 func randomText(n int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -32,7 +32,7 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// watcher is a Progress that lets a test wait for a state of the run.
+// watcher is a Progress with which a test waits for a state of the run.
 type watcher struct {
 	mu       sync.Mutex
 	last     ingest.Snapshot
@@ -81,7 +81,7 @@ func (w *watcher) await(t testing.TB, what string, cond func(ingest.Snapshot) bo
 	}
 }
 
-// gate is standard input that a test feeds.
+// gate is standard input written by a test.
 type gate struct {
 	*io.PipeReader
 	w *io.PipeWriter
@@ -92,8 +92,8 @@ func newGate() gate {
 	return gate{r, w}
 }
 
-// startBroker starts a broker that is not stopped by itself. A port that was
-// free a moment ago may take another to be so again.
+// startBroker starts a broker that the test must stop. The port may be taken by another process
+// after a stop, so starting is retried.
 func startBroker(t *testing.T, dir, addr string) *broker.Broker {
 	t.Helper()
 	pause := time.NewTicker(20 * time.Millisecond)
@@ -107,11 +107,10 @@ func startBroker(t *testing.T, dir, addr string) *broker.Broker {
 	}
 }
 
-// The broker goes away twice in the middle of a run and comes back on its
-// folder: nothing that was counted is lost, and each identity's last message is
-// its newest version. (A broker that starts compacts its topics: of an identity
-// with many versions only the last need be there.)
-func TestOutage(t *testing.T) {
+// The broker is stopped twice during a run and restarted on its directory: no counted record is
+// lost, and the last message of each identity is its newest version. Starting compacts topics, so
+// older versions may be missing.
+func TestIngest_OutageLosesNothing(t *testing.T) {
 	const keys = 200
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
@@ -144,7 +143,7 @@ func TestOutage(t *testing.T) {
 		feed(20 * keys)
 		progress.await(t, "some is stored", func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
 		feeding := make(chan struct{})
-		go func() { // in full flow
+		go func() { // while data flows
 			defer close(feeding)
 			feed(40 * keys)
 		}()
@@ -171,9 +170,7 @@ func TestOutage(t *testing.T) {
 	require.Equal(t, 1, progress.finished)
 }
 
-// A run that is asked to stop publishes what it has read and says how far it
-// came.
-func TestInterrupted(t *testing.T) {
+func TestRun_InterruptReportsStoredPosition(t *testing.T) {
 	cfg := config(t)
 	cfg.DrainTimeout, cfg.Readers = time.Minute, 1
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,11 +198,9 @@ func TestInterrupted(t *testing.T) {
 	require.NoError(t, stdin.w.Close())
 }
 
-// A file is read from the beginning to the place where it was interrupted, and
-// everything up to there is stored.
-func TestInterruptedInFullFlow(t *testing.T) {
+func TestRun_InterruptStoresPrefixOfFile(t *testing.T) {
 	cfg := config(t)
-	cfg.DrainTimeout, cfg.Readers = time.Minute, 1 // however slow the machine
+	cfg.DrainTimeout, cfg.Readers = time.Minute, 1 // regardless of the machine's speed
 	const n = 60_000
 	path := write(t, "people", []byte(people(0, n)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -229,9 +224,8 @@ func TestInterruptedInFullFlow(t *testing.T) {
 	require.Equal(t, s.Files[0].Lines, int64(bytes.Count(content[:s.Files[0].Bytes], []byte("\n"))))
 }
 
-// While the brokers are away, a run that is asked to stop does so soon, and does
-// not count what it cannot know.
-func TestInterruptedInOutage(t *testing.T) {
+// The run must not count records whose outcome is unknown.
+func TestRun_InterruptDuringOutageEndsSoon(t *testing.T) {
 	b := startBroker(t, t.TempDir(), "127.0.0.1:0")
 	cfg := ingest.Config{Bus: bus.Config{Brokers: b.Addrs()}, DrainTimeout: 200 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestFiles(t *testing.T) {
+func TestFiles_PublishesAllInputs(t *testing.T) {
 	ten := people(0, 10)
 	tests := map[string]struct {
 		content []byte
@@ -66,9 +66,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A message says what it is, where it comes from and at what time, and says the
-// same however often it is sent.
-func TestHeaders(t *testing.T) {
+// Headers are the same for every retry.
+func TestHeaders_IdentifyMessageAndSource(t *testing.T) {
 	cfg := config(t)
 	now := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	deps := ingest.Deps{Now: func() time.Time { return now }, Stdin: strings.NewReader(
@@ -96,7 +95,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestSplit(t *testing.T) {
+func TestFiles_ExtractsRecords(t *testing.T) {
 	cfg := config(t)
 	reg := prometheus.NewRegistry()
 	line := `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u",` +
@@ -150,7 +149,7 @@ muster_ingest_records_total{kind="codehost-repo",outcome="split"} 4
 `)))
 }
 
-func TestRejected(t *testing.T) {
+func TestFiles_RejectsInvalidRecords(t *testing.T) {
 	cfg := config(t)
 	long := `{"profile_id":"` + strings.Repeat("x", 3<<20) + `"}`
 	lines := []struct {
@@ -168,7 +167,7 @@ func TestRejected(t *testing.T) {
 		{text: `{"profile_id":`, code: record.CodeSyntax},
 		{text: `"a"`, code: record.CodeWrongType},
 		{text: "\x00", code: record.CodeNULByte},
-		// A name of nearly the size of a record stands in the path.
+		// The path contains a name of nearly the maximum record size.
 		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`, code: record.CodeDuplicateKey},
 		{text: strings.TrimSuffix(people(2, 3), "\n")},
 	}
@@ -211,7 +210,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// rawLimit is how much is kept of a rejected record (records.md, rule 4).
+// rawLimit returns how much is kept of a rejected record (records.md, rule 4).
 func rawLimit(text string) int {
 	if len(text) > 1<<20 {
 		return 64 << 10
@@ -219,8 +218,8 @@ func rawLimit(text string) int {
 	return 1 << 20
 }
 
-// What crawlers really produce: nearly the greatest size, very long lists.
-func TestLargeRecords(t *testing.T) {
+// Crawlers produce records of nearly the maximum size and very long lists.
+func TestFiles_LargeRecords(t *testing.T) {
 	cfg := config(t)
 	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + strings.Repeat("\u05d0\U0001F600", 150_000) + `"}`
 	require.Greater(t, len(large), 900_000)
@@ -234,7 +233,7 @@ func TestLargeRecords(t *testing.T) {
 	long := `{"profile_id":"long","last_updated":"2026","username":"l","skills":[` + skills.String()[1:] + `]}`
 	file := large + "\n" + limit + "\n" + limit + " \n" + long + "\n"
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(file))})
-	requireExit(t, ingest.ExitRejected, err) // the blank behind a record of 1 MiB makes it too large
+	requireExit(t, ingest.ExitRejected, err) // the blank after a record of 1 MiB makes it too large
 	require.Equal(t, ingest.Counts{Read: 4, Published: 3, Rejected: 1}, counts(s, record.KindNetworkPerson))
 	require.Equal(t, map[string]string{"large": large, "limit": limit, "long": long}, values(t, cfg.Bus, record.KindNetworkPerson))
 
@@ -258,10 +257,9 @@ func TestLargeRecords(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000}, counts(s, record.KindCodehostPerson))
 }
 
-// The versions of an identity are stored in the order of the input, within a
-// file and over several, however many goroutines work. Some may be stored again, in the same order,
-// where the broker did not answer in time.
-func TestOrder(t *testing.T) {
+// Order holds within a file and over several files, with any number of goroutines. Versions may be
+// stored twice, in the same order, if the broker times out.
+func TestFiles_VersionsStayInInputOrder(t *testing.T) {
 	const keys, versions = 97, 60
 	cfg := config(t)
 	cfg.Workers, cfg.Readers = 4, 1
@@ -272,7 +270,7 @@ func TestOrder(t *testing.T) {
 		for v := range versions {
 			for k := range keys {
 				n++
-				// Of very different sizes, so that decoding takes different times.
+				// Very different sizes, so that decoding takes different times.
 				padding := strings.Repeat("x", (k*v)%50*100)
 				fmt.Fprintf(&b, `{"user_id":%d,"id":1,"updated_at":"2026-01-01","name":"%d %d","description":"%s"}`+"\n", k, f*versions+v, n, padding)
 			}
@@ -293,7 +291,7 @@ func TestOrder(t *testing.T) {
 		text, _, _ := strings.Cut(name, " ")
 		version, err := strconv.Atoi(text)
 		require.NoError(t, err)
-		version++ // from 1 on: 0 is none
+		version++ // from 1: 0 means none
 		if version != last[key]+1 {
 			require.LessOrEqual(t, version, last[key], "key %s: versions are left out", key)
 		}
@@ -305,9 +303,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A file that breaks off is reported with its place; what stands before it, and
-// the other files, are published.
-func TestDamagedFile(t *testing.T) {
+// The data before the damage and the other files are published.
+func TestFiles_TruncatedFileReportsPosition(t *testing.T) {
 	cfg := config(t)
 	whole := gzipped(t, []byte(people(0, 20_000)))
 	broken := write(t, "broken.gz", whole[:len(whole)/2])
@@ -333,8 +330,7 @@ func TestDamagedFile(t *testing.T) {
 	require.Contains(t, s.String(), fmt.Sprintf("is stored up to line %d (byte %d): ", s.Files[0].Lines, s.Files[0].Bytes))
 }
 
-// What can be known to fail fails before anything is published.
-func TestNotBegun(t *testing.T) {
+func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
 	cfg := config(t)
 	good := write(t, "good", []byte(people(0, 3)))
 	dir := t.TempDir()
@@ -371,7 +367,7 @@ func TestNotBegun(t *testing.T) {
 	require.Empty(t, values(t, cfg.Bus, record.KindNetworkPerson))
 }
 
-func TestNoBrokers(t *testing.T) {
+func TestFiles_ConnectTimeout(t *testing.T) {
 	b, err := broker.Start(t.Context(), broker.Config{DataDir: t.TempDir()})
 	require.NoError(t, err)
 	addrs := b.Addrs()
@@ -383,7 +379,7 @@ func TestNoBrokers(t *testing.T) {
 	require.Zero(t, s)
 }
 
-func TestStdin(t *testing.T) {
+func TestFiles_ReadsStdin(t *testing.T) {
 	cfg := config(t)
 	path := write(t, "people.gz", gzipped(t, []byte(people(0, 50))))
 	f, err := os.Open(path)
@@ -398,7 +394,7 @@ func TestStdin(t *testing.T) {
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 60)
 }
 
-// However many short lines are bad, what is held of them is bounded: each takes kilobytes while it is published.
+// A bad line takes kilobytes until it is published.
 func TestFiles_ManyBadLinesTakeBoundedMemory(t *testing.T) {
 	const n = 150_000
 	path := write(t, "short.ndjson", bytes.Repeat([]byte("{\n"), n))

@@ -20,8 +20,8 @@ import (
 	"muster/schemas/record"
 )
 
-// What an operator has filled in is not written over, not even by a dry run, and it is told before anything is read.
-func TestGitKeepsUnknown(t *testing.T) {
+// Dry runs do not overwrite it either. The error is reported before anything is read.
+func TestGit_DoesNotOverwriteUnknownFile(t *testing.T) {
 	r := newRepository(t)
 	r.commit("Bob", "bob@x.example", "a.go", "package a")
 	authors := filepath.Join(t.TempDir(), "authors.csv")
@@ -35,8 +35,7 @@ func TestGitKeepsUnknown(t *testing.T) {
 	require.Equal(t, filled, string(after))
 }
 
-// A pipe, such as standard output, holds nothing that was filled in.
-func TestGitWritesUnknownToPipes(t *testing.T) {
+func TestGit_WritesUnknownToPipe(t *testing.T) {
 	r := newRepository(t)
 	r.commit("Bob", "bob@x.example", "a.go", "package a")
 	read, write, err := os.Pipe()
@@ -50,7 +49,7 @@ func TestGitWritesUnknownToPipes(t *testing.T) {
 	require.Equal(t, "email,user_id,username,name,commits\nbob@x.example,,,Bob,1\n", string(list))
 }
 
-// repository is a repository that a test makes.
+// repository is a git repository of a test.
 type repository struct {
 	t   *testing.T
 	dir string
@@ -64,7 +63,7 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// newRepositoryIn makes a repository without a remote.
+// newRepositoryIn creates a repository without a remote.
 func newRepositoryIn(t *testing.T, dir string) *repository {
 	t.Helper()
 	r := &repository{t, dir, time.Date(2024, 1, 2, 3, 0, 0, 0, time.UTC)}
@@ -73,7 +72,7 @@ func newRepositoryIn(t *testing.T, dir string) *repository {
 	return r
 }
 
-// git runs git in the repository and returns what it prints.
+// git runs git in the repository and returns its output.
 func (r *repository) git(args ...string) string {
 	r.t.Helper()
 	return r.gitAs("Nobody", "nobody@x.example", args...)
@@ -91,7 +90,7 @@ func (r *repository) gitAs(name, email string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit writes a file and commits it, an hour after the commit before, on top of HEAD or of other parents.
+// commit writes and commits a file, one hour after the previous commit, on HEAD or on the given parents.
 func (r *repository) commit(name, email, file, text string, parents ...string) string {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600))
@@ -115,7 +114,7 @@ const (
 	kim  = "kim@mail.example"
 )
 
-func TestGit(t *testing.T) {
+func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	r.commit("Jane", jane, ".mailmap", "Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n")
@@ -159,7 +158,7 @@ func TestGit(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, s.Total())
 
-	// A branch from the middle, merged, and a bare copy: only what is new.
+	// A merged branch from the middle, and a bare copy: only new commits.
 	side := r.commit("Jane", jane, "d.go", "package d", first)
 	r.commit("Jane", jane, "e.go", "package e", second, side)
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{}, []string{r.dir})
@@ -175,7 +174,7 @@ func TestGit(t *testing.T) {
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
 	require.Len(t, s.Files, 2)
 
-	// All of it once more: what is known is not published again.
+	// Full history: published records are not republished.
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Full: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)
@@ -200,7 +199,7 @@ func evidence(t *testing.T, text string) string {
 	return r.LastUpdated
 }
 
-func TestGitMade(t *testing.T) {
+func TestGit_SynthesizesAccounts(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	h := r.commit("Somebody", "Some.Body@mail.example", "a", "a")
@@ -214,7 +213,7 @@ func TestGitMade(t *testing.T) {
 	}
 }
 
-func TestGit_KeepingNothingFails(t *testing.T) {
+func TestGit_DroppingAllCommitsFails(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	r.commit("Ane Bro", "ane@bro.example", "a", "a")
@@ -225,7 +224,7 @@ func TestGit_KeepingNothingFails(t *testing.T) {
 	require.True(t, s.Reconciles())
 	require.Equal(t, ingest.Counts{Read: 2, Dropped: 2}, s.Total())
 
-	// The history counts as unread, so that the flag alone is enough.
+	// The history counts as unread, so the flag alone is enough.
 	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(2), counts(s, record.KindCodehostCommit).Published)
@@ -235,7 +234,7 @@ func TestGit_KeepingNothingFails(t *testing.T) {
 	require.Zero(t, s.Total())
 }
 
-func TestGit_ReadsFolderOfRepositories(t *testing.T) {
+func TestGit_ReadsDirectoryOfRepositories(t *testing.T) {
 	cfg := stateful(t)
 	root := t.TempDir()
 	one := newRepositoryIn(t, filepath.Join(root, "one"))
@@ -267,7 +266,7 @@ func TestGit_ReadsFolderOfRepositories(t *testing.T) {
 	require.Zero(t, s.Total(), "all of it was read")
 }
 
-func TestGitNotBegun(t *testing.T) {
+func TestGit_InvalidArgumentsPublishNothing(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	bad := write(t, "authors.csv", []byte("x\n"))
@@ -289,24 +288,23 @@ func TestGitNotBegun(t *testing.T) {
 			require.Zero(t, s)
 		})
 	}
-	// An empty repository has nothing to give.
+	// An empty repository has no records.
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 	require.NoError(t, err)
 	require.Zero(t, s.Total())
-	// A run that is stopped notes nothing.
+	// An interrupted run records no position.
 	r.commit("Jane", jane, "a", "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := newWatcher()
 	go func() { cancel() }()
-	if _, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir}); err != nil { // else it was faster
+	if _, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir}); err != nil { // otherwise the run was faster
 		s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Read)
 	}
 }
 
-// A long history is read in memory that does not hold it.
-func TestGitLarge(t *testing.T) {
+func TestGit_LongHistoryTakesBoundedMemory(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
 		n = 5_000
@@ -352,7 +350,7 @@ func TestGitLarge(t *testing.T) {
 		}
 	}()
 	began := time.Now()
-	cfg.StateDir = "" // what is remembered of identities has tests and figures of its own
+	cfg.StateDir = "" // the deduplication store has its own tests
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{dir})
 	close(stop)
 	<-done

@@ -24,13 +24,13 @@ import (
 	"muster/schemas/record"
 )
 
-// config returns a configuration that writes to a broker of its own.
+// config returns a configuration with a new broker.
 func config(t testing.TB) ingest.Config {
 	t.Helper()
 	return ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, RunID: "run-1"}
 }
 
-// write makes a file in a folder of the test's own and returns its path.
+// write writes a file in a temporary directory and returns its path.
 func write(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -55,7 +55,7 @@ func zstded(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// topic reads what is stored on topics, in the order of each partition.
+// topic reads the messages on topics, in partition order.
 func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -86,7 +86,7 @@ func letters(t testing.TB, cfg bus.Config) []event.Rejected {
 	return out
 }
 
-// values returns what is stored on the topic of a kind, last message by key.
+// values returns the messages on the topic of a kind, the last one per key.
 func values(t testing.TB, cfg bus.Config, kind record.Kind) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -105,7 +105,7 @@ func people(from, to int) string {
 	return b.String()
 }
 
-// counts returns the counts of a kind, all zero when it did not occur.
+// counts returns the counts of a kind, all zero if it did not occur.
 func counts(s ingest.Summary, kind record.Kind) ingest.Counts {
 	for _, k := range s.Kinds {
 		if k.Kind == kind {
@@ -115,7 +115,7 @@ func counts(s ingest.Summary, kind record.Kind) ingest.Counts {
 	return ingest.Counts{}
 }
 
-// requireExit checks the exit status that an error stands for.
+// requireExit checks the exit status of an error.
 func requireExit(t testing.TB, code int, err error) {
 	t.Helper()
 	if code == 0 {

@@ -17,9 +17,9 @@ import (
 	"muster/schemas/record"
 )
 
-// A folder, a pattern and single files of all formats in one run: each record is
-// published once, under its place.
-func TestFormats(t *testing.T) {
+// A directory, a pattern and single files of all formats in one run: each record is published once,
+// with its location.
+func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, data []byte) {
 		path := filepath.Join(dir, name)
@@ -72,10 +72,9 @@ func TestFormats(t *testing.T) {
 	}, reasons)
 }
 
-// A named pipe is opened once, for all that its producer has; waiting for a producer ends
-// with the run. Nobody waits for one in a folder.
-func TestNamedPipe(t *testing.T) {
-	cfg := kept(t)
+// A named pipe is opened once; waiting for its writer ends with the run. Pipes in directories are skipped.
+func TestFiles_NamedPipe(t *testing.T) {
+	cfg := withStateDir(t)
 	folder := t.TempDir()
 	path := filepath.Join(folder, "people.ndjson")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
@@ -104,7 +103,7 @@ func TestNamedPipe(t *testing.T) {
 	defer cancel()
 	_, err = run(ctx, "run-2")
 	requireExit(t, ingest.ExitFailed, err)
-	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // somebody waits
+	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // a reader is waiting
 		require.NoError(t, f.Close())
 	}
 
@@ -115,7 +114,7 @@ func TestNamedPipe(t *testing.T) {
 	require.Len(t, s.Files, 1)
 }
 
-func TestMapped(t *testing.T) {
+func TestFiles_AppliesMapping(t *testing.T) {
 	cfg := config(t)
 	cfg.Map = write(t, "m.jq", []byte(`
 		if .n > 90 then error("too large: \(.n)") else range(.n) as $i

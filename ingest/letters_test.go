@@ -27,9 +27,8 @@ func find(t *testing.T, cfg ingest.Config, dead bool, filter ingest.LetterFilter
 	return out
 }
 
-// Rejected records are found by what they are, and given back once.
-func TestRejectedRecords(t *testing.T) {
-	cfg := kept(t)
+func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
+	cfg := withStateDir(t)
 	ctx := t.Context()
 	text := people(0, 5) +
 		`{"profile_id":"x","last_updated":"soon","username":"u"}` + "\n" +
@@ -61,7 +60,7 @@ func TestRejectedRecords(t *testing.T) {
 		}
 	}
 
-	// The records of another kind are given back as what they are.
+	// Records of another kind keep their kind.
 	foreign := ingest.LetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
 	require.Equal(t, 1, len(find(t, cfg, false, foreign)))
 	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
@@ -74,13 +73,13 @@ func TestRejectedRecords(t *testing.T) {
 	for _, l := range find(t, cfg, false, foreign) {
 		require.WithinDuration(t, time.Now(), l.Resubmitted, time.Minute)
 	}
-	// Asked to do it again, it publishes nothing that is known.
+	// A repeated resubmission publishes no unchanged records.
 	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Kinds[0].Unchanged)
 
-	// All others: what is still wrong is rejected again, with its place, under a
-	// new letter; what is cut off stays; entries go with the line that holds them.
+	// All others: invalid records are rejected again, at their location, as new entries; truncated
+	// ones remain; embedded entries are resubmitted with the line that stores them.
 	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(6), res.Letters)
@@ -106,7 +105,7 @@ func TestRejectedRecords(t *testing.T) {
 	}
 	require.Equal(t, int64(5), counted)
 
-	// One by its id.
+	// A single entry by ID.
 	for id, l := range left {
 		if l.Code() != record.CodeBadDate {
 			continue
@@ -119,10 +118,10 @@ func TestRejectedRecords(t *testing.T) {
 	require.ErrorContains(t, err, `"cat"`)
 }
 
-// What the projector refused was published, and is so again when it is given back, unless
-// a newer one was meanwhile.
-func TestRejectedByProjector(t *testing.T) {
-	cfg := kept(t)
+// A record rejected by the projector was published. Resubmitting republishes it unless a newer
+// version was published.
+func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "people", []byte(people(0, 3)))})
 	require.NoError(t, err)
@@ -138,19 +137,19 @@ func TestRejectedByProjector(t *testing.T) {
 	}
 	resubmit := func(reason string, want ingest.Counts) {
 		t.Helper()
-		before := ends(t, cfg.Bus, kind.Topic())
-		later := ingest.Deps{Now: func() time.Time { return time.Now().Add(time.Second) }} // than the letter, on any clock
+		before := endOffsetSum(t, cfg.Bus, kind.Topic())
+		later := ingest.Deps{Now: func() time.Time { return time.Now().Add(time.Second) }} // later than the rejection, on any clock
 		res, err := ingest.ResubmitRejected(t.Context(), cfg, later, ingest.LetterFilter{Code: reason}, "")
 		require.NoError(t, err)
 		require.Equal(t, int64(1), res.Resubmitted)
 		require.Equal(t, []ingest.KindCounts{{Kind: kind, Counts: want}}, res.Kinds)
-		require.Equal(t, before+want.Published, ends(t, cfg.Bus, kind.Topic()))
+		require.Equal(t, before+want.Published, endOffsetSum(t, cfg.Bus, kind.Topic()))
 	}
 	first := []byte(strings.TrimSpace(people(0, 1)))
 	refused(first, "refused")
 	resubmit("refused", ingest.Counts{Read: 1, Published: 1})
 	require.Equal(t, string(first), values(t, cfg.Bus, kind)["p_0"])
-	// A record that was rejected once more in between is still one of a topic.
+	// A record that was rejected again in between still counts as one from a topic.
 	refused(first[:20], "other")
 	resubmit("other", ingest.Counts{Read: 1, Rejected: 1})
 	for _, l := range find(t, cfg, false, ingest.LetterFilter{Code: record.CodeSyntax}) {
@@ -160,9 +159,8 @@ func TestRejectedByProjector(t *testing.T) {
 	resubmit("older", ingest.Counts{Read: 1, Stale: 1})
 }
 
-// Dead letters go back where they came from, as they were, once.
-func TestDeadLetters(t *testing.T) {
-	cfg := kept(t)
+func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
+	cfg := withStateDir(t)
 	ctx := t.Context()
 	task := bus.Topic{Name: event.TopicDiscoveryTask, Partitions: 2}
 	score, fetch := event.DeadTopic("discovery-worker", "score"), event.DeadTopic("discovery-worker", "fetch")
@@ -214,10 +212,10 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, int64(1), res.Resubmitted, "asked to do it again")
 }
 
-// Deliveries of webhooks go back in a round of their own: the webhook-sender has not
-// forgotten that it gave them up. What is no delivery goes back as it was.
-func TestDeadWebhooks(t *testing.T) {
-	cfg := kept(t)
+// webhook-sender skips deliveries that it dead-lettered, unless they have a new round. Other
+// messages are not changed.
+func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
+	cfg := withStateDir(t)
 	ctx := t.Context()
 	dead := event.DeadTopic("webhook-sender", "deliver").Name
 	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}, {Name: dead, Partitions: 1}}))

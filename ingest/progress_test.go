@@ -11,7 +11,7 @@ import (
 	"muster/ingest"
 )
 
-// The rate was that of the last batches that the brokers acknowledged: 1,222 a second in a run that read 8,271.
+// The rate used to be that of the last acknowledged batches: 1,222 per second in a run that read 8,271.
 func TestProgress_RateIsRecordsByTimeSinceTheStart(t *testing.T) {
 	var log, terminal bytes.Buffer
 	lines := ingest.NewLog(slog.New(slog.NewTextHandler(&log, nil)), time.Second)

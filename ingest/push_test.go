@@ -43,7 +43,7 @@ func serve(t *testing.T, cfg ingest.Config, deps ingest.Deps) *ingest.Service {
 	return s
 }
 
-// answer is what a push is answered with.
+// answer is the response to a push.
 type answer struct {
 	status       int
 	header       http.Header
@@ -104,7 +104,7 @@ func pushBy(t *testing.T, client *http.Client, s *ingest.Service, path string, b
 
 const pushPath = "/ingest/v1/network-person"
 
-func TestPush(t *testing.T) {
+func TestPush_PublishesAndReportsCounts(t *testing.T) {
 	cfg := config(t)
 	cfg.StateDir = t.TempDir()
 	s := serve(t, cfg, ingest.Deps{})
@@ -136,7 +136,7 @@ func TestPush(t *testing.T) {
 	a := push(t, s, pushPath, strings.NewReader(""))
 	require.Equal(t, http.StatusOK, a.status)
 	require.True(t, a.Complete)
-	// The end of a push is not the end of its connection: the next one on it works too.
+	// The connection can be reused after a push.
 	for range 200 {
 		a = push(t, s, pushPath, strings.NewReader(people(0, 1)))
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
@@ -159,7 +159,7 @@ func TestPush(t *testing.T) {
 	require.Len(t, letters(t, cfg.Bus), 151)
 }
 
-func TestPushRefused(t *testing.T) {
+func TestPush_RejectsInvalidRequests(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.MaxBytes = 100_000
 	s := serve(t, cfg, ingest.Deps{})
@@ -197,7 +197,7 @@ func TestPushRefused(t *testing.T) {
 			require.False(t, a.Complete)
 		})
 	}
-	// Without a length known beforehand: what was stored is said.
+	// The size is not known beforehand: the stored lines are reported.
 	a := push(t, s, pushPath, io.MultiReader(strings.NewReader(large)))
 	require.Equal(t, 413, a.status)
 	require.False(t, a.Complete)
@@ -211,9 +211,9 @@ func TestPushRefused(t *testing.T) {
 	require.Equal(t, "POST", res.Header.Get("Allow"))
 }
 
-// Whoever sends nothing of a body that is refused, or reads no answer, is left after a
-// while: that takes no token.
-func TestPushSilent(t *testing.T) {
+// Clients that send no more of a rejected body, or do not read the response, are disconnected. No
+// token is needed for that.
+func TestPush_SilentClientIsDisconnected(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Idle = time.Second
 	s := serve(t, cfg, ingest.Deps{})
@@ -242,8 +242,8 @@ func TestPushSilent(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-// More pushes than may run are told to come again; one that says nothing is ended.
-func TestPushConcurrent(t *testing.T) {
+// Pushes beyond the limit are rejected; a silent one is ended.
+func TestPush_LimitsConcurrency(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Concurrent, cfg.Push.Idle = 1, 5*time.Second
 	s := serve(t, cfg, ingest.Deps{})
@@ -253,7 +253,7 @@ func TestPushConcurrent(t *testing.T) {
 	_, err := io.WriteString(slow.w, people(0, 3))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 }, 20*time.Second, 10*time.Millisecond)
-	// It says something until the other has been refused.
+	// It sends data until the other push has been rejected.
 	refused := make(chan struct{})
 	var talk sync.WaitGroup
 	talk.Go(func() {
@@ -281,9 +281,9 @@ func TestPushConcurrent(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status)
 }
 
-// Brokers that are away end a push with what is stored, and a client that pushes
-// the rest loses nothing.
-func TestPushOutage(t *testing.T) {
+// A push ends with the stored position if brokers are unavailable. A client that pushes the rest
+// loses nothing.
+func TestPush_OutageReportsStoredLines(t *testing.T) {
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
 	addr := b.Addrs()[0]
@@ -297,7 +297,7 @@ func TestPushOutage(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 500 }, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, b.Close())
-	_, _ = io.WriteString(body.w, people(500, 900)) // the server may have hung up
+	_, _ = io.WriteString(body.w, people(500, 900)) // the server may have disconnected
 	a := <-first
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Equal(t, "5", a.header.Get("Retry-After"))

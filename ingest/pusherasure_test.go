@@ -29,9 +29,8 @@ func erasures(t *testing.T) ingest.Deps {
 	return ingest.Deps{Suppressed: set}
 }
 
-// An erasure that is one JSON object is bounded as other pushes are: in size, and in
-// how long its client may say nothing.
-func TestPushErasure(t *testing.T) {
+// An erasure as one JSON object has the limits of other pushes.
+func TestPushErasure_LimitsSizeAndIdleTime(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Concurrent, cfg.Push.Idle = 1, 4*time.Second
 	s := serve(t, cfg, erasures(t))
@@ -59,20 +58,19 @@ func TestPushErasure(t *testing.T) {
 	a = push(t, s, erasurePath, strings.NewReader(order[:20]), object...)
 	require.Equal(t, http.StatusBadRequest, a.status)
 	require.Equal(t, "The body is not a JSON object.", a.Detail)
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 
-	// The deadline of a body is not that of its connection.
+	// The deadline of a body must not affect its connection.
 	for range 3 {
 		a = push(t, s, erasurePath, strings.NewReader(order), object...)
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
 		require.True(t, a.Complete)
 		<-time.After(cfg.Push.Idle / 2)
 	}
-	require.NotZero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.NotZero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// An erasure is taken in any encoding that a push may have.
-func TestPushErasureEncodings(t *testing.T) {
+func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 	cfg := config(t)
 	s := serve(t, cfg, erasures(t))
 	order := func(name string) []byte {
@@ -88,7 +86,7 @@ func TestPushErasureEncodings(t *testing.T) {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
 		require.Equal(t, int64(1), a.Counts[0].Published, c.encoding)
-		require.Equal(t, int64(n+1), ends(t, cfg.Bus, event.TopicErasureRequest), c.encoding)
+		require.Equal(t, int64(n+1), endOffsetSum(t, cfg.Bus, event.TopicErasureRequest), c.encoding)
 	}
 	a := send(bytes.ReplaceAll(order("lines"), []byte("\n"), nil), "Content-Encoding", "identity")
 	require.Equal(t, int64(1), a.Counts[0].Published)
@@ -110,11 +108,11 @@ func TestPushErasureEncodings(t *testing.T) {
 		require.Equal(t, c.status, a.status, name)
 		require.Contains(t, a.Detail, c.detail, name)
 	}
-	require.Equal(t, int64(4), ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Equal(t, int64(4), endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// Nobody but who has the instance's root secret orders erasures: they would recognize nobody, and stop all others.
-func TestErasuresOfAnotherSecret(t *testing.T) {
+// Erasures under another root secret would match no record, and would stop all other consumers.
+func TestPushErasure_RequiresRootSecretOfInstance(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
 	other, err := suppress.NewKey([]byte(strings.Repeat("o", 32)))
 	require.NoError(t, err)
@@ -128,12 +126,11 @@ func TestErasuresOfAnotherSecret(t *testing.T) {
 		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "a@mail.example"}}, RequestedAt: "2026-11-21",
 	})
 	require.ErrorIs(t, err, suppress.ErrOtherKey)
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasure))
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasure))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// A service that stops does not wait for a client that says nothing.
-func TestPushErasureStopped(t *testing.T) {
+func TestPushErasure_StopDoesNotWaitForSilentClient(t *testing.T) {
 	cfg := ingest.Config{Bus: config(t).Bus, Token: token, DrainTimeout: 20 * time.Second}
 	cfg.Push.Concurrent = 1
 	s, err := ingest.New(t.Context(), cfg, erasures(t))
@@ -142,7 +139,7 @@ func TestPushErasureStopped(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
-	// Requests are taken once the writer is there.
+	// Requests are accepted once the writer exists.
 	require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader("")).status)
 	silent := newGate()
 	first := make(chan answer, 1)
@@ -151,7 +148,7 @@ func TestPushErasureStopped(t *testing.T) {
 	go func() {
 		first <- pushBy(t, asking, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
 	}()
-	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns once the service reads it
+	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns when the service reads it
 	require.NoError(t, err)
 	require.Equal(t, http.StatusTooManyRequests, push(t, s, pushPath, strings.NewReader("")).status)
 	began := time.Now()
@@ -162,5 +159,5 @@ func TestPushErasureStopped(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Less(t, time.Since(began), 10*time.Second)
 	require.NoError(t, silent.w.Close())
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }

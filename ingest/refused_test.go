@@ -16,7 +16,7 @@ import (
 	"muster/schemas/record"
 )
 
-// limited returns a configuration whose topics take less than muster's own.
+// limited returns a configuration with topics that accept smaller messages than the default.
 func limited(t *testing.T, limits map[string]string) ingest.Config {
 	t.Helper()
 	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}}
@@ -28,16 +28,15 @@ func limited(t *testing.T, limits map[string]string) ingest.Config {
 	return cfg
 }
 
-// A record that the brokers will not take is rejected, with its place; the others are
-// published, and this one once the topic takes it.
-func TestRefusedByBroker(t *testing.T) {
+// The other records are published, and this one after the topic limit is raised.
+func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 	kind := record.KindNetworkPerson
 	text := randomText(9000)
 	large := func(id, version, text string) string {
 		return `{"profile_id":"` + id + `","last_updated":"` + version + `","username":"l","summary":"` + text + `"}` + "\n"
 	}
 	input := people(0, 3) +
-		large("large", "2024", text) + large("large", "2025", text) + // no version of what is not there
+		large("large", "2024", text) + large("large", "2025", text) + // no version bump without a record
 		large("shrunk", "2024", text) + large("shrunk", "2025", "short") +
 		large("grown", "2024", "short") + large("grown", "2025", text) +
 		people(3, 6)
@@ -109,8 +108,7 @@ func TestRefusedByBroker(t *testing.T) {
 	}
 }
 
-// Of a rejected record whose letter is too large the beginning is kept.
-func TestRefusedLetter(t *testing.T) {
+func TestRun_TooLargeRejectedRecordIsTruncated(t *testing.T) {
 	kind := record.KindNetworkPerson
 	cfg := limited(t, map[string]string{event.TopicRejected: "110000", kind.Topic(): "200000"})
 	bad := `{"profile_id":"bad","last_updated":7,"summary":"` + randomText(200_000) + `"}`
@@ -128,7 +126,7 @@ func TestRefusedLetter(t *testing.T) {
 		require.Equal(t, int64(len(whole)), r.Length)
 	}
 
-	// A letter that cannot be kept at all ends the run, audibly.
+	// A rejected record that cannot be stored at all ends the run with an error.
 	cfg = limited(t, map[string]string{event.TopicRejected: "5000"})
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)

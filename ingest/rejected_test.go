@@ -14,9 +14,9 @@ import (
 	"muster/schemas/record"
 )
 
-// A table with column names of its own: every row tells all that it lacks, and every column that the
-// schema does not have is listed although no row is a record, with the name that may be meant.
-func TestDryRun_TellsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
+// A table with other column names: every row reports all missing fields, and every column that is
+// not in the schema is listed with a suggestion, although no row is valid.
+func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 	file := write(t, "people.csv", []byte(`id,name,email,company,job,changed
 17,Solveig Hamre,solveig@hamre.example,Hamre Lys,Electrician,2026-02-03
 18,Trygve Nes,trygve@nes.example,Nes Tak,Roofer,03/02/2026
@@ -50,8 +50,6 @@ func TestDryRun_TellsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 	require.Contains(t, s.String(), "did you mean")
 }
 
-// A rejected record that a mapping made is kept as the object that the mapping read, so that a corrected
-// mapping makes a record of it.
 func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	const before = `record("network-person"; {profile_id: .uid, username: .nick, full_name: .name, last_updated: .seen})`
 	const mended = `record("network-person"; {profile_id: .uid, username: .nick, full_name: .name,
@@ -60,7 +58,7 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 		`{"uid":"bd-1","nick":"bad-date-one","name":"Rolf Dag","seen":"03/02/2026"}`,
 		`{"uid":"bd-2","nick":"bad-date-two","name":"Siri Dag","seen":"2026-02-04"}`,
 	}
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	cfg.Map = write(t, "before.jq", []byte(before))
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "people.ndjson", []byte(strings.Join(objects, "\n")))})
 	requireExit(t, ingest.ExitRejected, err)
@@ -104,10 +102,10 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	require.Empty(t, find(t, cfg, false, badDates))
 }
 
-// Of many rejected records of one object the first letter alone holds it, and all of them are given back with it. An
-// object of which an erasure was made is held by none.
-func TestResubmit_ObjectOfManyRecordsIsKeptOnce(t *testing.T) {
-	cfg := kept(t)
+// The first of several rejected records of an object stores it, and all of them are resubmitted
+// with it. An object that maps to an erasure is never stored.
+func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
+	cfg := withStateDir(t)
 	cfg.Map = write(t, "many.jq", []byte(`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at})`))
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "x", []byte(`{"n":50,"at":"soon","at2":"2026"}`))})
 	requireExit(t, ingest.ExitRejected, err)
@@ -137,8 +135,8 @@ func TestResubmit_ObjectOfManyRecordsIsKeptOnce(t *testing.T) {
 	}
 }
 
-func TestPush_TellsAllDefectsOfARecord(t *testing.T) {
-	s := serve(t, kept(t), ingest.Deps{})
+func TestPush_ReportsAllDefectsOfARecord(t *testing.T) {
+	s := serve(t, withStateDir(t), ingest.Deps{})
 	a := push(t, s, pushPath, strings.NewReader(`{"usrname":"u","profile_id":5,"last_updated":"soon"}`))
 	require.Equal(t, http.StatusOK, a.status)
 	require.Len(t, a.Rejected, 1)

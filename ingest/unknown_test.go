@@ -19,10 +19,9 @@ func dryRun(t *testing.T, cfg ingest.Config, kind record.Kind, paths ...string) 
 	return s
 }
 
-// A dry run says what it found in records that no search will find.
-func TestDryRunCountsUnknownMembers(t *testing.T) {
+func TestDryRun_CountsUnknownFields(t *testing.T) {
 	var lines strings.Builder
-	for i := range 3000 { // more than one chunk, decoded beside one another
+	for i := range 3000 { // more than one chunk, decoded concurrently
 		jobs := ""
 		if i%3 == 1 {
 			jobs = `,"experience":[{"title":"a","company_name":"Kora"},{"company_name":"Tide"}]`
@@ -43,7 +42,7 @@ func TestDryRunCountsUnknownMembers(t *testing.T) {
 	require.NotContains(t, s.String(), "members")
 }
 
-func TestUnknownMembersOfWhatIsMadeOfOthers(t *testing.T) {
+func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 	owner := write(t, "owner.ndjson", []byte(`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025","stars":1},{"id":2,"updated_at":"2025","stars":2}]}`))
 	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1", DidYouMean: "repos[].stargazers_count"}},
 		dryRun(t, ingest.Config{}, record.KindCodehostPerson, owner).Unknown)
@@ -54,8 +53,8 @@ func TestUnknownMembersOfWhatIsMadeOfOthers(t *testing.T) {
 		dryRun(t, ingest.Config{Map: program}, "", foreign).Unknown)
 }
 
-// Names may be anything: in every record another one, of any length.
-func TestUnknownMembersAreBounded(t *testing.T) {
+// Every record has a different name, of any length.
+func TestDryRun_LimitsUnknownFields(t *testing.T) {
 	var lines strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&lines, `{"profile_id":"p_%d","last_updated":"2026","username":"u"`, i)

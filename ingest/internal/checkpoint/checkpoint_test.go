@@ -28,7 +28,7 @@ func begin(t *testing.T, s *checkpoint.Store, id string, files ...checkpoint.Fil
 
 func counts(n int64) convert.CountsByKind { return convert.CountsByKind{kind: {Read: n, Published: n}} }
 
-func TestRun(t *testing.T) {
+func TestStore_RunLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	s, err := checkpoint.Open(dir)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, h.Advance(0, 20, 200, 1, counts(9)))
 	require.NoError(t, h.Complete(0))
 
-	// Another process sees it, and cannot have it.
+	// Another process can read it but not run it.
 	run, err := s.Get("01")
 	require.NoError(t, err)
 	require.Equal(t, checkpoint.Running, run.State)
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 	_, err = s.Get("01")
 	require.ErrorContains(t, err, "2 runs")
 	require.NoError(t, begin(t, s, "01c").Finish(checkpoint.Stopped, ""))
-	// "01d" and "01e" were of standard input, which nobody can go on with.
+	// "01d" and "01e" read standard input, so they cannot be resumed.
 	require.NoError(t, begin(t, s, "01d", checkpoint.File{Path: "-"}).Finish(checkpoint.Stopped, ""))
 	require.NoError(t, begin(t, s, "01e", checkpoint.File{Path: "-"}).Finish(checkpoint.Stopped, ""))
 	began := time.Now().Add(-time.Minute)
@@ -84,8 +84,7 @@ func TestRun(t *testing.T) {
 	require.Len(t, runs, 1, "the others are listed")
 }
 
-// Of many runs only those are read that are asked for; of one that is done, whether it is.
-func TestReadsWhatIsAskedFor(t *testing.T) {
+func TestStore_ReadsOnlyRequestedRuns(t *testing.T) {
 	dir := t.TempDir()
 	s, err := checkpoint.Open(dir)
 	require.NoError(t, err)
@@ -96,7 +95,7 @@ func TestReadsWhatIsAskedFor(t *testing.T) {
 		}
 		require.NoError(t, begin(t, s, id, checkpoint.File{Path: "a", Absolute: "/a"}).Finish(state, ""))
 	}
-	for _, id := range []string{"01", "02", "03"} { // whoever reads their files whole notices
+	for _, id := range []string{"01", "02", "03"} { // reading a complete file would fail
 		path := filepath.Join(dir, id, "run.json")
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -133,9 +132,8 @@ func ids(t *testing.T, s *checkpoint.Store) []string {
 	return all
 }
 
-// Whatever of a journal's end was not written, what is before it counts; and a
-// process that is gone holds nothing.
-func TestTornJournal(t *testing.T) {
+// Entries before the truncated end count, and a dead process holds no lock.
+func TestJournal_TruncatedEndIsIgnored(t *testing.T) {
 	source := t.TempDir()
 	s, err := checkpoint.Open(source)
 	require.NoError(t, err)
@@ -173,8 +171,8 @@ func TestTornJournal(t *testing.T) {
 	require.NoError(t, h.Finish(checkpoint.Stopped, ""))
 }
 
-// Whoever only looks, and however often, is neither taken for the run's process nor in its way.
-func TestLookingIsNotWorking(t *testing.T) {
+// Readers do not block the run's process and are not taken for it.
+func TestStore_ReadersDoNotLockRuns(t *testing.T) {
 	source := t.TempDir()
 	s, err := checkpoint.Open(source)
 	require.NoError(t, err)
@@ -182,7 +180,7 @@ func TestLookingIsNotWorking(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join(source, "run", "run.json"))
 	require.NoError(t, err)
 	require.NoError(t, h.Finish(checkpoint.Stopped, ""))
-	killed := func() { // its file says that it runs, and nobody has its lock
+	killed := func() { // state running, but without a lock
 		require.NoError(t, os.WriteFile(filepath.Join(source, "run", "new"), file, 0o600))
 		require.NoError(t, os.Rename(filepath.Join(source, "run", "new"), filepath.Join(source, "run", "run.json")))
 	}
@@ -218,8 +216,8 @@ func TestLookingIsNotWorking(t *testing.T) {
 	}
 }
 
-// A run of another generation has nothing stored, and stays so when it is killed.
-func TestGeneration(t *testing.T) {
+// A run of another generation has no progress, also after it is killed.
+func TestResume_OtherGenerationRestarts(t *testing.T) {
 	dir := t.TempDir()
 	s, err := checkpoint.Open(dir)
 	require.NoError(t, err)
@@ -250,8 +248,7 @@ func TestGeneration(t *testing.T) {
 	require.NoError(t, h.Finish(checkpoint.Done, ""))
 }
 
-// A long run's journal is folded up, and nothing is lost by it.
-func TestCheckpoint(t *testing.T) {
+func TestWriter_CompactsLongJournal(t *testing.T) {
 	dir := t.TempDir()
 	s, err := checkpoint.Open(dir)
 	require.NoError(t, err)
@@ -272,8 +269,7 @@ func TestCheckpoint(t *testing.T) {
 	require.NoError(t, h.Finish(checkpoint.Done, ""))
 }
 
-// What cannot be noted is an error of whoever notes it, and counts as little as if it had not been.
-func TestFullDisk(t *testing.T) {
+func TestWriter_FailedWriteIsNotCounted(t *testing.T) {
 	dir := t.TempDir()
 	s, err := checkpoint.Open(dir)
 	require.NoError(t, err)
@@ -292,7 +288,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, counts(1), run.Counts)
 }
 
-func TestIdentify(t *testing.T) {
+func TestIdentify_DetectsChangedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	write := func(text string, at time.Time) checkpoint.File {
 		t.Helper()

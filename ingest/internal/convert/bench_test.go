@@ -19,7 +19,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// benchChunks are people as a crawler gives them, 1.6 KB each, in chunks of the usual size.
+// benchChunks returns chunks of people of 1.6 KB, as a crawler produces them.
 func benchChunks(n int) (chunks []*source.Chunk, records int) {
 	const chunkSize = 256 << 10
 	summary := strings.Repeat("Builds streaming systems and likes quiet mornings. ", 6)
@@ -43,9 +43,9 @@ func benchChunks(n int) (chunks []*source.Chunk, records int) {
 	return chunks, records
 }
 
-// BenchmarkSuppressed says what looking up whom to leave out costs ingest: each round
-// converts the same chunks with nobody suppressed and with 5,000,000 identifiers that none of
-// the people has, one after the other in turns, and counts processor time of a record.
+// BenchmarkSuppressed measures the cost of suppression lookups. Each round converts the same chunks
+// without suppressed identifiers and with 5,000,000 identifiers that no record has, in turns. It
+// reports CPU time per record.
 func BenchmarkSuppressed(b *testing.B) {
 	chunks, records := benchChunks(32)
 	sets := [2]*suppress.Set{}

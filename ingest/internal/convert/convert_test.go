@@ -14,8 +14,7 @@ import (
 	"muster/schemas/record"
 )
 
-// FuzzChunk: whatever a line holds, it becomes messages, and the counts of each
-// kind reconcile with them.
+// FuzzChunk checks that every line becomes messages, and that the counts of each kind reconcile with them.
 func FuzzChunk(f *testing.F) {
 	examples, err := filepath.Glob("../../../schemas/record/testdata/*/*.json")
 	require.NoError(f, err)
@@ -47,7 +46,7 @@ func FuzzChunk(f *testing.F) {
 			require.Equal(t, n.Read+n.Split, n.Published+n.Rejected+n.Unchanged, "%s", kind)
 			messages += n.Published + n.Rejected
 		}
-		if c.Kind == record.KindErasure { // one message for each identifier, and one for the log; what is told twice counts as known
+		if c.Kind == record.KindErasure { // one message per identifier and one for the log; repeated identifiers count as unchanged
 			require.GreaterOrEqual(t, int64(batch.Len()), messages)
 			require.Equal(t, int64(2), tally[c.Kind].Read)
 			return

@@ -12,9 +12,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// TestHashesOfValueAndSum: a request by value and one by SHA-256 give the same hash and
-// the same mark.
-func TestHashesOfValueAndSum(t *testing.T) {
+// A request by value and one by SHA-256 have the same hash and mark.
+func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
 	key := suppress.NoKey()
 	for _, typ := range suppress.Types() {
 		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.UserID: "42"}[typ]

@@ -46,7 +46,7 @@ func identities(keys []string) []dedup.Identity {
 	return out
 }
 
-// set notes states of keys.
+// set commits states of keys.
 func set(t testing.TB, s *dedup.Store, states map[string]dedup.State) {
 	t.Helper()
 	keys := make([]string, 0, len(states))
@@ -61,8 +61,8 @@ func set(t testing.TB, s *dedup.Store, states map[string]dedup.State) {
 	require.NoError(t, tx.Commit())
 }
 
-// holds compares what a store knows with what it should.
-func holds(t testing.TB, s *dedup.Store, keys []string, want map[string]dedup.State) {
+// requireStates compares the states in a store with those in want.
+func requireStates(t testing.TB, s *dedup.Store, keys []string, want map[string]dedup.State) {
 	t.Helper()
 	tx, err := s.Begin(t.Context(), identities(keys))
 	require.NoError(t, err)
@@ -75,9 +75,8 @@ func holds(t testing.TB, s *dedup.Store, keys []string, want map[string]dedup.St
 	require.NoError(t, tx.Discard())
 }
 
-// Any sequence of sets, discards, reopenings and uses by a second opener is what a
-// map would hold.
-func TestModel(t *testing.T) {
+// Any sequence of sets, discards, reopens and uses by a second store is compared with a map.
+func TestStore_BehavesLikeAMap(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -119,13 +118,12 @@ func TestModel(t *testing.T) {
 					model[k] = v
 				}
 			}
-			holds(t, open(t, dir), keys, model)
+			requireStates(t, open(t, dir), keys, model)
 		})
 	}
 }
 
-// Kinds are kept apart.
-func TestKinds(t *testing.T) {
+func TestStore_KindsAreSeparate(t *testing.T) {
 	s := open(t, t.TempDir())
 	set(t, s, map[string]dedup.State{"1": {Version: 1, Hash: 2}})
 	other := dedup.NewIdentity(record.KindCodehostPerson, []byte("1"), dedup.StripeOf([]byte("1")))
@@ -136,9 +134,7 @@ func TestKinds(t *testing.T) {
 	require.NoError(t, tx.Commit())
 }
 
-// An identity that is held is not given to anybody else until it is let go, and
-// everybody gets it in the end.
-// writeV1 writes the file of a stripe as releases before mapping revisions did.
+// writeV1 writes the file of a stripe in the format of releases without mapping revisions.
 func writeV1(t *testing.T, dir string, states map[string]dedup.State) {
 	t.Helper()
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
@@ -174,7 +170,7 @@ func writeV1(t *testing.T, dir string, states map[string]dedup.State) {
 	}
 }
 
-func TestStore_ReadsFilesOfBeforeMappingRevisions(t *testing.T) {
+func TestStore_ReadsFilesWithoutMappingRevisions(t *testing.T) {
 	dir := t.TempDir()
 	states := map[string]dedup.State{}
 	var keys []string
@@ -186,12 +182,12 @@ func TestStore_ReadsFilesOfBeforeMappingRevisions(t *testing.T) {
 	s := open(t, dir)
 	scratch, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
-	holds(t, scratch, keys, states) // reads the old files, and rewrites none
+	requireStates(t, scratch, keys, states) // reads the old files without rewriting them
 	require.NoError(t, scratch.Close())
-	holds(t, s, keys, states)
+	requireStates(t, s, keys, states)
 	states["7"] = dedup.State{Version: 7, Revision: 4294967295, Hash: 1}
 	set(t, s, map[string]dedup.State{"7": states["7"]})
-	holds(t, open(t, dir), keys, states)
+	requireStates(t, open(t, dir), keys, states)
 }
 
 func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
@@ -211,7 +207,7 @@ func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 	require.Equal(t, uint32(1_800_000_000), next(s, now), "a damaged file counts as none")
 }
 
-func TestHeld(t *testing.T) {
+func TestTx_IdentityIsExclusiveUntilReleased(t *testing.T) {
 	dir := t.TempDir()
 	stores := []*dedup.Store{open(t, dir), open(t, dir)}
 	who := []dedup.Identity{identity("a"), identity("b"), identity("c")}
@@ -246,7 +242,7 @@ func TestHeld(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 300, total)
-	holds(t, stores[0], []string{"b"}, map[string]dedup.State{"b": {Version: 300}})
+	requireStates(t, stores[0], []string{"b"}, map[string]dedup.State{"b": {Version: 300}})
 
 	tx, err := stores[0].Begin(t.Context(), who)
 	require.NoError(t, err)
@@ -259,7 +255,7 @@ func TestHeld(t *testing.T) {
 	require.NoError(t, tx.Commit())
 }
 
-func TestBind(t *testing.T) {
+func TestBindCluster_DetectsResetTopics(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
@@ -280,9 +276,9 @@ func TestBind(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.False(t, other, "another topic of the same cluster")
-	holds(t, s, []string{"a", "b"}, known)
+	requireStates(t, s, []string{"a", "b"}, known)
 	require.True(t, bind("x", 5, 8, 0), "a topic that has lost messages")
-	holds(t, s, []string{"a", "b"}, nil)
+	requireStates(t, s, []string{"a", "b"}, nil)
 	set(t, s, known)
 	require.True(t, bind("y", 5, 8, 0), "another cluster")
 	set(t, s, known)
@@ -298,9 +294,8 @@ func TestBind(t *testing.T) {
 	require.Equal(t, before, s.Generation())
 }
 
-// The generation is another one after each loss, the same for all who have the
-// folder open, and none in a folder of before it was noted.
-func TestGeneration(t *testing.T) {
+// All stores on a directory have the same generation. A directory of a release without generations has none.
+func TestGeneration_ChangesWithEachReset(t *testing.T) {
 	dir := t.TempDir()
 	bind := func(s *dedup.Store, end int64) string {
 		t.Helper()
@@ -327,7 +322,7 @@ func TestGeneration(t *testing.T) {
 	third := bind(one, 4)
 	require.NotEmpty(t, third)
 
-	// Killed while it forgets: whatever the topics are next, nothing is known.
+	// Killed during a reset: no entry is valid, whatever the topics are next.
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	fourth := bind(one, 9)
 	require.NotContains(t, []string{"", first, second, third}, fourth)
@@ -335,9 +330,8 @@ func TestGeneration(t *testing.T) {
 	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9), "what was noted before cannot be checked")
 }
 
-// Topics that were used are lost when they are empty, also when nobody could note how
-// far they went.
-func TestUsed(t *testing.T) {
+// Topics that were used count as reset if they are empty, even if no end offsets were recorded.
+func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
@@ -363,7 +357,7 @@ func TestUsed(t *testing.T) {
 	s = open(t, dir)
 	require.False(t, bind(0, 1), "one partition is enough")
 	require.False(t, bind(0, 1))
-	holds(t, s, []string{"a"}, known)
+	requireStates(t, s, []string{"a"}, known)
 
 	dir = t.TempDir()
 	s = open(t, dir)
@@ -371,7 +365,7 @@ func TestUsed(t *testing.T) {
 	use(s, "t")
 	s = open(t, dir)
 	require.True(t, bind(0, 0))
-	holds(t, s, []string{"a"}, nil)
+	requireStates(t, s, []string{"a"}, nil)
 	require.False(t, bind(0, 0), "and are not used any more")
 	use(s, "u")
 	require.True(t, bind(0, 0))
@@ -379,9 +373,9 @@ func TestUsed(t *testing.T) {
 	require.True(t, bind(), "no partitions")
 }
 
-// What was stored before the machine stopped without warning may be lost, whatever the
-// brokers have got since: it is forgotten, unless somebody had bound behind it.
-func TestBoot(t *testing.T) {
+// Entries stored before a crash of the machine are removed, whatever the brokers have received
+// since, unless BindCluster ran after them.
+func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 	dir := t.TempDir()
 	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
 	bind := func(s *dedup.Store) bool {
@@ -401,7 +395,7 @@ func TestBoot(t *testing.T) {
 		require.NoError(t, tx.Commit())
 	}
 	file := filepath.Join(dir, "topics.json")
-	// stop makes what is noted that of another start of the machine.
+	// stop makes the recorded boot ID that of another boot.
 	stop := func() {
 		t.Helper()
 		raw, err := os.ReadFile(file)
@@ -423,28 +417,28 @@ func TestBoot(t *testing.T) {
 	require.False(t, bind(one), "nothing was stored since")
 	use(one)
 	require.False(t, bind(two))
-	use(one) // whatever it has noted before
+	use(one) // whatever it has recorded before
 	stop()
 	require.True(t, bind(two))
-	holds(t, two, []string{"a"}, nil)
+	requireStates(t, two, []string{"a"}, nil)
 	stop()
 	require.False(t, bind(two), "once")
 }
 
-func TestScratch(t *testing.T) {
+func TestOverlay_LeavesBaseUnchanged(t *testing.T) {
 	s := open(t, t.TempDir())
 	set(t, s, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 	scratch, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, scratch.Close()) }()
-	holds(t, scratch, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	requireStates(t, scratch, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 	set(t, scratch, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, scratch, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, s, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	requireStates(t, scratch, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	requireStates(t, s, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 }
 
-// Damage costs entries and nothing else: what is left is as it was written.
-func TestDamage(t *testing.T) {
+// Remaining entries are unchanged.
+func TestStore_DamageCostsOnlyDamagedEntries(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]dedup.State{}
 	var keys []string
@@ -462,12 +456,12 @@ func TestDamage(t *testing.T) {
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		switch i % 4 {
-		case 0: // cut short: begins anew
+		case 0: // truncated: starts empty
 			raw = raw[:len(raw)/3]
-		case 1: // a page that was never written, another that was written half
+		case 1: // a page that was never written, another that was partially written
 			clear(raw[2048:3072])
 			clear(raw[4096+500 : 5120])
-		case 2: // bits
+		case 2: // bit flips
 			for range 100 {
 				raw[1024+r.IntN(len(raw)-1024)] ^= 1
 			}
@@ -490,12 +484,12 @@ func TestDamage(t *testing.T) {
 	t.Logf("%d of %d entries are missing", missing, len(keys))
 	require.Less(t, missing, len(keys)/2)
 	set(t, s, want)
-	holds(t, s, keys, want)
+	requireStates(t, s, keys, want)
 }
 
 const childEnv = "MUSTER_TEST_VERSIONS_CHILD"
 
-// child notes one version after the other and says so.
+// child commits increasing versions and prints each.
 func child(dir string) error {
 	s, err := dedup.Open(dir)
 	if err != nil {
@@ -522,8 +516,8 @@ func child(dir string) error {
 	}
 }
 
-// What was committed is there after kill -9, and the killed process holds nothing.
-func TestKill(t *testing.T) {
+// A killed process holds no lock.
+func TestStore_CommittedEntriesSurviveKill(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		t.Fatal(child(dir))
 	}
@@ -531,7 +525,7 @@ func TestKill(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for round := range 3 {
-		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestKill$")
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestStore_CommittedEntriesSurviveKill$")
 		cmd.Env = append(os.Environ(), childEnv+"="+dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
@@ -559,12 +553,12 @@ func TestKill(t *testing.T) {
 				want[k] = dedup.State{Version: record.Version(n), Hash: uint64(i)}
 			}
 		}
-		holds(t, open(t, dir), keys, want)
+		requireStates(t, open(t, dir), keys, want)
 	}
 }
 
-// BenchmarkRefresh looks every identity up and notes a newer version, 2,000 at a
-// time, in another order than they came in.
+// BenchmarkRefresh looks up every identity and commits a newer version, 2,000 at a time, in another
+// order than the first one.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestReadAuthors(t *testing.T) {
+func TestReadAuthors_ValidatesColumnsAndRows(t *testing.T) {
 	read := func(text string) (Authors, error) {
 		path := filepath.Join(t.TempDir(), "authors.csv")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -35,7 +35,7 @@ func TestReadAuthors(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestEvidenceVersion(t *testing.T) {
+func TestEvidenceVersion_IsOlderThanCrawledVersions(t *testing.T) {
 	last := record.Version(0)
 	for _, unix := range []int64{-5, 1, 1_700_000_000, 1_700_000_001, 3_599_999_999, 9_000_000_000} {
 		v, err := record.ParseVersion(evidenceVersion(time.Unix(unix, 0)))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 )
 
-// workingCopy makes a repository with working files and two commits of one author.
+// workingCopy creates a repository with working files and two commits of one author.
 func workingCopy(t testing.TB, init ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 		dir := workingCopy(t, "--object-format=sha256")
 		all := requireRead(t, dir, "Go")
 		require.Len(t, all.commits[0].SHA, 64)
-		// What was read is not read again.
+		// Commits are not read again.
 		state := t.TempDir()
 		all, err := read(t, dir, Options{MakeAccounts: true, StateDir: state})
 		require.NoError(t, err)
@@ -123,7 +123,7 @@ func encoded(t testing.TB, e encoding.Encoding, s string) string {
 	return out
 }
 
-func TestParseCommit_DecodesTheEncodingHeader(t *testing.T) {
+func TestParseCommit_DecodesEncodingHeader(t *testing.T) {
 	for label, c := range map[string]struct {
 		encoding encoding.Encoding
 		text     string
@@ -153,7 +153,7 @@ func TestParseCommit_DecodesTheEncodingHeader(t *testing.T) {
 	require.Equal(t, "山\ufffd", parseCommit([]byte("encoding EUC-JP\n\n"+encoded(t, japanese.EUCJP, "山")+"\xff")).message)
 }
 
-// The text of git itself, where its iconv knows the charset.
+// Compared with git, for charsets that its iconv supports.
 func TestLog_DecodesAsGitDoes(t *testing.T) {
 	dir := bare(t)
 	parent := ""
@@ -191,7 +191,7 @@ func TestParseSignature_ReadsAsGitDoes(t *testing.T) {
 	}
 }
 
-func TestFind_WalksFolders(t *testing.T) {
+func TestFind_WalksDirectories(t *testing.T) {
 	root := t.TempDir()
 	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
 	for _, dir := range []string{"one", "group/two", "one/vendor/clone"} {
@@ -244,7 +244,7 @@ func TestLog_FindsAccountsOfNoReplyAddresses(t *testing.T) {
 	}
 }
 
-func TestAccounts_AreFoundInOrder(t *testing.T) {
+func TestAccounts_ResolveInDocumentedOrder(t *testing.T) {
 	m := parseMailmap(`# comment
 Jane Doe <jane@corp.example> <jane@home.example>
 Jane Doe <jane@corp.example> J <12+jane@users.noreply.codehost.example>

@@ -23,7 +23,7 @@ import (
 	"muster/schemas/record"
 )
 
-// gitIn runs git in a folder.
+// gitIn runs git in a directory.
 func gitIn(t testing.TB, dir, in string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
@@ -43,7 +43,7 @@ func bare(t testing.TB) string {
 
 const signatures = "author A <1+a@users.noreply.codehost.example> 1700000000 +0000\ncommitter A <a@x> 1700000000 +0000\n"
 
-// commitText is a commit of the empty tree.
+// commitText returns a commit of the empty tree.
 func commitText(message string, parents ...string) string {
 	text := "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
 	for _, p := range parents {
@@ -67,8 +67,8 @@ func addRef(t testing.TB, dir, ref, hash string) {
 	require.NoError(t, os.WriteFile(path, []byte(hash+"\n"), 0o600))
 }
 
-// addBomb writes a loose object of zeros that is as long as it says, or is not.
-func addBomb(t testing.TB, dir, name, header string, size int) {
+// addHugeObject writes a loose object of zeros, whose size may differ from its header.
+func addHugeObject(t testing.TB, dir, name, header string, size int) {
 	t.Helper()
 	path := filepath.Join(dir, "objects", name[:2], name[2:])
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -96,7 +96,7 @@ type readings struct {
 	dropped int64
 }
 
-// read reads all of a repository.
+// read reads a repository completely.
 func read(t testing.TB, dir string, opts Options) (all readings, err error) {
 	t.Helper()
 	if opts.StateDir == "" {
@@ -138,14 +138,14 @@ func decoded[T any](t testing.TB, raw []byte) (v T) {
 	return v
 }
 
-// history reads all of a repository whose authors all get accounts.
+// history reads a repository with MakeAccounts.
 func history(t testing.TB, dir string) (sound []record.CodehostCommit, bad []string, err error) {
 	t.Helper()
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	return all.commits, all.bad, err
 }
 
-// requireSmall checks that no child process so far took more memory than a few objects at their limit.
+// requireSmall checks that no child process so far used more memory than a few objects at their limit.
 func requireSmall(t testing.TB) {
 	t.Helper()
 	var usage syscall.Rusage
@@ -157,8 +157,8 @@ func requireSmall(t testing.TB) {
 	require.Less(t, usage.Maxrss*unit, int64(700<<20))
 }
 
-// A few hundred thousand bytes of a repository can stand for gigabytes.
-func TestLog_BoundsMemoryOfHugeObjects(t *testing.T) {
+// A few hundred kilobytes in a repository can decompress to gigabytes.
+func TestLog_HugeObjectsTakeBoundedMemory(t *testing.T) {
 	const size = 96 << 20
 	name := strings.Repeat("ab", 20)
 	for what, c := range map[string]struct {
@@ -177,7 +177,7 @@ func TestLog_BoundsMemoryOfHugeObjects(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			dir := bare(t)
 			addCommit(t, dir, "main", "sound")
-			addBomb(t, dir, name, c.header, c.size)
+			addHugeObject(t, dir, name, c.header, c.size)
 			addRef(t, dir, "bomb", name)
 			var sound []record.CodehostCommit
 			var bad []string
@@ -224,8 +224,8 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 	}
 }
 
-// However many tips there are, one commit is held at a time.
-func TestLog_BoundsMemoryOfManyTips(t *testing.T) {
+// One commit is held at a time, for any number of tips.
+func TestLog_ManyTipsTakeBoundedMemory(t *testing.T) {
 	dir := bare(t)
 	for i := range 40 {
 		addCommit(t, dir, fmt.Sprintf("b%d", i), strings.Repeat("all the same\n", 4_000_000/13)+fmt.Sprint(i))
@@ -252,7 +252,7 @@ func TestLog_BoundsMemoryOfManyTips(t *testing.T) {
 	requireSmall(t)
 }
 
-func TestLog_StopsWhenGitIsSilent(t *testing.T) {
+func TestLog_KillsSilentGit(t *testing.T) {
 	for _, name := range []string{"refs/heads/x", "packed-refs", "HEAD", "config", "shallow", "commondir", "objects/ab/abababababababababababababababababababab"} {
 		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
@@ -270,7 +270,7 @@ func TestLog_StopsWhenGitIsSilent(t *testing.T) {
 	}
 }
 
-func TestLog_RefusesMissingObjectsWithTheFix(t *testing.T) {
+func TestLog_MissingObjectsErrorNamesTheFix(t *testing.T) {
 	dir := bare(t)
 	addRef(t, dir, "main", strings.Repeat("ab", 20))
 	alternates := filepath.Join(dir, "objects", "info", "alternates")

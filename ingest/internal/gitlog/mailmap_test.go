@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// importHistory makes a bare repository with one commit of each author, "Name <address>", a minute apart.
+// importHistory creates a bare repository with one commit per author "Name <address>", one minute apart.
 func importHistory(t testing.TB, authors ...string) string {
 	t.Helper()
 	dir := bare(t)
@@ -34,7 +34,7 @@ func addMailmap(t testing.TB, dir, text string) {
 		len(text), text), "fast-import", "--quiet")
 }
 
-// mapped returns "name <address>" of each commit, the newest first, as .mailmap has them.
+// mapped returns the mapped "name <address>" of each commit, newest first.
 func mapped(t testing.TB, dir string, m mailmap) (all []string) {
 	t.Helper()
 	g := gitDir{dir, idleTimeout}
@@ -51,7 +51,7 @@ func mapped(t testing.TB, dir string, m mailmap) (all []string) {
 	}
 }
 
-// git itself says what is right: a file of every form, and random ones.
+// Compared with git, for a file with all forms and for random ones.
 func TestMailmap_MapsAsGitDoes(t *testing.T) {
 	names := []string{"Ann", "ann", "ANN Bo", "Ann  Bo", "Ännä", "ÄNNÄ", "", "x # y", "Gate", "O'Neil, J."}
 	emails := []string{"a@x", "A@X", "b@x", "b.c@Y.example", "", "not an address", "#@x", "a@x ", "ü@x", "Ü@x"}
@@ -91,9 +91,9 @@ func TestMailmap_MapsAsGitDoes(t *testing.T) {
 	}
 }
 
-func TestMailmap_ChoosesAccounts(t *testing.T) {
+func TestMailmap_DeterminesAccounts(t *testing.T) {
 	for name, c := range map[string]struct {
-		authors []string // the oldest first
+		authors []string // oldest first
 		mailmap string
 		want    map[string]int // commits by proper address
 	}{
@@ -137,7 +137,7 @@ func TestMailmap_ChoosesAccounts(t *testing.T) {
 			for _, p := range all.people {
 				require.Contains(t, shortlog, fmt.Sprintf("%6d\t%s <%s>\n", got[p.Emails[0]], p.FullName, p.Emails[0]))
 			}
-			// An address that several authors share belongs only to its owner.
+			// An address used by several authors belongs only to its owner.
 			seen := map[string]bool{}
 			for _, p := range all.people {
 				for _, e := range p.Emails {
@@ -149,7 +149,7 @@ func TestMailmap_ChoosesAccounts(t *testing.T) {
 	}
 }
 
-func TestLog_ServesProperAddressFirst(t *testing.T) {
+func TestLog_ProperAddressComesFirst(t *testing.T) {
 	dir := importHistory(t, "Tove Lund <tove@zeta.example>", "Tove Lund <tove@alpha.example>", "tlund <tlund@(none).example>")
 	addMailmap(t, dir, "Tove Lund <tove@zeta.example> <tove@alpha.example>\nTove Lund <tove@zeta.example> <tlund@(none).example>\n")
 	all, err := read(t, dir, Options{MakeAccounts: true})
@@ -180,8 +180,8 @@ func TestLog_KeepsAllNames(t *testing.T) {
 	t.Fatal("no account of hedda@kruse.example")
 }
 
-// The working file counts before the committed one, as for git; a link or a folder does not.
-func TestMailmap_IsReadFromWorkingFiles(t *testing.T) {
+// The working file has precedence over the committed one, as in git; links and directories are ignored.
+func TestMailmap_WorkingFileTakesPrecedence(t *testing.T) {
 	bareDir := importHistory(t, "a <a@x.example>")
 	addMailmap(t, bareDir, "Committed <a@x.example>\n")
 	dir := filepath.Join(t.TempDir(), "clone")
@@ -205,7 +205,8 @@ func TestMailmap_IsReadFromWorkingFiles(t *testing.T) {
 	require.Equal(t, "Committed", name())
 }
 
-// The record of an author replaces the older one: it has everything, also after a run that reads only new commits.
+// The record of an author replaces the older one, so it must be complete after a run that reads
+// only new commits.
 func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
 	dir := importHistory(t, "Ann <ann@x.example>", "Bo <gate@x.example>", "Ann Lee <ann@work.example>", "Gate <gate@x.example>")
 	addMailmap(t, dir, "Ann Lee <ann@x.example>\nAnn Lee <ann@x.example> <ann@work.example>\nBo <bo@x.example> Bo <gate@x.example>\n")

@@ -22,7 +22,6 @@ func normalize(t *testing.T, document string) string {
 	return string(out)
 }
 
-// Every form of a document gives the same node.
 func TestNormalize_FormsAreEqual(t *testing.T) {
 	const want = `[{"@id":"https://p.example/#p","@type":["Person"],"jobTitle":"Cooper","name":"Kaj"}]`
 	for name, document := range map[string]string{
@@ -48,7 +47,7 @@ func TestNormalize_FormsAreEqual(t *testing.T) {
 	}
 }
 
-func TestNormalize_Values(t *testing.T) {
+func TestNormalize_UnwrapsValues(t *testing.T) {
 	for value, want := range map[string]string{
 		`"x"`:                              `"x"`,
 		`{"@value":7,"@type":"xsd:int"}`:   `7`,
@@ -65,8 +64,8 @@ func TestNormalize_Values(t *testing.T) {
 	}
 }
 
-// People and organizations that pages and articles name have the date of those.
-func TestNormalize_NamedNodesHaveADate(t *testing.T) {
+// People and organizations in pages and articles inherit their date.
+func TestNormalize_ReferencedNodesInheritDate(t *testing.T) {
 	require.Equal(t, `[{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"},{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"}]`,
 		strings.Replace(normalize(t, `{"@type":"Article","dateModified":"2026-02-12","datePublished":"2026-01-01","author":{"@type":"Person","name":"A"},"creator":{"@type":"Restaurant","name":"B"}}`),
 			`{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"},{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"}`,
@@ -78,16 +77,15 @@ func TestNormalize_NamedNodesHaveADate(t *testing.T) {
 	require.Equal(t, `[]`, normalize(t, `{"@type":"Event","performer":{"@type":"Person","name":"A"}}`))
 }
 
-// References to a node are that node, and those that go in circles end.
-func TestNormalize_ReferencesAreNodes(t *testing.T) {
+// Circular references end.
+func TestNormalize_ReplacesReferencesByNodes(t *testing.T) {
 	require.Equal(t, `[{"@id":"#a","@type":["Person"],"worksFor":{"@id":"#b","@type":["Organization"],"name":"B"}},{"@id":"#b","@type":["Organization"],"name":"B"}]`,
 		normalize(t, `[{"@id":"#a","@type":"Person","worksFor":{"@id":"#b"}},{"@id":"#b","@type":"Organization","name":"B"}]`))
 	got := normalize(t, `[{"@id":"#a","@type":"Person","knows":[{"@id":"#a"},{"@id":"#b"}]},{"@id":"#b","@type":"Person","author":{"@id":"#a","knows":{"@id":"#b"}}}]`)
 	require.Less(t, len(got), 10_000)
 }
 
-// Documents that make work cost time and memory in proportion to their size.
-func TestNormalize_HostileDocuments(t *testing.T) {
+func TestNormalize_HostileDocumentsTakeLinearTime(t *testing.T) {
 	people := func(n int, member func(int) string) string {
 		var b strings.Builder
 		for i := range n {

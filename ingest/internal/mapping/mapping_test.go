@@ -23,9 +23,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Each mapping has a file of foreign objects and, beside it, what becomes of
-// them: the records, or why there are none.
-func TestShipped(t *testing.T) {
+// Each mapping has a file of source objects, and a golden file with the records or errors of each.
+func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 	all := mapping.All()
 	require.Len(t, all, 3)
 	for _, shipped := range all {
@@ -76,8 +75,7 @@ func compile(t *testing.T, source string, limits mapping.Limits) *mapping.Progra
 	return p
 }
 
-// Whatever goes wrong with an object is that object's reason, and says so.
-func TestFailures(t *testing.T) {
+func TestMap_FailureConcernsOneObject(t *testing.T) {
 	limits := mapping.Limits{Deadline: time.Minute, Records: 10, Bytes: 1000}
 	quick := limits
 	quick.Deadline = 100 * time.Millisecond
@@ -116,8 +114,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A reason is listed where the record is not: it names operations, types and fields.
-func TestReasonsTellNoValues(t *testing.T) {
+// Reasons are listed without access to the record: they contain operations, types and fields.
+func TestMap_ReasonsContainNoValues(t *testing.T) {
 	const object = `{"mail":"ada@mail.example","phone":15550100,"name":"Ada","at":{"ada@mail.example":1}}`
 	for program, reason := range map[string]string{
 		`.mail + 1`:                         "failed: cannot add: string",
@@ -149,15 +147,15 @@ func TestReasonsTellNoValues(t *testing.T) {
 	}
 }
 
-// A run that ends is not the object's fault.
-func TestCanceled(t *testing.T) {
+// A cancelled run must not reject the object.
+func TestMap_CanceledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := compile(t, `def f: f; f`, mapping.Limits{}).Map(ctx, convert.Object{Raw: []byte(`{}`)})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestValues(t *testing.T) {
+func TestMap_KeepsExactNumbers(t *testing.T) {
 	p := compile(t, `{kind: "network-person", record: {v: ., f: $file, l: $line, r: $received}}`, mapping.Limits{})
 	for _, v := range []string{
 		`null`, `true`, `false`, `""`, `"\u00e9\ud83d\ude00"`, `0`, `-7`, `9007199254740993`, `9223372036854775807`,
@@ -184,7 +182,7 @@ func TestValues(t *testing.T) {
 	require.Empty(t, made)
 }
 
-func TestEvidenceVersion(t *testing.T) {
+func TestPrelude_EvidenceVersion(t *testing.T) {
 	p := compile(t, `.[] | {kind: "network-person", record: {v: evidence_version}}`, mapping.Limits{})
 	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
 	require.NoError(t, err)
@@ -203,7 +201,7 @@ func TestEvidenceVersion(t *testing.T) {
 	}, got)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoad_BuiltInOrFile(t *testing.T) {
 	_, err := mapping.Load("codehost-event")
 	require.ErrorContains(t, err, "no such file; built-in mappings: codehost-events, codehost-rest, schema-org")
 	path := filepath.Join(t.TempDir(), "m.jq")
@@ -220,7 +218,7 @@ func TestLoad(t *testing.T) {
 	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
 	require.NoError(t, err)
 	require.Equal(t, `{"a":1}`, string(made[0].JSON))
-	for _, source := range []string{`env`, `$ENV`} { // nothing of the process's surroundings
+	for _, source := range []string{`env`, `$ENV`} { // no access to the process environment
 		t.Setenv("MUSTER_SECRET", "s3cret")
 		p := compile(t, `{kind: "network-person", record: {e: (`+source+`)}}`, mapping.Limits{})
 		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
@@ -250,7 +248,7 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(lines))/b.Elapsed().Seconds(), "objects/s")
 }
 
-// FuzzMap: no object makes the interpreter do anything but answer.
+// FuzzMap checks that no object makes the interpreter panic or hang.
 func FuzzMap(f *testing.F) {
 	all := mapping.All()
 	programs := make([]*mapping.Program, len(all))

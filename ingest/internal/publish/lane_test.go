@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits in a lane is bounded by its messages, whatever they were made of; a group that is larger than the bound
-// waits alone.
-func TestLane_BoundsMessagesThatWait(t *testing.T) {
+// A group larger than the limit is queued alone.
+func TestLane_LimitsQueuedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane()
 		put := 0

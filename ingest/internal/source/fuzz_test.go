@@ -12,12 +12,12 @@ import (
 	"muster/ingest/internal/heaptest"
 )
 
-// FuzzParquet reads damaged files. Whatever they say, what is taken for the next rows is
-// bounded by the room that pages have.
+// FuzzParquet reads damaged files and checks that the memory for the next rows stays within the
+// page budget.
 func FuzzParquet(f *testing.F) {
 	const (
 		room = 2 << 20
-		most = 96 << 20 // of some pages, several times over: what is stored, uncompressed, written anew and decoded
+		most = 96 << 20 // of several representations of pages: stored, uncompressed, re-encoded and decoded
 	)
 	type row struct {
 		T string   `parquet:"t,plain"`

@@ -25,8 +25,8 @@ import (
 	"muster/schemas/record"
 )
 
-// remade writes a Parquet file anew with another directory.
-func remade(t testing.TB, sound []byte, change func(*format.FileMetaData)) []byte {
+// rewriteFooter rewrites a Parquet file with a changed footer.
+func rewriteFooter(t testing.TB, sound []byte, change func(*format.FileMetaData)) []byte {
 	t.Helper()
 	end := len(sound) - 8
 	begin := end - int(binary.LittleEndian.Uint32(sound[end:]))
@@ -44,7 +44,7 @@ func withFooter(pages, footer []byte, length int) []byte {
 	return append(out, "PAR1"...)
 }
 
-// readParquet reads all of a file.
+// readParquet reads a file completely.
 func readParquet(t testing.TB, data []byte) ([]object, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.parquet")
@@ -68,11 +68,11 @@ func decimals(t testing.TB, node parquet.Node, v parquet.Value) []byte {
 	return b.Bytes()
 }
 
-// A number is written with all its digits: how many there are is not the file's to say.
-func TestParquetHugeDecimal(t *testing.T) {
+// A number is written with all its digits, so the file must not determine how many.
+func TestParquet_RejectsHugeDecimalScale(t *testing.T) {
 	sound := decimals(t, parquet.Decimal(2, 9, parquet.Int32Type), parquet.Int32Value(5))
 	for _, scale := range []int32{1_000_000_000, 77, -1} {
-		bomb := remade(t, sound, func(md *format.FileMetaData) {
+		bomb := rewriteFooter(t, sound, func(md *format.FileMetaData) {
 			for i := range md.Schema {
 				if d, ok := md.Schema[i].LogicalType.Value.(*format.DecimalType); ok {
 					d.Scale, d.Precision = scale, max(scale, 1)
@@ -88,23 +88,23 @@ func TestParquetHugeDecimal(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, `{"a":0.05}`, got[0].text)
 
-	// A million bytes are no number that anybody counts with.
+	// A number of a million bytes is not useful.
 	wide := decimals(t, parquet.Decimal(2, 9, parquet.ByteArrayType), parquet.ByteArrayValue(bytes.Repeat([]byte{0x7f}, 500_000)))
 	got, _ = readParquet(t, wide)
 	require.Len(t, got, 1)
 	require.True(t, strings.HasPrefix(got[0].text, `{"a":"`), "%.20s", got[0].text)
 }
 
-// The library's own reading of a page's bytes, in a file of one column and one page.
+// withPage replaces the page of a file with one column and one page.
 func withPage(t testing.TB, sound []byte, change func(h *format.PageHeader, body []byte) []byte) []byte {
 	t.Helper()
-	return remade(t, sound, func(md *format.FileMetaData) {
+	return rewriteFooter(t, sound, func(md *format.FileMetaData) {
 		m := &md.RowGroups[0].Columns[0].MetaData
 		begin, end := m.DataPageOffset, m.DataPageOffset+m.TotalCompressedSize
 		if d := m.DictionaryPageOffset; d != 0 {
 			end = d + m.TotalCompressedSize
 		}
-		for size := begin + 1; ; size++ { // the header has no length
+		for size := begin + 1; ; size++ { // the header has no length field
 			h := new(format.PageHeader)
 			if thrift.Unmarshal(new(thrift.CompactProtocol), sound[begin:size], h) != nil {
 				continue
@@ -114,19 +114,19 @@ func withPage(t testing.TB, sound []byte, change func(h *format.PageHeader, body
 			h.CompressedPageSize = int32(len(body))
 			header, err := thrift.Marshal(new(thrift.CompactProtocol), h)
 			require.NoError(t, err)
-			// Room for it was left behind the pages.
+			// Room for it was reserved after the pages.
 			m.TotalCompressedSize += int64(len(header)+len(body)) - (end - begin)
 			page := append(header, body...)
-			require.LessOrEqual(t, int64(len(page)), end-begin+roomBehind)
+			require.LessOrEqual(t, int64(len(page)), end-begin+spareBytes)
 			copy(sound[begin:], page)
 			return
 		}
 	})
 }
 
-const roomBehind = 1 << 20
+const spareBytes = 1 << 20
 
-// column writes a file of one column, and leaves room behind its pages.
+// column writes a file of one column, with spareBytes after its pages.
 func column[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -136,7 +136,7 @@ func column[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []by
 	require.NoError(t, w.Close())
 	data := b.Bytes()
 	begin := len(data) - 8 - int(binary.LittleEndian.Uint32(data[len(data)-8:]))
-	return append(append(bytes.Clone(data[:begin]), make([]byte, roomBehind)...), data[begin:]...)
+	return append(append(bytes.Clone(data[:begin]), make([]byte, spareBytes)...), data[begin:]...)
 }
 
 type (
@@ -163,9 +163,8 @@ type (
 	}
 )
 
-// A row of any number of values is passed by like a line of any length, with the same
-// length and hash as its text has.
-func TestParquetHugeRow(t *testing.T) {
+// A row of any number of values is skipped like a line of any length, with the length and hash of its text.
+func TestParquet_HugeRowIsOversize(t *testing.T) {
 	const n = 20_000_000
 	data := column(t, []listRow{{A: []int32{1}}, {A: make([]int32, n)}, {A: []int32{2}}}, parquet.Compression(&parquet.Zstd))
 	var got []object
@@ -177,7 +176,7 @@ func TestParquetHugeRow(t *testing.T) {
 	require.Equal(t, `{"a":[2]}`, got[2].text)
 	require.Equal(t, int64(len(`{"a":[]}`)+2*n-1), got[1].length)
 	require.Equal(t, `{"a":[0,0,0`, got[1].text[:11])
-	require.Less(t, took, uint64(400<<20)) // levels and indexes of the one page; the row alone took 1.9 GB
+	require.Less(t, took, uint64(400<<20)) // levels and indices of the one page; the row alone took 1.9 GB
 
 	text := `{"a":[` + strings.TrimSuffix(strings.Repeat("0,", n), ",") + "]}"
 	path := filepath.Join(t.TempDir(), "f.parquet")
@@ -190,8 +189,7 @@ func TestParquetHugeRow(t *testing.T) {
 	require.Equal(t, sha256.Sum256([]byte(text)), c.Lines[1].Oversize.SHA256)
 }
 
-// What a page says of itself is checked before room is made for it.
-func TestParquetHugePages(t *testing.T) {
+func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 	texts := make([]textRow, 100)
 	deltas := make([]deltaRow, 100)
 	numbers := make([]numberRow, 100)
@@ -244,7 +242,7 @@ func TestParquetHugePages(t *testing.T) {
 		"runs": {column(t, dicts, v1), func(_ *format.PageHeader, body []byte) []byte {
 			return append(body, bytes.Repeat(binary.AppendUvarint(nil, 1<<24<<1), 1000)...)
 		}, "more values than declared"},
-		// A run of no values has nothing behind its length.
+		// A run without values has no data after its length.
 		"runs behind empty ones": {column(t, dicts, v1), func(_ *format.PageHeader, _ []byte) []byte {
 			return append([]byte{32}, bytes.Repeat([]byte{0, 0x80, 0x80, 0x80, 0x40, 0, 0, 0, 0, 0}, 4)...)
 		}, "more values than declared"},
@@ -262,7 +260,7 @@ func TestParquetHugePages(t *testing.T) {
 			body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))
 			return append(binary.AppendUvarint(append(append(body, levels...), 8), 1<<27<<1), 0)
 		}, "more values than declared"},
-		// Which the library reads as runs of no bits.
+		// The library reads these as runs of zero bits.
 		"runs of numbers": {column(t, numbers32, v1), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeader.V.Encoding = format.RLE
 			return []byte{0, 0, 0, 0, 0x80, 0x80, 0x80, 0x40}
@@ -277,7 +275,7 @@ func TestParquetHugePages(t *testing.T) {
 			out = binary.AppendUvarint(out, math.MaxInt32)
 			return append(out, 0, 0, 0, 0, 0, 0)
 		}, "more values than declared"},
-		// Each text begins with all of the one before: a million times 60 KB.
+		// Each string has the previous one as its prefix: a million times 60 KB.
 		"beginnings": {column(t, deltas), func(h *format.PageHeader, _ []byte) []byte {
 			const n = 1_000_000
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumRows = n, n
@@ -304,12 +302,11 @@ func TestParquetHugePages(t *testing.T) {
 	}
 }
 
-// A directory is no larger than its bytes.
-func TestParquetHugeDirectory(t *testing.T) {
+func TestParquet_LimitsFooter(t *testing.T) {
 	sound := column(t, []textRow{{"x"}})
 	end := len(sound) - 8
 	pages := sound[:end-int(binary.LittleEndian.Uint32(sound[end:]))]
-	deep := append(bytes.Repeat([]byte{0x1c}, 10<<20), 0) // structures in structures
+	deep := append(bytes.Repeat([]byte{0x1c}, 10<<20), 0) // nested structures
 	many := append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, math.MaxInt32)...)
 	crowd := append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 20<<20)...)
 	crowd = append(crowd, make([]byte, 20<<20)...)
@@ -321,7 +318,7 @@ func TestParquetHugeDirectory(t *testing.T) {
 		}
 		md.Schema = append(md.Schema, leaf)
 	}
-	groups := func(md *format.FileMetaData) { // of columns that they do not have
+	groups := func(md *format.FileMetaData) { // with columns that they do not have
 		leaf := md.Schema[1]
 		md.Schema[0].NumChildren = thrift.New(int32(9000))
 		for range 8999 {
@@ -337,8 +334,8 @@ func TestParquetHugeDirectory(t *testing.T) {
 		"nested":   {withFooter(pages, deep, len(deep)), "header is truncated"},
 		"list":     {withFooter(pages, many, len(many)), "header is truncated"},
 		"elements": {withFooter(pages, crowd, len(crowd)), ""},
-		"columns":  {remade(t, sound, chain), "nested deeper than 64 levels"},
-		"groups":   {remade(t, sound, groups), "footer is inconsistent"},
+		"columns":  {rewriteFooter(t, sound, chain), "nested deeper than 64 levels"},
+		"groups":   {rewriteFooter(t, sound, groups), "footer is inconsistent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
@@ -349,8 +346,7 @@ func TestParquetHugeDirectory(t *testing.T) {
 	}
 }
 
-// Whatever a sound file is written with, its rows are the same.
-func TestParquetWrittenAnyhow(t *testing.T) {
+func TestParquet_WriterOptionsDoNotChangeRows(t *testing.T) {
 	people := make([]parquetPerson, 3000)
 	for i := range people {
 		people[i] = parquetPerson{

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Levels are the same when they are written anew, and full ones are counted, in runs and
-// in groups.
-func TestCleanRuns(t *testing.T) {
+// Levels are unchanged after re-encoding, and the maximum ones are counted, in runs and in packed groups.
+func TestCleanRuns_PreservesLevels(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for width := 1; width <= 7; width++ {
 		for _, length := range []int{1, 7, 8, 9, 100, 1000} {
@@ -41,8 +40,7 @@ func TestCleanRuns(t *testing.T) {
 	}
 }
 
-// Pages give back what they took, whatever came before them.
-func TestPageRoom(t *testing.T) {
+func TestPageBudget_IsRestoredByRelease(t *testing.T) {
 	type row struct {
 		A *string  `parquet:"a,optional,dict"`
 		B []string `parquet:"b,list,plain"`

@@ -62,7 +62,7 @@ func parquetFile(t testing.TB, people []parquetPerson, options ...parquet.Writer
 
 func pointer[T any](v T) *T { return &v }
 
-func TestParquet(t *testing.T) {
+func TestParquet_ConvertsRows(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
 	key := uuid.MustParse("01234567-89ab-cdef-0123-456789abcdef")
 	people := []parquetPerson{
@@ -98,9 +98,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// Rows of several groups keep their numbers, wherever the reading begins, and a
-// row that is too long is passed by.
-func TestParquetFrom(t *testing.T) {
+// Rows of several groups keep their numbers, and oversize rows are skipped.
+func TestParquet_ResumesAtAnyRow(t *testing.T) {
 	const n = 5000
 	people := make([]parquetPerson, n)
 	for i := range people {
@@ -133,8 +132,8 @@ func TestParquetFrom(t *testing.T) {
 	require.ErrorContains(t, err, "the file has only 5000 rows")
 }
 
-// A damaged file fails with its name and the rows before, and never panics.
-func TestParquetDamaged(t *testing.T) {
+// A damaged file returns an error with its name, and never panics.
+func TestParquet_DamagedFileReturnsRowsBefore(t *testing.T) {
 	people := make([]parquetPerson, 1000)
 	for i := range people {
 		people[i] = parquetPerson{ProfileID: fmt.Sprint(i), Username: fmt.Sprint(i * 7919)}

@@ -18,7 +18,7 @@ import (
 	"muster/schemas/record"
 )
 
-// object is what a test compares of an object of columns.
+// object is the part of an object that tests compare.
 type object struct {
 	text   string
 	number int64
@@ -54,7 +54,7 @@ func csvOptions(kind record.Kind) source.Options {
 	return source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatCSV, Kind: kind}
 }
 
-func TestTable(t *testing.T) {
+func TestTable_ConvertsRows(t *testing.T) {
 	const np = record.KindNetworkPerson
 	tests := map[string]struct {
 		kind record.Kind
@@ -121,7 +121,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestTableHeader(t *testing.T) {
+func TestTable_RejectsInvalidHeaders(t *testing.T) {
 	for text, want := range map[string]string{
 		"a,a\n1,2\n":               `column 2: duplicate column "a"`,
 		"a,a.b\n1,2\n":             `column 2: duplicate column "a"`,
@@ -143,9 +143,8 @@ func TestTableHeader(t *testing.T) {
 	}
 }
 
-// A row that is too long passes by in bounded memory, also one whose quote is
-// never closed; what follows is read.
-func TestTableOversize(t *testing.T) {
+// A row whose quote is never closed is skipped the same way; following rows are read.
+func TestTable_OversizeRowTakesBoundedMemory(t *testing.T) {
 	opts := csvOptions("")
 	opts.MaxLine, opts.Head, opts.ChunkSize = 1000, 10, 500
 	long := `1,"` + strings.Repeat("x\n", 200_000) + `"`
@@ -162,8 +161,7 @@ func TestTableOversize(t *testing.T) {
 	require.Equal(t, int64(len(text)), end.Offset)
 }
 
-// A reading that begins behind any chunk of another gives the rest of it.
-func TestTableFrom(t *testing.T) {
+func TestTable_ResumesAfterAnyChunk(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,b\n")
 	for i := range 30_000 {
@@ -190,8 +188,8 @@ func TestTableFrom(t *testing.T) {
 	}
 }
 
-// The format is found out from the name, or else from what the input begins with.
-func TestDetect(t *testing.T) {
+// The format is detected by the name, or else by the first bytes.
+func TestOpen_DetectsFormat(t *testing.T) {
 	table, lines := "profile_id,headline\np,h\n", `{"profile_id":"p"}`+"\n"
 	for name, c := range map[string]struct {
 		data []byte
@@ -238,8 +236,8 @@ func TestDetect(t *testing.T) {
 	require.ErrorContains(t, err, `unknown format "xml"`)
 }
 
-// FuzzTable: whatever the text, each row is either an object or has its reason,
-// offsets grow, and pieces of any size give the same.
+// FuzzTable checks that each row is an object or has a reason, that offsets grow, and that buffer
+// sizes do not matter.
 func FuzzTable(f *testing.F) {
 	for _, seed := range []string{"a,b\n1,2\n", "a;b\n\"x\ny\";2", "a\tb\n\"\"\"\",\n", "a.0,a.1\n\xff,\n", "\"a\",b\n,,\r\n\r\n\"", "emails,connections\n[1,2\n"} {
 		f.Add(seed, byte(3))

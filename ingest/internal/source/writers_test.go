@@ -20,10 +20,10 @@ import (
 	"muster/ingest/internal/source"
 )
 
-// duckRows is how many rows DuckDB makes a row group of, with one page for each column.
+// duckRows is the number of rows per row group written by DuckDB, with one page per column.
 const duckRows = 122_880
 
-// opened opens a file of these bytes.
+// opened opens a file with these bytes.
 func opened(t *testing.T, data []byte) source.Source {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.parquet")
@@ -34,10 +34,10 @@ func opened(t *testing.T, data []byte) source.Source {
 	return s
 }
 
-// held is how many bytes of the heap are in use.
-func held() int64 {
+// heapInUse returns the bytes of the heap in use.
+func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what is in pools goes the second time
+	runtime.GC() // a second collection empties pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -57,9 +57,8 @@ func duckFile(t *testing.T, columns int, node parquet.Node, value func() parquet
 	return oneColumn(t, b.Bytes(), columns)
 }
 
-// Whoever writes a page for all of a row group's rows, or a hundred columns, has written
-// an ordinary file.
-func TestParquetLargePages(t *testing.T) {
+// A page for all rows of a row group, or a hundred columns, are usual.
+func TestParquet_AcceptsLargePages(t *testing.T) {
 	const most = 300 // MiB
 	random := rand.New(rand.NewPCG(1, 2))
 	biography := strings.Repeat("born, lived, ", 61)
@@ -80,19 +79,19 @@ func TestParquetLargePages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, duckFile(t, c.columns, c.node, c.value))
-			before := held()
+			before := heapInUse()
 			c, err := s.Next()
 			require.NoError(t, err)
 			require.NotEmpty(t, c.Lines)
-			require.Less(t, held()-before, int64(most<<20))
+			require.Less(t, heapInUse()-before, int64(most<<20))
 		})
 	}
 }
 
-// oneColumn makes a file's one column into many, all of the same pages.
+// oneColumn repeats a file's only column, with the same pages.
 func oneColumn(t *testing.T, sound []byte, columns int) []byte {
 	t.Helper()
-	return remade(t, sound, func(md *format.FileMetaData) {
+	return rewriteFooter(t, sound, func(md *format.FileMetaData) {
 		leaf, chunk := md.Schema[1], md.RowGroups[0].Columns[0]
 		md.Schema[0].NumChildren.V = int32(columns)
 		md.Schema, md.RowGroups[0].Columns = md.Schema[:1], nil
@@ -105,8 +104,8 @@ func oneColumn(t *testing.T, sound []byte, columns int) []byte {
 	})
 }
 
-// A small file has large pages of nothing: as many as it may claim, and no more.
-func TestParquetLargeClaims(t *testing.T) {
+// A small file declares large pages: they are limited.
+func TestParquet_LimitsMemoryOfSmallFiles(t *testing.T) {
 	type null struct {
 		A *string `parquet:"a,optional,plain"`
 	}
@@ -123,18 +122,17 @@ func TestParquetLargeClaims(t *testing.T) {
 	})
 	for _, data := range [][]byte{same, shy} {
 		s := opened(t, oneColumn(t, data, 1500))
-		before := held()
+		before := heapInUse()
 		_, err = s.Next()
 		require.ErrorContains(t, err, "MiB of memory")
-		require.Less(t, held()-before, int64(800<<20))
+		require.Less(t, heapInUse()-before, int64(800<<20))
 	}
 }
 
-// A column of a row group is one part of a directory, whatever else is said of it.
-func TestParquetManyGroups(t *testing.T) {
+func TestParquet_AcceptsManyRowGroups(t *testing.T) {
 	sound := column(t, []textRow{{"x"}})
 	file := func(groups, stats int) []byte {
-		return remade(t, sound, func(md *format.FileMetaData) {
+		return rewriteFooter(t, sound, func(md *format.FileMetaData) {
 			g := md.RowGroups[0]
 			g.Columns[0].MetaData.EncodingStats = make([]format.PageEncodingStats, stats)
 			g.Columns[0].MetaData.Statistics = format.Statistics{}
