@@ -32,9 +32,9 @@ func TestRun_RepublishResumesAsRepublish(t *testing.T) {
 	require.Equal(t, int64(n/2), stored)
 
 	cfg.Again, cfg.RunID = true, "run-2"
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.NotEqual(t, plain.Run, again.Run)
+	require.NotEqual(t, plain.Run, second.Run)
 	require.Equal(t, 2*stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 
 	cfg.Again, cfg.RunID = false, "run-3"
@@ -43,9 +43,9 @@ func TestRun_RepublishResumesAsRepublish(t *testing.T) {
 	before := endOffsetSum(t, cfg.Bus, kind.Topic())
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	require.NoError(t, os.Chtimes(path, was.ModTime(), was.ModTime()))
-	resumed, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, again.Run)
+	resumed, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, second.Run)
 	require.NoError(t, err)
-	require.Equal(t, again.Run, resumed.Run)
+	require.Equal(t, second.Run, resumed.Run)
 	require.Equal(t, ingest.Counts{Read: n, Published: n}, counts(resumed, kind))
 	require.Equal(t, before+n-stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 }
@@ -62,8 +62,8 @@ func TestRepublish_PushAndGit(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
-		for _, wrong := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
-			require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?"+wrong, strings.NewReader(people(0, 10))).status, wrong)
+		for _, query := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
+			require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?"+query, strings.NewReader(people(0, 10))).status, query)
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=false", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
@@ -72,8 +72,8 @@ func TestRepublish_PushAndGit(t *testing.T) {
 		cfg := withStateDir(t)
 		r := newRepository(t)
 		r.commit("Jane", jane, "a.go", "package a")
-		for i, again := range []bool{false, true, false} {
-			cfg.Again = again
+		for i, republish := range []bool{false, true, false} {
+			cfg.Again = republish
 			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 			require.NoError(t, err)
 			require.Equal(t, []int64{1, 2, 2}[i], endOffsetSum(t, cfg.Bus, record.KindCodehostCommit.Topic()))

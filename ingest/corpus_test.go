@@ -249,7 +249,7 @@ func TestCorpus_EveryDefectIsReportedAtItsPath(t *testing.T) {
 		all := int64(len(offsets))
 		require.Equal(t, ingest.Counts{Read: all, Published: all - int64(len(rejected)), Rejected: int64(len(rejected))}, counts(s, b.kind))
 		found := 0
-		for _, l := range letters(t, cfg.Bus) {
+		for _, l := range rejectedRecords(t, cfg.Bus) {
 			if l.Source.File != path {
 				continue // for another kind
 			}

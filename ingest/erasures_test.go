@@ -29,7 +29,7 @@ func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 		requireExit(t, ingest.ExitRejected, err)
 		require.Equal(t, ingest.Counts{Read: 1, Rejected: 1}, counts(s, record.KindErasure), name)
 	}
-	all := letters(t, cfg.Bus)
+	all := rejectedRecords(t, cfg.Bus)
 	require.Len(t, all, 5)
 	for _, l := range all {
 		require.Empty(t, l.Raw, l.Source.Run)
@@ -47,7 +47,7 @@ func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 	require.True(t, s.Reconciles(), "%s", s)
 	require.Equal(t, ingest.Counts{Read: 2, Mapped: 1, Rejected: 1}, counts(s, ingest.Foreign))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindNetworkPerson))
-	all := letters(t, cfg.Bus)
+	all := rejectedRecords(t, cfg.Bus)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Raw)
 	require.Equal(t, record.CodeMapping, all[0].Code)

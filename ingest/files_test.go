@@ -112,7 +112,7 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`}, values(t, cfg.Bus, record.KindCodehostPerson))
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostList), "7/commits")
 
-	bad := letters(t, cfg.Bus)
+	bad := rejectedRecords(t, cfg.Bus)
 	require.Len(t, bad, 3)
 	paths := make([]string, 0, 3)
 	for i, l := range bad {
@@ -184,7 +184,7 @@ func TestFiles_RejectsInvalidRecords(t *testing.T) {
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 2)
 
 	byLine := make(map[int64]event.Rejected)
-	for _, l := range letters(t, cfg.Bus) {
+	for _, l := range rejectedRecords(t, cfg.Bus) {
 		byLine[l.Source.Line] = l
 	}
 	require.Len(t, byLine, 10)

@@ -48,7 +48,7 @@ type GitConfig struct {
 // after an interrupted run the next one starts where the previous one started. No position is
 // recorded if all commits of a repository were dropped. With Config.Again the full history is read.
 // Summary and error are those of [Files]; a run that dropped all commits returns [ExitRejected].
-func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []string) (Summary, error) {
+func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, dirs []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return Summary{}, newExitError("ingest git", err)
@@ -78,13 +78,13 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
 	options.Generation = st.generation
-	repositories, err := openRepositories(ctx, deps, folders, options)
+	repositories, err := openRepositories(ctx, deps, dirs, options)
 	if err != nil {
 		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
 	r := newRun(ctx, cfg, deps, meters, nil, st.store())
 	for _, repo := range repositories {
-		r.add(repo.folder, convert.SourceObject, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+		r.add(repo.dir, convert.SourceObject, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 			if repo.err != nil {
 				return nil, repo.err
 			}
@@ -158,27 +158,27 @@ func openGitState(ctx context.Context, cfg Config, deps Deps) (s *state, err err
 // gitInput is a repository of a run.
 type gitInput struct {
 	*gitlog.Repository // nil if it could not be opened
-	folder             string
+	dir                string
 	err                error
 }
 
 // openRepositories opens the repositories at or below dirs. A named repository must be readable; an
 // unreadable one found in a directory fails alone.
-func openRepositories(ctx context.Context, deps Deps, folders []string, options gitlog.Options) ([]gitInput, error) {
-	if len(folders) == 0 {
+func openRepositories(ctx context.Context, deps Deps, dirs []string, options gitlog.Options) ([]gitInput, error) {
+	if len(dirs) == 0 {
 		return nil, errors.New("no repository given")
 	}
 	var all []gitInput
 	var errs []error
-	for _, folder := range folders {
-		found, unreadable, err := gitlog.Find(folder)
+	for _, dir := range dirs {
+		found, unreadable, err := gitlog.Find(dir)
 		errs = append(errs, err)
 		for _, path := range unreadable {
 			deps.Logger.Warn("git: directory cannot be read", "path", path)
 		}
 		for _, path := range found {
 			repo, err := gitlog.Open(ctx, path, options)
-			if path == folder {
+			if path == dir {
 				errs = append(errs, err)
 			}
 			if err == nil && repo.Reread() {
@@ -219,13 +219,13 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 			continue
 		}
 		for _, w := range repo.Warnings() {
-			deps.Logger.Warn("git: "+w, "repository", repo.folder)
+			deps.Logger.Warn("git: "+w, "repository", repo.dir)
 		}
 		commits, authors := repo.Unattributed()
 		s.Unattributed.Commits += commits
 		s.Unattributed.Noted = s.Unattributed.Noted || commits > 0 && repo.Kept()
 		if repo.Kept() && !repo.OwnerKnown() {
-			unowned = append(unowned, repo.folder)
+			unowned = append(unowned, repo.dir)
 		}
 		for _, a := range authors {
 			if u, ok := unknown[a.Email]; ok {

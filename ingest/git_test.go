@@ -271,18 +271,18 @@ func TestGit_InvalidArgumentsPublishNothing(t *testing.T) {
 	r := newRepository(t)
 	bad := write(t, "authors.csv", []byte("x\n"))
 	for name, c := range map[string]struct {
-		git     ingest.GitConfig
-		folders []string
-		want    string
+		git  ingest.GitConfig
+		dirs []string
+		want string
 	}{
-		"none":    {folders: nil, want: "no repository given"},
-		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
-		"no repo": {folders: []string{t.TempDir()}, want: "no git repository in"},
-		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: missing column"},
-		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive ID and a name"},
+		"none":    {dirs: nil, want: "no repository given"},
+		"absent":  {dirs: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
+		"no repo": {dirs: []string{t.TempDir()}, want: "no git repository in"},
+		"authors": {git: ingest.GitConfig{Authors: bad}, dirs: []string{r.dir}, want: "authors.csv: missing column"},
+		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, dirs: []string{r.dir}, want: "a positive ID and a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.folders)
+			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.dirs)
 			requireExit(t, ingest.ExitFailed, err)
 			require.ErrorContains(t, err, c.want)
 			require.Zero(t, s)

@@ -74,7 +74,7 @@ func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 }
 
 // letters reads the rejected records.
-func letters(t testing.TB, cfg bus.Config) []event.Rejected {
+func rejectedRecords(t testing.TB, cfg bus.Config) []event.Rejected {
 	t.Helper()
 	var out []event.Rejected
 	for _, m := range topic(t, cfg, event.TopicRejected) {

@@ -62,7 +62,7 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 	require.Equal(t, `{"profile_id":"c1","username":"u","last_updated":"2026","connections":7}`, got["c1"])
 	require.Equal(t, `{"profile_id":"q1","username":"u","last_updated":"2026-01-02T00:00:00Z","connections":5}`, got["q1"])
 	reasons := map[string]string{}
-	for _, l := range letters(t, cfg.Bus) {
+	for _, l := range rejectedRecords(t, cfg.Bus) {
 		reasons[fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)] = l.Code + " " + l.Path + ": " + l.Reason
 	}
 	require.Equal(t, map[string]string{
@@ -129,11 +129,11 @@ func TestFiles_AppliesMapping(t *testing.T) {
 	require.Equal(t, ingest.Counts{Split: 1, Rejected: 1}, counts(s, record.KindNetworkCompany))
 	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`, values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
 	reasons := map[string]string{}
-	for _, l := range letters(t, cfg.Bus) {
+	for _, l := range rejectedRecords(t, cfg.Bus) {
 		reasons[fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)] = l.Code + ": " + l.Reason + " " + string(l.Raw)
 	}
 	require.Equal(t, map[string]string{
-		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` fails: error: too large: 99 {"id":"c","n":99}`,
+		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c","n":99}`,
 		"foreign 5@53":         `syntax: ends too early, at byte 10 {"id":"d",`,
 		"network-company 6@64": `missing_identity: is missing {"id":"e","n":5}`,
 	}, reasons)

@@ -297,16 +297,16 @@ func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
 	if r.kind != "" {
 		kind = r.kind
 	}
-	switch held := int64(len(l.Rejected.Raw)); {
+	switch stored := int64(len(l.Rejected.Raw)); {
 	case l.Unreadable != nil:
 		r.res.Skipped[skipUnreadable]++
 		return nil //nolint:nilerr // the other entries are resubmitted
-	case held == 0 && l.Rejected.Length > 0:
+	case stored == 0 && l.Rejected.Length > 0:
 		r.siblings[l.Rejected.SHA256] = append(r.siblings[l.Rejected.SHA256], kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
 		})
 		return nil
-	case held < l.Rejected.Length:
+	case stored < l.Rejected.Length:
 		r.res.Skipped[skipTruncated]++
 		return nil
 	case r.mapper == nil && (kind == convert.SourceObject || l.Rejected.Mapped && r.kind == ""):

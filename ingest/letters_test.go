@@ -85,8 +85,8 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	require.Equal(t, int64(6), res.Letters)
 	require.Equal(t, int64(5), res.Resubmitted)
 	require.Len(t, res.Skipped, 1)
-	for why := range res.Skipped {
-		require.Contains(t, why, "1 MiB")
+	for reason := range res.Skipped {
+		require.Contains(t, reason, "1 MiB")
 	}
 	left := find(t, cfg, false, ingest.LetterFilter{})
 	require.Equal(t, 6, len(left), "the one that is cut off, and five new ones")
@@ -125,14 +125,14 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 	kind := record.KindNetworkPerson
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "people", []byte(people(0, 3)))})
 	require.NoError(t, err)
-	refused := func(value []byte, reason string) {
+	rejected := func(value []byte, reason string) {
 		t.Helper()
 		from := event.Source{Topic: kind.Topic(), Offset: 1}
 		bad := &record.Invalid{Kind: kind, Code: reason, Reason: "is refused by the store"}
-		letter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
+		deadLetter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
 		require.NoError(t, err)
 		w := bus.NewWriter(cfg.Bus)
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicRejected, Key: []byte(from.Name()), Value: letter}}))
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicRejected, Key: []byte(from.Name()), Value: deadLetter}}))
 		require.NoError(t, w.Close())
 	}
 	resubmit := func(reason string, want ingest.Counts) {
@@ -146,16 +146,16 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 		require.Equal(t, before+want.Published, endOffsetSum(t, cfg.Bus, kind.Topic()))
 	}
 	first := []byte(strings.TrimSpace(people(0, 1)))
-	refused(first, "refused")
+	rejected(first, "refused")
 	resubmit("refused", ingest.Counts{Read: 1, Published: 1})
 	require.Equal(t, string(first), values(t, cfg.Bus, kind)["p_0"])
 	// A record that was rejected again in between still counts as one from a topic.
-	refused(first[:20], "other")
+	rejected(first[:20], "other")
 	resubmit("other", ingest.Counts{Read: 1, Rejected: 1})
 	for _, l := range find(t, cfg, false, ingest.LetterFilter{Code: record.CodeSyntax}) {
 		require.Zero(t, l.Rejected.Source.Line)
 	}
-	refused([]byte(strings.Replace(people(1, 2), "2026-01-02", "2026-01-01", 1)), "older")
+	rejected([]byte(strings.Replace(people(1, 2), "2026-01-02", "2026-01-01", 1)), "older")
 	resubmit("older", ingest.Counts{Read: 1, Stale: 1})
 }
 
@@ -171,7 +171,7 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	w := bus.NewWriter(cfg.Bus)
 	defer func() { require.NoError(t, w.Close()) }()
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	letter := func(topic, key string, dead event.Dead) kafka.Message {
+	deadLetter := func(topic, key string, dead event.Dead) kafka.Message {
 		m := kafka.Message{Topic: topic, Key: []byte(key), Value: []byte("value of " + key), Headers: []kafka.Header{
 			{Key: bus.HeaderID, Value: []byte(key)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
@@ -180,11 +180,11 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 		return m
 	}
 	good := event.Dead{Service: "discovery-worker", Handler: "score", Topic: task.Name, Partition: 1, Offset: 42, Code: "bad_task", Reason: "why", Attempts: 5}
-	elsewhere := good
-	elsewhere.Topic = "payroll"
+	sibling := good
+	sibling.Topic = "payroll"
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
-		letter(score.Name, "a", good), letter(score.Name, "b", good), letter(score.Name, "c", elsewhere),
-		letter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("no letter")},
+		deadLetter(score.Name, "a", good), deadLetter(score.Name, "b", good), deadLetter(score.Name, "c", sibling),
+		deadLetter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("no letter")},
 	}))
 	all := find(t, cfg, true, ingest.LetterFilter{})
 	require.Equal(t, 5, len(all))
@@ -222,7 +222,7 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	w := bus.NewWriter(cfg.Bus)
 	defer func() { require.NoError(t, w.Close()) }()
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	letter := func(key, id string, value []byte) kafka.Message {
+	deadLetter := func(key, id string, value []byte) kafka.Message {
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value, Headers: []kafka.Header{
 			{Key: bus.HeaderID, Value: []byte(id)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
@@ -234,12 +234,12 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	task := event.WebhookTask{DeliveryID: "req_1", OrganizationID: "org1", URL: "https://h/?q=1", RequestID: "req_1", Body: []byte(`{"a":1}`), CreatedAt: at}
 	key, id, value, err := task.Message()
 	require.NoError(t, err)
-	again := task
-	again.Round = "r1"
-	_, againID, againValue, err := again.Message()
+	retried := task
+	retried.Round = "r1"
+	_, retriedID, retriedValue, err := retried.Message()
 	require.NoError(t, err)
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
-		letter(key, id, value), letter(key, againID, againValue), letter("k", "x", []byte("no task")), letter("k", "y", []byte(`{"url":"https://h/"}`)), letter(key, id, nil),
+		deadLetter(key, id, value), deadLetter(key, retriedID, retriedValue), deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)), deadLetter(key, id, nil),
 	}))
 
 	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})

@@ -63,10 +63,10 @@ func TestResume_RestartsAfterTopicReset(t *testing.T) {
 				file := filepath.Join(cfg.StateDir, "versions", "topics.json")
 				raw, err := os.ReadFile(file)
 				require.NoError(t, err)
-				var noted map[string]any
-				require.NoError(t, json.Unmarshal(raw, &noted))
-				noted["ends"] = map[string]any{kind.Topic(): []int64{0}}
-				raw, err = json.Marshal(noted)
+				var recorded map[string]any
+				require.NoError(t, json.Unmarshal(raw, &recorded))
+				recorded["ends"] = map[string]any{kind.Topic(): []int64{0}}
+				raw, err = json.Marshal(recorded)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(file, raw, 0o600))
 			}
@@ -185,17 +185,17 @@ func TestGit_RereadsHistoryAfterTopicReset(t *testing.T) {
 		},
 		"the one before was cut off": func(t *testing.T, cfg ingest.Config) {
 			// As if the process was killed before it recorded the end offsets.
-			marks, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
+			restarts, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
 			require.NoError(t, err)
-			require.Len(t, marks, 1)
-			before, err := os.ReadFile(marks[0])
+			require.Len(t, restarts, 1)
+			before, err := os.ReadFile(restarts[0])
 			require.NoError(t, err)
-			var folder string
-			_, folder, _ = strings.Cut(string(before), `"path": "`)
-			folder, _, _ = strings.Cut(folder, `"`)
-			_, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{folder})
+			var dir string
+			_, dir, _ = strings.Cut(string(before), `"path": "`)
+			dir, _, _ = strings.Cut(dir, `"`)
+			_, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{dir})
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(marks[0], before, 0o600))
+			require.NoError(t, os.WriteFile(restarts[0], before, 0o600))
 		},
 	} {
 		for _, old := range []bool{false, true} {

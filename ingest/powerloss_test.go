@@ -30,7 +30,7 @@ func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 			b := startBroker(t, dir, "127.0.0.1:0")
 			cfg := ingest.Config{StateDir: t.TempDir(), Bus: bus.Config{Brokers: b.Addrs()}}
 			file := filepath.Join(cfg.StateDir, "versions", "topics.json")
-			noted := func() map[string]any {
+			recorded := func() map[string]any {
 				topics := make(map[string]any)
 				raw, err := os.ReadFile(file)
 				if err != nil || json.Unmarshal(raw, &topics) != nil {
@@ -51,16 +51,16 @@ func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 			require.NoError(t, err)
 			var before map[string]any
 			polltest.Until(t, 20*time.Second, func() bool {
-				before = noted()
+				before = recorded()
 				return before["boot"] != nil
 			})
 			require.NoError(t, stdin.w.Close())
 			require.NoError(t, <-done)
 			require.NotEmpty(t, before)
-			require.NotContains(t, noted(), "boot")
+			require.NotContains(t, recorded(), "boot")
 			require.NoError(t, b.Close())
-			saved := dir + ".saved"
-			require.NoError(t, os.CopyFS(saved, os.DirFS(dir)))
+			copied := dir + ".saved"
+			require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 
 			b = startBroker(t, dir, b.Addrs()[0])
 			whole := gzipped(t, []byte(c.lines))
@@ -70,7 +70,7 @@ func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 			require.NoError(t, b.Close())
 
 			require.NoError(t, os.RemoveAll(dir))
-			require.NoError(t, os.Rename(saved, dir))
+			require.NoError(t, os.Rename(copied, dir))
 			before["boot"] = "another"
 			raw, err := json.Marshal(before)
 			require.NoError(t, err)
@@ -81,12 +81,12 @@ func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 			deps = erasures(t)
 			var log bytes.Buffer
 			deps.Logger = logger(&log)
-			again, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
+			second, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitFailed, err)
-			require.Equal(t, s.Run, again.Run)
+			require.Equal(t, s.Run, second.Run)
 			require.Contains(t, log.String(), "the run restarts from the beginning")
-			require.Equal(t, counts(again, kind).Published, endOffsetSum(t, cfg.Bus, c.topic)-stored)
-			require.NotZero(t, counts(again, kind).Published)
+			require.Equal(t, counts(second, kind).Published, endOffsetSum(t, cfg.Bus, c.topic)-stored)
+			require.NotZero(t, counts(second, kind).Published)
 		})
 	}
 }

@@ -401,7 +401,7 @@ func (s *Service) runPush(w http.ResponseWriter, r *http.Request, id string, kin
 func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err error) (int, string) {
 	const resume = " Everything up to acknowledged.lines is stored; push the rest."
 	tooLarge, _ := errors.AsType[*http.MaxBytesError](err)
-	broken, _ := errors.AsType[*source.Error](err)
+	srcErr, _ := errors.AsType[*source.Error](err)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errKafkaUnavailable):
 		return http.StatusServiceUnavailable, "The Kafka brokers are not responding." + resume
@@ -413,12 +413,12 @@ func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err erro
 		return http.StatusRequestTimeout, fmt.Sprintf("No data received for %s.", s.cfg.Push.Idle) + resume
 	case errors.Is(err, errEncoding):
 		return http.StatusBadRequest, "The body does not match its Content-Encoding."
-	case errors.Is(err, source.ErrFormat) && broken != nil:
-		return http.StatusBadRequest, fmt.Sprintf("The body is not JSON: %v.", broken.Err)
-	case broken == nil && r.Context().Err() != nil:
+	case errors.Is(err, source.ErrFormat) && srcErr != nil:
+		return http.StatusBadRequest, fmt.Sprintf("The body is not JSON: %v.", srcErr.Err)
+	case srcErr == nil && r.Context().Err() != nil:
 		return http.StatusBadRequest, "The connection was lost." + resume // only for the log: the client is gone
-	case broken != nil:
-		return http.StatusBadRequest, fmt.Sprintf("The body is truncated or corrupt after line %d.", broken.At.Line) + resume
+	case srcErr != nil:
+		return http.StatusBadRequest, fmt.Sprintf("The body is truncated or corrupt after line %d.", srcErr.At.Line) + resume
 	}
 	s.deps.Logger.Error("ingest: push failed", "error", err)
 	return http.StatusInternalServerError, "Publishing the records failed." + resume

@@ -156,7 +156,7 @@ func TestPush_PublishesAndReportsCounts(t *testing.T) {
 	require.Equal(t, int64(len(people(0, 2))+1), a.Rejected[0].Offset)
 	require.Equal(t, "last_updated", a.Rejected[0].Path)
 	require.Equal(t, record.CodeWrongType, a.Rejected[0].Code)
-	require.Len(t, letters(t, cfg.Bus), 151)
+	require.Len(t, rejectedRecords(t, cfg.Bus), 151)
 }
 
 func TestPush_RejectsInvalidRequests(t *testing.T) {
@@ -254,25 +254,25 @@ func TestPush_LimitsConcurrency(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 }, 20*time.Second, 10*time.Millisecond)
 	// It sends data until the other push has been rejected.
-	refused := make(chan struct{})
-	var talk sync.WaitGroup
-	talk.Go(func() {
+	rejected := make(chan struct{})
+	var feed sync.WaitGroup
+	feed.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				_, _ = io.WriteString(slow.w, " ")
-			case <-refused:
+			case <-rejected:
 				return
 			}
 		}
 	})
 	a := push(t, s, pushPath, strings.NewReader(people(5, 6)))
-	close(refused)
+	close(rejected)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	talk.Wait()
+	feed.Wait()
 	a = <-first
 	require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
 	require.Equal(t, int64(3), a.Acknowledged.Lines)

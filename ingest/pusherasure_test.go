@@ -143,10 +143,10 @@ func TestPushErasure_StopDoesNotWaitForSilentClient(t *testing.T) {
 	require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader("")).status)
 	silent := newGate()
 	first := make(chan answer, 1)
-	asking := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
-	defer asking.CloseIdleConnections()
+	requested := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	defer requested.CloseIdleConnections()
 	go func() {
-		first <- pushBy(t, asking, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
+		first <- pushBy(t, requested, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
 	}()
 	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns when the service reads it
 	require.NoError(t, err)

@@ -100,8 +100,8 @@ func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 	cfg.Again = false
 
 	// Deletions are published completely, because they are small.
-	gone := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
-	run(fmt.Sprintf(gone, 2027)+fmt.Sprintf(gone, 2028)+fmt.Sprintf(gone, 2027), ingest.Counts{Read: 3, Published: 2, Stale: 1})
+	reset := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
+	run(fmt.Sprintf(reset, 2027)+fmt.Sprintf(reset, 2028)+fmt.Sprintf(reset, 2027), ingest.Counts{Read: 3, Published: 2, Stale: 1})
 
 	// Without the state everything is published.
 	require.NoError(t, os.RemoveAll(cfg.StateDir))

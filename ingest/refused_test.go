@@ -48,8 +48,8 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 				cfg.StateDir = t.TempDir()
 			}
 			var log bytes.Buffer
-			var told atomic.Int64
-			deps := ingest.Deps{Logger: logger(&log), Rejected: func(event.Rejected) { told.Add(1) }}
+			var reported atomic.Int64
+			deps := ingest.Deps{Logger: logger(&log), Rejected: func(event.Rejected) { reported.Add(1) }}
 			s, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitRejected, err)
 			require.Contains(t, log.String(), "max.message.bytes", "the operator was warned")
@@ -61,10 +61,10 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 			require.NotContains(t, got, "large")
 			require.Contains(t, got["shrunk"], `"2025"`)
 			require.Contains(t, got["grown"], `"2024"`)
-			require.Equal(t, int64(4), told.Load())
+			require.Equal(t, int64(4), reported.Load())
 
 			rejected := map[int64]event.Rejected{}
-			for _, r := range letters(t, cfg.Bus) {
+			for _, r := range rejectedRecords(t, cfg.Bus) {
 				rejected[r.Source.Line] = r
 			}
 			require.Len(t, rejected, 4)
@@ -118,7 +118,7 @@ func TestRun_TooLargeRejectedRecordIsTruncated(t *testing.T) {
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles())
 	require.Equal(t, ingest.Counts{Read: 8, Published: 6, Rejected: 2}, counts(s, kind))
-	all := letters(t, cfg.Bus)
+	all := rejectedRecords(t, cfg.Bus)
 	require.Len(t, all, 2)
 	for _, r := range all {
 		whole := map[int64]string{4: bad, 5: large}[r.Source.Line]

@@ -38,15 +38,15 @@ func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 		}, r.Defects, line)
 		require.Equal(t, r.Defects[0], record.Defect{Path: r.Path, Code: r.Code, Reason: r.Reason})
 	}
-	meant := map[string]string{}
+	suggestion := map[string]string{}
 	for _, u := range s.Unknown {
 		require.Equal(t, int64(2), u.Records)
-		meant[u.Path] = u.DidYouMean
+		suggestion[u.Path] = u.DidYouMean
 	}
 	require.Equal(t, map[string]string{
 		"id": "profile_id", "name": "full_name", "email": "emails", "company": "current_position.company.name",
 		"job": "headline", "changed": "last_updated",
-	}, meant)
+	}, suggestion)
 	require.Contains(t, s.String(), "did you mean")
 }
 
@@ -83,8 +83,8 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, res.Resubmitted)
 	require.Len(t, res.Skipped, 1)
-	for why := range res.Skipped {
-		require.Contains(t, why, "--map")
+	for reason := range res.Skipped {
+		require.Contains(t, reason, "--map")
 	}
 	require.Equal(t, first.ID(), one().ID(), "no further letter")
 
@@ -109,13 +109,13 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 	cfg.Map = write(t, "many.jq", []byte(`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at})`))
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "x", []byte(`{"n":50,"at":"soon","at2":"2026"}`))})
 	requireExit(t, ingest.ExitRejected, err)
-	held := 0
+	stored := 0
 	for _, l := range find(t, cfg, false, ingest.LetterFilter{}) {
 		if len(l.Rejected.Raw) > 0 {
-			held++
+			stored++
 		}
 	}
-	require.Equal(t, 1, held)
+	require.Equal(t, 1, stored)
 	cfg.Map = write(t, "mended.jq", []byte(`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at2})`))
 	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
 	require.NoError(t, err)
@@ -140,13 +140,13 @@ func TestPush_ReportsAllDefectsOfARecord(t *testing.T) {
 	a := push(t, s, pushPath, strings.NewReader(`{"usrname":"u","profile_id":5,"last_updated":"soon"}`))
 	require.Equal(t, http.StatusOK, a.status)
 	require.Len(t, a.Rejected, 1)
-	var told []string
+	var reported []string
 	for _, d := range a.Rejected[0].Defects {
-		told = append(told, fmt.Sprint(d.Path, " ", d.Reason))
+		reported = append(reported, fmt.Sprint(d.Path, " ", d.Reason))
 	}
 	require.Equal(t, []string{
 		"profile_id is a number where a string is needed",
 		"last_updated must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)",
 		`username is missing; the record has "usrname": did you mean "username"?`,
-	}, told)
+	}, reported)
 }

@@ -41,11 +41,11 @@ func TestIngestChildProcess(t *testing.T) {
 // published, records with a recorded acknowledgment are never sent again, and the counts are those
 // of the whole run.
 func TestRun_KilledRunsResumeWithoutLoss(t *testing.T) {
-	for name, forget := range map[string]bool{"with versions": false, "without entries": true} {
+	for name, deleteEntries := range map[string]bool{"with versions": false, "without entries": true} {
 		t.Run(name, func(t *testing.T) {
 			// On a busy machine a run may end before it is seen in progress.
 			n := 6000
-			for !killAndResume(t, bigPeople(n), forget) {
+			for !killAndResume(t, bigPeople(n), deleteEntries) {
 				n *= 2
 				require.Less(t, n, 100_000, "no run was killed in time")
 			}
@@ -54,7 +54,7 @@ func TestRun_KilledRunsResumeWithoutLoss(t *testing.T) {
 }
 
 // killAndResume kills runs over people, and reports whether at least one was killed.
-func killAndResume(t *testing.T, people []string, forget bool) bool {
+func killAndResume(t *testing.T, people []string, deleteEntries bool) bool {
 	rng := rand.New(rand.NewPCG(uint64(len(people)), 3))
 	cfg := withStateDir(t)
 	paths := []string{
@@ -64,7 +64,7 @@ func killAndResume(t *testing.T, people []string, forget bool) bool {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	kind := record.KindNetworkPerson
-	var sent, noted, unknown int64 // at the last kill; unknown summed over all kills
+	var sent, recorded, unknown int64 // at the last kill; unknown summed over all kills
 	kills := 0
 	for {
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestIngestChildProcess$")
@@ -73,7 +73,7 @@ func killAndResume(t *testing.T, people []string, forget bool) bool {
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
 		// Wait until it has recorded progress, or has ended.
-		goal := noted + 200 + rng.Int64N(1500)
+		goal := recorded + 200 + rng.Int64N(1500)
 		ended := false
 		require.Eventually(t, func() bool {
 			select {
@@ -92,9 +92,9 @@ func killAndResume(t *testing.T, people []string, forget bool) bool {
 			}
 		}
 		now := endOffsetSum(t, cfg.Bus, kind.Topic())
-		before := noted
-		noted = recordedLines(t, cfg.StateDir)
-		t.Logf("noted %d of %d lines, %d messages are stored", noted, len(people), now)
+		before := recorded
+		recorded = recordedLines(t, cfg.StateDir)
+		t.Logf("noted %d of %d lines, %d messages are stored", recorded, len(people), now)
 		// This process sent at most the records without recorded acknowledgment, and what its
 		// predecessor had in flight.
 		require.LessOrEqual(t, now-sent, int64(len(people))-before)
@@ -109,10 +109,10 @@ func killAndResume(t *testing.T, people []string, forget bool) bool {
 			break
 		}
 		kills++
-		require.LessOrEqual(t, (now-noted)*int64(len(people[0])), int64(maxInFlight))
-		sent, unknown = now, unknown+now-noted
+		require.LessOrEqual(t, (now-recorded)*int64(len(people[0])), int64(maxInFlight))
+		sent, unknown = now, unknown+now-recorded
 		require.EqualValues(t, "stopped", runs[0].State)
-		if forget {
+		if deleteEntries {
 			entries, err := filepath.Glob(filepath.Join(cfg.StateDir, "versions", "[0-9][0-9]"))
 			require.NoError(t, err)
 			require.NotEmpty(t, entries)
@@ -133,7 +133,7 @@ func killAndResume(t *testing.T, people []string, forget bool) bool {
 	c := runs[0].Counts[kind]
 	require.Equal(t, int64(len(people)), c.Read)
 	require.Equal(t, c.Read, c.Published+c.Unchanged)
-	if !forget {
+	if !deleteEntries {
 		// Records in flight at a kill may be stored without being recorded.
 		require.LessOrEqual(t, endOffsetSum(t, cfg.Bus, kind.Topic()), int64(len(people))+unknown)
 	}
@@ -250,11 +250,11 @@ func TestResume_RejectsChangedFile(t *testing.T) {
 	stored := endOffsetSum(t, cfg.Bus, kind.Topic())
 
 	// The same files are the same run. It fails where it failed before.
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, s.Run, again.Run)
+	require.Equal(t, s.Run, second.Run)
 	require.Equal(t, stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
-	require.Equal(t, counts(s, kind), counts(again, kind))
+	require.Equal(t, counts(s, kind), counts(second, kind))
 
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
@@ -315,17 +315,17 @@ func TestResume_RejectsChangedMapping(t *testing.T) {
 	path := write(t, "f.ndjson.gz", whole[:len(whole)-20])
 	before, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, before.Run, again.Run, "nothing has changed")
+	require.Equal(t, before.Run, second.Run, "nothing has changed")
 
 	require.NoError(t, os.WriteFile(cfg.Map, mapping("new", "2027"), 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, before.Run)
 	require.ErrorContains(t, err, "has changed")
 	cfg.RunID = "run-2"
-	anew, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	fresh, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, "run-2", anew.Run)
+	require.Equal(t, "run-2", fresh.Run)
 	for id, v := range values(t, cfg.Bus, record.KindNetworkPerson) {
 		require.NotContains(t, v, "old", id)
 	}

@@ -113,8 +113,8 @@ func openDedup(ctx context.Context, cfg Config, deps Deps) (*dedup.Store, error)
 }
 
 // closeDedup records the topics' end offsets, if the brokers return them in time, and closes the store.
-func closeDedup(ctx context.Context, cfg Config, deps Deps, store *dedup.Store, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+func closeDedup(ctx context.Context, cfg Config, deps Deps, store *dedup.Store, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if _, err := store.BindCluster(ctx, topicReader(cfg)); err != nil {
 		deps.Logger.Warn("end offsets not recorded: after a reboot, all records are published again", "error", err)
@@ -328,8 +328,8 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		now, err := checkpoint.Identify(f.Absolute)
 		if err != nil {
 			changed = append(changed, err)
-		} else if how := f.Changed(now); how != "" {
-			changed = append(changed, fmt.Errorf("%s %s", f.Path, how))
+		} else if difference := f.Changed(now); difference != "" {
+			changed = append(changed, fmt.Errorf("%s %s", f.Path, difference))
 		}
 		paths = append(paths, f.Absolute)
 	}

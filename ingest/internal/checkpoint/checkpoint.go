@@ -318,8 +318,8 @@ const (
 
 // lockRun locks a run's directory for the process that runs it. It waits for readers.
 func lockRun(dir string) (lock *os.File, err error) {
-	for until := time.Now().Add(lockTimeout); ; <-time.After(lockRetryInterval) {
-		if lock, err = tryLock(dir, syscall.LOCK_EX); !errors.Is(err, ErrRunning) || time.Now().After(until) {
+	for deadline := time.Now().Add(lockTimeout); ; <-time.After(lockRetryInterval) {
+		if lock, err = tryLock(dir, syscall.LOCK_EX); !errors.Is(err, ErrRunning) || time.Now().After(deadline) {
 			return lock, err
 		}
 	}
@@ -327,12 +327,12 @@ func lockRun(dir string) (lock *os.File, err error) {
 
 // tryLock locks a run's directory in a mode of flock(2). It returns ErrRunning if another process
 // holds a conflicting lock.
-func tryLock(dir string, how int) (*os.File, error) {
+func tryLock(dir string, mode int) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock run %s: %w", filepath.Base(dir), err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), how|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(lock.Fd()), mode|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = ErrRunning
 		}

@@ -187,9 +187,9 @@ func TestStore_ReadersDoNotLockRuns(t *testing.T) {
 	killed()
 
 	over := make(chan struct{})
-	var lookers sync.WaitGroup
+	var readers sync.WaitGroup
 	for range 4 {
-		lookers.Go(func() {
+		readers.Go(func() {
 			every := time.NewTicker(500 * time.Microsecond)
 			defer every.Stop()
 			for {
@@ -202,7 +202,7 @@ func TestStore_ReadersDoNotLockRuns(t *testing.T) {
 			}
 		})
 	}
-	defer lookers.Wait()
+	defer readers.Wait()
 	defer close(over)
 	for range 200 {
 		runs, err := s.List(0)

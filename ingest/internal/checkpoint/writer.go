@@ -65,11 +65,11 @@ func (r *Run) replayJournal(path string) error {
 	if err != nil {
 		return err
 	}
-	for whole := true; whole; {
+	for complete := true; complete; {
 		var line []byte
-		line, raw, whole = bytes.Cut(raw, []byte("\n"))
+		line, raw, complete = bytes.Cut(raw, []byte("\n"))
 		var s entry
-		if whole = whole && json.Unmarshal(line, &s) == nil; whole {
+		if complete = complete && json.Unmarshal(line, &s) == nil; complete {
 			r.apply(s)
 		}
 	}

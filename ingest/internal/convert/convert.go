@@ -226,9 +226,9 @@ func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found 
 	case line.Oversize != nil:
 		bad = tooLarge(kind)
 	case line.Bad != nil:
-		because := *line.Bad
-		because.Kind = kind
-		bad = &because
+		invalid := *line.Bad
+		invalid.Kind = kind
+		bad = &invalid
 	}
 	switch {
 	case bad != nil:

@@ -22,8 +22,8 @@ type schemaFields struct {
 func (n *schemaFields) forKind(kind record.Kind) *record.Members {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if members, ok := n.kinds[kind]; ok {
-		return members
+	if fields, ok := n.kinds[kind]; ok {
+		return fields
 	}
 	if n.kinds == nil {
 		n.kinds = make(map[record.Kind]*record.Members)
@@ -32,12 +32,12 @@ func (n *schemaFields) forKind(kind record.Kind) *record.Members {
 	if !ok {
 		return nil
 	}
-	members, err := record.MembersOf(d)
+	fields, err := record.MembersOf(d)
 	if err != nil {
 		return nil // cannot happen: tests parse every schema
 	}
-	n.kinds[kind] = members
-	return members
+	n.kinds[kind] = fields
+	return fields
 }
 
 // compactObject returns a JSON object without white space; ok is false if raw is not a JSON object.
@@ -52,8 +52,8 @@ func compactObject(raw []byte) (compact []byte, ok bool) {
 
 // suggest returns the schema field that an unknown one may stand for, as a path in the same form,
 // or "" if none is similar.
-func suggest(members *record.Members, path string) string {
-	siblings, name := members.Beside(path)
+func suggest(fields *record.Members, path string) string {
+	siblings, name := fields.Beside(path)
 	if suggestions := suggestName(siblings, name); suggestions != "" {
 		return path[:len(path)-len(name)] + suggestions
 	}
@@ -146,16 +146,16 @@ func (c *Converter) addSuggestions(kind record.Kind, raw []byte, reason error) e
 		return reason
 	}
 	suggestions := make(map[string]string) // by the missing field
-	members := c.names.forKind(kind)
+	fields := c.names.forKind(kind)
 	object, ok := compactObject(raw)
-	if !ok || members == nil {
+	if !ok || fields == nil {
 		return reason
 	}
-	members.EachUnknown(object, func(path []byte) {
+	fields.EachUnknown(object, func(path []byte) {
 		if len(path) > maxUnknownPath || len(suggestions) > maxUnknownPaths {
 			return
 		}
-		if target := suggest(members, string(path)); target != "" && suggestions[target] == "" {
+		if target := suggest(fields, string(path)); target != "" && suggestions[target] == "" {
 			suggestions[target] = string(path)
 		}
 	})

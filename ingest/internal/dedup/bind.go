@@ -145,7 +145,7 @@ func (s *Store) BindCluster(ctx context.Context, topics func(context.Context) (T
 	} else {
 		now.MarkUsed = before.MarkUsed
 		for topic, ends := range before.Ends {
-			if _, again := now.Ends[topic]; !again {
+			if _, ok := now.Ends[topic]; !ok {
 				now.Ends[topic] = ends
 			}
 		}

@@ -281,27 +281,27 @@ func (s *Store) replace(st *stripe, pages uint64) error {
 	if err != nil {
 		return fmt.Errorf("grow dedup stripe %02d: %w", st.number, err)
 	}
-	larger, err := createTable(file, pages)
+	grown, err := createTable(file, pages)
 	if err == nil {
-		if err = catchFaults("copy", func() error { return st.table.copyTo(larger) }); err == nil {
+		if err = catchFaults("copy", func() error { return st.table.copyTo(grown) }); err == nil {
 			err = os.Rename(path, s.path(st.number, ""))
 		}
 		if err != nil {
-			err = errors.Join(err, larger.unmap())
+			err = errors.Join(err, grown.unmap())
 		}
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("grow dedup stripe %02d: %w", st.number, err), file.Close(), os.Remove(path))
 	}
-	return errors.Join(st.close(), st.setTable(larger))
+	return errors.Join(st.close(), st.setTable(grown))
 }
 
 // lookUpBase looks an identity up in the base of an overlay. It takes no lock: concurrent writes of
 // other processes may or may not be visible.
-func (s *Store) lookUpBase(who Identity) (State, bool, error) {
-	st := &s.stripes[who.stripe]
+func (s *Store) lookUpBase(identity Identity) (State, bool, error) {
+	st := &s.stripes[identity.stripe]
 	if st.base == nil {
-		file, err := os.Open(s.base.path(who.stripe, ""))
+		file, err := os.Open(s.base.path(identity.stripe, ""))
 		if errors.Is(err, os.ErrNotExist) {
 			return State{}, false, nil
 		}
@@ -314,7 +314,7 @@ func (s *Store) lookUpBase(who Identity) (State, bool, error) {
 		}
 		st.base = t
 	}
-	slot, found := st.base.find(who.id)
+	slot, found := st.base.find(identity.id)
 	if !found {
 		return State{}, false, nil
 	}

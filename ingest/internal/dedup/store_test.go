@@ -89,14 +89,14 @@ func TestStore_BehavesLikeAMap(t *testing.T) {
 			}
 			for range 60 {
 				s := stores[r.IntN(len(stores))]
-				some := make([]string, 1+r.IntN(600))
-				for i := range some {
-					some[i] = keys[r.IntN(len(keys))] // may repeat
+				subset := make([]string, 1+r.IntN(600))
+				for i := range subset {
+					subset[i] = keys[r.IntN(len(keys))] // may repeat
 				}
-				tx, err := s.Begin(t.Context(), identities(some))
+				tx, err := s.Begin(t.Context(), identities(subset))
 				require.NoError(t, err)
 				changed := map[string]dedup.State{}
-				for i, k := range some {
+				for i, k := range subset {
 					want, ok := changed[k]
 					if !ok {
 						want, ok = model[k]
@@ -180,10 +180,10 @@ func TestStore_ReadsFilesWithoutMappingRevisions(t *testing.T) {
 	}
 	writeV1(t, dir, states)
 	s := open(t, dir)
-	scratch, err := s.Overlay(t.TempDir())
+	overlay, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
-	requireStates(t, scratch, keys, states) // reads the old files without rewriting them
-	require.NoError(t, scratch.Close())
+	requireStates(t, overlay, keys, states) // reads the old files without rewriting them
+	require.NoError(t, overlay.Close())
 	requireStates(t, s, keys, states)
 	states["7"] = dedup.State{Version: 7, Revision: 4294967295, Hash: 1}
 	set(t, s, map[string]dedup.State{"7": states["7"]})
@@ -343,7 +343,7 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *dedup.Store, topics ...string) {
+	markUsed := func(s *dedup.Store, topics ...string) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
@@ -352,8 +352,8 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 		require.NoError(t, tx.Commit())
 	}
 	require.False(t, bind(0, 0))
-	use(s, "t", "v")
-	use(open(t, dir), "v", "t")
+	markUsed(s, "t", "v")
+	markUsed(open(t, dir), "v", "t")
 	s = open(t, dir)
 	require.False(t, bind(0, 1), "one partition is enough")
 	require.False(t, bind(0, 1))
@@ -362,14 +362,14 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	dir = t.TempDir()
 	s = open(t, dir)
 	require.False(t, bind(0, 0))
-	use(s, "t")
+	markUsed(s, "t")
 	s = open(t, dir)
 	require.True(t, bind(0, 0))
 	requireStates(t, s, []string{"a"}, nil)
 	require.False(t, bind(0, 0), "and are not used any more")
-	use(s, "u")
+	markUsed(s, "u")
 	require.True(t, bind(0, 0))
-	use(s, "t")
+	markUsed(s, "t")
 	require.True(t, bind(), "no partitions")
 }
 
@@ -386,7 +386,7 @@ func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *dedup.Store) {
+	markUsed := func(s *dedup.Store) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
@@ -400,24 +400,24 @@ func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 		t.Helper()
 		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
-		var noted map[string]any
-		require.NoError(t, json.Unmarshal(raw, &noted))
-		if noted["boot"] != nil {
-			noted["boot"] = "another"
+		var recorded map[string]any
+		require.NoError(t, json.Unmarshal(raw, &recorded))
+		if recorded["boot"] != nil {
+			recorded["boot"] = "another"
 		}
-		raw, err = json.Marshal(noted)
+		raw, err = json.Marshal(recorded)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, raw, 0o600))
 	}
 	one, two := open(t, dir), open(t, dir)
 	require.False(t, bind(one))
-	use(one)
+	markUsed(one)
 	require.False(t, bind(open(t, dir)), "of the same start, as after a kill")
 	stop()
 	require.False(t, bind(one), "nothing was stored since")
-	use(one)
+	markUsed(one)
 	require.False(t, bind(two))
-	use(one) // whatever it has recorded before
+	markUsed(one) // whatever it has recorded before
 	stop()
 	require.True(t, bind(two))
 	requireStates(t, two, []string{"a"}, nil)
@@ -428,12 +428,12 @@ func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 func TestOverlay_LeavesBaseUnchanged(t *testing.T) {
 	s := open(t, t.TempDir())
 	set(t, s, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
-	scratch, err := s.Overlay(t.TempDir())
+	overlay, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
-	defer func() { require.NoError(t, scratch.Close()) }()
-	requireStates(t, scratch, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
-	set(t, scratch, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
-	requireStates(t, scratch, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	defer func() { require.NoError(t, overlay.Close()) }()
+	requireStates(t, overlay, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	set(t, overlay, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	requireStates(t, overlay, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
 	requireStates(t, s, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 }
 

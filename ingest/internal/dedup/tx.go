@@ -12,7 +12,7 @@ type Tx struct {
 	store      *Store
 	identities []Identity
 	lookups    []lookup
-	held       []*stripe
+	locked     []*stripe
 	writes     map[id]pendingWrite
 }
 
@@ -44,7 +44,7 @@ func (s *Store) Begin(ctx context.Context, identities []Identity) (*Tx, error) {
 		if err := s.acquire(ctx, st); err != nil {
 			return nil, errors.Join(err, tx.Discard())
 		}
-		tx.held = append(tx.held, st)
+		tx.locked = append(tx.locked, st)
 		st.lookups += entries
 		if err := s.reserve(st, entries); err != nil {
 			return nil, errors.Join(err, tx.Discard())
@@ -59,15 +59,15 @@ func (s *Store) Begin(ctx context.Context, identities []Identity) (*Tx, error) {
 // lookUp looks every identity up.
 func (tx *Tx) lookUp() error {
 	tx.lookups = make([]lookup, len(tx.identities))
-	for n, who := range tx.identities {
+	for n, identity := range tx.identities {
 		k := &tx.lookups[n]
-		slot, found := tx.store.stripes[who.stripe].table.find(who.id)
+		slot, found := tx.store.stripes[identity.stripe].table.find(identity.id)
 		switch {
 		case found:
 			k.state, k.ok = decodeEntry(slot), true
 		case tx.store.base != nil:
 			var err error
-			if k.state, k.ok, err = tx.store.lookUpBase(who); err != nil {
+			if k.state, k.ok, err = tx.store.lookUpBase(identity); err != nil {
 				return err
 			}
 		}
@@ -85,8 +85,8 @@ func (tx *Tx) Get(n int) (State, bool) {
 
 // Set records the state of the n-th identity for Commit.
 func (tx *Tx) Set(n int, state State) {
-	who := tx.identities[n]
-	tx.writes[who.id] = pendingWrite{who.stripe, state}
+	identity := tx.identities[n]
+	tx.writes[identity.id] = pendingWrite{identity.stripe, state}
 }
 
 // Commit writes the states passed to Set and unlocks the identities, also if it fails.
@@ -105,12 +105,12 @@ func (tx *Tx) Commit() error {
 // Discard unlocks the identities and writes nothing. It does nothing after Commit.
 func (tx *Tx) Discard() error {
 	var errs []error
-	for _, st := range tx.held {
+	for _, st := range tx.locked {
 		if st.lookups > maxResident/(os.Getpagesize()*Stripes) {
 			errs = append(errs, st.dropResidentPages())
 		}
 		errs = append(errs, tx.store.release(st))
 	}
-	tx.held = nil
+	tx.locked = nil
 	return errors.Join(errs...)
 }

@@ -108,21 +108,21 @@ func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
 }
 
 // resolve returns the account of an author.
-func (a *accounts) resolve(who author) (Account, bool, error) {
-	main := address(who.email)
-	var own []string // addresses that only this author uses
-	if !who.byName {
-		own = append(own, who.commitEmail)
-		if found, ok := a.direct(who.commitEmail); ok {
+func (a *accounts) resolve(author author) (Account, bool, error) {
+	proper := address(author.email)
+	var ownAddresses []string // addresses that only this author uses
+	if !author.byName {
+		ownAddresses = append(ownAddresses, author.commitEmail)
+		if found, ok := a.direct(author.commitEmail); ok {
 			return found, true, nil
 		}
 	}
-	if found, ok := a.direct(who.email); ok {
+	if found, ok := a.direct(author.email); ok {
 		return found, true, nil
 	}
-	own = append(own, who.email)
-	for _, alias := range a.mailmap.aliases[fold(who.email)] {
-		own = append(own, alias)
+	ownAddresses = append(ownAddresses, author.email)
+	for _, alias := range a.mailmap.aliases[fold(author.email)] {
+		ownAddresses = append(ownAddresses, alias)
 		if found, ok := a.noReply(alias); ok {
 			return found, true, nil
 		}
@@ -130,18 +130,18 @@ func (a *accounts) resolve(who author) (Account, bool, error) {
 			return found, true, nil
 		}
 	}
-	username, found, err := a.byUsername(own)
+	username, found, err := a.byUsername(ownAddresses)
 	if err != nil || found.ID != 0 {
 		return found, err == nil, err
 	}
-	if !a.opts.MakeAccounts || main == "" {
+	if !a.opts.MakeAccounts || proper == "" {
 		return Account{}, false, nil
 	}
 	// The proper address is the same for all addresses of one author.
 	if username == "" {
-		username = syntheticUsername(main)
+		username = syntheticUsername(proper)
 	}
-	return Account{ID: syntheticID(main), Username: username}, true, nil
+	return Account{ID: syntheticID(proper), Username: username}, true, nil
 }
 
 // byUsername returns the username in the first no-reply address, and its account if another address has the ID.

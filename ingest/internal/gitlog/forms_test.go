@@ -268,7 +268,7 @@ garbage
 		return got, ok
 	}
 	of(a, "K", "34+kim@users.noreply.codehost.example")
-	for who, want := range map[string]Account{
+	for author, want := range map[string]Account{
 		"B|Boss@Corp.example":                            {1, "Boss"},
 		"K|34+kim@users.noreply.codehost.example":        {34, "kim"},
 		"J|jane@home.example":                            {12, "jane"},
@@ -287,10 +287,10 @@ garbage
 		"S|stranger@mail.example":                        {},
 		"S|":                                             {},
 	} {
-		name, email, _ := strings.Cut(who, "|")
+		name, email, _ := strings.Cut(author, "|")
 		got, ok := of(a, name, email)
-		require.Equal(t, want.ID != 0, ok, who)
-		require.Equal(t, want, got, who)
+		require.Equal(t, want.ID != 0, ok, author)
+		require.Equal(t, want, got, author)
 	}
 	require.Equal(t, 1, learned)
 
@@ -300,8 +300,8 @@ garbage
 	require.GreaterOrEqual(t, one.ID, int64(1)<<52)
 	require.Less(t, one.ID, int64(1)<<53)
 	require.Regexp(t, `^git-[0-9a-f]{12}$`, one.Username)
-	again, _ := of(all, "S", "stranger@mail.example ")
-	require.Equal(t, one, again)
+	second, _ := of(all, "S", "stranger@mail.example ")
+	require.Equal(t, one, second)
 	left, _ := of(all, "O", "old@x.example")
 	require.Equal(t, syntheticID("new@x.example"), left.ID, "mappings are not chained, as in git")
 	gate, _ := of(all, "Two", "gate@x.example")

@@ -160,8 +160,8 @@ func requireSmall(t testing.TB) {
 // A few hundred kilobytes in a repository can decompress to gigabytes.
 func TestLog_HugeObjectsTakeBoundedMemory(t *testing.T) {
 	const size = 96 << 20
-	name := strings.Repeat("ab", 20)
-	for what, c := range map[string]struct {
+	object := strings.Repeat("ab", 20)
+	for name, c := range map[string]struct {
 		header string
 		size   int
 		err    string
@@ -174,11 +174,11 @@ func TestLog_HugeObjectsTakeBoundedMemory(t *testing.T) {
 		"tree":                    {header: fmt.Sprintf("tree %d", size), size: size},
 		"object without a header": {header: strings.Repeat("x", 100), size: size, err: "git fsck --full"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
 			addCommit(t, dir, "main", "sound")
-			addHugeObject(t, dir, name, c.header, c.size)
-			addRef(t, dir, "bomb", name)
+			addHugeObject(t, dir, object, c.header, c.size)
+			addRef(t, dir, "huge", object)
 			var sound []record.CodehostCommit
 			var bad []string
 			var err error

@@ -127,15 +127,15 @@ func (r *Repository) Warnings() []string { return r.warnings }
 // Kept reports whether commits became records, or none had to be dropped.
 func (r *Repository) Kept() bool { return r.attributed > 0 || r.unattributed == 0 }
 
-func (r *Repository) countUnattributed(who author) {
+func (r *Repository) countUnattributed(author author) {
 	r.unattributed++
-	key := short(address(who.email))
+	key := short(address(author.email))
 	u, ok := r.unknown[key]
 	if !ok {
 		if len(r.unknown) == maxUnknown {
 			return
 		}
-		u = &Unknown{Email: key, Name: short(who.name)}
+		u = &Unknown{Email: key, Name: short(author.name)}
 		r.unknown[key] = u
 	}
 	u.Commits++

@@ -107,12 +107,12 @@ func (l *Log) learn() error {
 // records replace older ones.
 func (l *Log) addOlderCommits() error {
 	return l.each(func(c *commit) error {
-		who := l.accounts.mailmap.lookup(c.author)
-		account, ok, err := l.accounts.resolve(who)
+		author := l.accounts.mailmap.lookup(c.author)
+		account, ok, err := l.accounts.resolve(author)
 		if ok {
 			l.recordUser(c.author.email, account)
 			if p := l.people[account.ID]; p != nil {
-				p.addCommit(account, who, c.author)
+				p.addCommit(account, author, c.author)
 			}
 		}
 		return err
@@ -235,13 +235,13 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 	if when := c.committer.when; when.After(l.newest) {
 		l.newest = when
 	}
-	who := l.accounts.mailmap.lookup(c.author)
-	account, ok, err := l.accounts.resolve(who)
+	author := l.accounts.mailmap.lookup(c.author)
+	account, ok, err := l.accounts.resolve(author)
 	if err != nil {
 		return source.Line{}, false, err
 	}
 	if !ok {
-		l.repo.countUnattributed(who)
+		l.repo.countUnattributed(author)
 		return source.Line{}, false, nil
 	}
 	l.repo.attributed++
@@ -251,7 +251,7 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 		p = &person{account: account, newest: math.MinInt64}
 		l.people[account.ID] = p
 	}
-	p.addCommit(account, who, c.author)
+	p.addCommit(account, author, c.author)
 	raw, err := json.Marshal(&record.CodehostCommit{
 		UserID:      &account.ID,
 		SHA:         c.hash,
@@ -279,8 +279,8 @@ func (l *Log) recordUser(email string, account Account) {
 }
 
 // addCommit adds what a commit states about its author. Newer commits must come first.
-func (p *person) addCommit(account Account, who author, written signature) {
-	name, email := short(who.name), address(who.email)
+func (p *person) addCommit(account Account, author author, written signature) {
+	name, email := short(author.name), address(author.email)
 	if when := written.when.Unix(); when > p.newest {
 		p.newest, p.account.Username, p.email = when, account.Username, email
 		p.names = addNew(addNew(nil, 1, name), maxSpellings, p.names...)
@@ -290,8 +290,8 @@ func (p *person) addCommit(account Account, who author, written signature) {
 }
 
 // addNew appends the strings that a list does not have, up to a maximum length.
-func addNew(list []string, maxLen int, texts ...string) []string {
-	for _, s := range texts {
+func addNew(list []string, maxLen int, values ...string) []string {
+	for _, s := range values {
 		if s != "" && len(list) < maxLen && !slices.Contains(list, s) {
 			list = append(list, s)
 		}

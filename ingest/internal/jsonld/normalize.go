@@ -326,8 +326,8 @@ func (d *normalizer) inherit() {
 	visited, properties := make(map[string]bool, len(d.byID)), referringProperties()
 	var walk func(n map[string]any, date any, depth int)
 	walk = func(n map[string]any, date any, depth int) {
-		for _, own := range []string{"dateModified", "datePublished", "dateCreated", "uploadDate"} {
-			if v := n[own]; v != nil {
+		for _, field := range []string{"dateModified", "datePublished", "dateCreated", "uploadDate"} {
+			if v := n[field]; v != nil {
 				date = v
 				break
 			}

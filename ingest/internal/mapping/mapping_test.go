@@ -37,7 +37,7 @@ func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 			var out bytes.Buffer
 			kinds := map[record.Kind]int{}
 			for i, line := range bytes.Split(bytes.TrimSpace(in), []byte("\n")) {
-				made, err := program.Map(t.Context(), convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
+				records, err := program.Map(t.Context(), convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
 				out.WriteString("object " + string(rune('a'+i)) + "\n")
 				if err != nil {
 					bad, ok := record.AsInvalid(err)
@@ -45,7 +45,7 @@ func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 					require.Equal(t, convert.SourceObject, bad.Kind)
 					out.WriteString("  rejected: " + bad.Error() + "\n")
 				}
-				for _, m := range made {
+				for _, m := range records {
 					kinds[m.Kind]++
 					_, err := record.Decode(m.Kind, m.JSON)
 					text := jsontext.Value(m.JSON)
@@ -104,8 +104,8 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 			if name == "endless" {
 				limits = quick
 			}
-			made, err := compile(t, c.program, limits).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
-			require.Empty(t, made)
+			records, err := compile(t, c.program, limits).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
+			require.Empty(t, records)
 			bad, ok := record.AsInvalid(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, c.code, bad.Code)
@@ -161,33 +161,33 @@ func TestMap_KeepsExactNumbers(t *testing.T) {
 		`null`, `true`, `false`, `""`, `"\u00e9\ud83d\ude00"`, `0`, `-7`, `9007199254740993`, `9223372036854775807`,
 		`123456789012345678901234567890`, `1.5`, `[]`, `{}`, `[1,[2,{"a":[null]}]]`,
 	} {
-		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(v), File: "a/b", Number: 3, Received: received})
+		records, err := p.Map(t.Context(), convert.Object{Raw: []byte(v), File: "a/b", Number: 3, Received: received})
 		require.NoError(t, err)
-		require.Len(t, made, 1)
+		require.Len(t, records, 1)
 		var got struct {
 			V jsontext.Value `json:"v"`
 			F string         `json:"f"`
 			L int            `json:"l"`
 			R string         `json:"r"`
 		}
-		require.NoError(t, json.Unmarshal(made[0].JSON, &got))
+		require.NoError(t, json.Unmarshal(records[0].JSON, &got))
 		require.JSONEq(t, v, string(got.V))
 		if v[0] >= '0' && v[0] <= '9' {
 			require.Equal(t, v, string(got.V), "exactly")
 		}
 		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z", strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
 	}
-	made, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
+	records, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
 	require.NoError(t, err)
-	require.Empty(t, made)
+	require.Empty(t, records)
 }
 
 func TestPrelude_EvidenceVersion(t *testing.T) {
 	p := compile(t, `.[] | {kind: "network-person", record: {v: evidence_version}}`, mapping.Limits{})
-	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
+	records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
 	require.NoError(t, err)
 	var got []string
-	for _, m := range made {
+	for _, m := range records {
 		var r struct {
 			V string `json:"v"`
 		}
@@ -215,15 +215,15 @@ func TestLoad_BuiltInOrFile(t *testing.T) {
 	p, err := mapping.Load(path)
 	require.NoError(t, err)
 	require.Equal(t, path, p.Name())
-	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+	records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
 	require.NoError(t, err)
-	require.Equal(t, `{"a":1}`, string(made[0].JSON))
+	require.Equal(t, `{"a":1}`, string(records[0].JSON))
 	for _, source := range []string{`env`, `$ENV`} { // no access to the process environment
 		t.Setenv("MUSTER_SECRET", "s3cret")
 		p := compile(t, `{kind: "network-person", record: {e: (`+source+`)}}`, mapping.Limits{})
-		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+		records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
 		require.NoError(t, err)
-		require.Equal(t, `{"e":{}}`, string(made[0].JSON))
+		require.Equal(t, `{"e":{}}`, string(records[0].JSON))
 	}
 	for _, source := range []string{`input`, `import "a" as a; .`, `include "a"; .`, `input_filename`} {
 		_, err := mapping.Compile("x", source, mapping.Limits{})
@@ -262,12 +262,12 @@ func FuzzMap(f *testing.F) {
 			f.Add(line, uint8(i))
 		}
 	}
-	f.Fuzz(func(t *testing.T, raw []byte, which uint8) {
-		made, err := programs[int(which)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
+	f.Fuzz(func(t *testing.T, raw []byte, name uint8) {
+		records, err := programs[int(name)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
 		if err != nil {
 			_, ok := record.AsInvalid(err)
 			require.True(t, ok, "%v", err)
-			require.Empty(t, made)
+			require.Empty(t, records)
 		}
 	})
 }

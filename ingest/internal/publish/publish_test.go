@@ -78,10 +78,10 @@ func TestPublisher_KeepsOrderUnderFaults(t *testing.T) {
 			const keys, batches, size = 23, 30, 40
 			b, cfg, w := start(t)
 			random := rand.New(rand.NewPCG(seed, 0)) // used only in the cluster's goroutine
-			sometimes := func(kmsg.Request) bool { return random.IntN(10) == 0 }
+			failing := func(kmsg.Request) bool { return random.IntN(10) == 0 }
 			faults := b.Cluster().Fault(
-				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1, When: sometimes},
-				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1, When: sometimes},
+				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1, When: failing},
+				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1, When: failing},
 			)
 			p := publish.New(t.Context(), w, 4, publish.Options{})
 			var got completions

@@ -17,8 +17,8 @@ import (
 // rejected record: topics created by an operator may accept less than the largest record. Without
 // it, and for other messages than records and rejected records, such an error stops the publisher.
 // reject may be called from any goroutine until the batch is complete, once per record.
-func (b *Batch) OnRejected(isRejectedRecord func(kind record.Kind, place Position, m kafka.Message, why error) (kafka.Message, error)) {
-	b.reject = isRejectedRecord
+func (b *Batch) OnRejected(reject func(kind record.Kind, at Position, m kafka.Message, cause error) (kafka.Message, error)) {
+	b.reject = reject
 }
 
 // unbatched returns a writer that sends each message in its own request. For a larger request the

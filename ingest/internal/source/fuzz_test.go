@@ -16,8 +16,8 @@ import (
 // page budget.
 func FuzzParquet(f *testing.F) {
 	const (
-		room = 2 << 20
-		most = 96 << 20 // of several representations of pages: stored, uncompressed, re-encoded and decoded
+		budget   = 2 << 20
+		maxBytes = 96 << 20 // of several representations of pages: stored, uncompressed, re-encoded and decoded
 	)
 	type row struct {
 		T string   `parquet:"t,plain"`
@@ -61,15 +61,15 @@ func FuzzParquet(f *testing.F) {
 		took := heaptest.Allocated(func() {
 			s, err = Open(t.Context(), path, Options{MaxLine: 1 << 16, Head: 1 << 10, ChunkSize: 16 << 10})
 		})
-		require.Less(t, took, uint64(most))
+		require.Less(t, took, uint64(maxBytes))
 		p, ok := s.(*Parquet)
 		if err != nil || !ok {
 			return
 		}
-		p.budget.total, p.budget.remaining = room, room
+		p.budget.total, p.budget.remaining = budget, budget
 		for i := 0; err == nil && i < 100; i++ {
 			took := heaptest.Allocated(func() { _, err = s.Next() })
-			require.Less(t, took, uint64(most), "chunk %d: %v", i, err)
+			require.Less(t, took, uint64(maxBytes), "chunk %d: %v", i, err)
 		}
 		require.NoError(t, s.Close())
 	})

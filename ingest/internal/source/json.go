@@ -209,12 +209,12 @@ func (j *JSON) line(c *Chunk, b []byte, begin int, ended bool) int {
 		return 0
 	}
 	raw := bytes.TrimSuffix(b[begin:end], []byte(carriageReturn))
-	marked := j.pos.Offset == 0 && begin == 0 && bytes.HasPrefix(raw, []byte(byteOrderMark))
-	if marked {
+	hasMark := j.pos.Offset == 0 && begin == 0 && bytes.HasPrefix(raw, []byte(byteOrderMark))
+	if hasMark {
 		begin, raw = len(byteOrderMark), raw[len(byteOrderMark):]
 	}
 	j.add(c, b, begin, begin+len(raw))
-	if marked {
+	if hasMark {
 		// The mark belongs to the line.
 		c.Lines[len(c.Lines)-1].Offset = 0
 	}

@@ -122,8 +122,8 @@ func TestJSON_Lines(t *testing.T) {
 	for name, tt := range tests {
 		forms := map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))}
 		for form, data := range forms {
-			for how, wrap := range readers {
-				t.Run(name+"/"+form+"/"+how, func(t *testing.T) {
+			for reader, wrap := range readers {
+				t.Run(name+"/"+form+"/"+reader, func(t *testing.T) {
 					s, err := source.FromReader(t.Context(), "test", wrap(bytes.NewReader(data)), smallLimits)
 					require.NoError(t, err)
 					lines, blank, end, err := drain(t, s)

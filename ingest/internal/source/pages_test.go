@@ -33,9 +33,9 @@ func TestCleanRuns_PreservesLevels(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, int64(length), all)
 			require.Equal(t, want, got, "width %d, length %d", width, length)
-			again, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, clean)
+			redecoded, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, clean)
 			require.NoError(t, err)
-			require.Equal(t, levels, again)
+			require.Equal(t, levels, redecoded)
 		}
 	}
 }
@@ -60,15 +60,15 @@ func TestPageBudget_IsRestoredByRelease(t *testing.T) {
 		s, err := Open(t.Context(), path, Options{MaxLine: 1 << 20, Head: 64 << 10, ChunkSize: 1000})
 		require.NoError(t, err)
 		p := s.(*Parquet)
-		least := p.budget.remaining
+		minimum := p.budget.remaining
 		for err == nil {
 			_, err = s.Next()
-			least = min(least, p.budget.remaining)
+			minimum = min(minimum, p.budget.remaining)
 		}
 		require.ErrorIs(t, err, io.EOF)
 		require.Equal(t, p.budget.total, p.budget.remaining)
-		require.Less(t, least, p.budget.total)
-		require.Greater(t, least, p.budget.total-100_000)
+		require.Less(t, minimum, p.budget.total)
+		require.Greater(t, minimum, p.budget.total-100_000)
 		require.NoError(t, s.Close())
 	}
 }

@@ -87,11 +87,11 @@ func openFooter(f *os.File, size int64) (*parquet.File, [][]chunkLocation, error
 	if err != nil {
 		return nil, nil, fmt.Errorf("copy footer: %w", err)
 	}
-	whole := append([]byte(parquetMagic), copied...)
-	whole = binary.LittleEndian.AppendUint32(whole, uint32(len(copied))) //nolint:gosec // shorter than the original
-	whole = append(whole, parquetMagic...)
+	rebuilt := append([]byte(parquetMagic), copied...)
+	rebuilt = binary.LittleEndian.AppendUint32(rebuilt, uint32(len(copied))) //nolint:gosec // shorter than the original
+	rebuilt = append(rebuilt, parquetMagic...)
 	// Indexes and filters serve queries; all rows are read here.
-	file, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.OpenFile(bytes.NewReader(rebuilt), int64(len(rebuilt)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		// The error names the operation.
 		return nil, nil, err

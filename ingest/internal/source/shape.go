@@ -169,13 +169,13 @@ func (s *shape) object(f *field) {
 		}
 		first = false
 		s.row.out = append(s.row.out, child.label...)
-		s.member(child)
+		s.fieldValue(child)
 	}
 	s.row.byte('}')
 }
 
-// member appends a field's value, which is present.
-func (s *shape) member(f *field) {
+// fieldValue appends a field's value, which is present.
+func (s *shape) fieldValue(f *field) {
 	if f.repeated {
 		s.elements(f, nil)
 		return
@@ -189,7 +189,7 @@ func (s *shape) valueOrNull(f *field) {
 		s.row.out = append(s.row.out, "null"...)
 		return
 	}
-	s.member(f)
+	s.fieldValue(f)
 }
 
 // value appends one value of a field, which is present.

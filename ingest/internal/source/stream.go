@@ -294,21 +294,21 @@ func isBlank(line []byte) bool {
 
 // lineHash hashes a line that arrives in pieces, without a trailing "\r", which may belong to the line end.
 type lineHash struct {
-	sha    hash.Hash
-	length int64
-	held   bool
+	sha       hash.Hash
+	length    int64
+	pendingCR bool
 }
 
 func (h *lineHash) write(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if h.held {
+	if h.pendingCR {
 		h.sha.Write([]byte(carriageReturn))
 		h.length++
 	}
-	h.held = p[len(p)-1] == '\r'
-	if h.held {
+	h.pendingCR = p[len(p)-1] == '\r'
+	if h.pendingCR {
 		p = p[:len(p)-1]
 	}
 	h.sha.Write(p)

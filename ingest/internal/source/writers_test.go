@@ -59,7 +59,7 @@ func duckFile(t *testing.T, columns int, node parquet.Node, value func() parquet
 
 // A page for all rows of a row group, or a hundred columns, are usual.
 func TestParquet_AcceptsLargePages(t *testing.T) {
-	const most = 300 // MiB
+	const maxMiB = 300 // MiB
 	random := rand.New(rand.NewPCG(1, 2))
 	biography := strings.Repeat("born, lived, ", 61)
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func TestParquet_AcceptsLargePages(t *testing.T) {
 			c, err := s.Next()
 			require.NoError(t, err)
 			require.NotEmpty(t, c.Lines)
-			require.Less(t, heapInUse()-before, int64(most<<20))
+			require.Less(t, heapInUse()-before, int64(maxMiB<<20))
 		})
 	}
 }
@@ -116,11 +116,11 @@ func TestParquet_LimitsMemoryOfSmallFiles(t *testing.T) {
 	require.Equal(t, "{}", string(c.Lines[0].Raw))
 
 	same := column(t, make([]dictRow, 1<<20), options...) // 6 GB of indices
-	shy := withPage(t, column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...), func(h *format.PageHeader, body []byte) []byte {
+	atLeast := withPage(t, column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...), func(h *format.PageHeader, body []byte) []byte {
 		h.UncompressedPageSize = 0
 		return body
 	})
-	for _, data := range [][]byte{same, shy} {
+	for _, data := range [][]byte{same, atLeast} {
 		s := opened(t, oneColumn(t, data, 1500))
 		before := heapInUse()
 		_, err = s.Next()
