@@ -63,7 +63,8 @@ func TestRepublish_PushAndGit(t *testing.T) {
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
 		for _, query := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
-			require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?"+query, strings.NewReader(people(0, 10))).status, query)
+			require.Equal(t, http.StatusBadRequest,
+				push(t, s, pushPath+"?"+query, strings.NewReader(people(0, 10))).status, query)
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=false", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())

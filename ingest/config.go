@@ -100,7 +100,8 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("ingest: no Kafka brokers configured"))
 	}
 	if c.Workers < 0 || c.Readers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
-		errs = append(errs, errors.New("ingest: workers, readers, lanes, connect_timeout and drain_timeout must not be negative"))
+		errs = append(errs,
+			errors.New("ingest: workers, readers, lanes, connect_timeout and drain_timeout must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -155,7 +156,12 @@ func (d Deps) withDefaults() Deps {
 // ensureTopics creates missing topics that ingest writes to, within ConnectTimeout. Topics with
 // other settings are the operator's choice and only logged.
 func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
-	written := map[string]bool{event.TopicRejected: true, event.TopicSeen: true, event.TopicErasure: true, event.TopicErasureRequest: true}
+	written := map[string]bool{
+		event.TopicRejected:       true,
+		event.TopicSeen:           true,
+		event.TopicErasure:        true,
+		event.TopicErasureRequest: true,
+	}
 	for _, d := range record.Definitions() {
 		written[d.Topic] = true
 	}
@@ -170,7 +176,7 @@ func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	defer cancel()
 	err := bus.EnsureTopics(ctx, cfg.Bus, topics)
 	if different, ok := errors.AsType[*bus.MismatchError](err); ok {
-		logger.Warn("kafka topics differ from their definitions", "difference", different)
+		logger.Warn("ingest: topic settings differ from their definitions", slog.Any("difference", different))
 		return nil
 	}
 	return err

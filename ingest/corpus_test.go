@@ -28,14 +28,76 @@ type base struct {
 
 func bases() []base {
 	return []base{
-		{record.KindNetworkPerson, `"profile_id":"p1"`, "profile_id", `"profile_id":true`, "profile_id", "last_updated", `,"username":"u"`, "headline"},
-		{record.KindNetworkCompany, `"company_id":"c1"`, "company_id", `"company_id":[1]`, "company_id", "last_updated", ``, "network_slug"},
-		{record.KindCodehostPerson, `"user_id":1`, "user_id", `"user_id":"1"`, "user_id", "last_updated", `,"codehost_username":"u"`, "bio"},
-		{record.KindCodehostRepo, `"user_id":1,"id":2`, "user_id", `"user_id":1,"id":2.5`, "id", "updated_at", ``, "description"},
-		{record.KindCodehostCommit, `"user_id":1,"sha":"ab"`, "user_id", `"user_id":1,"sha":{}`, "sha", "author_date", ``, "message"},
-		{record.KindMicroblogPerson, `"user_id":"5"`, "user_id", `"user_id":5`, "user_id", "last_updated", `,"username":"u"`, "bio"},
-		{record.KindAccountLink, `"a":{"platform":"codehost","username":"x"},"b":{"platform":"network","username":"y"},"source":"s"`, "a.platform",
-			`"a":{"platform":"codehost","username":"x"},"b":"network:y","source":"s"`, "b", "observed_at", ``, "note"},
+		{
+			record.KindNetworkPerson,
+			`"profile_id":"p1"`,
+			"profile_id",
+			`"profile_id":true`,
+			"profile_id",
+			"last_updated",
+			`,"username":"u"`,
+			"headline",
+		},
+		{
+			record.KindNetworkCompany,
+			`"company_id":"c1"`,
+			"company_id",
+			`"company_id":[1]`,
+			"company_id",
+			"last_updated",
+			``,
+			"network_slug",
+		},
+		{
+			record.KindCodehostPerson,
+			`"user_id":1`,
+			"user_id",
+			`"user_id":"1"`,
+			"user_id",
+			"last_updated",
+			`,"codehost_username":"u"`,
+			"bio",
+		},
+		{
+			record.KindCodehostRepo,
+			`"user_id":1,"id":2`,
+			"user_id",
+			`"user_id":1,"id":2.5`,
+			"id",
+			"updated_at",
+			``,
+			"description",
+		},
+		{
+			record.KindCodehostCommit,
+			`"user_id":1,"sha":"ab"`,
+			"user_id",
+			`"user_id":1,"sha":{}`,
+			"sha",
+			"author_date",
+			``,
+			"message",
+		},
+		{
+			record.KindMicroblogPerson,
+			`"user_id":"5"`,
+			"user_id",
+			`"user_id":5`,
+			"user_id",
+			"last_updated",
+			`,"username":"u"`,
+			"bio",
+		},
+		{
+			record.KindAccountLink,
+			`"a":{"platform":"codehost","username":"x"},"b":{"platform":"network","username":"y"},"source":"s"`,
+			"a.platform",
+			`"a":{"platform":"codehost","username":"x"},"b":"network:y","source":"s"`,
+			"b",
+			"observed_at",
+			``,
+			"note",
+		},
 	}
 }
 
@@ -90,16 +152,41 @@ func defects() []defect {
 		}
 	}
 	return []defect{
-		{"truncated: last brace", func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") }, record.CodeSyntax, nil},
-		{"truncated: in a string", func(b base) string { return `{` + b.id + `,"` + b.version + `":"2026-0` }, record.CodeSyntax, atVersion},
+		{
+			"truncated: last brace",
+			func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") },
+			record.CodeSyntax,
+			nil,
+		},
+		{
+			"truncated: in a string",
+			func(b base) string { return `{` + b.id + `,"` + b.version + `":"2026-0` },
+			record.CodeSyntax,
+			atVersion,
+		},
 		{"truncated: in a name", func(b base) string { return `{` + b.id + `,"las` }, record.CodeSyntax, nil},
-		{"truncated: after a colon", func(b base) string { return `{` + b.id + `,"` + b.version + `":` }, record.CodeSyntax, atVersion},
+		{
+			"truncated: after a colon",
+			func(b base) string { return `{` + b.id + `,"` + b.version + `":` },
+			record.CodeSyntax,
+			atVersion,
+		},
 		{"truncated: after a comma", func(b base) string { return `{` + b.id + `,` }, record.CodeSyntax, nil},
 		{"truncated: an open list", member(`"x":[1,2`), record.CodeSyntax, nil},
 		{"text behind the object", func(b base) string { return b.withFields("") + " x" }, record.CodeSyntax, at("")},
-		{"trailing comma", func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") + ",}" }, record.CodeSyntax, nil},
+		{
+			"trailing comma",
+			func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") + ",}" },
+			record.CodeSyntax,
+			nil,
+		},
 		{"comma behind the object", func(b base) string { return b.withFields("") + "," }, record.CodeSyntax, at("")},
-		{"missing comma", func(b base) string { return strings.Replace(b.withFields(""), `,"`+b.version, ` "`+b.version, 1) }, record.CodeSyntax, nil},
+		{
+			"missing comma",
+			func(b base) string { return strings.Replace(b.withFields(""), `,"`+b.version, ` "`+b.version, 1) },
+			record.CodeSyntax,
+			nil,
+		},
 		{"missing colon", member(`"x" 1`), record.CodeSyntax, nil},
 		{"comment", member(`/* why */ "x":1`), record.CodeSyntax, nil},
 		{"single quotes", member(`'x':'y'`), record.CodeSyntax, nil},
@@ -117,9 +204,19 @@ func defects() []defect {
 		{"short unicode escape", text(`"\u12"`), record.CodeSyntax, atText},
 		{"raw tab in a string", text("\"a\tb\""), record.CodeSyntax, atText},
 		{"raw escape character", text("\"\x1b[0m\""), record.CodeSyntax, atText},
-		{"HTML instead of a record", whole("<!doctype html><title>429 Too Many Requests</title>"), record.CodeSyntax, at("")},
+		{
+			"HTML instead of a record",
+			whole("<!doctype html><title>429 Too Many Requests</title>"),
+			record.CodeSyntax,
+			at(""),
+		},
 		{"CSV instead of a record", whole(`p1,2026-01-02,u`), record.CodeSyntax, at("")},
-		{"byte order mark within the file", func(b base) string { return "\ufeff" + b.withFields("") }, record.CodeSyntax, at("")},
+		{
+			"byte order mark within the file",
+			func(b base) string { return "\ufeff" + b.withFields("") },
+			record.CodeSyntax,
+			at(""),
+		},
 		{"half a surrogate pair", text(`"\ud83d!"`), record.CodeBadUTF8, atText},
 		{"bytes that are never UTF-8", text("\"\xff\xfe\""), record.CodeBadUTF8, atText},
 		{"Latin-1", text("\"caf\xe9\""), record.CodeBadUTF8, atText},
@@ -130,20 +227,50 @@ func defects() []defect {
 		{"raw NUL", text("\"a\x00\""), record.CodeNULByte, atText},
 		{"escaped NUL", text(`"a\u0000"`), record.CodeNULByte, atText},
 		{"escaped NUL in an unknown list", member(`"x":[1,["\u0000"]]`), record.CodeNULByte, at("x[1][0]")},
-		{"duplicate field", func(b base) string { return b.withFields(`"` + b.text + `":"a","` + b.text + `":"b"`) }, record.CodeDuplicateKey, atText},
-		{"duplicate version", func(b base) string { return b.withFields(`"` + b.version + `":"2027"`) }, record.CodeDuplicateKey, atVersion},
+		{
+			"duplicate field",
+			func(b base) string { return b.withFields(`"` + b.text + `":"a","` + b.text + `":"b"`) },
+			record.CodeDuplicateKey,
+			atText,
+		},
+		{
+			"duplicate version",
+			func(b base) string { return b.withFields(`"` + b.version + `":"2027"`) },
+			record.CodeDuplicateKey,
+			atVersion,
+		},
 		{"duplicate by an escape", member(`"xy":1,"x\u0079":2`), record.CodeDuplicateKey, at("xy")},
 		{"duplicate below", member(`"x":[{"y":1,"y":1}]`), record.CodeDuplicateKey, at("x[0].y")},
-		{"65 levels of lists", member(`"x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64)), record.CodeTooDeep, nil},
-		{"10,000 levels of objects", member(`"x":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)), record.CodeTooDeep, nil},
+		{
+			"65 levels of lists",
+			member(`"x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64)),
+			record.CodeTooDeep,
+			nil,
+		},
+		{
+			"10,000 levels of objects",
+			member(`"x":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)),
+			record.CodeTooDeep,
+			nil,
+		},
 		{"50,000 open lists", member(`"x":` + strings.Repeat("[", 50_000)), record.CodeTooDeep, nil},
 		{"string instead of an object", whole(`"p1"`), record.CodeWrongType, at("")},
 		{"number instead of an object", whole(`42`), record.CodeWrongType, at("")},
 		{"true instead of an object", whole(`true`), record.CodeWrongType, at("")},
 		{"null instead of an object", whole(`null`), record.CodeWrongType, at("")},
 		{"empty object", whole(`{}`), record.CodeMissingIdentity, atID},
-		{"no identity", func(b base) string { return `{"` + b.version + `":"2026"` + b.rest + `}` }, record.CodeMissingIdentity, atID},
-		{"identity of a wrong type", func(b base) string { return `{` + b.wrongID + `,"` + b.version + `":"2026"` + b.rest + `}` }, record.CodeWrongType, func(b base) string { return b.wrongAt }},
+		{
+			"no identity",
+			func(b base) string { return `{"` + b.version + `":"2026"` + b.rest + `}` },
+			record.CodeMissingIdentity,
+			atID,
+		},
+		{
+			"identity of a wrong type",
+			func(b base) string { return `{` + b.wrongID + `,"` + b.version + `":"2026"` + b.rest + `}` },
+			record.CodeWrongType,
+			func(b base) string { return b.wrongAt },
+		},
 		{"no version", func(b base) string { return `{` + b.id + b.rest + `}` }, record.CodeMissingVersion, atVersion},
 		{"null version", version(`null`), record.CodeMissingVersion, atVersion},
 		{"empty version", version(`""`), record.CodeMissingVersion, atVersion},
@@ -162,8 +289,18 @@ func defects() []defect {
 		{"slashes in a date", version(`"01/02/2026"`), record.CodeBadDate, atVersion},
 		{"string for deleted", member(`"deleted":"true"`), record.CodeWrongType, at("deleted")},
 		{"number for deleted", member(`"deleted":1`), record.CodeWrongType, at("deleted")},
-		{"withdrawal without version", func(b base) string { return `{` + b.id + `,"deleted":true}` }, record.CodeMissingVersion, atVersion},
-		{"withdrawal without identity", func(b base) string { return `{"` + b.version + `":"2026","deleted":true}` }, record.CodeMissingIdentity, atID},
+		{
+			"withdrawal without version",
+			func(b base) string { return `{` + b.id + `,"deleted":true}` },
+			record.CodeMissingVersion,
+			atVersion,
+		},
+		{
+			"withdrawal without identity",
+			func(b base) string { return `{"` + b.version + `":"2026","deleted":true}` },
+			record.CodeMissingIdentity,
+			atID,
+		},
 		{"one byte over 1 MiB", fill(1<<20 + 1), record.CodeTooLarge, at("")},
 		{"3 MiB that never end", whole(`{"x":"` + strings.Repeat("y", 3<<20)), record.CodeTooLarge, at("")},
 
@@ -173,7 +310,9 @@ func defects() []defect {
 		{"direction marks and combining characters", text("\"\u202eabc\u202c e\u0301\u200b\""), "", nil},
 		{"surrogate pairs by escapes", text(`"\ud83d\ude00\u00e9\/\b\f\n\r\t\"\\"`), "", nil},
 		{"white space everywhere", func(b base) string {
-			return " \t" + strings.NewReplacer(`":`, `" : `, `,"`, ` , "`, `{`, `{ `).Replace(b.withFields(`"x":[ 1 ,2 ]`)) + " \t "
+			return " \t" + strings.NewReplacer(`":`, `" : `, `,"`, ` , "`, `{`, `{ `).
+				Replace(b.withFields(`"x":[ 1 ,2 ]`)) +
+				" \t "
 		}, "", nil},
 		{"carriage return at the end", func(b base) string { return b.withFields("") + "\r" }, "", nil},
 		{"null field", text(`null`), "", nil},
@@ -201,7 +340,12 @@ func defects() []defect {
 		{"exponent out of range", member(`"x":1e99999`), "", nil},
 		{"900 KiB", fill(900 << 10), "", nil},
 		{"1 MiB", fill(1 << 20), "", nil},
-		{"withdrawal", func(b base) string { return `{"deleted":true,` + b.id + `,"` + b.version + `":"2026"}` }, "", nil},
+		{
+			"withdrawal",
+			func(b base) string { return `{"deleted":true,` + b.id + `,"` + b.version + `":"2026"}` },
+			"",
+			nil,
+		},
 		{"names in another letter case beside", member(`"X":1,"x":2`), "", nil},
 	}
 }
@@ -247,7 +391,9 @@ func TestCorpus_EveryDefectIsReportedAtItsPath(t *testing.T) {
 		requireExit(t, ingest.ExitRejected, err)
 		require.True(t, s.Reconciles())
 		all := int64(len(offsets))
-		require.Equal(t, ingest.Counts{Read: all, Published: all - int64(len(rejected)), Rejected: int64(len(rejected))}, counts(s, b.kind))
+		require.Equal(t,
+			ingest.Counts{Read: all, Published: all - int64(len(rejected)), Rejected: int64(len(rejected))},
+			counts(s, b.kind))
 		found := 0
 		for _, l := range rejectedRecords(t, cfg.Bus) {
 			if l.Source.File != path {

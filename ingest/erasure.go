@@ -96,7 +96,8 @@ func unsuppressDerived(ctx context.Context, cfg Config, deps Deps, withdrawn []e
 			return nil //nolint:nilerr // the set's follower handles invalid entries
 		}
 		var e suppress.Entry
-		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {
+		h, err := suppress.ParseHash(string(m.Key))
+		if err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {
 			derived[h] = e
 		}
 		return nil
@@ -222,7 +223,9 @@ func FindErasure(all []ErasureStatus, id string) (ErasureStatus, error) {
 }
 
 // WithdrawErasure withdraws a request: it unsuppresses the identifiers that no later request includes.
-func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string) (event.Erasure, error) {
+func WithdrawErasure(
+	ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string,
+) (event.Erasure, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return event.Erasure{}, fmt.Errorf("withdraw an erasure: %w", err)
@@ -234,7 +237,8 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	now := deps.Now().UTC()
 	at := record.VersionOf(now).String()
 	logged := event.Erasure{
-		RequestID: request.RequestID, Action: event.ErasureWithdrawn, At: now, RequestedAt: at, By: by, Via: "command", Note: note,
+		RequestID: request.RequestID, Action: event.ErasureWithdrawn, At: now, RequestedAt: at,
+		By: by, Via: "command", Note: note,
 	}
 	var messages []kafka.Message
 	for _, i := range request.Identifiers {
@@ -242,12 +246,18 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 		if err != nil {
 			return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
 		}
-		entry := suppress.Entry{Type: suppress.Type(i.Type), Scope: suppress.Scope(request.Scope), RequestedAt: request.RequestedAt, Key: deps.Suppressed.Key().ID()}
+		entry := suppress.Entry{
+			Type:        suppress.Type(i.Type),
+			Scope:       suppress.Scope(request.Scope),
+			RequestedAt: request.RequestedAt,
+			Key:         deps.Suppressed.Key().ID(),
+		}
 		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order != 0 {
 			// Requested again, or already unsuppressed.
 			continue
 		}
-		entry.RequestedAt, entry.RequestID, entry.Lifted, entry.Mark = at, request.RequestID, true, deps.Suppressed.MarkOf(h)
+		entry.RequestedAt, entry.RequestID = at, request.RequestID
+		entry.Lifted, entry.Mark = true, deps.Suppressed.MarkOf(h)
 		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order <= 0 {
 			// The request is dated in the future; the withdrawal must still be newer.
 			v, err := record.ParseVersion(request.RequestedAt)
@@ -261,7 +271,8 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 			return logged, fmt.Errorf("withdraw an erasure: %w", err)
 		}
 		m.Headers = bus.SetEvent(nil, bus.Event{
-			ID: request.RequestID + "/" + i.Hash + "/lifted", Type: event.TypeSuppression, Source: "/ingest/command", Time: now, ContentType: "application/json",
+			ID: request.RequestID + "/" + i.Hash + "/lifted", Type: event.TypeSuppression,
+			Source: "/ingest/command", Time: now, ContentType: "application/json",
 		})
 		messages = append(messages, m)
 		logged.Identifiers = append(logged.Identifiers, i)
@@ -276,7 +287,8 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	messages = append(messages, kafka.Message{
 		Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value,
 		Headers: bus.SetEvent(nil, bus.Event{
-			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest, Source: "/ingest/command", Time: now, ContentType: "application/json",
+			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest,
+			Source: "/ingest/command", Time: now, ContentType: "application/json",
 		}),
 	})
 	writer := newWriter(cfg, deps)

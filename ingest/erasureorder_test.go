@@ -20,7 +20,8 @@ import (
 )
 
 func erasureLine(mail, requested string, withdrawn bool) string {
-	return fmt.Sprintf(`{"identifiers":[{"type":"email","value":%q}],"requested_at":%q,"deleted":%t}`+"\n", mail, requested, withdrawn)
+	return fmt.Sprintf(`{"identifiers":[{"type":"email","value":%q}],"requested_at":%q,"deleted":%t}`+"\n", mail,
+		requested, withdrawn)
 }
 
 // entries returns the versions of an address's entries, in topic order.

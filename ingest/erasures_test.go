@@ -25,7 +25,8 @@ func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 		"cell of no number": {"e.csv", "requested_at,identifiers\n2026-11-20,ada@mail.example"},
 	} {
 		cfg.RunID = name
-		s, err := ingest.Files(t.Context(), cfg, erasures(t), record.KindErasure, []string{write(t, c.file, []byte(c.text+"\n"))})
+		s, err := ingest.Files(t.Context(), cfg, erasures(t), record.KindErasure,
+			[]string{write(t, c.file, []byte(c.text+"\n"))})
 		requireExit(t, ingest.ExitRejected, err)
 		require.Equal(t, ingest.Counts{Read: 1, Rejected: 1}, counts(s, record.KindErasure), name)
 	}
@@ -39,8 +40,14 @@ func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 
 func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 	cfg := config(t)
-	cfg.Map = write(t, "m.jq", []byte(`if .gone then record("erasure"; {identifiers: [{type: "email", value: .mail}], requested_at: "2026-11-20"})
-		else record("network-person"; {profile_id: .mail, username: "u", last_updated: "2026"}) end`))
+	cfg.Map = write(
+		t,
+		"m.jq",
+		[]byte(
+			`if .gone then record("erasure"; {identifiers: [{type: "email", value: .mail}], requested_at: "2026-11-20"})
+		else record("network-person"; {profile_id: .mail, username: "u", last_updated: "2026"}) end`,
+		),
+	)
 	in := `{"mail":"ada@mail.example","gone":true}` + "\n" + `{"mail":"p_1"}` + "\n"
 	s, err := ingest.Files(t.Context(), cfg, erasures(t), "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitRejected, err)
@@ -56,7 +63,10 @@ func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 
 func TestWithdrawErasure_IgnoresRemovedEntriesOfOtherKey(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
-	order := record.Erasure{Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "ada@mail.example"}}, RequestedAt: "2026-11-20"}
+	order := record.Erasure{
+		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "ada@mail.example"}},
+		RequestedAt: "2026-11-20",
+	}
 	_, err := ingest.Erase(t.Context(), cfg, deps, order)
 	require.NoError(t, err)
 	other, err := suppress.NewKey([]byte(strings.Repeat("x", 32)))
@@ -64,7 +74,11 @@ func TestWithdrawErasure_IgnoresRemovedEntriesOfOtherKey(t *testing.T) {
 	key := []byte(other.Of(suppress.Email, "eve@mail.example").String())
 	w := bus.NewWriter(cfg.Bus)
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
-		{Topic: event.TopicErasure, Key: key, Value: []byte(`{"key":"` + other.ID() + `","type":"email","scope":"all","requested_at":"2026-11-21"}`)},
+		{
+			Topic: event.TopicErasure,
+			Key:   key,
+			Value: []byte(`{"key":"` + other.ID() + `","type":"email","scope":"all","requested_at":"2026-11-21"}`),
+		},
 		{Topic: event.TopicErasure, Key: key},
 	}))
 	require.NoError(t, w.Close())

@@ -99,7 +99,8 @@ func startBroker(t *testing.T, dir, addr string) *broker.Broker {
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); ; <-pause.C {
-		b, err := broker.Start(t.Context(), broker.Config{DataDir: dir, Addr: addr, Logger: slog.New(slog.DiscardHandler)})
+		b, err := broker.Start(t.Context(),
+			broker.Config{DataDir: dir, Addr: addr, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			return b
 		}
@@ -124,7 +125,8 @@ func TestIngest_OutageLosesNothing(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindCodehostRepo, []string{"-"})
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Stdin: stdin, Progress: progress},
+			record.KindCodehostRepo, []string{"-"})
 		done <- result{s, err}
 	}()
 	sent := 0
@@ -157,7 +159,8 @@ func TestIngest_OutageLosesNothing(t *testing.T) {
 	require.NoError(t, stdin.w.Close())
 	r := <-done
 	require.NoError(t, r.err)
-	require.Equal(t, ingest.Counts{Read: 2 * int64(sent), Published: 2 * int64(sent)}, counts(r.s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Read: 2 * int64(sent), Published: 2 * int64(sent)},
+		counts(r.s, record.KindCodehostRepo))
 	require.True(t, r.s.Files[0].Complete)
 
 	got := values(t, cfg.Bus, record.KindCodehostRepo)
@@ -184,7 +187,8 @@ func TestRun_InterruptReportsStoredPosition(t *testing.T) {
 		progress.await(t, "all is stored", func(s ingest.Snapshot) bool { return s.Published == 700 })
 		cancel()
 	}()
-	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson, []string{"-", write(t, "next", nil)})
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson,
+		[]string{"-", write(t, "next", nil)})
 	<-stop
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorIs(t, err, context.Canceled)
@@ -239,10 +243,12 @@ func TestRun_InterruptDuringOutageEndsSoon(t *testing.T) {
 			t.Error(err)
 		}
 		_, _ = io.WriteString(stdin.w, people(100, 300))
-		progress.await(t, "the run waits", func(s ingest.Snapshot) bool { return s.Read == 300 && s.Stalled > 300*time.Millisecond })
+		progress.await(t, "the run waits",
+			func(s ingest.Snapshot) bool { return s.Read == 300 && s.Stalled > 300*time.Millisecond })
 		cancel()
 	}()
-	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson, []string{"-"})
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson,
+		[]string{"-"})
 	<-feeding
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "timed out waiting for broker acknowledgments")

@@ -120,7 +120,9 @@ func checkPaths(deps Deps, paths []string) error {
 }
 
 // opener returns a function that opens path at a position.
-func opener(deps Deps, path string, options source.Options) func(context.Context, source.Position) (source.Source, error) {
+func opener(
+	deps Deps, path string, options source.Options,
+) func(context.Context, source.Position) (source.Source, error) {
 	return func(ctx context.Context, from source.Position) (source.Source, error) {
 		options.From = from
 		if path == source.Stdin {

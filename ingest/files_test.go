@@ -79,7 +79,13 @@ func TestHeaders_IdentifyMessageAndSource(t *testing.T) {
 	for _, m := range messages {
 		e, err := bus.GetEvent(m.Headers)
 		require.NoError(t, err)
-		want := bus.Event{ID: "2", Type: event.RecordType(record.KindCodehostPerson), Source: "/ingest/run-1/-", Time: now, ContentType: "application/json"}
+		want := bus.Event{
+			ID:          "2",
+			Type:        event.RecordType(record.KindCodehostPerson),
+			Source:      "/ingest/run-1/-",
+			Time:        now,
+			ContentType: "application/json",
+		}
 		if m.Topic == record.KindCodehostRepo.Topic() {
 			want.ID, want.Type = "2/1", event.RecordType(record.KindCodehostRepo)
 			require.Equal(t, "7/1", string(m.Key))
@@ -109,7 +115,8 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 	require.Equal(t, ingest.Counts{Split: 2, Published: 2}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostCommit))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostList))
-	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`}, values(t, cfg.Bus, record.KindCodehostPerson))
+	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`},
+		values(t, cfg.Bus, record.KindCodehostPerson))
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostList), "7/commits")
 
 	bad := rejectedRecords(t, cfg.Bus)
@@ -162,13 +169,24 @@ func TestFiles_RejectsInvalidRecords(t *testing.T) {
 		{text: long, code: record.CodeTooLarge},
 		{text: `{"last_updated":"2026","username":"a"}`, code: record.CodeMissingIdentity, path: "profile_id"},
 		{text: `{"profile_id":"a","username":"a"}`, code: record.CodeMissingVersion, path: "last_updated"},
-		{text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`, code: record.CodeWrongType, path: "skills[0].skill"},
-		{text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`, code: record.CodeDuplicateKey, path: "username"},
+		{
+			text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`,
+			code: record.CodeWrongType,
+			path: "skills[0].skill",
+		},
+		{
+			text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`,
+			code: record.CodeDuplicateKey,
+			path: "username",
+		},
 		{text: `{"profile_id":`, code: record.CodeSyntax},
 		{text: `"a"`, code: record.CodeWrongType},
 		{text: "\x00", code: record.CodeNULByte},
 		// The path contains a name of nearly the maximum record size.
-		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`, code: record.CodeDuplicateKey},
+		{
+			text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`,
+			code: record.CodeDuplicateKey,
+		},
 		{text: strings.TrimSuffix(people(2, 3), "\n")},
 	}
 	var file strings.Builder
@@ -221,7 +239,10 @@ func rawLimit(text string) int {
 // Crawlers produce records of nearly the maximum size and very long lists.
 func TestFiles_LargeRecords(t *testing.T) {
 	cfg := config(t)
-	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + strings.Repeat("\u05d0\U0001F600", 150_000) + `"}`
+	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + strings.Repeat(
+		"\u05d0\U0001F600",
+		150_000,
+	) + `"}`
 	require.Greater(t, len(large), 900_000)
 	limit := `{"profile_id":"limit","last_updated":"2026","username":"l","summary":""}`
 	limit = strings.Replace(limit, `"summary":"`, `"summary":"`+strings.Repeat("x", 1<<20-len(limit)), 1)
@@ -232,17 +253,20 @@ func TestFiles_LargeRecords(t *testing.T) {
 	}
 	long := `{"profile_id":"long","last_updated":"2026","username":"l","skills":[` + skills.String()[1:] + `]}`
 	file := large + "\n" + limit + "\n" + limit + " \n" + long + "\n"
-	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(file))})
+	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(file))})
 	requireExit(t, ingest.ExitRejected, err) // the blank after a record of 1 MiB makes it too large
 	require.Equal(t, ingest.Counts{Read: 4, Published: 3, Rejected: 1}, counts(s, record.KindNetworkPerson))
-	require.Equal(t, map[string]string{"large": large, "limit": limit, "long": long}, values(t, cfg.Bus, record.KindNetworkPerson))
+	require.Equal(t, map[string]string{"large": large, "limit": limit, "long": long},
+		values(t, cfg.Bus, record.KindNetworkPerson))
 
 	var repos strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&repos, `,{"id":%d,"updated_at":"2025-01-01","name":"r%d"}`, i, i)
 	}
 	owner := `{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[` + repos.String()[1:] + `],"repos_complete":true}`
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "f", []byte(owner))})
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+		[]string{write(t, "f", []byte(owner))})
 	require.NoError(t, err)
 	require.Equal(t, ingest.Counts{Split: 10_000, Published: 10_000}, counts(s, record.KindCodehostRepo))
 	require.Len(t, values(t, cfg.Bus, record.KindCodehostRepo), 10_000)
@@ -252,9 +276,11 @@ func TestFiles_LargeRecords(t *testing.T) {
 		fmt.Fprintf(&bad, `,{"id":%d}`, i)
 	}
 	owner = `{"user_id":8,"last_updated":"2026","codehost_username":"u","repos":[` + bad.String()[1:] + `]}`
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "f", []byte(owner))})
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+		[]string{write(t, "f", []byte(owner))})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000}, counts(s, record.KindCodehostPerson))
+	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000},
+		counts(s, record.KindCodehostPerson))
 }
 
 // Order holds within a file and over several files, with any number of goroutines. Versions may be
@@ -272,7 +298,9 @@ func TestFiles_VersionsStayInInputOrder(t *testing.T) {
 				n++
 				// Very different sizes, so that decoding takes different times.
 				padding := strings.Repeat("x", (k*v)%50*100)
-				fmt.Fprintf(&b, `{"user_id":%d,"id":1,"updated_at":"2026-01-01","name":"%d %d","description":"%s"}`+"\n", k, f*versions+v, n, padding)
+				fmt.Fprintf(&b,
+					`{"user_id":%d,"id":1,"updated_at":"2026-01-01","name":"%d %d","description":"%s"}`+"\n", k,
+					f*versions+v, n, padding)
 			}
 		}
 		content := []byte(b.String())
@@ -283,7 +311,8 @@ func TestFiles_VersionsStayInInputOrder(t *testing.T) {
 	}
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostRepo, files)
 	require.NoError(t, err)
-	require.Equal(t, ingest.Counts{Read: 3 * keys * versions, Published: 3 * keys * versions}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Read: 3 * keys * versions, Published: 3 * keys * versions},
+		counts(s, record.KindCodehostRepo))
 	last := make(map[string]int)
 	for _, m := range topic(t, cfg.Bus, record.KindCodehostRepo.Topic()) {
 		key := string(m.Key)
@@ -327,7 +356,8 @@ func TestFiles_TruncatedFileReportsPosition(t *testing.T) {
 			require.Fail(t, "a record is missing", "p_%d", i)
 		}
 	}
-	require.Contains(t, s.String(), fmt.Sprintf("is stored up to line %d (byte %d): ", s.Files[0].Lines, s.Files[0].Bytes))
+	require.Contains(t, s.String(),
+		fmt.Sprintf("is stored up to line %d (byte %d): ", s.Files[0].Lines, s.Files[0].Bytes))
 }
 
 func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
@@ -345,8 +375,12 @@ func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
 		"nothing":         {record.KindNetworkPerson, nil, "no files given"},
 		"no stdin":        {record.KindNetworkPerson, []string{"-"}, "no standard input"},
 		"stdin twice":     {record.KindNetworkPerson, []string{"-", "-"}, "more than once"},
-		"unknown kind":    {"network-persons", []string{good}, `unknown kind "network-persons"; kinds: network-person, `},
-		"internal kind":   {record.KindCodehostList, []string{good}, "unknown kind"},
+		"unknown kind": {
+			"network-persons",
+			[]string{good},
+			`unknown kind "network-persons"; kinds: network-person, `,
+		},
+		"internal kind": {record.KindCodehostList, []string{good}, "unknown kind"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +393,8 @@ func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
 	_, err := ingest.Files(t.Context(), ingest.Config{}, ingest.Deps{}, record.KindNetworkPerson, []string{good})
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "no Kafka brokers")
-	_, err = ingest.Files(t.Context(), ingest.Config{Bus: cfg.Bus, Workers: -1}, ingest.Deps{}, record.KindNetworkPerson, []string{good})
+	_, err = ingest.Files(t.Context(), ingest.Config{Bus: cfg.Bus, Workers: -1}, ingest.Deps{},
+		record.KindNetworkPerson, []string{good})
 	requireExit(t, ingest.ExitFailed, err)
 
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkCompany, []string{write(t, "empty", nil)})
@@ -373,7 +408,8 @@ func TestFiles_ConnectTimeout(t *testing.T) {
 	addrs := b.Addrs()
 	require.NoError(t, b.Close())
 	cfg := ingest.Config{Bus: bus.Config{Brokers: addrs}, ConnectTimeout: 300 * time.Millisecond}
-	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(people(0, 1)))})
+	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(people(0, 1)))})
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "no response from the Kafka brokers within 300ms")
 	require.Zero(t, s)
@@ -401,7 +437,8 @@ func TestFiles_ManyBadLinesTakeBoundedMemory(t *testing.T) {
 	var s ingest.Summary
 	var err error
 	took := heaptest.Peak(func() {
-		s, err = ingest.Files(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, record.KindNetworkPerson, []string{path})
+		s, err = ingest.Files(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, record.KindNetworkPerson,
+			[]string{path})
 	})
 	requireExit(t, ingest.ExitRejected, err)
 	require.Equal(t, ingest.Counts{Read: n, Rejected: n}, counts(s, record.KindNetworkPerson))

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -100,7 +101,10 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, dirs []strin
 	}
 	errs = append(errs, git.report(deps, repositories, &s))
 	if total := s.Total(); outcome == nil && s.Unattributed.Commits > 0 && total.accounted() == total.Dropped {
-		outcome = &ExitError{Code: ExitRejected, Err: fmt.Errorf("ingest git: nothing was published: %s", s.Unattributed)}
+		outcome = &ExitError{
+			Code: ExitRejected,
+			Err:  fmt.Errorf("ingest git: nothing was published: %s", s.Unattributed),
+		}
 	}
 	return s, joinError("ingest git", outcome, errors.Join(errs...))
 }
@@ -174,7 +178,7 @@ func openRepositories(ctx context.Context, deps Deps, dirs []string, options git
 		found, unreadable, err := gitlog.Find(dir)
 		errs = append(errs, err)
 		for _, path := range unreadable {
-			deps.Logger.Warn("git: directory cannot be read", "path", path)
+			deps.Logger.Warn("git: directory cannot be read", slog.String("path", path))
 		}
 		for _, path := range found {
 			repo, err := gitlog.Open(ctx, path, options)
@@ -182,7 +186,7 @@ func openRepositories(ctx context.Context, deps Deps, dirs []string, options git
 				errs = append(errs, err)
 			}
 			if err == nil && repo.Reread() {
-				deps.Logger.Warn("git: topics were reset, reading the full history again", "repository", path)
+				deps.Logger.Warn("git: topics were reset, reading the full history again", slog.String("path", path))
 			}
 			all = append(all, gitInput{repo, path, err})
 		}
@@ -219,7 +223,7 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 			continue
 		}
 		for _, w := range repo.Warnings() {
-			deps.Logger.Warn("git: "+w, "repository", repo.dir)
+			deps.Logger.Warn("git: "+w, slog.String("path", repo.dir))
 		}
 		commits, authors := repo.Unattributed()
 		s.Unattributed.Commits += commits
@@ -239,7 +243,8 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 	s.Unattributed.Authors = int64(len(order))
 	if len(unowned) > 0 {
 		deps.Logger.Warn("git: repositories without a known owner are not published",
-			"repositories", len(unowned), "first", unowned[0], "hint", "set --owner ID:USERNAME --full")
+			slog.Int("repositories", len(unowned)), slog.String("first", unowned[0]),
+			slog.String("hint", "set --owner ID:USERNAME --full"))
 	}
 	if g.Unknown == "" {
 		return nil

@@ -27,7 +27,8 @@ func TestGit_DoesNotOverwriteUnknownFile(t *testing.T) {
 	authors := filepath.Join(t.TempDir(), "authors.csv")
 	const filled = "email,user_id,username\nann@x.example,77,ann\n"
 	require.NoError(t, os.WriteFile(authors, []byte(filled), 0o600))
-	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
+	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
+		ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
 	require.ErrorContains(t, err, "exists and may have been completed")
 	require.Empty(t, s.Run)
 	after, err := os.ReadFile(authors)
@@ -41,7 +42,8 @@ func TestGit_WritesUnknownToPipe(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
-	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
+	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
+		ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
 	requireExit(t, ingest.ExitRejected, err)
 	require.NoError(t, write.Close())
 	list, err := io.ReadAll(read)
@@ -117,7 +119,12 @@ const (
 func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
-	r.commit("Jane", jane, ".mailmap", "Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n")
+	r.commit(
+		"Jane",
+		jane,
+		".mailmap",
+		"Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n",
+	)
 	first := r.commit("K", kim, "a.go", "package a")
 	r.commit("Jané", jane, "b.go", "package b")
 	second := r.commit("Stranger", "stranger@mail.example", "c.md", "c")
@@ -134,23 +141,41 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
-	require.Equal(t, "1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or --full --authors FILE",
-		s.Unattributed.String())
+	require.Equal(
+		t,
+		"1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or --full --authors FILE",
+		s.Unattributed.String(),
+	)
 	require.NotContains(t, log.String(), "stranger@")
 	list, err := os.ReadFile(unknown)
 	require.NoError(t, err)
 	require.Equal(t, "email,user_id,username,name,commits\nstranger@mail.example,,,Stranger,1\n", string(list))
 
 	commits := values(t, cfg.Bus, record.KindCodehostCommit)
-	require.JSONEq(t, `{"user_id":34,"sha":"`+first+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
-		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`, commits["34/"+first])
+	require.JSONEq(
+		t,
+		`{"user_id":34,"sha":"`+first+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
+		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`,
+		commits["34/"+first],
+	)
 	people := values(t, cfg.Bus, record.KindCodehostPerson)
-	require.JSONEq(t, `{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané","names":["Jané","Jane"]}`, people["12"])
-	require.JSONEq(t, `{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
-		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1))
+	require.JSONEq(
+		t,
+		`{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané","names":["Jané","Jane"]}`,
+		people["12"],
+	)
+	require.JSONEq(
+		t,
+		`{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
+		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1),
+	)
 	for key, text := range values(t, cfg.Bus, record.KindCodehostRepo) {
 		require.True(t, strings.HasPrefix(key, "12/"), key)
-		require.Contains(t, text, `"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes","created_at":"2024-01-02T04:00:00Z","language":"Go"`)
+		require.Contains(
+			t,
+			text,
+			`"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes","created_at":"2024-01-02T04:00:00Z","language":"Go"`,
+		)
 	}
 
 	// Nothing is new.
@@ -168,7 +193,8 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	bare := filepath.Join(t.TempDir(), "copy.git")
 	r.git("clone", "-q", "--bare", r.dir, bare)
 	authors := write(t, "authors.csv", []byte("email,user_id,username\nstranger@mail.example,56,stranger\n"))
-	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"}, []string{bare, r.dir})
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"},
+		[]string{bare, r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(6), counts(s, record.KindCodehostCommit).Read)
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
@@ -220,7 +246,8 @@ func TestGit_DroppingAllCommitsFails(t *testing.T) {
 	r.commit("Ane Bro", "Ane@bro.example", "a", "b")
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 	requireExit(t, ingest.ExitRejected, err)
-	require.ErrorContains(t, err, "2 commits of 1 author dropped, because no account is known; pass --make-accounts to keep them")
+	require.ErrorContains(t, err,
+		"2 commits of 1 author dropped, because no account is known; pass --make-accounts to keep them")
 	require.True(t, s.Reconciles())
 	require.Equal(t, ingest.Counts{Read: 2, Dropped: 2}, s.Total())
 
@@ -320,8 +347,18 @@ func TestGit_LongHistoryTakesBoundedMemory(t *testing.T) {
 	var b strings.Builder
 	message := strings.Repeat("Why this was changed, at some length. ", 20)
 	for i := range n {
-		fmt.Fprintf(&b, "commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\ncommitter U <u@x> %d +0000\ndata %d\n%s\n",
-			i+1, i%500, i%500+1, i%500, 1_700_000_000+i, 1_700_000_000+i, len(message), message)
+		fmt.Fprintf(
+			&b,
+			"commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\ncommitter U <u@x> %d +0000\ndata %d\n%s\n",
+			i+1,
+			i%500,
+			i%500+1,
+			i%500,
+			1_700_000_000+i,
+			1_700_000_000+i,
+			len(message),
+			message,
+		)
 		if i > 0 {
 			fmt.Fprintf(&b, "from :%d\n", i)
 		}
@@ -357,5 +394,6 @@ func TestGit_LongHistoryTakesBoundedMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(n), counts(s, record.KindCodehostCommit).Published)
 	require.Equal(t, int64(500), counts(s, record.KindCodehostPerson).Published)
-	t.Logf("%d commits in %s, at most %d MiB of heap, the embedded broker's included", n, time.Since(began).Round(time.Millisecond), most>>20)
+	t.Logf("%d commits in %s, at most %d MiB of heap, the embedded broker's included", n,
+		time.Since(began).Round(time.Millisecond), most>>20)
 }

@@ -62,12 +62,20 @@ func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 	defer cancel()
 	var mu sync.Mutex
 	var messages []kafka.Message
-	f := bus.Follow(ctx, cfg, bus.FollowConfig{Topics: topics, MaxWait: 50 * time.Millisecond, Handle: func(_ context.Context, m kafka.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		messages = append(messages, m)
-		return nil
-	}})
+	f := bus.Follow(
+		ctx,
+		cfg,
+		bus.FollowConfig{
+			Topics:  topics,
+			MaxWait: 50 * time.Millisecond,
+			Handle: func(_ context.Context, m kafka.Message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				messages = append(messages, m)
+				return nil
+			},
+		},
+	)
 	require.NoError(t, f.WaitReady(ctx))
 	require.NoError(t, f.Close())
 	return messages
@@ -100,7 +108,9 @@ func values(t testing.TB, cfg bus.Config, kind record.Kind) map[string]string {
 func people(from, to int) string {
 	var b strings.Builder
 	for i := from; i < to; i++ {
-		fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","full_name":"Person %d"}`+"\n", i, i, i)
+		fmt.Fprintf(&b,
+			`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","full_name":"Person %d"}`+"\n", i,
+			i, i)
 	}
 	return b.String()
 }

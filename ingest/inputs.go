@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,8 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 			return in, err
 		}
 		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.SourceObject
-		in.options.Kind, in.options.MaxLine, in.options.WholeLists = convert.SourceObject, maxSourceObjectBytes, program.ReadsLists()
+		in.options.Kind, in.options.MaxLine = convert.SourceObject, maxSourceObjectBytes
+		in.options.WholeLists = program.ReadsLists()
 	} else if err := checkKind(kind); err != nil {
 		return in, err
 	}
@@ -83,10 +85,12 @@ func expandPaths(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case err != nil:
 				errs = append(errs, err)
 			case len(found) == 0:
-				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("no files of a known format in this directory; list the files or set --format")})
+				err := errors.New("no files of a known format in this directory; list the files or set --format")
+				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: err})
 			}
 			if skipped > 0 {
-				deps.Logger.Warn("skipping files of other formats and special files", "directory", path, "files", skipped)
+				deps.Logger.Warn("ingest: skipping files of other formats and special files",
+					slog.String("directory", path), slog.Int("files", skipped))
 			}
 			all = append(all, found...)
 		case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):

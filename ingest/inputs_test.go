@@ -42,7 +42,8 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	put("all/a.ndjson", []byte(people(0, 3)))
-	put("all/b/c.csv.gz", gzipped(t, []byte("profile_id,username,last_updated,connections\nc1,u,2026,7\nc2,u,2026,many\nc3,u\n")))
+	put("all/b/c.csv.gz",
+		gzipped(t, []byte("profile_id,username,last_updated,connections\nc1,u,2026,7\nc2,u,2026,many\nc3,u\n")))
 	put("all/b/d.parquet", columns.Bytes())
 	put("all/.hidden/e.ndjson", []byte(people(100, 103)))
 	put("all/README", []byte("not records"))
@@ -60,7 +61,8 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 	got := values(t, cfg.Bus, record.KindNetworkPerson)
 	require.Len(t, got, 10)
 	require.Equal(t, `{"profile_id":"c1","username":"u","last_updated":"2026","connections":7}`, got["c1"])
-	require.Equal(t, `{"profile_id":"q1","username":"u","last_updated":"2026-01-02T00:00:00Z","connections":5}`, got["q1"])
+	require.Equal(t, `{"profile_id":"q1","username":"u","last_updated":"2026-01-02T00:00:00Z","connections":5}`,
+		got["q1"])
 	reasons := map[string]string{}
 	for _, l := range rejectedRecords(t, cfg.Bus) {
 		reasons[fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)] = l.Code + " " + l.Path + ": " + l.Reason
@@ -127,10 +129,13 @@ func TestFiles_AppliesMapping(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 5, Mapped: 2, Dropped: 1, Rejected: 2}, counts(s, ingest.Foreign))
 	require.Equal(t, ingest.Counts{Split: 6, Published: 6}, counts(s, record.KindNetworkPerson))
 	require.Equal(t, ingest.Counts{Split: 1, Rejected: 1}, counts(s, record.KindNetworkCompany))
-	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`, values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
+	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`,
+		values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
 	reasons := map[string]string{}
 	for _, l := range rejectedRecords(t, cfg.Bus) {
-		reasons[fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)] = l.Code + ": " + l.Reason + " " + string(l.Raw)
+		reasons[fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)] = l.Code + ": " + l.Reason + " " + string(
+			l.Raw,
+		)
 	}
 	require.Equal(t, map[string]string{
 		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c","n":99}`,
@@ -139,7 +144,8 @@ func TestFiles_AppliesMapping(t *testing.T) {
 	}, reasons)
 	require.Contains(t, s.String(), "dropped")
 
-	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(in))})
+	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(in))})
 	require.ErrorContains(t, err, `a mapping determines the kind of each record: omit the kind "network-person"`)
 	cfg.Map = "no-such-mapping"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -42,7 +43,9 @@ func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter,
 
 // NewestLetters returns the newest selected entries, at most limit, newest first, and the number of
 // all selected entries.
-func NewestLetters(ctx context.Context, cfg Config, dead bool, filter LetterFilter, limit int) (newest []Letter, all int64, err error) {
+func NewestLetters(
+	ctx context.Context, cfg Config, dead bool, filter LetterFilter, limit int,
+) (newest []Letter, all int64, err error) {
 	trim := func() {
 		slices.SortStableFunc(newest, func(a, b Letter) int {
 			return cmp.Or(b.At().Compare(a.At()), cmp.Compare(a.ID(), b.ID()))
@@ -122,7 +125,8 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		}
 		for i, l := range pending {
 			if rejection := rejected[i]; rejection != nil {
-				deps.Logger.Warn("dead letter rejected by the brokers", "dead_letter", l.ID(), "error", rejection)
+				deps.Logger.Warn("ingest: dead letter rejected by the brokers",
+					slog.String("dead_letter", l.ID()), slog.Any("error", rejection))
 				res.Skipped["rejected by the brokers"]++
 				continue
 			}
@@ -215,7 +219,9 @@ const (
 // entries as resubmitted. Valid records are published; invalid ones are rejected again, as new
 // entries. If kind is set, it replaces the records' kind; with Config.Map they are source objects.
 // Entries resubmitted before are skipped unless the filter selects them.
-func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterFilter, kind record.Kind) (res Resubmission, err error) {
+func ResubmitRejected(
+	ctx context.Context, cfg Config, deps Deps, filter LetterFilter, kind record.Kind,
+) (res Resubmission, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return res, err
 	}
@@ -225,7 +231,8 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	}
 	r := resubmitter{
 		kind: kind, run: res.Run, deps: deps, res: &res,
-		counts: make(convert.CountsByKind), resubmitted: make(map[string]bool), siblings: make(map[string][]kafka.Message),
+		counts: make(convert.CountsByKind), resubmitted: make(map[string]bool),
+		siblings: make(map[string][]kafka.Message),
 	}
 	if kind != "" {
 		if err := checkKind(kind); err != nil {
@@ -260,7 +267,8 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	r.log = deadletter.ResubmissionLog{Run: res.Run, Now: deps.Now, Write: writeFunc(writer)}
 	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: store})
 
-	scanned := EachLetter(ctx, cfg, false, limitToPast(filter, deps), func(l Letter) error { return r.resubmit(ctx, l) })
+	scanned := EachLetter(ctx, cfg, false, limitToPast(filter, deps),
+		func(l Letter) error { return r.resubmit(ctx, l) })
 	if err = errors.Join(scanned, r.publisher.Close()); err == nil {
 		r.finish()
 	}
@@ -314,8 +322,19 @@ func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
 		return nil
 	}
 	from := l.Rejected.Source
-	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Revision: r.revision, Now: r.deps.Now, Mapper: r.mapper,
-		Suppressed: r.deps.Suppressed, Requested: suppress.NewSet(r.deps.suppressionKey()), Via: "letter"})
+	converter := convert.New(
+		convert.Config{
+			Kind:       kind,
+			Run:        r.run,
+			File:       from.Name(),
+			Revision:   r.revision,
+			Now:        r.deps.Now,
+			Mapper:     r.mapper,
+			Suppressed: r.deps.Suppressed,
+			Requested:  suppress.NewSet(r.deps.suppressionKey()),
+			Via:        "letter",
+		},
+	)
 	line := source.Line{Raw: l.Rejected.Raw, Number: from.Line, Offset: from.Offset}
 	var counts convert.CountsByKind
 	var batch *publish.Batch

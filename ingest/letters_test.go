@@ -35,16 +35,19 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 		`{"user_id":7,"last_updated":"2026","codehost_username":"seven"}` + "\n" + // of another kind
 		`{"profile_id":"y","last_updated":"2026","username":` + "\n" +
 		fmt.Sprintf(`{"profile_id":"z","last_updated":"2026","username":"z","summary":"%s"}`, randomText(1<<20)) + "\n"
-	s, err := ingest.Files(ctx, cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "people", []byte(text))})
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "people", []byte(text))})
 	requireExit(t, ingest.ExitRejected, err)
 	bad := `{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}]}` + "\n"
-	_, err = ingest.Files(ctx, cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "codehost", []byte(bad))})
+	_, err = ingest.Files(ctx, cfg, ingest.Deps{}, record.KindCodehostPerson,
+		[]string{write(t, "codehost", []byte(bad))})
 	requireExit(t, ingest.ExitRejected, err)
 
 	all := find(t, cfg, false, ingest.LetterFilter{})
 	require.Equal(t, 7, len(all))
 	require.Equal(t, 3, len(find(t, cfg, false, ingest.LetterFilter{Kind: record.KindCodehostPerson})))
-	require.Equal(t, 1, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run, Code: record.CodeBadDate})), "not that of the entry")
+	require.Equal(t, 1, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run, Code: record.CodeBadDate})),
+		"not that of the entry")
 	require.Equal(t, 4, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run})))
 	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Until: time.Now().Add(-time.Hour)}))
 	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Since: time.Now().Add(time.Hour)}))
@@ -66,7 +69,9 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted)
-	require.Equal(t, []ingest.KindCounts{{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1, Published: 1}}}, res.Kinds)
+	require.Equal(t,
+		[]ingest.KindCounts{{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1, Published: 1}}},
+		res.Kinds)
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostPerson), "7")
 	require.Empty(t, find(t, cfg, false, foreign), "given back")
 	foreign.Resubmitted = true
@@ -132,13 +137,19 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 		deadLetter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
 		require.NoError(t, err)
 		w := bus.NewWriter(cfg.Bus)
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicRejected, Key: []byte(from.Name()), Value: deadLetter}}))
+		require.NoError(
+			t,
+			bus.WriteAll(t.Context(), w,
+				[]kafka.Message{{Topic: event.TopicRejected, Key: []byte(from.Name()), Value: deadLetter}}),
+		)
 		require.NoError(t, w.Close())
 	}
 	resubmit := func(reason string, want ingest.Counts) {
 		t.Helper()
 		before := endOffsetSum(t, cfg.Bus, kind.Topic())
-		later := ingest.Deps{Now: func() time.Time { return time.Now().Add(time.Second) }} // later than the rejection, on any clock
+		later := ingest.Deps{
+			Now: func() time.Time { return time.Now().Add(time.Second) },
+		} // later than the rejection, on any clock
 		res, err := ingest.ResubmitRejected(t.Context(), cfg, later, ingest.LetterFilter{Code: reason}, "")
 		require.NoError(t, err)
 		require.Equal(t, int64(1), res.Resubmitted)
@@ -166,7 +177,11 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	score, fetch := event.DeadTopic("discovery-worker", "score"), event.DeadTopic("discovery-worker", "fetch")
 	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{task}))
 	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}), "no topic, no letters")
-	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{{Name: score.Name, Partitions: 1}, {Name: fetch.Name, Partitions: 1}}))
+	require.NoError(
+		t,
+		bus.EnsureTopics(ctx, cfg.Bus,
+			[]bus.Topic{{Name: score.Name, Partitions: 1}, {Name: fetch.Name, Partitions: 1}}),
+	)
 	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}))
 	w := bus.NewWriter(cfg.Bus)
 	defer func() { require.NoError(t, w.Close()) }()
@@ -176,10 +191,21 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 			{Key: bus.HeaderID, Value: []byte(key)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
 		dead.FirstFailure, dead.LastFailure = at, at
-		dead.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
+		dead.Set(
+			func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) },
+		)
 		return m
 	}
-	good := event.Dead{Service: "discovery-worker", Handler: "score", Topic: task.Name, Partition: 1, Offset: 42, Code: "bad_task", Reason: "why", Attempts: 5}
+	good := event.Dead{
+		Service:   "discovery-worker",
+		Handler:   "score",
+		Topic:     task.Name,
+		Partition: 1,
+		Offset:    42,
+		Code:      "bad_task",
+		Reason:    "why",
+		Attempts:  5,
+	}
 	sibling := good
 	sibling.Topic = "payroll"
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
@@ -190,7 +216,8 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	require.Equal(t, 5, len(all))
 	require.Equal(t, "bad_task", all["discovery-worker.score:0-1"].Code())
 	require.Error(t, all["discovery-worker.fetch:0-1"].Unreadable)
-	require.Equal(t, 3, len(find(t, cfg, true, ingest.LetterFilter{Handler: "discovery-worker.score", Code: "bad_task"})))
+	require.Equal(t, 3,
+		len(find(t, cfg, true, ingest.LetterFilter{Handler: "discovery-worker.score", Code: "bad_task"})))
 
 	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Handler: "discovery-worker.score"})
 	require.NoError(t, err)
@@ -207,7 +234,8 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted, "the other handler's")
 	require.Len(t, topic(t, cfg.Bus, task.Name), 3)
-	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{},
+		ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted, "asked to do it again")
 }
@@ -218,7 +246,11 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	cfg := withStateDir(t)
 	ctx := t.Context()
 	dead := event.DeadTopic("webhook-sender", "deliver").Name
-	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}, {Name: dead, Partitions: 1}}))
+	require.NoError(
+		t,
+		bus.EnsureTopics(ctx, cfg.Bus,
+			[]bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}, {Name: dead, Partitions: 1}}),
+	)
 	w := bus.NewWriter(cfg.Bus)
 	defer func() { require.NoError(t, w.Close()) }()
 	at := time.Now().UTC().Truncate(time.Millisecond)
@@ -226,12 +258,26 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value, Headers: []kafka.Header{
 			{Key: bus.HeaderID, Value: []byte(id)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
-		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted", Attempts: 10,
-			FirstFailure: at, LastFailure: at}
+		d := event.Dead{
+			Service:      "webhook-sender",
+			Handler:      "deliver",
+			Topic:        event.TopicWebhookTask,
+			Code:         "exhausted",
+			Attempts:     10,
+			FirstFailure: at,
+			LastFailure:  at,
+		}
 		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
 		return m
 	}
-	task := event.WebhookTask{DeliveryID: "req_1", OrganizationID: "org1", URL: "https://h/?q=1", RequestID: "req_1", Body: []byte(`{"a":1}`), CreatedAt: at}
+	task := event.WebhookTask{
+		DeliveryID:     "req_1",
+		OrganizationID: "org1",
+		URL:            "https://h/?q=1",
+		RequestID:      "req_1",
+		Body:           []byte(`{"a":1}`),
+		CreatedAt:      at,
+	}
 	key, id, value, err := task.Message()
 	require.NoError(t, err)
 	retried := task
@@ -239,7 +285,11 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	_, retriedID, retriedValue, err := retried.Message()
 	require.NoError(t, err)
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
-		deadLetter(key, id, value), deadLetter(key, retriedID, retriedValue), deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)), deadLetter(key, id, nil),
+		deadLetter(
+			key,
+			id,
+			value,
+		), deadLetter(key, retriedID, retriedValue), deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)), deadLetter(key, id, nil),
 	}))
 
 	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
@@ -257,7 +307,14 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 		require.NotContains(t, []string{"", "r1"}, got.Round)
 		rounds[got.Round] = true
 		require.Equal(t, key, string(m.Key))
-		require.Equal(t, []kafka.Header{{Key: bus.HeaderID, Value: []byte("req_1/" + got.Round)}, {Key: "traceparent", Value: []byte("00-1")}}, m.Headers)
+		require.Equal(
+			t,
+			[]kafka.Header{
+				{Key: bus.HeaderID, Value: []byte("req_1/" + got.Round)},
+				{Key: "traceparent", Value: []byte("00-1")},
+			},
+			m.Headers,
+		)
 		got.Round = ""
 		require.Equal(t, task, got)
 	}

@@ -151,7 +151,8 @@ func TestRun_ReportsDataLostByBrokers(t *testing.T) {
 	}()
 	_, err = io.WriteString(pipe.w, people(200, 300))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, kind)) == 300 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, kind)) == 300 }, 20*time.Second,
+		10*time.Millisecond)
 
 	// Another command connects to another cluster.
 	other := cfg

@@ -55,7 +55,8 @@ func (m *metrics) add(t convert.CountsByKind) {
 	for kind, c := range t {
 		for outcome, n := range map[string]int64{
 			"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,
-			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected, "mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
+			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected,
+			"mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
 		} {
 			if n > 0 {
 				m.records.WithLabelValues(string(kind), outcome).Add(float64(n))

@@ -102,7 +102,8 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), groupDigits(s.Read), groupDigits(s.perSecond()))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), groupDigits(s.Read),
+		groupDigits(s.perSecond()))
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %s rejected", groupDigits(s.Rejected))
 	}
@@ -142,19 +143,22 @@ func (l *Log) Update(s Snapshot) {
 		return
 	}
 	l.next = s.Elapsed + l.interval
-	args := []any{
-		"file", s.File, "stored_bytes", s.StoredBytes,
-		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", s.perSecond(),
+	attrs := []any{
+		slog.String("path", s.File), slog.Int64("stored_bytes", s.StoredBytes),
+		slog.Int64("read", s.Read), slog.Int64("published", s.Published), slog.Int64("known", s.Known),
+		slog.Int64("rejected", s.Rejected), slog.Int64("records_per_second", s.perSecond()),
 	}
 	if s.StoredSize > 0 && s.StoredBytes > 0 {
 		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))
-		args = append(args, "stored_size", s.StoredSize, "remaining", max(left, 0).Round(time.Second).String())
+		attrs = append(attrs, slog.Int64("stored_size", s.StoredSize),
+			slog.String("remaining", max(left, 0).Round(time.Second).String()))
 	}
 	if s.Stalled >= minReportedStall {
-		l.logger.Warn("ingest: waiting for Kafka", append(args, "stalled", s.Stalled.Round(time.Second).String())...)
+		attrs = append(attrs, slog.String("stalled", s.Stalled.Round(time.Second).String()))
+		l.logger.Warn("ingest: waiting for Kafka", attrs...)
 		return
 	}
-	l.logger.Info("ingest: progress", args...)
+	l.logger.Info("ingest: progress", attrs...)
 }
 
 // Finish implements [Progress]. It logs nothing: the summary has the final counts.

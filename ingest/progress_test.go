@@ -24,7 +24,9 @@ func TestProgress_RateIsRecordsByTimeSinceTheStart(t *testing.T) {
 		lines.Update(s)
 		bar.Update(s)
 	}
-	bar.Finish(ingest.Snapshot{StoredSize: 100, StoredBytes: 100, Read: 36_000, Elapsed: 4 * time.Second, ReadBefore: 4000})
+	bar.Finish(
+		ingest.Snapshot{StoredSize: 100, StoredBytes: 100, Read: 36_000, Elapsed: 4 * time.Second, ReadBefore: 4000},
+	)
 	require.Contains(t, log.String(), "records_per_second=8000")
 	require.NotContains(t, log.String(), "records_per_second=100")
 	for _, want := range []string{"10,000 records, 12,000/s", "20,000 records, 8,000/s", "36,000 records, 8,000/s"} {

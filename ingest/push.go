@@ -168,19 +168,32 @@ type requestError struct {
 func (s *Service) checkRequest(r *http.Request) (record.Kind, string, *requestError) {
 	kind := record.Kind(r.PathValue("kind"))
 	if checkKind(kind) != nil {
-		return "", "", &requestError{status: http.StatusNotFound, detail: fmt.Sprintf("Unknown kind %q; kinds: %s.", kind, kindList())}
+		return "", "", &requestError{
+			status: http.StatusNotFound,
+			detail: fmt.Sprintf("Unknown kind %q; kinds: %s.", kind, kindList()),
+		}
 	}
 	if detail := checkQuery(r.URL.RawQuery); detail != "" {
 		return "", "", &requestError{status: http.StatusBadRequest, detail: detail}
 	}
 	if kind == record.KindErasure && s.deps.Suppressed == nil {
-		return "", "", &requestError{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: this server has no suppression set."}
+		return "", "", &requestError{
+			status: http.StatusServiceUnavailable,
+			detail: "Erasures are not accepted: this server has no suppression set.",
+		}
 	}
 	if kind == record.KindErasure && s.deps.Suppressed.Ours() != nil {
-		return "", "", &requestError{status: http.StatusServiceUnavailable, detail: "Erasures are not accepted: the root secret of this server differs from that of the instance."}
+		return "", "", &requestError{
+			status: http.StatusServiceUnavailable,
+			detail: "Erasures are not accepted: the root secret of this server differs from that of the instance.",
+		}
 	}
 	if r.Method != http.MethodPost {
-		return "", "", &requestError{http.StatusMethodNotAllowed, "Push records with POST.", [2]string{"Allow", http.MethodPost}}
+		return "", "", &requestError{
+			http.StatusMethodNotAllowed,
+			"Push records with POST.",
+			[2]string{"Allow", http.MethodPost},
+		}
 	}
 	if r.ContentLength > s.cfg.Push.MaxBytes {
 		return "", "", &requestError{status: http.StatusRequestEntityTooLarge, detail: s.tooLarge()}
@@ -190,12 +203,17 @@ func (s *Service) checkRequest(r *http.Request) (record.Kind, string, *requestEr
 		err = errors.New("several media types")
 	}
 	switch mediaType {
-	case "application/json", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines":
+	case "application/json", "application/x-ndjson", "application/ndjson",
+		"application/jsonl", "application/x-jsonlines", "application/jsonlines":
 	default:
 		err = errors.New("another media type")
 	}
 	if err != nil {
-		return "", "", &requestError{http.StatusUnsupportedMediaType, "The body must be JSON: set Content-Type to application/x-ndjson or application/json.", [2]string{"Accept", "application/x-ndjson"}}
+		return "", "", &requestError{
+			http.StatusUnsupportedMediaType,
+			"The body must be JSON: set Content-Type to application/x-ndjson or application/json.",
+			[2]string{"Accept", "application/x-ndjson"},
+		}
 	}
 	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	switch encoding {
@@ -203,12 +221,17 @@ func (s *Service) checkRequest(r *http.Request) (record.Kind, string, *requestEr
 		encoding = ""
 	case "", "gzip", "zstd":
 	default:
-		return "", "", &requestError{http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or absent.", [2]string{"Accept-Encoding", "gzip, zstd"}}
+		return "", "", &requestError{
+			http.StatusUnsupportedMediaType,
+			"Content-Encoding must be gzip, zstd or absent.",
+			[2]string{"Accept-Encoding", "gzip, zstd"},
+		}
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	if !ok || s.cfg.Token == "" || subtle.ConstantTimeCompare(sum[:], s.pushes.token[:]) != 1 {
-		detail := "Missing or invalid operator token: send Authorization: Bearer TOKEN. The token is operator_token in standalone.json of the data directory, or the value of MUSTER_OPERATOR_TOKEN."
+		detail := "Missing or invalid operator token: send Authorization: Bearer TOKEN. The token is operator_token " +
+			"in standalone.json of the data directory, or the value of MUSTER_OPERATOR_TOKEN."
 		if s.cfg.Token == "" {
 			detail = "No operator token is configured, so all pushes are denied: set MUSTER_OPERATOR_TOKEN."
 		}
@@ -257,7 +280,8 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.setDeadlines(w)
 		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d pushes are running, the maximum: retry after one has finished.", s.cfg.Push.Concurrent))
+		fail(w, http.StatusTooManyRequests,
+			fmt.Sprintf("%d pushes are running, the maximum: retry after one has finished.", s.cfg.Push.Concurrent))
 		return
 	}
 	id, err := uuid.NewV7()
@@ -282,8 +306,9 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	}
 	start := time.Now()
 	response := s.runPush(w, r, id.String(), kind, encoding)
-	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "ingest: push finished", slog.String("run", response.Run), slog.String("kind", string(kind)),
-		slog.Int("status", response.Status), slog.Int64("lines", response.Acknowledged.Lines), slog.Duration("took", time.Since(start)))
+	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "ingest: push finished",
+		slog.String("run_id", response.Run), slog.String("kind", string(kind)), slog.Int("status", response.Status),
+		slog.Int64("lines", response.Acknowledged.Lines), slog.Int64("duration_ms", time.Since(start).Milliseconds()))
 	s.setDeadlines(w)
 	if !response.Complete {
 		// The rest of the body is not read.
@@ -301,7 +326,12 @@ var errNotObject = errors.New("not a JSON object")
 // compactObject returns the body, one JSON object on any number of lines and optionally compressed,
 // as one line.
 func (s *Service) compactObject(w http.ResponseWriter, r *http.Request, encoding string) (io.ReadCloser, error) {
-	body := &pushBody{in: http.MaxBytesReader(w, r.Body, record.MaxSize), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding}
+	body := &pushBody{
+		in:       http.MaxBytesReader(w, r.Body, record.MaxSize),
+		control:  http.NewResponseController(w),
+		idle:     s.cfg.Push.Idle,
+		encoding: encoding,
+	}
 	detach := context.AfterFunc(s.pushes.stopCtx, body.close)
 	plain, done := source.Decompress(body)
 	raw, err := io.ReadAll(io.LimitReader(plain, record.MaxSize+1))
@@ -330,11 +360,15 @@ func (s *Service) explainObjectError(err error) (int, string) {
 	case errors.Is(err, errNotObject):
 		return http.StatusBadRequest, "The body is not a JSON object."
 	case tooLarge != nil:
-		return http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB: send several requests, or one erasure per line with Content-Type: application/x-ndjson."
+		return http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB: send several requests, " +
+			"or one erasure per line with Content-Type: application/x-ndjson."
 	case s.pushes.stopCtx.Err() != nil:
 		return http.StatusServiceUnavailable, "The service is stopping. Nothing was stored: send the request again."
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return http.StatusRequestTimeout, fmt.Sprintf("No data received for %s. Nothing was stored: send the request again.", s.cfg.Push.Idle)
+		return http.StatusRequestTimeout, fmt.Sprintf(
+			"No data received for %s. Nothing was stored: send the request again.",
+			s.cfg.Push.Idle,
+		)
 	case errors.Is(err, errEncoding):
 		return http.StatusBadRequest, "The body does not match its Content-Encoding."
 	}
@@ -342,7 +376,9 @@ func (s *Service) explainObjectError(err error) (int, string) {
 }
 
 // runPush runs the pipeline over a request's body.
-func (s *Service) runPush(w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string) pushResponse {
+func (s *Service) runPush(
+	w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string,
+) pushResponse {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	//nolint:contextcheck // the end of the service, which is no part of the request's context
@@ -350,7 +386,8 @@ func (s *Service) runPush(w http.ResponseWriter, r *http.Request, id string, kin
 	defer detach()
 
 	body := &pushBody{
-		in: http.MaxBytesReader(w, r.Body, s.cfg.Push.MaxBytes), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding,
+		in: http.MaxBytesReader(w, r.Body, s.cfg.Push.MaxBytes), control: http.NewResponseController(w),
+		idle: s.cfg.Push.Idle, encoding: encoding,
 	}
 	defer body.close()
 	rejected := &rejectedList{max: s.cfg.Push.Rejected}
@@ -369,13 +406,19 @@ func (s *Service) runPush(w http.ResponseWriter, r *http.Request, id string, kin
 	}
 	var err error
 	if cfg.revision, err = (&state{dedup: s.pushes.dedup}).revision(ctx, cfg, deps); err != nil {
-		return pushResponse{Run: id, Kind: kind, Status: http.StatusServiceUnavailable, Detail: "No mapping revision could be reserved. Nothing was stored: send the request again."}
+		return pushResponse{
+			Run:    id,
+			Kind:   kind,
+			Status: http.StatusServiceUnavailable,
+			Detail: "No mapping revision could be reserved. Nothing was stored: send the request again.",
+		}
 	}
 	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.dedup)
 	run.via = "http"
 	run.add(pushFile, kind, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 		return source.FromReader(ctx, pushFile, body, source.Options{
-			MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: source.FormatNDJSON, MaxTotal: cfg.Push.MaxBytes,
+			MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind,
+			Format: source.FormatNDJSON, MaxTotal: cfg.Push.MaxBytes,
 		})
 	})
 	sum, err := run.finish()
@@ -418,9 +461,10 @@ func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err erro
 	case srcErr == nil && r.Context().Err() != nil:
 		return http.StatusBadRequest, "The connection was lost." + resume // only for the log: the client is gone
 	case srcErr != nil:
-		return http.StatusBadRequest, fmt.Sprintf("The body is truncated or corrupt after line %d.", srcErr.At.Line) + resume
+		detail := fmt.Sprintf("The body is truncated or corrupt after line %d.", srcErr.At.Line)
+		return http.StatusBadRequest, detail + resume
 	}
-	s.deps.Logger.Error("ingest: push failed", "error", err)
+	s.deps.Logger.Error("ingest: push failed", slog.Any("error", err))
 	return http.StatusInternalServerError, "Publishing the records failed." + resume
 }
 
@@ -467,7 +511,8 @@ func (l *rejectedList) add(r event.Rejected) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.list) < l.max {
-		l.list = append(l.list, rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason, r.Defects})
+		l.list = append(l.list,
+			rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason, r.Defects})
 	}
 }
 

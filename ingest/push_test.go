@@ -79,7 +79,9 @@ func push(t *testing.T, s *ingest.Service, path string, body io.Reader, header .
 	return pushBy(t, http.DefaultClient, s, path, body, header...)
 }
 
-func pushBy(t *testing.T, client *http.Client, s *ingest.Service, path string, body io.Reader, header ...string) answer {
+func pushBy(
+	t *testing.T, client *http.Client, s *ingest.Service, path string, body io.Reader, header ...string,
+) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, body)
 	require.NoError(t, err)
@@ -225,7 +227,8 @@ func TestPush_SilentClientIsDisconnected(t *testing.T) {
 	}
 	for path, status := range map[string]string{pushPath: "401", "/ingest/v1/person": "404", "/": "404"} {
 		conn := dial()
-		_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10\r\n\r\n", path)
+		_, err := fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10\r\n\r\n", path)
 		require.NoError(t, err)
 		answered, err := io.ReadAll(conn)
 		require.NoError(t, err, "%s: not ended", path)
@@ -252,7 +255,8 @@ func TestPush_LimitsConcurrency(t *testing.T) {
 	go func() { first <- push(t, s, pushPath, slow) }()
 	_, err := io.WriteString(slow.w, people(0, 3))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 },
+		20*time.Second, 10*time.Millisecond)
 	// It sends data until the other push has been rejected.
 	rejected := make(chan struct{})
 	var feed sync.WaitGroup
@@ -295,7 +299,8 @@ func TestPush_OutageReportsStoredLines(t *testing.T) {
 	go func() { first <- push(t, s, pushPath, body) }()
 	_, err := io.WriteString(body.w, people(0, 500))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 500 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 500 },
+		20*time.Second, 10*time.Millisecond)
 	require.NoError(t, b.Close())
 	_, _ = io.WriteString(body.w, people(500, 900)) // the server may have disconnected
 	a := <-first

@@ -74,7 +74,11 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 	cfg := config(t)
 	s := serve(t, cfg, erasures(t))
 	order := func(name string) []byte {
-		return fmt.Appendf(nil, "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n", name)
+		return fmt.Appendf(
+			nil,
+			"{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n",
+			name,
+		)
 	}
 	send := func(body []byte, header ...string) answer {
 		return push(t, s, erasurePath, bytes.NewReader(body), header...)

@@ -63,7 +63,8 @@ func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 			if i < changed {
 				name = "of " + date
 			}
-			fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"%s","username":"user-%d","full_name":"%s"}`+"\n", i, date, i, name)
+			fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"%s","username":"user-%d","full_name":"%s"}`+"\n", i,
+				date, i, name)
 		}
 		return b.String()
 	}
@@ -101,7 +102,8 @@ func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 
 	// Deletions are published completely, because they are small.
 	reset := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
-	run(fmt.Sprintf(reset, 2027)+fmt.Sprintf(reset, 2028)+fmt.Sprintf(reset, 2027), ingest.Counts{Read: 3, Published: 2, Stale: 1})
+	run(fmt.Sprintf(reset, 2027)+fmt.Sprintf(reset, 2028)+fmt.Sprintf(reset, 2027),
+		ingest.Counts{Read: 3, Published: 2, Stale: 1})
 
 	// Without the state everything is published.
 	require.NoError(t, os.RemoveAll(cfg.StateDir))
@@ -113,7 +115,8 @@ func TestRefresh_ComparesExtractedRecordsSeparately(t *testing.T) {
 	cfg := withStateDir(t)
 	run := func(text string) ingest.Summary {
 		t.Helper()
-		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "people", []byte(text+"\n"))})
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+			[]string{write(t, "people", []byte(text+"\n"))})
 		require.NoError(t, err)
 		require.True(t, s.Reconciles())
 		return s
@@ -158,7 +161,8 @@ func TestRefresh_NewestVersionIsStoredLast(t *testing.T) {
 				for range 1 + r.IntN(3) { // read concurrently
 					var b bytes.Buffer
 					for range 400 {
-						line := fmt.Sprintf(`{"profile_id":"%d","last_updated":"20%02d-01","username":"%c"}`, r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
+						line := fmt.Sprintf(`{"profile_id":"%d","last_updated":"20%02d-01","username":"%c"}`,
+							r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
 						rec, err := record.Decode(kind, []byte(line))
 						require.NoError(t, err)
 						newest[rec.Key] = max(newest[rec.Key], rec.Version)
@@ -249,7 +253,8 @@ func TestDryRun_CountsAndPublishesNothing(t *testing.T) {
 
 	nothing, err := ingest.Files(ctx, ingest.Config{DryRun: true}, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 121, Published: 110, Seen: 0, Unchanged: 10, Rejected: 1}, counts(nothing, kind))
+	require.Equal(t, ingest.Counts{Read: 121, Published: 110, Seen: 0, Unchanged: 10, Rejected: 1},
+		counts(nothing, kind))
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "muster-dry-run-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

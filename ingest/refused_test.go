@@ -22,7 +22,8 @@ func limited(t *testing.T, limits map[string]string) ingest.Config {
 	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}}
 	var topics []bus.Topic
 	for name, limit := range limits {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 1, Config: map[string]string{"max.message.bytes": limit}})
+		topics = append(topics,
+			bus.Topic{Name: name, Partitions: 1, Config: map[string]string{"max.message.bytes": limit}})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg.Bus, topics))
 	return cfg
@@ -87,10 +88,15 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 				return
 			}
 			client := &kafka.Client{Addr: kafka.TCP(cfg.Bus.Brokers...)}
-			res, err := client.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{{
-				ResourceType: kafka.ResourceTypeTopic, ResourceName: kind.Topic(),
-				Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: "max.message.bytes", Value: "2097152"}},
-			}}})
+			res, err := client.IncrementalAlterConfigs(
+				t.Context(),
+				&kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+					ResourceType: kafka.ResourceTypeTopic, ResourceName: kind.Topic(),
+					Configs: []kafka.IncrementalAlterConfigsRequestConfig{
+						{Name: "max.message.bytes", Value: "2097152"},
+					},
+				}}},
+			)
 			require.NoError(t, err)
 			require.NoError(t, res.Resources[0].Error)
 			_, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")

@@ -32,8 +32,16 @@ func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 	require.Len(t, rejected, 2)
 	for line, r := range rejected {
 		require.Equal(t, []record.Defect{
-			{Path: "profile_id", Code: record.CodeMissingIdentity, Reason: `is missing; the record has "id": did you mean "profile_id"?`},
-			{Path: "last_updated", Code: record.CodeMissingVersion, Reason: `is missing; the record has "changed": did you mean "last_updated"?`},
+			{
+				Path:   "profile_id",
+				Code:   record.CodeMissingIdentity,
+				Reason: `is missing; the record has "id": did you mean "profile_id"?`,
+			},
+			{
+				Path:   "last_updated",
+				Code:   record.CodeMissingVersion,
+				Reason: `is missing; the record has "changed": did you mean "last_updated"?`,
+			},
 			{Path: "username", Code: record.CodeMissingField, Reason: "is missing"},
 		}, r.Defects, line)
 		require.Equal(t, r.Defects[0], record.Defect{Path: r.Path, Code: r.Code, Reason: r.Reason})
@@ -60,7 +68,8 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	}
 	cfg := withStateDir(t)
 	cfg.Map = write(t, "before.jq", []byte(before))
-	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "people.ndjson", []byte(strings.Join(objects, "\n")))})
+	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
+		[]string{write(t, "people.ndjson", []byte(strings.Join(objects, "\n")))})
 	requireExit(t, ingest.ExitRejected, err)
 	badDates := ingest.LetterFilter{Code: record.CodeBadDate}
 	one := func() ingest.Letter {
@@ -106,8 +115,15 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 // with it. An object that maps to an erasure is never stored.
 func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 	cfg := withStateDir(t)
-	cfg.Map = write(t, "many.jq", []byte(`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at})`))
-	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "x", []byte(`{"n":50,"at":"soon","at2":"2026"}`))})
+	cfg.Map = write(
+		t,
+		"many.jq",
+		[]byte(
+			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at})`,
+		),
+	)
+	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
+		[]string{write(t, "x", []byte(`{"n":50,"at":"soon","at2":"2026"}`))})
 	requireExit(t, ingest.ExitRejected, err)
 	stored := 0
 	for _, l := range find(t, cfg, false, ingest.LetterFilter{}) {
@@ -116,15 +132,28 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, stored)
-	cfg.Map = write(t, "mended.jq", []byte(`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at2})`))
+	cfg.Map = write(
+		t,
+		"mended.jq",
+		[]byte(
+			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at2})`,
+		),
+	)
 	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(50), res.Resubmitted)
 	require.Empty(t, res.Skipped)
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 50)
 
-	cfg.Map = write(t, "erasure.jq", []byte(`{kind: "erasure", record: {identifiers: [{type: "email", value: .mail}]}}, record("network-person"; {profile_id: .mail})`))
-	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "y", []byte(`{"mail":"ada@x.example"}`))})
+	cfg.Map = write(
+		t,
+		"erasure.jq",
+		[]byte(
+			`{kind: "erasure", record: {identifiers: [{type: "email", value: .mail}]}}, record("network-person"; {profile_id: .mail})`,
+		),
+	)
+	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
+		[]string{write(t, "y", []byte(`{"mail":"ada@x.example"}`))})
 	requireExit(t, ingest.ExitRejected, err)
 	for _, m := range topic(t, cfg.Bus, event.TopicRejected) {
 		require.NotContains(t, string(m.Value), "ada@x.example")

@@ -122,12 +122,15 @@ func TestRemap_ReplacesNothingNewer(t *testing.T) {
 	}
 	published := ingest.Counts{Read: 1, Published: 1}
 	require.Equal(t, published, run(false, `{"profile_id":"1","username":"a","last_updated":"2026-02"}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, run(true, `{"profile_id":"1","username":"b","last_updated":"2026-01"}`))
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1},
+		run(true, `{"profile_id":"1","username":"b","last_updated":"2026-01"}`))
 	require.Equal(t, published, run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, run(false, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`),
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1},
+		run(false, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`),
 		"the record was withdrawn: this is no conflict of contents")
 	require.Equal(t, published, run(true, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1, Conflicting: 1}, run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1, Conflicting: 1},
+		run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
 	require.Equal(t, published, run(true, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
 	require.Equal(t, published, run(false, `{"profile_id":"1","username":"c","last_updated":"2026-03"}`))
 }
@@ -136,7 +139,8 @@ func TestRemap_CoversExtractedRecords(t *testing.T) {
 	cfg := withStateDir(t)
 	cfg.Remap = true
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "x", []byte(
-		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,"updated_at":"2026"}]}`+"\n"))})
+		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,"updated_at":"2026"}]}`+"\n",
+	))})
 	require.NoError(t, err)
 	revision := revisions(t, cfg.Bus, record.KindCodehostPerson)["1"]
 	require.NotZero(t, revision)
@@ -179,7 +183,8 @@ func TestPush_RemapReplacesTheSameVersion(t *testing.T) {
 	s := serve(t, cfg, ingest.Deps{})
 	pushed := func(query, username string) (published, conflicting int64) {
 		t.Helper()
-		a := push(t, s, pushPath+query, strings.NewReader(`{"profile_id":"1","username":"`+username+`","last_updated":"2026"}`))
+		a := push(t, s, pushPath+query,
+			strings.NewReader(`{"profile_id":"1","username":"`+username+`","last_updated":"2026"}`))
 		require.Equal(t, http.StatusOK, a.status)
 		return a.Counts[0].Published, a.Counts[0].Conflicting
 	}

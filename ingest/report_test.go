@@ -35,7 +35,10 @@ func TestSummary_String(t *testing.T) {
 	golden(t, "summary-complete.golden", ingest.Summary{
 		Run: "r1", StoredBytes: 123_456_789, Elapsed: 12345 * time.Millisecond,
 		Kinds: []ingest.KindCounts{
-			{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5}},
+			{
+				Kind:   record.KindCodehostPerson,
+				Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5},
+			},
 			{Kind: record.KindCodehostRepo, Counts: ingest.Counts{Split: 42, Published: 42}},
 		},
 		Files: []ingest.FileSummary{
@@ -45,7 +48,9 @@ func TestSummary_String(t *testing.T) {
 	}.String())
 	golden(t, "summary-cut-short.golden", ingest.Summary{
 		Run: "r2", StoredBytes: 999, Elapsed: time.Second, Interrupted: true,
-		Kinds: []ingest.KindCounts{{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 12, Published: 9, Rejected: 1, Unfinished: 2}}},
+		Kinds: []ingest.KindCounts{
+			{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 12, Published: 9, Rejected: 1, Unfinished: 2}},
+		},
 		Files: []ingest.FileSummary{
 			{Path: "broken.gz", Lines: 10, Bytes: 4321, Err: errors.New("broken.gz: decompress gzip: unexpected EOF")},
 			{Path: "never.gz"},
@@ -53,13 +58,16 @@ func TestSummary_String(t *testing.T) {
 	}.String())
 	golden(t, "summary-unknown.golden", ingest.Summary{
 		Run: "r4", Files: []ingest.FileSummary{{Path: "p.ndjson", Lines: 2000, Complete: true}},
-		Kinds: []ingest.KindCounts{{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}}},
+		Kinds: []ingest.KindCounts{
+			{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}},
+		},
 		Unknown: []ingest.UnknownMember{
 			{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1204, Example: "p.ndjson:1"},
 			{Kind: record.KindNetworkPerson, Path: "a\nb\tc", Records: 2, Example: "p.ndjson:17"},
 		},
 	}.String())
-	golden(t, "summary-empty.golden", ingest.Summary{Run: "r3", Files: []ingest.FileSummary{{Path: "-", Complete: true}}}.String())
+	golden(t, "summary-empty.golden",
+		ingest.Summary{Run: "r3", Files: []ingest.FileSummary{{Path: "-", Complete: true}}}.String())
 }
 
 func TestSummary_ReconcilesPerKind(t *testing.T) {
@@ -76,12 +84,15 @@ func TestSummary_ReconcilesPerKind(t *testing.T) {
 
 func TestLog_ReportsProgressAtInterval(t *testing.T) {
 	var out bytes.Buffer
-	l := ingest.NewLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}})), 5*time.Second)
+	l := ingest.NewLog(
+		slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})),
+		5*time.Second,
+	)
 	s := ingest.Snapshot{File: "f", StoredSize: 1000, Elapsed: 4 * time.Second}
 	l.Update(s)
 	s.Elapsed, s.StoredBytes, s.Read, s.Published, s.Rejected = 5*time.Second, 250, 600, 490, 10

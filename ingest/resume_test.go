@@ -68,7 +68,8 @@ func killAndResume(t *testing.T, people []string, deleteEntries bool) bool {
 	kills := 0
 	for {
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestIngestChildProcess$")
-		cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(append([]string{cfg.Bus.Brokers[0], cfg.StateDir}, paths...), "\n"))
+		cmd.Env = append(os.Environ(),
+			childEnv+"="+strings.Join(append([]string{cfg.Bus.Brokers[0], cfg.StateDir}, paths...), "\n"))
 		require.NoError(t, cmd.Start())
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
@@ -158,7 +159,12 @@ func bigPeople(n int) []string {
 	text := randomText(900)
 	out := make([]string, n)
 	for i := range out {
-		out[i] = fmt.Sprintf(`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n", i, i, text)
+		out[i] = fmt.Sprintf(
+			`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n",
+			i,
+			i,
+			text,
+		)
 	}
 	return out
 }
@@ -180,7 +186,11 @@ func interruptAndResume(t *testing.T, lines []string) bool {
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
 	addr := b.Addrs()[0]
-	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{addr}}, StateDir: t.TempDir(), DrainTimeout: 300 * time.Millisecond}
+	cfg := ingest.Config{
+		Bus:          bus.Config{Brokers: []string{addr}},
+		StateDir:     t.TempDir(),
+		DrainTimeout: 300 * time.Millisecond,
+	}
 	path := write(t, "people", []byte(strings.Join(lines, "")))
 	kind := record.KindNetworkPerson
 	enough := errors.New("enough")
@@ -304,7 +314,9 @@ func TestRun_ConcurrentRunsPublishEachRecordOnce(t *testing.T) {
 func TestResume_RejectsChangedMapping(t *testing.T) {
 	cfg := withStateDir(t)
 	mapping := func(name, version string) []byte {
-		return []byte(`record("network-person"; {profile_id: .id, username: .id, full_name: "` + name + `", last_updated: "` + version + `"})`)
+		return []byte(
+			`record("network-person"; {profile_id: .id, username: .id, full_name: "` + name + `", last_updated: "` + version + `"})`,
+		)
 	}
 	cfg.Map = write(t, "m.jq", mapping("old", "2026"))
 	var text strings.Builder

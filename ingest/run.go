@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,8 @@ type job struct {
 // If store is not nil, unchanged and stale records are not published.
 func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, store *dedup.Store) *run {
 	r := &run{
-		cfg: cfg, deps: deps, meters: meters, callerCtx: ctx, startTime: time.Now(), counts: make(convert.CountsByKind), rejected: deps.Rejected,
+		cfg: cfg, deps: deps, meters: meters, callerCtx: ctx, startTime: time.Now(),
+		counts: make(convert.CountsByKind), rejected: deps.Rejected,
 		requestedErasures: suppress.NewSet(deps.suppressionKey()), via: "file",
 	}
 	r.readCtx, r.stopReading = context.WithCancelCause(ctx)
@@ -110,20 +112,27 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 		r.writer = newWriter(cfg, deps)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
-	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes, publish.Options{Versions: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
+	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes,
+		publish.Options{Versions: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r
 }
 
 // add appends an input of size stored bytes, or -1 if the size is not known.
-func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context, source.Position) (source.Source, error)) {
+func (r *run) add(
+	path string,
+	kind record.Kind,
+	size int64,
+	open func(context.Context, source.Position) (source.Source, error),
+) {
 	if kind == record.KindErasure {
 		// Workers compare two entries of one hash while decoding, and compaction retains the one
 		// published last: decode in publishing order.
 		r.cfg.Workers, r.cfg.Readers = 1, 1
 	}
-	r.inputs = append(r.inputs, &input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
+	r.inputs = append(r.inputs,
+		&input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
 	if size < 0 || r.storedSize < 0 {
 		r.storedSize = -1
 	} else {
@@ -147,12 +156,14 @@ func (r *run) restore(checkpoint *checkpoint.Writer) {
 		// Locations must read as before.
 		in.path, in.summary.Path = f.Path, f.Path
 		in.read = source.Position{Line: f.Line, Offset: f.Offset}
-		in.summary.Lines, in.summary.Bytes, in.summary.Blank, in.summary.Complete = f.Line, f.Offset, f.Blank, f.Complete
+		in.summary.Lines, in.summary.Bytes, in.summary.Blank = f.Line, f.Offset, f.Blank
+		in.summary.Complete = f.Complete
 		if f.Complete {
 			in.consumed.Store(f.Size)
 		}
 		if f.Line > 0 {
-			r.deps.Logger.Info("run resumed", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
+			r.deps.Logger.Info("ingest: run resumed", slog.String("run_id", before.ID),
+				slog.String("path", f.Path), slog.Int64("line", f.Line), slog.Bool("complete", f.Complete))
 		}
 	}
 }
@@ -180,7 +191,7 @@ func (r *run) finish() (Summary, error) {
 	r.stopReading(nil)
 	if r.ownWriter {
 		if closeErr := r.writer.Close(); closeErr != nil {
-			r.deps.Logger.Warn("close Kafka writer", "error", closeErr)
+			r.deps.Logger.Warn("ingest: closing the Kafka writer failed", slog.Any("error", closeErr))
 		}
 	}
 	r.deps.Progress.Finish(r.snapshot())
@@ -210,7 +221,7 @@ func (r *run) read() {
 					in.summary.Err = err
 					r.mu.Unlock()
 					if r.readCtx.Err() == nil {
-						r.deps.Logger.Error("read input", "error", err)
+						r.deps.Logger.Error("ingest: reading an input failed", slog.Any("error", err))
 					}
 				}
 			}
@@ -232,7 +243,8 @@ func (r *run) readInput(in *input) (err error) {
 		in.source.Store(nil)
 	}()
 	converter := convert.New(convert.Config{
-		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
+		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now,
+		Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
 		Suppressed: r.deps.Suppressed, Requested: r.requestedErasures, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
@@ -316,7 +328,8 @@ func (r *run) onComplete(j *job, err error) {
 	if j.input.kind == record.KindErasure && !r.cfg.DryRun {
 		// Apply erasures immediately: the next comparison may run before the set's follower
 		// receives them.
-		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.checkRecorded(r.deps.Suppressed.Apply(m.Key, m.Value)) })
+		j.batch.Each(event.TopicErasure,
+			func(m kafka.Message) { r.checkRecorded(r.deps.Suppressed.Apply(m.Key, m.Value)) })
 	}
 	j.input.summary.Blank += j.chunk.Blank
 	j.stored = true
@@ -402,7 +415,12 @@ func (r *run) report(done <-chan struct{}) {
 }
 
 func (r *run) snapshot() Snapshot {
-	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.startTime), ReadBefore: r.readBefore}
+	s := Snapshot{
+		StoredBytes: r.stored(),
+		StoredSize:  r.storedSize,
+		Elapsed:     time.Since(r.startTime),
+		ReadBefore:  r.readBefore,
+	}
 	if in := r.current.Load(); in != nil {
 		s.File = in.path
 	}

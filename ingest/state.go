@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -71,7 +72,16 @@ func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state,
 	if s.runs, err = checkpoint.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := checkpoint.Run{ID: cfg.RunID, Kind: in.kind, Map: mappingPath(cfg), MapSum: in.mapSum, Format: string(cfg.Format), Republish: cfg.Again, Remap: cfg.Remap, Generation: s.generation}
+	run := checkpoint.Run{
+		ID:         cfg.RunID,
+		Kind:       in.kind,
+		Map:        mappingPath(cfg),
+		MapSum:     in.mapSum,
+		Format:     string(cfg.Format),
+		Republish:  cfg.Again,
+		Remap:      cfg.Remap,
+		Generation: s.generation,
+	}
 	for _, path := range in.paths {
 		f := checkpoint.File{Path: path}
 		if path != source.Stdin {
@@ -107,7 +117,8 @@ func openDedup(ctx context.Context, cfg Config, deps Deps) (*dedup.Store, error)
 		return nil, errors.Join(err, store.Close())
 	}
 	if reset {
-		deps.Logger.Warn("topics were reset or the machine crashed: all records are published again", "state", cfg.StateDir)
+		deps.Logger.Warn("ingest: topics were reset or the machine crashed, all records are published again",
+			slog.String("path", cfg.StateDir))
 	}
 	return store, nil
 }
@@ -117,7 +128,8 @@ func closeDedup(ctx context.Context, cfg Config, deps Deps, store *dedup.Store, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if _, err := store.BindCluster(ctx, topicReader(cfg)); err != nil {
-		deps.Logger.Warn("end offsets not recorded: after a reboot, all records are published again", "error", err)
+		deps.Logger.Warn("ingest: end offsets not recorded, all records are published again after a reboot",
+			slog.Any("error", err))
 	}
 	return store.Close()
 }
@@ -173,7 +185,7 @@ func (s *state) openOverlay(cfg Config) (err error) {
 func (s *state) resume(run checkpoint.Run, deps Deps) error {
 	runs, err := s.runs.Unfinished()
 	if err != nil {
-		deps.Logger.Warn("runs cannot be read", "error", err)
+		deps.Logger.Warn("ingest: runs cannot be read", slog.Any("error", err))
 	}
 	for _, before := range runs {
 		if before.State != checkpoint.Stopped || !sameTask(before, run) {
@@ -185,7 +197,8 @@ func (s *state) resume(run checkpoint.Run, deps Deps) error {
 			continue
 		}
 		if err == nil && before.Generation != s.generation {
-			deps.Logger.Warn("topics were reset: the run restarts from the beginning", "run", before.ID)
+			deps.Logger.Warn("ingest: topics were reset, the run restarts from the beginning",
+				slog.String("run_id", before.ID))
 		}
 		s.checkpoint = writer
 		return err
@@ -220,8 +233,10 @@ func mappingPath(cfg Config) string {
 
 // sameTask reports whether two runs process the same files in the same way.
 func sameTask(a, b checkpoint.Run) bool {
-	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format || a.Republish != b.Republish ||
-		a.Remap != b.Remap || len(a.Files) != len(b.Files) {
+	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format {
+		return false
+	}
+	if a.Republish != b.Republish || a.Remap != b.Remap || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i, f := range a.Files {
@@ -249,7 +264,8 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
 		defer cancel()
 		if _, err := s.dedup.BindCluster(ctx, s.topics); err != nil {
-			deps.Logger.Warn("end offsets not recorded: after a reboot, all records are published again", "error", err)
+			deps.Logger.Warn("ingest: end offsets not recorded, all records are published again after a reboot",
+				slog.Any("error", err))
 		} else if s.dedup.Generation() != s.generation {
 			errs = append(errs, errTopicsReset)
 		}
@@ -267,7 +283,7 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 		}
 		errs = append(errs, s.checkpoint.Finish(end, reason))
 		if err := s.runs.Prune(maxFinishedRuns, deps.Now().Add(-stoppedRunRetention)); err != nil {
-			deps.Logger.Warn("remove old runs", "error", err)
+			deps.Logger.Warn("ingest: old runs cannot be removed", slog.Any("error", err))
 		}
 	}
 	return errors.Join(append(errs, s.close())...)

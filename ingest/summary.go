@@ -57,8 +57,9 @@ func (c Counts) accounted() int64 {
 // countsOf returns the counts of what was read and completed so far.
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
-		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale, Conflicting: c.Conflicting,
-		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
+		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged,
+		Stale: c.Stale, Conflicting: c.Conflicting, Rejected: c.Rejected,
+		Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
 	}
 	out.Unfinished = c.Read + c.Split - out.accounted()
 	return out
@@ -186,7 +187,8 @@ func (s Summary) String() string {
 		blank += f.Blank
 	}
 	total := s.Total()
-	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"), formatBytes(s.StoredBytes))
+	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"),
+		formatBytes(s.StoredBytes))
 	if blank > 0 {
 		fmt.Fprintf(&b, " (%s blank)", groupDigits(blank))
 	}

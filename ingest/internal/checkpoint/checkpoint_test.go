@@ -42,7 +42,14 @@ func TestStore_RunLifecycle(t *testing.T) {
 	run, err := s.Get("01")
 	require.NoError(t, err)
 	require.Equal(t, checkpoint.Running, run.State)
-	require.Equal(t, []checkpoint.File{{Path: "a", Line: 20, Offset: 200, Blank: 2, Complete: true}, {Path: "b", Line: 5, Offset: 50}}, run.Files)
+	require.Equal(
+		t,
+		[]checkpoint.File{
+			{Path: "a", Line: 20, Offset: 200, Blank: 2, Complete: true},
+			{Path: "b", Line: 5, Offset: 50},
+		},
+		run.Files,
+	)
 	require.Equal(t, counts(23), run.Counts)
 	_, err = s.Resume("01a", "", time.Now)
 	require.ErrorIs(t, err, checkpoint.ErrRunning)

@@ -28,12 +28,33 @@ func benchChunks(n int) (chunks []*source.Chunk, records int) {
 		for size < chunkSize {
 			i := records
 			var b bytes.Buffer
-			fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer %d at Harmattan","summary":"%s",`, i, i*7919, i, summary)
-			b.WriteString(`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`)
-			b.WriteString(`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`)
-			b.WriteString(`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`)
-			b.WriteString(`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`)
-			fmt.Fprintf(&b, `"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`, i, i, i)
+			fmt.Fprintf(
+				&b,
+				`{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer %d at Harmattan","summary":"%s",`,
+				i,
+				i*7919,
+				i,
+				summary,
+			)
+			b.WriteString(
+				`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`,
+			)
+			b.WriteString(
+				`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`,
+			)
+			b.WriteString(
+				`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`,
+			)
+			b.WriteString(
+				`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`,
+			)
+			fmt.Fprintf(
+				&b,
+				`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`,
+				i,
+				i,
+				i,
+			)
 			c.Lines = append(c.Lines, source.Line{Raw: b.Bytes(), Number: int64(i + 1)})
 			size += b.Len() + 1
 			records++
@@ -54,7 +75,15 @@ func BenchmarkSuppressed(b *testing.B) {
 		types, key := suppress.Types(), set.Key()
 		for i := range n {
 			t, sum := types[i%len(types)], suppress.Sum("nobody-"+strconv.Itoa(i))
-			value, err := json.Marshal(suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01", Key: key.ID(), Mark: key.Mark(t, sum)})
+			value, err := json.Marshal(
+				suppress.Entry{
+					Type:        t,
+					Scope:       suppress.All,
+					RequestedAt: "2026-01-01",
+					Key:         key.ID(),
+					Mark:        key.Mark(t, sum),
+				},
+			)
 			require.NoError(b, err)
 			require.NoError(b, set.Apply([]byte(key.Hash(t, sum).String()), value))
 		}
@@ -64,7 +93,9 @@ func BenchmarkSuppressed(b *testing.B) {
 	b.Cleanup(func() { require.NoError(b, publisher.Close()) })
 	var used [2]time.Duration
 	turn := func(side int) {
-		c := convert.New(convert.Config{Kind: record.KindNetworkPerson, Run: "r", File: "f", Now: time.Now, Suppressed: sets[side]})
+		c := convert.New(
+			convert.Config{Kind: record.KindNetworkPerson, Run: "r", File: "f", Now: time.Now, Suppressed: sets[side]},
+		)
 		began := processorTime(b)
 		for _, chunk := range chunks {
 			if _, err := c.Chunk(b.Context(), chunk, publisher.NewBatch(func(error) {})); err != nil {

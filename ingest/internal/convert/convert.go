@@ -75,7 +75,8 @@ func (t CountsByKind) ApplyOutcomes(outcomes publish.Outcomes) {
 	for kind, o := range outcomes {
 		t.Add(kind, Counts{
 			Published: -o.VersionOnly - o.Unchanged - o.Stale - o.Rejected,
-			Seen:      o.VersionOnly, Unchanged: o.Unchanged, Stale: o.Stale, Conflicting: o.Conflicting, Rejected: o.Rejected,
+			Seen:      o.VersionOnly, Unchanged: o.Unchanged, Stale: o.Stale, Conflicting: o.Conflicting,
+			Rejected: o.Rejected,
 		})
 	}
 }
@@ -345,7 +346,9 @@ func tooLarge(kind record.Kind) *record.Invalid {
 
 // rejectedByBroker returns the rejected record for a record that the brokers did not accept. It has
 // the record as it was to be published.
-func (c *Converter) rejectedByBroker(kind record.Kind, at publish.Position, m kafka.Message, now time.Time) (kafka.Message, error) {
+func (c *Converter) rejectedByBroker(
+	kind record.Kind, at publish.Position, m kafka.Message, now time.Time,
+) (kafka.Message, error) {
 	location := event.Source{Run: c.Run, File: c.File, Line: at.Line, Offset: at.Offset}
 	rejected := event.NewRejected(kind, location, m.Value, &record.Invalid{
 		Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than the max.message.bytes of the topic " + m.Topic,

@@ -28,7 +28,12 @@ func FuzzChunk(f *testing.F) {
 		}
 	}
 	f.Add([]byte("{\"\xff\":1}"), uint8(0))
-	f.Add([]byte(`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}],"repos_complete":true}`), uint8(2))
+	f.Add(
+		[]byte(
+			`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}],"repos_complete":true}`,
+		),
+		uint8(2),
+	)
 	publisher := publish.New(f.Context(), nil, 3, publish.Options{}) // nothing is written
 	f.Cleanup(func() { require.NoError(f, publisher.Close()) })
 	unknown := convert.NewUnknown()
@@ -38,7 +43,10 @@ func FuzzChunk(f *testing.F) {
 			Now: func() time.Time { return time.Unix(0, 0) },
 		})
 		batch := publisher.NewBatch(func(error) {})
-		lines := []source.Line{{Raw: raw, Number: 1}, {Raw: raw, Number: 2, Oversize: &source.Oversize{Length: 9 << 20}}}
+		lines := []source.Line{
+			{Raw: raw, Number: 1},
+			{Raw: raw, Number: 2, Oversize: &source.Oversize{Length: 9 << 20}},
+		}
 		tally, err := c.Chunk(t.Context(), &source.Chunk{Lines: lines}, batch)
 		require.NoError(t, err)
 		messages := int64(0)

@@ -36,8 +36,10 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 		return fmt.Errorf("create a request ID: %w", err)
 	}
 	logged := event.Erasure{
-		RequestID: "er_" + id.String(), Action: event.ErasureRequested, At: w.now, RequestedAt: rec.VersionText, Scope: string(scope),
-		By: truncate(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number), Note: truncate(request.Note), Urgent: request.Urgent,
+		RequestID: "er_" + id.String(), Action: event.ErasureRequested, At: w.now,
+		RequestedAt: rec.VersionText, Scope: string(scope),
+		By: truncate(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number),
+		Note: truncate(request.Note), Urgent: request.Urgent,
 	}
 	if rec.Deleted {
 		logged.Action, logged.Scope = event.ErasureWithdrawn, ""
@@ -46,7 +48,8 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	var messages []kafka.Message
 	for _, i := range identifiers {
 		entry := suppress.Entry{
-			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID, Lifted: rec.Deleted, Key: w.Requested.Key().ID(), Mark: i.mark,
+			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID,
+			Lifted: rec.Deleted, Key: w.Requested.Key().ID(), Mark: i.mark,
 		}
 		order, err := w.compare(i.hash, &entry)
 		if err != nil {
@@ -66,7 +69,8 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 		m.Headers = w.headers.forMessage(event.TypeSuppression, line, part)
 		messages = append(messages, m)
 		part++
-		logged.Identifiers = append(logged.Identifiers, event.ErasureIdentifier{Type: string(i.typ), Hash: i.hash.String()})
+		logged.Identifiers = append(logged.Identifiers,
+			event.ErasureIdentifier{Type: string(i.typ), Hash: i.hash.String()})
 	}
 	switch {
 	case len(messages) > 0:
@@ -139,14 +143,24 @@ func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdenti
 		if i.SHA256 != "" {
 			var sum [sha256.Size]byte
 			if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil { // validated by the record schema
-				return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].sha256", at), Reason: "is not a SHA-256"}
+				return nil, &record.Invalid{
+					Kind:   record.KindErasure,
+					Code:   record.CodeBadIdentity,
+					Path:   fmt.Sprintf("identifiers[%d].sha256", at),
+					Reason: "is not a SHA-256",
+				}
 			}
 			out[at] = hashedIdentifier{t, key.Hash(t, sum), key.Mark(t, sum)}
 			continue
 		}
 		standard, err := suppress.Standard(t, string(i.Value))
 		if err != nil {
-			return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].value", at), Reason: err.Error()}
+			return nil, &record.Invalid{
+				Kind:   record.KindErasure,
+				Code:   record.CodeBadIdentity,
+				Path:   fmt.Sprintf("identifiers[%d].value", at),
+				Reason: err.Error(),
+			}
 		}
 		sum := suppress.Sum(standard)
 		out[at] = hashedIdentifier{t, key.Hash(t, sum), key.Mark(t, sum)}
@@ -157,7 +171,9 @@ func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdenti
 // dropSuppressed drops the record of an erased person, with the records extracted from it. It
 // suppresses the record's identity as well: so older stored versions stay hidden, and newer ones
 // that no longer have the requested identifier.
-func (w *work) dropSuppressed(line source.Line, main *record.Record, parts []*record.Record, by suppress.Hash, part int) error {
+func (w *work) dropSuppressed(
+	line source.Line, main *record.Record, parts []*record.Record, by suppress.Hash, part int,
+) error {
 	w.counts.Add(main.Kind, Counts{Dropped: 1, Suppressed: 1})
 	for _, p := range parts {
 		w.counts.Add(p.Kind, Counts{Split: 1, Dropped: 1, Suppressed: 1})

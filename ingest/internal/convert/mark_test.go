@@ -21,8 +21,12 @@ func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
 			value = "ada-l"
 		}
 		sum := sha256.Sum256([]byte(value))
-		rec, err := record.Decode(record.KindErasure, fmt.Appendf(nil, `{"identifiers":[{"type":%q,"value":%q},{"type":%q,"sha256":%q}],"requested_at":"2026-11-21"}`,
-			typ, value, typ, hex.EncodeToString(sum[:])))
+		rec, err := record.Decode(
+			record.KindErasure,
+			fmt.Appendf(nil,
+				`{"identifiers":[{"type":%q,"value":%q},{"type":%q,"sha256":%q}],"requested_at":"2026-11-21"}`, typ,
+				value, typ, hex.EncodeToString(sum[:])),
+		)
 		require.NoError(t, err)
 		request, ok := rec.Body.(*record.Erasure)
 		require.True(t, ok)

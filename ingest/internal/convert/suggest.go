@@ -108,7 +108,8 @@ func synonyms(name string) []string {
 		return []string{"last_name"}
 	case "email", "mail", "emailaddress":
 		return []string{"emails"}
-	case "updated", "updatedat", "changed", "changedat", "modified", "modifiedat", "lastmodified", "lastchanged", "lastupdate":
+	case "updated", "updatedat", "changed", "changedat",
+		"modified", "modifiedat", "lastmodified", "lastchanged", "lastupdate":
 		return []string{"last_updated", "updated_at"}
 	case "job", "jobtitle", "title", "occupation":
 		return []string{"headline", "title"}

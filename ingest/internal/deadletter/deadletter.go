@@ -81,7 +81,8 @@ func (l Entry) Code() string {
 
 // hasCode reports whether the reason, or any other validation error of the record, has a code.
 func (l Entry) hasCode(code string) bool {
-	return l.Code() == code || slices.ContainsFunc(l.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
+	return l.Code() == code ||
+		slices.ContainsFunc(l.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
 }
 
 // Filter selects entries. Zero fields select all.
@@ -253,8 +254,9 @@ func (k *ResubmissionLog) Flush(ctx context.Context) error {
 		messages = append(messages, kafka.Message{
 			Topic: topic, Key: []byte(k.Run), Value: value,
 			Headers: bus.SetEvent(nil, bus.Event{
-				ID: fmt.Sprintf("%s/%d", k.Run, at.UnixNano()), Type: event.TypeResubmitted, Source: "/resubmit/" + k.Run,
-				Time: at, ContentType: "application/json",
+				ID: fmt.Sprintf("%s/%d", k.Run, at.UnixNano()), Type: event.TypeResubmitted,
+				Source: "/resubmit/" + k.Run,
+				Time:   at, ContentType: "application/json",
 			}),
 		})
 	}

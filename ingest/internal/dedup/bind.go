@@ -184,7 +184,8 @@ func (tx *Tx) MarkUsed(ctx context.Context, topics ...string) (err error) {
 	defer s.usedMu.Unlock()
 	path := filepath.Join(s.dir, bindingName)
 	raw, err := os.ReadFile(path)
-	if err == nil && bytes.Equal(raw, s.usedFile) && !slices.ContainsFunc(topics, func(t string) bool { return !slices.Contains(s.used, t) }) {
+	if err == nil && bytes.Equal(raw, s.usedFile) &&
+		!slices.ContainsFunc(topics, func(t string) bool { return !slices.Contains(s.used, t) }) {
 		// No BindCluster ran since.
 		return nil
 	}

@@ -105,7 +105,11 @@ func TestStore_BehavesLikeAMap(t *testing.T) {
 					require.Equal(t, ok, known)
 					require.Equal(t, want, got)
 					if r.IntN(3) > 0 {
-						changed[k] = dedup.State{Version: record.Version(r.Int64()), Revision: r.Uint32(), Hash: r.Uint64()}
+						changed[k] = dedup.State{
+							Version:  record.Version(r.Int64()),
+							Revision: r.Uint32(),
+							Hash:     r.Uint64(),
+						}
 						tx.Set(i, changed[k])
 					}
 				}
@@ -327,7 +331,8 @@ func TestGeneration_ChangesWithEachReset(t *testing.T) {
 	fourth := bind(one, 9)
 	require.NotContains(t, []string{"", first, second, third}, fourth)
 	require.NoError(t, os.Remove(file))
-	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9), "what was noted before cannot be checked")
+	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9),
+		"what was noted before cannot be checked")
 }
 
 // Topics that were used count as reset if they are empty, even if no end offsets were recorded.

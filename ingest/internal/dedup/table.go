@@ -90,7 +90,8 @@ func createTable(file *os.File, pages uint64) (*table, error) {
 		return nil, err
 	}
 	zero := make([]byte, 256*pageSize)
-	for at, size := int64(0), int64(pages+1)*pageSize; at < size; at += int64(len(zero)) { //nolint:gosec // far below the limit of files
+	size := int64(pages+1) * pageSize //nolint:gosec // far below the maximum file size
+	for at := int64(0); at < size; at += int64(len(zero)) {
 		if _, err := file.WriteAt(zero[:min(int64(len(zero)), size-at)], at); err != nil {
 			return nil, err
 		}

@@ -54,7 +54,8 @@ func ReadAuthors(path string) (authors Authors, err error) {
 	var columns [3]int
 	for i, name := range []string{"email", "user_id", "username"} {
 		if columns[i] = slices.Index(header, name); columns[i] < 0 {
-			return nil, fmt.Errorf("authors %s: missing column %q; required columns: email, user_id, username", path, name)
+			return nil, fmt.Errorf("authors %s: missing column %q; required columns: email, user_id, username", path,
+				name)
 		}
 	}
 	authors = Authors{}

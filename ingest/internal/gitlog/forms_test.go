@@ -23,7 +23,8 @@ func workingCopy(t testing.TB, init ...string) string {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "f.go"), fmt.Append(nil, i), 0o600))
 		gitIn(t, dir, "", "add", ".")
-		gitIn(t, dir, "", "-c", "user.name=Ravn Holt", "-c", "user.email=ravn@form.example", "commit", "-q", "-m", "change")
+		gitIn(t, dir, "", "-c", "user.name=Ravn Holt", "-c", "user.email=ravn@form.example", "commit", "-q", "-m",
+			"change")
 	}
 	return dir
 }
@@ -49,7 +50,8 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 		all, err := read(t, dir, Options{MakeAccounts: true, StateDir: state})
 		require.NoError(t, err)
 		require.NoError(t, all.repo.Done())
-		gitIn(t, dir, "", "-c", "user.name=R", "-c", "user.email=ravn@form.example", "commit", "-q", "--allow-empty", "-m", "third")
+		gitIn(t, dir, "", "-c", "user.name=R", "-c", "user.email=ravn@form.example", "commit", "-q", "--allow-empty",
+			"-m", "third")
 		all, err = read(t, dir, Options{MakeAccounts: true, StateDir: state})
 		require.NoError(t, err)
 		require.Len(t, all.commits, 1)
@@ -89,9 +91,11 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 	for filter, language := range map[string]string{"tree:0": "", "blob:none": "Go"} {
 		t.Run("partial clone "+filter, func(t *testing.T) {
 			origin := workingCopy(t)
-			require.NoError(t, os.WriteFile(filepath.Join(origin, mailmapName), []byte("R <ravn@form.example>\n"), 0o600))
+			require.NoError(t,
+				os.WriteFile(filepath.Join(origin, mailmapName), []byte("R <ravn@form.example>\n"), 0o600))
 			gitIn(t, origin, "", "add", ".")
-			gitIn(t, origin, "", "-c", "user.name=x", "-c", "user.email=ravn@form.example", "commit", "-q", "--amend", "-m", "mailmap")
+			gitIn(t, origin, "", "-c", "user.name=x", "-c", "user.email=ravn@form.example", "commit", "-q", "--amend",
+				"-m", "mailmap")
 			gitIn(t, origin, "", "config", "uploadpack.allowFilter", "true")
 			dir := filepath.Join(t.TempDir(), "clone.git")
 			gitIn(t, "/", "", "clone", "-q", "--bare", "--filter="+filter, "file://"+origin, dir)
@@ -150,7 +154,8 @@ func TestParseCommit_DecodesEncodingHeader(t *testing.T) {
 	bad := parseCommit([]byte("author A\xff\xfe <a\x00\xff@x> 17 +0000\nencoding no-such-charset\n\nok \xff"))
 	require.Equal(t, signature{"A\ufffd", "a\ufffd\ufffd@x", bad.author.when}, bad.author)
 	require.Equal(t, "ok \ufffd", bad.message)
-	require.Equal(t, "山\ufffd", parseCommit([]byte("encoding EUC-JP\n\n"+encoded(t, japanese.EUCJP, "山")+"\xff")).message)
+	require.Equal(t, "山\ufffd",
+		parseCommit([]byte("encoding EUC-JP\n\n"+encoded(t, japanese.EUCJP, "山")+"\xff")).message)
 }
 
 // Compared with git, for charsets that its iconv supports.
@@ -177,7 +182,9 @@ func TestLog_DecodesAsGitDoes(t *testing.T) {
 	for _, c := range sound {
 		fmt.Fprintf(&got, "%s|%s|%s\n", c.SHA, c.AuthorName, c.Message)
 	}
-	require.Equal(t, gitIn(t, dir, "", "-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H|%an|%s", "main"), got.String())
+	require.Equal(t,
+		gitIn(t, dir, "", "-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H|%an|%s", "main"),
+		got.String())
 }
 
 func TestParseSignature_ReadsAsGitDoes(t *testing.T) {
@@ -207,7 +214,8 @@ func TestFind_WalksDirectories(t *testing.T) {
 	found, unreadable, err := Find(root)
 	require.NoError(t, err)
 	require.Empty(t, unreadable)
-	require.ElementsMatch(t, []string{in("one"), in("group", "two"), in("three.git"), in("one", "vendor", "clone")}, found)
+	require.ElementsMatch(t, []string{in("one"), in("group", "two"), in("three.git"), in("one", "vendor", "clone")},
+		found)
 	found, _, err = Find(in("one"))
 	require.NoError(t, err)
 	require.Equal(t, []string{in("one")}, found)
@@ -218,9 +226,9 @@ func TestFind_WalksDirectories(t *testing.T) {
 }
 
 func TestLog_FindsAccountsOfNoReplyAddresses(t *testing.T) {
-	dir := importHistory(t, "Mila Kern <7654321+milakern@users.noreply.codehost.example>", "Mila Kern <milakern@users.noreply.codehost.example>",
-		"Jori Salo <jorisalo@users.noreply.codehost.example>", "pinbot[bot] <5550001+pinbot[bot]@users.noreply.codehost.example>",
-		"Web <noreply@codehost.example>")
+	dir := importHistory(t, "Mila Kern <7654321+milakern@users.noreply.codehost.example>",
+		"Mila Kern <milakern@users.noreply.codehost.example>", "Jori Salo <jorisalo@users.noreply.codehost.example>",
+		"pinbot[bot] <5550001+pinbot[bot]@users.noreply.codehost.example>", "Web <noreply@codehost.example>")
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	require.NoError(t, err)
 	commits := map[string]int{}
@@ -257,11 +265,15 @@ Root One <rooted@x.example> One <root@x.example>
 garbage
 `)
 	known := Authors{
-		"boss@corp.example": {ID: 1, Username: "Boss"}, "new@x.example": {ID: 2, Username: "x"}, "gate@x.example": {ID: 3, Username: "gate"},
+		"boss@corp.example": {
+			ID:       1,
+			Username: "Boss",
+		}, "new@x.example": {ID: 2, Username: "x"}, "gate@x.example": {ID: 3, Username: "gate"},
 		"root@x.example": {ID: 4, Username: "root"},
 	}
 	learned := 0
-	a := newAccounts(Options{Authors: known, NoReplyHosts: []string{"git.corp.example"}}, m, func() error { learned++; return nil })
+	a := newAccounts(Options{Authors: known, NoReplyHosts: []string{"git.corp.example"}}, m,
+		func() error { learned++; return nil })
 	of := func(a *accounts, name, email string) (Account, bool) {
 		got, ok, err := a.resolve(m.lookup(signature{name: name, email: email}))
 		require.NoError(t, err)
@@ -312,6 +324,8 @@ garbage
 	require.False(t, ok)
 
 	failing := newAccounts(Options{}, m, func() error { return io.ErrUnexpectedEOF })
-	_, _, err := failing.resolve(author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"})
+	_, _, err := failing.resolve(
+		author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"},
+	)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

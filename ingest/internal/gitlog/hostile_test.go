@@ -54,7 +54,9 @@ func commitText(message string, parents ...string) string {
 
 func addCommit(t testing.TB, dir, ref, message string, parents ...string) string {
 	t.Helper()
-	h := strings.TrimSpace(gitIn(t, dir, commitText(message, parents...), "hash-object", "-t", "commit", "-w", "--stdin"))
+	h := strings.TrimSpace(
+		gitIn(t, dir, commitText(message, parents...), "hash-object", "-t", "commit", "-w", "--stdin"),
+	)
 	if ref != "" {
 		addRef(t, dir, ref, h)
 	}
@@ -203,7 +205,10 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 	second := addCommit(t, dir, "", huge, first)
 	third := addCommit(t, dir, "side", huge+"and more", first)
 	addCommit(t, dir, "main", "last", second, third)
-	tag := strings.TrimSpace(gitIn(t, dir, "object "+first+"\ntype commit\ntag x\ntagger A <a@x> 1 +0000\n\n"+huge, "hash-object", "-t", "tag", "-w", "--stdin"))
+	tag := strings.TrimSpace(
+		gitIn(t, dir, "object "+first+"\ntype commit\ntag x\ntagger A <a@x> 1 +0000\n\n"+huge, "hash-object", "-t",
+			"tag", "-w", "--stdin"),
+	)
 	addRef(t, dir, "tag", tag)
 	for range 2 { // loose objects, then a pack
 		var sound []record.CodehostCommit

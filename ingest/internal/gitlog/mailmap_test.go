@@ -19,8 +19,13 @@ func importHistory(t testing.TB, authors ...string) string {
 	dir := bare(t)
 	var b strings.Builder
 	for i, a := range authors {
-		fmt.Fprintf(&b, "commit refs/heads/main\nauthor %s %d +0000\ncommitter Build <build@forge.example> %d +0000\ndata 6\nchange\n",
-			a, 1_700_000_000+60*i, 1_700_000_000+60*i)
+		fmt.Fprintf(
+			&b,
+			"commit refs/heads/main\nauthor %s %d +0000\ncommitter Build <build@forge.example> %d +0000\ndata 6\nchange\n",
+			a,
+			1_700_000_000+60*i,
+			1_700_000_000+60*i,
+		)
 	}
 	gitIn(t, dir, b.String(), "fast-import", "--quiet")
 	return dir
@@ -66,10 +71,13 @@ func TestMailmap_MapsAsGitDoes(t *testing.T) {
 	check := func(text string) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		out := gitIn(t, dir, "", "-c", "mailmap.blob=", "-c", "mailmap.file="+file, "log", "--format=%aN <%aE>", "main")
-		require.Equal(t, strings.Split(strings.TrimSuffix(out, "\n"), "\n"), mapped(t, dir, parseMailmap(text)), "%q", text)
+		require.Equal(t, strings.Split(strings.TrimSuffix(out, "\n"), "\n"), mapped(t, dir, parseMailmap(text)), "%q",
+			text)
 	}
-	check("# comment\n#<b@x> <a@x>\nAnn B <ann@b>   # trailing comment\nProper <p@x> Ann <a@x>\n<q@x> <b@x>\nQ <q@x> <not an address>\r\n" +
-		"Empty <e@x> <>\nnothing\n<>\n <s@x> Gate <#@x>\nLast <l@x> GATE <#@X> <third@x>\nName Only <b.c@y.example>")
+	check(
+		"# comment\n#<b@x> <a@x>\nAnn B <ann@b>   # trailing comment\nProper <p@x> Ann <a@x>\n<q@x> <b@x>\nQ <q@x> <not an address>\r\n" +
+			"Empty <e@x> <>\nnothing\n<>\n <s@x> Gate <#@x>\nLast <l@x> GATE <#@X> <third@x>\nName Only <b.c@y.example>",
+	)
 	for range 40 {
 		var b strings.Builder
 		for range r.IntN(25) {
@@ -83,7 +91,9 @@ func TestMailmap_MapsAsGitDoes(t *testing.T) {
 			case 4, 5, 6:
 				fmt.Fprintf(&b, "%s <%s> %s <%s>", pick(names), pick(emails), pick(names), pick(emails))
 			case 7:
-				b.WriteString([]string{"# no", " # <a@x> <b@x>", "Ann <a@x", "<a@x>trailing", "<<a@x>> <b@x>", "> <a@x> <"}[r.IntN(6)])
+				b.WriteString(
+					[]string{"# no", " # <a@x> <b@x>", "Ann <a@x", "<a@x>trailing", "<<a@x>> <b@x>", "> <a@x> <"}[r.IntN(6)],
+				)
 			}
 			b.WriteString([]string{"\n", "\r\n", "\n\n", " # why\n"}[r.IntN(4)])
 		}
@@ -150,8 +160,10 @@ func TestMailmap_DeterminesAccounts(t *testing.T) {
 }
 
 func TestLog_ProperAddressComesFirst(t *testing.T) {
-	dir := importHistory(t, "Tove Lund <tove@zeta.example>", "Tove Lund <tove@alpha.example>", "tlund <tlund@(none).example>")
-	addMailmap(t, dir, "Tove Lund <tove@zeta.example> <tove@alpha.example>\nTove Lund <tove@zeta.example> <tlund@(none).example>\n")
+	dir := importHistory(t, "Tove Lund <tove@zeta.example>", "Tove Lund <tove@alpha.example>",
+		"tlund <tlund@(none).example>")
+	addMailmap(t, dir,
+		"Tove Lund <tove@zeta.example> <tove@alpha.example>\nTove Lund <tove@zeta.example> <tlund@(none).example>\n")
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	require.NoError(t, err)
 	require.Len(t, all.people, 2)
@@ -165,8 +177,8 @@ func TestLog_ProperAddressComesFirst(t *testing.T) {
 }
 
 func TestLog_KeepsAllNames(t *testing.T) {
-	dir := importHistory(t, "hkruse <hedda@kruse.example>", "Hedda K <hedda@kruse.example>", "Hedda Kruse <hedda@work.example>",
-		"Hedda Kruse-Bahl <hedda@kruse.example>")
+	dir := importHistory(t, "hkruse <hedda@kruse.example>", "Hedda K <hedda@kruse.example>",
+		"Hedda Kruse <hedda@work.example>", "Hedda Kruse-Bahl <hedda@kruse.example>")
 	addMailmap(t, dir, "Hedda Kruse-Bahl <hedda@kruse.example> <hedda@work.example>\n")
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	require.NoError(t, err)
@@ -208,15 +220,26 @@ func TestMailmap_WorkingFileTakesPrecedence(t *testing.T) {
 // The record of an author replaces the older one, so it must be complete after a run that reads
 // only new commits.
 func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
-	dir := importHistory(t, "Ann <ann@x.example>", "Bo <gate@x.example>", "Ann Lee <ann@work.example>", "Gate <gate@x.example>")
-	addMailmap(t, dir, "Ann Lee <ann@x.example>\nAnn Lee <ann@x.example> <ann@work.example>\nBo <bo@x.example> Bo <gate@x.example>\n")
+	dir := importHistory(t, "Ann <ann@x.example>", "Bo <gate@x.example>", "Ann Lee <ann@work.example>",
+		"Gate <gate@x.example>")
+	addMailmap(
+		t,
+		dir,
+		"Ann Lee <ann@x.example>\nAnn Lee <ann@x.example> <ann@work.example>\nBo <bo@x.example> Bo <gate@x.example>\n",
+	)
 	opts := Options{MakeAccounts: true, StateDir: t.TempDir()}
 	first, err := read(t, dir, opts)
 	require.NoError(t, err)
 	require.NoError(t, first.repo.Done())
-	gitIn(t, dir, "commit refs/heads/main\nauthor ann <ANN@x.example> 1900000000 +0000\ncommitter B <b@x> 1900000000 +0000\ndata 1\nx\n"+
-		"from refs/heads/main^0\n\ncommit refs/heads/main\nauthor Bo <gate@x.example> 1900000001 +0000\n"+
-		"committer B <b@x> 1900000001 +0000\ndata 1\ny\n", "fast-import", "--quiet")
+	gitIn(
+		t,
+		dir,
+		"commit refs/heads/main\nauthor ann <ANN@x.example> 1900000000 +0000\ncommitter B <b@x> 1900000000 +0000\ndata 1\nx\n"+
+			"from refs/heads/main^0\n\ncommit refs/heads/main\nauthor Bo <gate@x.example> 1900000001 +0000\n"+
+			"committer B <b@x> 1900000001 +0000\ndata 1\ny\n",
+		"fast-import",
+		"--quiet",
+	)
 	second, err := read(t, dir, opts)
 	require.NoError(t, err)
 	require.Len(t, second.commits, 2)

@@ -364,7 +364,8 @@ func (l *Log) addRepository() error {
 	}
 	id := syntheticID("repository " + strings.ToLower(r.name.absolute()))
 	return l.add(record.KindCodehostRepo, &record.CodehostRepo{
-		UserID: &r.next.Owner.ID, ID: &id, UpdatedAt: timestamp(l.newest), CreatedAt: record.PartialDate(timestamp(r.next.Created)),
+		UserID: &r.next.Owner.ID, ID: &id,
+		UpdatedAt: timestamp(l.newest), CreatedAt: record.PartialDate(timestamp(r.next.Created)),
 		Name: r.name.name, FullName: r.name.absolute(), Language: l.language,
 	})
 }

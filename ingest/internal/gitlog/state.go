@@ -47,7 +47,8 @@ func readState(dir, repository string) (State, error) {
 		return s, fmt.Errorf("read state of %s: %w", repository, err)
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return s, fmt.Errorf("read state of %s from %s (delete the file to start over): %w", repository, statePath(dir, repository), err)
+		return s, fmt.Errorf("read state of %s from %s (delete the file to start over): %w", repository,
+			statePath(dir, repository), err)
 	}
 	return s, nil
 }

@@ -37,7 +37,13 @@ func newContext() *context {
 
 // with returns the context inside an object that has an @context.
 func (c *context) with(local any) *context {
-	inner := &context{outer: c, terms: map[string]term{}, vocabulary: c.vocabulary, isDefault: c.isDefault, base: c.base}
+	inner := &context{
+		outer:      c,
+		terms:      map[string]term{},
+		vocabulary: c.vocabulary,
+		isDefault:  c.isDefault,
+		base:       c.base,
+	}
 	inner.add(local)
 	return inner
 }
@@ -169,7 +175,8 @@ func (c *context) property(name string) (string, term) {
 // identifier returns a node's @id. It is absolute if a prefix or the base defines it.
 func (c *context) identifier(id string) string {
 	if prefix, local, ok := strings.Cut(id, ":"); ok {
-		if definition, found := c.lookup(prefix); found && !strings.HasPrefix(local, "//") && definition.id != "" && prefix != "_" {
+		if definition, found := c.lookup(prefix); found && !strings.HasPrefix(local, "//") && definition.id != "" &&
+			prefix != "_" {
 			return definition.id + local
 		}
 		return id

@@ -292,7 +292,8 @@ func merge(existing, n map[string]any) {
 			all := flatten(nil, old)
 			for _, element := range flatten(nil, v) {
 				same := func(other any) bool {
-					return isScalar(element) && element == other || !isScalar(element) && reflect.DeepEqual(element, other)
+					return isScalar(element) && element == other ||
+						!isScalar(element) && reflect.DeepEqual(element, other)
 				}
 				if !slices.ContainsFunc(all[:min(len(all), maxCompared)], same) {
 					all = append(all, element)
@@ -315,8 +316,8 @@ func isScalar(v any) bool {
 // dates, earlier properties take precedence.
 func referringProperties() []string {
 	return []string{
-		"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy", "itemListElement", "item",
-		"hasPart",
+		"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy",
+		"itemListElement", "item", "hasPart",
 	}
 }
 

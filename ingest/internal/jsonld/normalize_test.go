@@ -60,28 +60,57 @@ func TestNormalize_UnwrapsValues(t *testing.T) {
 		`"&amp;amp; AT&T; R&D &copy 2020 &unknown;"`: `"&amp; AT&T; R&D &copy 2020 &unknown;"`,
 		`[null,[["a"]]]`:                             `["a"]`,
 	} {
-		require.Equal(t, `[{"@type":["Person"],"name":`+want+`}]`, normalize(t, `{"@type":"Person","name":`+value+`}`), value)
+		require.Equal(t, `[{"@type":["Person"],"name":`+want+`}]`,
+			normalize(t, `{"@type":"Person","name":`+value+`}`), value)
 	}
 }
 
 // People and organizations in pages and articles inherit their date.
 func TestNormalize_ReferencedNodesInheritDate(t *testing.T) {
-	require.Equal(t, `[{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"},{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"}]`,
-		strings.Replace(normalize(t, `{"@type":"Article","dateModified":"2026-02-12","datePublished":"2026-01-01","author":{"@type":"Person","name":"A"},"creator":{"@type":"Restaurant","name":"B"}}`),
+	require.Equal(
+		t,
+		`[{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"},{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"}]`,
+		strings.Replace(
+			normalize(
+				t,
+				`{"@type":"Article","dateModified":"2026-02-12","datePublished":"2026-01-01","author":{"@type":"Person","name":"A"},"creator":{"@type":"Restaurant","name":"B"}}`,
+			),
 			`{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"},{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"}`,
-			`{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"},{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"}`, 1))
-	require.Equal(t, `[{"@date":"2026-01-29","@id":"#p","@type":["Person"],"name":"A"}]`,
-		normalize(t, `{"@graph":[{"@id":"#p","@type":"Person","name":"A"},{"@type":"ProfilePage","mainEntity":{"@id":"#p"},"dateModified":"2026-01-29"}]}`))
-	require.Equal(t, `[{"@date":"2026","@nested":true,"@type":["Person"],"name":"A"}]`,
-		normalize(t, `{"@type":"ItemList","dateModified":"2026","itemListElement":[{"@type":"ListItem","item":{"@type":"WebPage","author":{"@type":"Person","name":"A"}}}]}`))
+			`{"@date":"2026-02-12","@nested":true,"@type":["Restaurant","Organization"],"name":"B"},{"@date":"2026-02-12","@nested":true,"@type":["Person"],"name":"A"}`,
+			1,
+		),
+	)
+	require.Equal(
+		t,
+		`[{"@date":"2026-01-29","@id":"#p","@type":["Person"],"name":"A"}]`,
+		normalize(
+			t,
+			`{"@graph":[{"@id":"#p","@type":"Person","name":"A"},{"@type":"ProfilePage","mainEntity":{"@id":"#p"},"dateModified":"2026-01-29"}]}`,
+		),
+	)
+	require.Equal(
+		t,
+		`[{"@date":"2026","@nested":true,"@type":["Person"],"name":"A"}]`,
+		normalize(
+			t,
+			`{"@type":"ItemList","dateModified":"2026","itemListElement":[{"@type":"ListItem","item":{"@type":"WebPage","author":{"@type":"Person","name":"A"}}}]}`,
+		),
+	)
 	require.Equal(t, `[]`, normalize(t, `{"@type":"Event","performer":{"@type":"Person","name":"A"}}`))
 }
 
 // Circular references end.
 func TestNormalize_ReplacesReferencesByNodes(t *testing.T) {
-	require.Equal(t, `[{"@id":"#a","@type":["Person"],"worksFor":{"@id":"#b","@type":["Organization"],"name":"B"}},{"@id":"#b","@type":["Organization"],"name":"B"}]`,
-		normalize(t, `[{"@id":"#a","@type":"Person","worksFor":{"@id":"#b"}},{"@id":"#b","@type":"Organization","name":"B"}]`))
-	got := normalize(t, `[{"@id":"#a","@type":"Person","knows":[{"@id":"#a"},{"@id":"#b"}]},{"@id":"#b","@type":"Person","author":{"@id":"#a","knows":{"@id":"#b"}}}]`)
+	require.Equal(
+		t,
+		`[{"@id":"#a","@type":["Person"],"worksFor":{"@id":"#b","@type":["Organization"],"name":"B"}},{"@id":"#b","@type":["Organization"],"name":"B"}]`,
+		normalize(t,
+			`[{"@id":"#a","@type":"Person","worksFor":{"@id":"#b"}},{"@id":"#b","@type":"Organization","name":"B"}]`),
+	)
+	got := normalize(
+		t,
+		`[{"@id":"#a","@type":"Person","knows":[{"@id":"#a"},{"@id":"#b"}]},{"@id":"#b","@type":"Person","author":{"@id":"#a","knows":{"@id":"#b"}}}]`,
+	)
 	require.Less(t, len(got), 10_000)
 }
 

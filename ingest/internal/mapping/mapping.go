@@ -103,7 +103,8 @@ func Load(name string) (*Program, error) {
 		for i, s := range all {
 			names[i] = s.Name
 		}
-		return nil, fmt.Errorf("mapping %s: no such file; built-in mappings: %s: %w", name, strings.Join(names, ", "), err)
+		return nil, fmt.Errorf("mapping %s: no such file; built-in mappings: %s: %w",
+			name, strings.Join(names, ", "), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
@@ -134,7 +135,8 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 	code, err := gojq.Compile(query,
 		gojq.WithVariables([]string{"$file", "$line", "$received"}),
 		gojq.WithFunction("noreply", 0, 0, func(v any, _ []any) any { return noReply(platforms, v) }),
-		gojq.WithFunction("profile_username", 1, 1, func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
+		gojq.WithFunction("profile_username", 1, 1,
+			func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
 		gojq.WithFunction("company_slug", 0, 0, func(v any, _ []any) any { return companySlug(platforms, v) }),
 		gojq.WithFunction("unix_time", 0, 0, func(v any, _ []any) any { return unixTime(v) }),
 		gojq.WithFunction("iso_date", 0, 0, func(v any, _ []any) any { return isoDate(v) }),
@@ -143,7 +145,13 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
 	sum := sha256.Sum256([]byte(source))
-	return &Program{name: name, sum: hex.EncodeToString(sum[:]), code: code, limits: limits.withDefaults(), jsonLD: jsonLD}, nil
+	return &Program{
+		name:   name,
+		sum:    hex.EncodeToString(sum[:]),
+		code:   code,
+		limits: limits.withDefaults(),
+		jsonLD: jsonLD,
+	}, nil
 }
 
 // readsJSONLD returns whether a program's module directive declares JSON-LD input.
@@ -194,7 +202,8 @@ func (p *Program) Map(ctx context.Context, object convert.Object) (records []con
 			return nil, p.failure("expects a node or an array of nodes, not %s", gojq.TypeOf(input))
 		}
 	}
-	outputs := p.code.RunWithContext(deadlineCtx, input, object.File, int(object.Number), object.Received.UTC().Format(time.RFC3339))
+	outputs := p.code.RunWithContext(deadlineCtx, input, object.File, int(object.Number),
+		object.Received.UTC().Format(time.RFC3339))
 	bytes := 0
 	for {
 		v, ok := outputs.Next()
@@ -236,7 +245,8 @@ func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 	}
 	for name := range output {
 		if name != "kind" && name != "record" {
-			return convert.Mapped{}, p.failure("returned an object with the field %s, {kind, record} is required", quoteName(name))
+			return convert.Mapped{}, p.failure("returned an object with the field %s, {kind, record} is required",
+				quoteName(name))
 		}
 	}
 	name, ok := output["kind"].(string)
@@ -246,7 +256,8 @@ func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 		bad.Kind = record.KindErasure // the object identifies the person to be erased
 		return convert.Mapped{}, bad
 	case !ok || !slices.Contains(record.Kinds(), kind):
-		return convert.Mapped{}, p.failure("returned a record of unknown kind %s; kinds: %s", quoteName(name), kindNames())
+		return convert.Mapped{}, p.failure("returned a record of unknown kind %s; kinds: %s", quoteName(name),
+			kindNames())
 	}
 	body, ok := output["record"].(map[string]any)
 	if !ok {

@@ -37,7 +37,8 @@ func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 			var out bytes.Buffer
 			kinds := map[record.Kind]int{}
 			for i, line := range bytes.Split(bytes.TrimSpace(in), []byte("\n")) {
-				records, err := program.Map(t.Context(), convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
+				records, err := program.Map(t.Context(),
+					convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
 				out.WriteString("object " + string(rune('a'+i)) + "\n")
 				if err != nil {
 					bad, ok := record.AsInvalid(err)
@@ -175,7 +176,8 @@ func TestMap_KeepsExactNumbers(t *testing.T) {
 		if v[0] >= '0' && v[0] <= '9' {
 			require.Equal(t, v, string(got.V), "exactly")
 		}
-		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z", strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
+		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z",
+			strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
 	}
 	records, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
 	require.NoError(t, err)
@@ -184,7 +186,14 @@ func TestMap_KeepsExactNumbers(t *testing.T) {
 
 func TestPrelude_EvidenceVersion(t *testing.T) {
 	p := compile(t, `.[] | {kind: "network-person", record: {v: evidence_version}}`, mapping.Limits{})
-	records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
+	records, err := p.Map(
+		t.Context(),
+		convert.Object{
+			Raw: []byte(
+				`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`,
+			),
+		},
+	)
 	require.NoError(t, err)
 	var got []string
 	for _, m := range records {

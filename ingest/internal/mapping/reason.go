@@ -14,11 +14,18 @@ import (
 var (
 	// operation matches the start of a gojq error, up to the values that it quotes, and the type of
 	// the first of them if it is not followed by its value.
-	operation = regexp.MustCompile(`^(?:[^ :("{\[]| [^-0-9:("{\[])*(?:: (?:null|boolean|number|string|array|object)\b)?`)
+	operation = regexp.MustCompile(
+		`^(?:[^ :("{\[]| [^-0-9:("{\[])*(?:: (?:null|boolean|number|string|array|object)\b)?`,
+	)
 	// applied matches an error that quotes the arguments of a function before it states the type of its input.
-	applied = regexp.MustCompile(`^(\w+)\((?s:.*)\)( cannot be applied to(?:: (?:null|boolean|number|string|array|object)\b)?)`)
+	applied = regexp.MustCompile(
+		`^(\w+)\((?s:.*)\)( cannot be applied to(?:: (?:null|boolean|number|string|array|object)\b)?)`,
+	)
 	// quoting matches such an error within another error message.
-	quoting = regexp.MustCompile(`(?:boolean|number|string|array|object) \(|cannot be applied to|(?:index|result) too large: |format not defined: `)
+	quoting = regexp.MustCompile(
+		`(?:boolean|number|string|array|object) \(|cannot be applied to|` +
+			`(?:index|result) too large: |format not defined: `,
+	)
 	// name matches what may be shown as a name: it is likely the program's and not a value.
 	name = regexp.MustCompile(`^[A-Za-z_-]{0,40}$`)
 )

@@ -29,11 +29,19 @@ func parse(raw []byte) (any, *record.Invalid) {
 			return v, nil
 		}
 		if err == nil {
-			return nil, &record.Invalid{Kind: convert.SourceObject, Code: record.CodeSyntax, Reason: "is followed by a second value"}
+			return nil, &record.Invalid{
+				Kind:   convert.SourceObject,
+				Code:   record.CodeSyntax,
+				Reason: "is followed by a second value",
+			}
 		}
 	}
 	if errors.Is(err, errDepth) {
-		return nil, &record.Invalid{Kind: convert.SourceObject, Code: record.CodeTooDeep, Reason: fmt.Sprintf("is nested deeper than %d levels", maxDepth)}
+		return nil, &record.Invalid{
+			Kind:   convert.SourceObject,
+			Code:   record.CodeTooDeep,
+			Reason: fmt.Sprintf("is nested deeper than %d levels", maxDepth),
+		}
 	}
 	return nil, record.InvalidJSON(convert.SourceObject, raw, err)
 }

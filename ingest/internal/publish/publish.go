@@ -191,7 +191,8 @@ func (b *Batch) AddRecord(m kafka.Message, r *record.Record, position Position) 
 	b.add(item{
 		position: position,
 		message:  m, kind: r.Kind, stripe: dedup.StripeOf(m.Key),
-		state: dedup.State{Version: r.Version, Revision: r.Revision, Hash: r.Hash}, versionText: r.VersionText, deleted: r.Deleted,
+		state:       dedup.State{Version: r.Version, Revision: r.Revision, Hash: r.Hash},
+		versionText: r.VersionText, deleted: r.Deleted,
 	})
 }
 

@@ -42,12 +42,20 @@ func read(t *testing.T, cfg bus.Config) []kafka.Message {
 	defer cancel()
 	var messages []kafka.Message
 	var mu sync.Mutex
-	f := bus.Follow(ctx, cfg, bus.FollowConfig{Topics: []string{topic}, MaxWait: 50 * time.Millisecond, Handle: func(_ context.Context, m kafka.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		messages = append(messages, m)
-		return nil
-	}})
+	f := bus.Follow(
+		ctx,
+		cfg,
+		bus.FollowConfig{
+			Topics:  []string{topic},
+			MaxWait: 50 * time.Millisecond,
+			Handle: func(_ context.Context, m kafka.Message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				messages = append(messages, m)
+				return nil
+			},
+		},
+	)
 	require.NoError(t, f.WaitReady(ctx))
 	require.NoError(t, f.Close())
 	return messages
@@ -89,7 +97,13 @@ func TestPublisher_KeepsOrderUnderFaults(t *testing.T) {
 			for range batches {
 				batch := p.NewBatch(got.complete)
 				for range size {
-					batch.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(n % keys)), Value: []byte(strconv.Itoa(n))})
+					batch.Add(
+						kafka.Message{
+							Topic: topic,
+							Key:   []byte(strconv.Itoa(n % keys)),
+							Value: []byte(strconv.Itoa(n)),
+						},
+					)
 					n++
 				}
 				require.Equal(t, size, batch.Len())

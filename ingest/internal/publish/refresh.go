@@ -121,7 +121,9 @@ func (p *Publisher) writeDeduplicated(ctx context.Context, writer *bus.Writer, g
 
 // decide returns the message to publish for the record that is the n-th of the transaction, and
 // whether to publish one. republish publishes unchanged records too.
-func (p *Publisher) decide(tx *dedup.Tx, n int, i item, republish bool, outcomes Outcomes) (kafka.Message, bool, error) {
+func (p *Publisher) decide(
+	tx *dedup.Tx, n int, i item, republish bool, outcomes Outcomes,
+) (kafka.Message, bool, error) {
 	before, known := tx.Get(n)
 	outcome := outcomes[i.kind]
 	sameContent := i.state.Hash == before.Hash
@@ -164,8 +166,10 @@ func (p *Publisher) decide(tx *dedup.Tx, n int, i item, republish bool, outcomes
 
 // withRevision returns a copy of headers with a mapping revision.
 func withRevision(headers []kafka.Header, revision uint32) []kafka.Header {
-	headers = slices.DeleteFunc(slices.Clone(headers), func(h kafka.Header) bool { return h.Key == event.HeaderRevision })
-	return append(headers, kafka.Header{Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(revision), 10)})
+	headers = slices.DeleteFunc(slices.Clone(headers),
+		func(h kafka.Header) bool { return h.Key == event.HeaderRevision })
+	return append(headers,
+		kafka.Header{Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(revision), 10)})
 }
 
 // replaces reports whether a record replaces a published one of the same version and different

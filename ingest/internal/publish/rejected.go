@@ -17,7 +17,9 @@ import (
 // rejected record: topics created by an operator may accept less than the largest record. Without
 // it, and for other messages than records and rejected records, such an error stops the publisher.
 // reject may be called from any goroutine until the batch is complete, once per record.
-func (b *Batch) OnRejected(reject func(kind record.Kind, at Position, m kafka.Message, cause error) (kafka.Message, error)) {
+func (b *Batch) OnRejected(
+	reject func(kind record.Kind, at Position, m kafka.Message, cause error) (kafka.Message, error),
+) {
 	b.reject = reject
 }
 

@@ -34,14 +34,25 @@ func FuzzParquet(f *testing.F) {
 	rows := make([]row, 40)
 	for i := range rows {
 		text, yes := strconv.Itoa(i%5), i%3 == 0
-		rows[i] = row{T: text, S: "begins " + text, N: int64(i * i), M: int32(i), L: make([]int32, i%3), F: float64(i), P: []string{text}}
+		rows[i] = row{
+			T: text,
+			S: "begins " + text,
+			N: int64(i * i),
+			M: int32(i),
+			L: make([]int32, i%3),
+			F: float64(i),
+			P: []string{text},
+		}
 		if i%4 > 0 {
 			rows[i].D, rows[i].B = &text, &yes
 		}
 	}
 	for version := 1; version <= 2; version++ {
 		path := filepath.Join(f.TempDir(), "f.parquet")
-		require.NoError(f, parquet.WriteFile(path, rows, parquet.DataPageVersion(version), parquet.Compression(&parquet.Uncompressed)))
+		require.NoError(
+			f,
+			parquet.WriteFile(path, rows, parquet.DataPageVersion(version), parquet.Compression(&parquet.Uncompressed)),
+		)
 		data, err := os.ReadFile(path)
 		require.NoError(f, err)
 		f.Add(data)

@@ -49,7 +49,8 @@ func readParquet(t testing.TB, data []byte) ([]object, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	s, err := source.Open(t.Context(), path, source.Options{MaxLine: 1 << 20, Head: 64 << 10, Kind: record.KindNetworkPerson})
+	s, err := source.Open(t.Context(), path,
+		source.Options{MaxLine: 1 << 20, Head: 64 << 10, Kind: record.KindNetworkPerson})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,8 @@ func TestParquet_RejectsHugeDecimalScale(t *testing.T) {
 	require.Equal(t, `{"a":0.05}`, got[0].text)
 
 	// A number of a million bytes is not useful.
-	wide := decimals(t, parquet.Decimal(2, 9, parquet.ByteArrayType), parquet.ByteArrayValue(bytes.Repeat([]byte{0x7f}, 500_000)))
+	wide := decimals(t, parquet.Decimal(2, 9, parquet.ByteArrayType),
+		parquet.ByteArrayValue(bytes.Repeat([]byte{0x7f}, 500_000)))
 	got, _ = readParquet(t, wide)
 	require.Len(t, got, 1)
 	require.True(t, strings.HasPrefix(got[0].text, `{"a":"`), "%.20s", got[0].text)
@@ -166,7 +168,8 @@ type (
 // A row of any number of values is skipped like a line of any length, with the length and hash of its text.
 func TestParquet_HugeRowIsOversize(t *testing.T) {
 	const n = 20_000_000
-	data := column(t, []listRow{{A: []int32{1}}, {A: make([]int32, n)}, {A: []int32{2}}}, parquet.Compression(&parquet.Zstd))
+	data := column(t, []listRow{{A: []int32{1}}, {A: make([]int32, n)}, {A: []int32{2}}},
+		parquet.Compression(&parquet.Zstd))
 	var got []object
 	var err error
 	took := heaptest.Allocated(func() { got, err = readParquet(t, data) })
@@ -314,7 +317,14 @@ func TestParquet_LimitsFooter(t *testing.T) {
 		leaf := md.Schema[1]
 		md.Schema = md.Schema[:1]
 		for range 100_000 {
-			md.Schema = append(md.Schema, format.SchemaElement{Name: "x", NumChildren: thrift.New(int32(1)), RepetitionType: thrift.New(format.Optional)})
+			md.Schema = append(
+				md.Schema,
+				format.SchemaElement{
+					Name:           "x",
+					NumChildren:    thrift.New(int32(1)),
+					RepetitionType: thrift.New(format.Optional),
+				},
+			)
 		}
 		md.Schema = append(md.Schema, leaf)
 	}
@@ -350,8 +360,13 @@ func TestParquet_WriterOptionsDoNotChangeRows(t *testing.T) {
 	people := make([]parquetPerson, 3000)
 	for i := range people {
 		people[i] = parquetPerson{
-			ProfileID: fmt.Sprint(i), Username: fmt.Sprint(i % 7), Emails: make([]string, i%4), Extra: map[string]string{"k": fmt.Sprint(i)},
-			Experience: make([]parquetJob, i%3), Raw: bytes.Repeat([]byte{byte(i)}, i%50), Price: int64(i), Born: int32(i),
+			ProfileID: fmt.Sprint(
+				i,
+			), Username: fmt.Sprint(i % 7), Emails: make([]string, i%4), Extra: map[string]string{"k": fmt.Sprint(i)},
+			Experience: make(
+				[]parquetJob,
+				i%3,
+			), Raw: bytes.Repeat([]byte{byte(i)}, i%50), Price: int64(i), Born: int32(i),
 		}
 	}
 	people[7].Free, people[8].Raw = strings.Repeat("é\n", 90_000), bytes.Repeat([]byte{0xff, 1}, 70_000)
@@ -361,7 +376,10 @@ func TestParquet_WriterOptionsDoNotChangeRows(t *testing.T) {
 		&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Brotli, &parquet.Zstd, &parquet.Lz4Raw,
 	} {
 		for version := 1; version <= 2; version++ {
-			data, err := os.ReadFile(parquetFile(t, people, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(8<<10), parquet.MaxRowsPerRowGroup(1000)))
+			data, err := os.ReadFile(
+				parquetFile(t, people, parquet.Compression(codec), parquet.DataPageVersion(version),
+					parquet.PageBufferSize(8<<10), parquet.MaxRowsPerRowGroup(1000)),
+			)
 			require.NoError(t, err)
 			got, err := readParquet(t, data)
 			require.ErrorIs(t, err, io.EOF)

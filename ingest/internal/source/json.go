@@ -146,7 +146,10 @@ func (j *JSON) takeNext(c *Chunk, b []byte, ended bool) int {
 	// A chunk ends after an element, so an array continues with a comma or its end.
 	if j.resumed {
 		j.resumed = false
-		j.arrayState = arrayState{open: b[i] == ',' || b[i] == ']', begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset}}
+		j.arrayState = arrayState{
+			open:  b[i] == ',' || b[i] == ']',
+			begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset},
+		}
 	}
 	switch {
 	case j.arrayState.open:

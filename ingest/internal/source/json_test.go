@@ -111,7 +111,10 @@ func TestJSON_Lines(t *testing.T) {
 			lines: []got{{"{}", 1, 0, 0}, {"0123456789", 2, 3, 300}, {"{}", 3, 305, 0}},
 		},
 		"far too long at the end": {in: long, lines: []got{{"0123456789", 1, 0, 300}}},
-		"two of them":             {in: long + "\n" + long + "\n", lines: []got{{"0123456789", 1, 0, 300}, {"0123456789", 2, 301, 300}}},
+		"two of them": {
+			in:    long + "\n" + long + "\n",
+			lines: []got{{"0123456789", 1, 0, 300}, {"0123456789", 2, 301, 300}},
+		},
 	}
 	readers := map[string]func(io.Reader) io.Reader{
 		"whole":       func(r io.Reader) io.Reader { return r },
@@ -120,7 +123,11 @@ func TestJSON_Lines(t *testing.T) {
 		"data + EOF":  iotest.DataErrReader,
 	}
 	for name, tt := range tests {
-		forms := map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))}
+		forms := map[string][]byte{
+			"plain": []byte(tt.in),
+			"gzip":  gzipped(t, []byte(tt.in)),
+			"zstd":  zstded(t, []byte(tt.in)),
+		}
 		for form, data := range forms {
 			for reader, wrap := range readers {
 				t.Run(name+"/"+form+"/"+reader, func(t *testing.T) {
@@ -224,7 +231,8 @@ func TestSource_DamagedInputReportsPosition(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := source.FromReader(t.Context(), "people.gz", tt.in, source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+			s, err := source.FromReader(t.Context(), "people.gz", tt.in,
+				source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 			require.NoError(t, err)
 			lines, _, end, err := drain(t, s)
 			failure, ok := errors.AsType[*source.Error](err)
@@ -388,7 +396,9 @@ func FuzzLines(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("0123456789"), 25), uint8(1))
 	f.Add([]byte("\xEF\xBB\xBF\n"), uint8(0))
 	f.Fuzz(func(t *testing.T, in []byte, read uint8) {
-		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*M", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
+		if len(in) >= 2 &&
+			strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*M", string(in[:2])) ||
+			len(in) > 3 && in[1] == 0x2A {
 			return // compressed or unsupported
 		}
 		if bytes.ContainsAny(in, "{[") {
@@ -448,7 +458,8 @@ func BenchmarkLines(b *testing.B) {
 		b.Run(form, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				s, err := source.FromReader(b.Context(), "bench", bytes.NewReader(data), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+				s, err := source.FromReader(b.Context(), "bench", bytes.NewReader(data),
+					source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 				require.NoError(b, err)
 				lines, _, _, err := countLines(s)
 				require.Equal(b, io.EOF, err)
@@ -531,48 +542,121 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 		blank int64
 		bad   string // the reason of objects with Bad
 	}{
-		"pretty-printed object": {in: "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n", want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}}},
-		"pretty-printed list":   {in: "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n", want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}}},
-		"list on one line":      {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
-		"element a line":        {in: "[\n{\"a\":1},\n{\"b\":2}\n]\n", want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}}},
-		"comma first":           {in: "[ {\"a\":1}\n, {\"b\":2}\n]\n", want: []got{{`{"a":1}`, 1, 2, 0}, {`{"b":2}`, 2, 12, 0}}},
-		"comma at the end":      {in: "[{\"a\":1},\n]\n{\"b\":2}\n", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}}},
-		"lists within":          {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
-		"empty list":            {in: "[]\n[\n]\n"},
-		"list of numbers":       {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
+		"pretty-printed object": {
+			in:   "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n",
+			want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}},
+		},
+		"pretty-printed list": {
+			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n",
+			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}},
+		},
+		"list on one line": {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
+		"element a line": {
+			in:   "[\n{\"a\":1},\n{\"b\":2}\n]\n",
+			want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}},
+		},
+		"comma first": {
+			in:   "[ {\"a\":1}\n, {\"b\":2}\n]\n",
+			want: []got{{`{"a":1}`, 1, 2, 0}, {`{"b":2}`, 2, 12, 0}},
+		},
+		"comma at the end": {
+			in:   "[{\"a\":1},\n]\n{\"b\":2}\n",
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}},
+		},
+		"lists within":    {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
+		"empty list":      {in: "[]\n[\n]\n"},
+		"list of numbers": {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
 		"pages, one behind the other": {
 			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
 		},
-		"values side by side":       {in: `{"a":1}{"b":2} {"c":"}{"}`, want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}}},
-		"lines that end in CR":      {in: "{\"a\":1}\r{\"b\":2}\r", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 8, 0}}},
-		"NDJSON, then pretty":       {in: "{\"a\":1}\n{\n \"b\": 2\n}\n{\"c\":3}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {"{\n \"b\": 2\n}", 2, 8, 0}, {`{"c":3}`, 5, 20, 0}}},
-		"first line is balanced":    {in: "{\"a\": {}\n, \"b\": {}\n}\n", want: []got{{"{\"a\": {}\n, \"b\": {}\n}", 1, 0, 0}}},
-		"byte order mark":           {in: "\xEF\xBB\xBF[\n{\"a\":1}]", want: []got{{`{"a":1}`, 2, 5, 0}}},
-		"bad line":                  {in: "{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}, {`{"c":3}`, 3, 14, 0}, {`{"d":4}`, 4, 22, 0}}},
-		"bad first line":            {in: "{\"a\":[1,\n{\"b\":2}\n{\"c\":3}\n", want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}}},
-		"bad last line":             {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
-		"string that is not closed": {in: "{\"a\":\"x\n{\"b\":2}\n", want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}}},
-		"no JSON":                   {in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n", want: []got{{"x y", 1, 0, 0}, {`{"a":1}`, 2, 4, 0}, {"}", 3, 12, 0}, {"]", 4, 14, 0}, {`"s"`, 5, 16, 0}, {"null", 6, 20, 0}}},
-		"text behind a value":       {in: "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n", want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}}},
-		"open brackets":             {in: "{\n{\n{\n", want: []got{{"{", 1, 0, 0}, {"{", 2, 2, 0}, {"{", 3, 4, 0}}},
+		"values side by side": {
+			in:   `{"a":1}{"b":2} {"c":"}{"}`,
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}},
+		},
+		"lines that end in CR": {
+			in:   "{\"a\":1}\r{\"b\":2}\r",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 8, 0}},
+		},
+		"NDJSON, then pretty": {
+			in:   "{\"a\":1}\n{\n \"b\": 2\n}\n{\"c\":3}\n",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {"{\n \"b\": 2\n}", 2, 8, 0}, {`{"c":3}`, 5, 20, 0}},
+		},
+		"first line is balanced": {
+			in:   "{\"a\": {}\n, \"b\": {}\n}\n",
+			want: []got{{"{\"a\": {}\n, \"b\": {}\n}", 1, 0, 0}},
+		},
+		"byte order mark": {in: "\xEF\xBB\xBF[\n{\"a\":1}]", want: []got{{`{"a":1}`, 2, 5, 0}}},
+		"bad line": {
+			in:   "{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4}\n",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}, {`{"c":3}`, 3, 14, 0}, {`{"d":4}`, 4, 22, 0}},
+		},
+		"bad first line": {
+			in:   "{\"a\":[1,\n{\"b\":2}\n{\"c\":3}\n",
+			want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}},
+		},
+		"bad last line": {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
+		"string that is not closed": {
+			in:   "{\"a\":\"x\n{\"b\":2}\n",
+			want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}},
+		},
+		"no JSON": {
+			in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n",
+			want: []got{
+				{"x y", 1, 0, 0},
+				{`{"a":1}`, 2, 4, 0},
+				{"}", 3, 12, 0},
+				{"]", 4, 14, 0},
+				{`"s"`, 5, 16, 0},
+				{"null", 6, 20, 0},
+			},
+		},
+		"text behind a value": {
+			in:   "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n",
+			want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}},
+		},
+		"open brackets": {in: "{\n{\n{\n", want: []got{{"{", 1, 0, 0}, {"{", 2, 2, 0}, {"{", 3, 4, 0}}},
 		"bad document": {
 			in:   "{\n  \"a\": 1,\n  \"b\" 2\n}\n{\n  \"c\": 3\n}\n",
 			want: []got{{"{\n  \"a\": 1,\n  \"b\" 2\n}", 1, 0, 0}, {"{\n  \"c\": 3\n}", 5, 22, 0}},
 		},
-		"bad element on a line": {in: `[{"a":1},{"b":},{"c":3}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":}`, 1, 9, 0}, {`{"c":3}`, 1, 16, 0}}},
+		"bad element on a line": {
+			in:   `[{"a":1},{"b":},{"c":3}]`,
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":}`, 1, 9, 0}, {`{"c":3}`, 1, 16, 0}},
+		},
 		"bad element on several lines": {
-			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": x y\n  },\n  {\n    \"c\": 3\n  }\n]\n",
-			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": x y\n  }", 5, 24, 0}, {"{\n    \"c\": 3\n  }", 8, 46, 0}},
+			in: "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": x y\n  },\n  {\n    \"c\": 3\n  }\n]\n",
+			want: []got{
+				{"{\n    \"a\": 1\n  }", 2, 4, 0},
+				{"{\n    \"b\": x y\n  }", 5, 24, 0},
+				{"{\n    \"c\": 3\n  }", 8, 46, 0},
+			},
 		},
 		"list that lacks a comma": {
 			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "array without a comma between elements",
 			want: []got{{`{"a":1}`, 2, 2, 0}, {"[", 1, 0, 0}, {`{"b":2}`, 3, 10, 0}, {`{"c":3}`, 4, 18, 0}},
 		},
-		"list that is not closed": {in: "[{\"a\":1},\n{\"b\":2}", bad: "is not closed", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}}},
-		"blank lines":             {in: "\n[\n\n{\"a\":1}\n]\n\n{\"b\":2}\n\n", want: []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}}, blank: 3},
-		"over-long element":       {in: `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n", want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}}},
-		"over-long document":      {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}}},
-		"over-long bad document":  {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}}},
+		"list that is not closed": {
+			in:   "[{\"a\":1},\n{\"b\":2}",
+			bad:  "is not closed",
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}},
+		},
+		"blank lines": {
+			in:    "\n[\n\n{\"a\":1}\n]\n\n{\"b\":2}\n\n",
+			want:  []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}},
+			blank: 3,
+		},
+		"over-long element": {
+			in:   `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n",
+			want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}},
+		},
+		"over-long document": {
+			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n",
+			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}},
+		},
+		"over-long bad document": {
+			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n",
+			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}},
+		},
 	}
 	for name, tt := range tests {
 		for form, data := range map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))} {
@@ -624,8 +708,10 @@ func TestJSON_ArrayOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	const n = 300_000 // 60 MB
 	for name, between := range map[string]string{"one line": "", "element a line": "\n"} {
 		t.Run(name, func(t *testing.T) {
-			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n}, strings.NewReader("{}]"))
-			s, err := source.FromReader(t.Context(), "test", in, source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})
+			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n},
+				strings.NewReader("{}]"))
+			s, err := source.FromReader(t.Context(), "test", in,
+				source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})
 			require.NoError(t, err)
 			count := 0
 			took := heaptest.Peak(func() {
@@ -738,7 +824,8 @@ func TestJSON_HostileTextTakesLinearTime(t *testing.T) {
 	const size = 128 << 10
 	for _, line := range []string{"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n", "{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n"} {
 		began := time.Now()
-		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))), source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
+		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))),
+			source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
 		require.NoError(t, err)
 		_, _, end, err := drainJSON(t, s, "array")
 		require.Equal(t, io.EOF, err)
@@ -754,7 +841,10 @@ func FuzzJSON(f *testing.F) {
 	}
 	opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatNDJSON}
 	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
-		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*MRaOb%P\xd0\xcfSQ", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
+		if len(in) >= 2 &&
+			strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*MRaOb%P\xd0\xcfSQ",
+				string(in[:2])) ||
+			len(in) > 3 && in[1] == 0x2A {
 			return // compressed or unsupported
 		}
 		read := func(n int) ([]got, source.Position) {
@@ -782,7 +872,8 @@ func FuzzJSON(f *testing.F) {
 
 // decoded returns the objects of a text that only contains objects and arrays of objects.
 func decoded(in []byte) (objects []string, ok bool) {
-	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF"))), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF"))),
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		v, err := d.ReadValue()
 		switch {
@@ -794,7 +885,8 @@ func decoded(in []byte) (objects []string, ok bool) {
 			objects = append(objects, string(v))
 			continue
 		}
-		elements := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(v)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		elements := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(v)), jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true))
 		_, _ = elements.ReadToken()
 		for elements.PeekKind() != ']' {
 			v, err := elements.ReadValue()

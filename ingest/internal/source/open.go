@@ -97,7 +97,8 @@ func openRegular(ctx context.Context, path string, f *os.File, size int64, opts 
 		return nil, errors.Join(err, f.Close())
 	}
 	head = head[:n]
-	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV && opts.Format != FormatTSV {
+	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV &&
+		opts.Format != FormatTSV {
 		opts.Format = FormatParquet
 	}
 	if opts.Format == FormatParquet {
@@ -118,7 +119,9 @@ func openStream(ctx context.Context, name string, r io.Reader, owned io.Closer, 
 		return errors.Join(err, owned.Close())
 	}
 	if opts.Format == FormatParquet {
-		return nil, closeAfter(fmt.Errorf("%s: Parquet can only be read from files, because its footer is at the end", name))
+		return nil, closeAfter(
+			fmt.Errorf("%s: Parquet can only be read from files, because its footer is at the end", name),
+		)
 	}
 	l, err := newStream(ctx, name, r, opts)
 	if err != nil {

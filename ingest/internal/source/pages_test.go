@@ -56,7 +56,11 @@ func TestPageBudget_IsRestoredByRelease(t *testing.T) {
 	}
 	for version := 1; version <= 2; version++ {
 		path := filepath.Join(t.TempDir(), "f.parquet")
-		require.NoError(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2000), parquet.PageBufferSize(2000), parquet.DataPageVersion(version)))
+		require.NoError(
+			t,
+			parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2000), parquet.PageBufferSize(2000),
+				parquet.DataPageVersion(version)),
+		)
 		s, err := Open(t.Context(), path, Options{MaxLine: 1 << 20, Head: 64 << 10, ChunkSize: 1000})
 		require.NoError(t, err)
 		p := s.(*Parquet)

@@ -103,7 +103,8 @@ func (p *Parquet) open() {
 		}
 		source := newChunkPages(p.osFile, location, p.budget)
 		p.columns.all = append(p.columns.all, &columnCursor{
-			source: source, pages: chunk.(*parquet.FileColumnChunk).PagesFrom(source), buffer: make([]parquet.Value, cursorBuffer),
+			source: source, pages: chunk.(*parquet.FileColumnChunk).PagesFrom(source),
+			buffer: make([]parquet.Value, cursorBuffer),
 		})
 	}
 	p.shape.columns = p.columns

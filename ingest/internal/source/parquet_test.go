@@ -69,29 +69,52 @@ func TestParquet_ConvertsRows(t *testing.T) {
 		{
 			ProfileID: "p1", LastUpdated: at, Username: "ü\"\\\n", Connections: pointer(int64(500)), Small: math.MaxUint32, Score: 1.5,
 			Location: &parquetPlace{City: "Lagos"}, Experience: []parquetJob{
-				{Title: "One", Current: pointer(true), Tags: []string{"a", "b"}}, {}, {Tags: []string{""}, Current: pointer(false)},
+				{
+					Title:   "One",
+					Current: pointer(true),
+					Tags:    []string{"a", "b"},
+				}, {}, {Tags: []string{""}, Current: pointer(false)},
 			},
 			Emails: []string{"a@b.example", "c@d.example"}, Extra: map[string]string{"k": "v"},
 			Key: key, Price: -5, Born: -1, Raw: []byte{0xff, 0x00}, Free: `{"any":[1,2]}`,
 		},
 		{ProfileID: "p2", LastUpdated: time.Unix(-1, 0), Score: math.NaN(), Price: 123456, Free: "{broken"},
-		{ProfileID: "p3", LastUpdated: at, Location: &parquetPlace{}, Experience: []parquetJob{{}}, Raw: []byte("text")},
+		{
+			ProfileID:   "p3",
+			LastUpdated: at,
+			Location:    &parquetPlace{},
+			Experience:  []parquetJob{{}},
+			Raw:         []byte("text"),
+		},
 	}
 	path := parquetFile(t, people, parquet.Compression(&parquet.Zstd))
-	s, err := source.Open(t.Context(), path, source.Options{MaxLine: 1 << 20, Head: 64 << 10, Kind: record.KindNetworkPerson})
+	s, err := source.Open(t.Context(), path,
+		source.Options{MaxLine: 1 << 20, Head: 64 << 10, Kind: record.KindNetworkPerson})
 	require.NoError(t, err)
 	got, end, err := objects(t, s)
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, int64(3), end.Line)
 	require.Len(t, got, 3)
-	require.JSONEq(t, `{"profile_id":"p1","last_updated":"2026-01-02T03:04:05.000678Z","username":"ü\"\\\n","connections":500,"small":4294967295,
+	require.JSONEq(
+		t,
+		`{"profile_id":"p1","last_updated":"2026-01-02T03:04:05.000678Z","username":"ü\"\\\n","connections":500,"small":4294967295,
 		"score":1.5,"location":{"city":"Lagos"},"experience":[{"title":"One","current":true,"tags":["a","b"]},{"title":"","tags":[]},{"title":"","current":false,"tags":[""]}],
 		"emails":["a@b.example","c@d.example"],"extra":{"k":"v"},"key":"01234567-89ab-cdef-0123-456789abcdef","price":-0.05,"born":"1969-12-31",
-		"raw":"/wA=","free":{"any":[1,2]}}`, got[0].text)
-	require.JSONEq(t, `{"profile_id":"p2","last_updated":"1969-12-31T23:59:59Z","username":"","small":0,"score":"NaN","experience":[],"emails":[],"extra":{},
-		"key":"00000000-0000-0000-0000-000000000000","price":1234.56,"born":"1970-01-01","raw":"","free":"{broken"}`, got[1].text)
-	require.JSONEq(t, `{"profile_id":"p3","last_updated":"2026-01-02T03:04:05.000678Z","username":"","small":0,"score":0,"location":{},"experience":[{"title":"","tags":[]}],
-		"emails":[],"extra":{},"key":"00000000-0000-0000-0000-000000000000","price":0.00,"born":"1970-01-01","raw":"text","free":""}`, got[2].text)
+		"raw":"/wA=","free":{"any":[1,2]}}`,
+		got[0].text,
+	)
+	require.JSONEq(
+		t,
+		`{"profile_id":"p2","last_updated":"1969-12-31T23:59:59Z","username":"","small":0,"score":"NaN","experience":[],"emails":[],"extra":{},
+		"key":"00000000-0000-0000-0000-000000000000","price":1234.56,"born":"1970-01-01","raw":"","free":"{broken"}`,
+		got[1].text,
+	)
+	require.JSONEq(
+		t,
+		`{"profile_id":"p3","last_updated":"2026-01-02T03:04:05.000678Z","username":"","small":0,"score":0,"location":{},"experience":[{"title":"","tags":[]}],
+		"emails":[],"extra":{},"key":"00000000-0000-0000-0000-000000000000","price":0.00,"born":"1970-01-01","raw":"text","free":""}`,
+		got[2].text,
+	)
 	for i, o := range got {
 		require.Equal(t, int64(i+1), o.number)
 		require.Positive(t, o.offset)
@@ -128,7 +151,8 @@ func TestParquet_ResumesAtAnyRow(t *testing.T) {
 			require.Contains(t, o.text, fmt.Sprintf(`{"profile_id":"%d",`, row))
 		}
 	}
-	_, err := source.Open(t.Context(), path, source.Options{MaxLine: 1000, Head: 10, From: source.Position{Line: n + 1}})
+	_, err := source.Open(t.Context(), path,
+		source.Options{MaxLine: 1000, Head: 10, From: source.Position{Line: n + 1}})
 	require.ErrorContains(t, err, "the file has only 5000 rows")
 }
 

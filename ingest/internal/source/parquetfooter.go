@@ -91,7 +91,8 @@ func openFooter(f *os.File, size int64) (*parquet.File, [][]chunkLocation, error
 	rebuilt = binary.LittleEndian.AppendUint32(rebuilt, uint32(len(copied))) //nolint:gosec // shorter than the original
 	rebuilt = append(rebuilt, parquetMagic...)
 	// Indexes and filters serve queries; all rows are read here.
-	file, err := parquet.OpenFile(bytes.NewReader(rebuilt), int64(len(rebuilt)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.OpenFile(bytes.NewReader(rebuilt), int64(len(rebuilt)), parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true))
 	if err != nil {
 		// The error names the operation.
 		return nil, nil, err
@@ -159,7 +160,8 @@ func extractLocations(md *format.FileMetaData, size int64) ([][]chunkLocation, e
 				return nil, errFooter
 			}
 			end := begin + min(m.TotalCompressedSize, size-begin)
-			locations[g] = append(locations[g], chunkLocation{begin: begin, end: end, data: m.DataPageOffset, codec: m.Codec})
+			locations[g] = append(locations[g],
+				chunkLocation{begin: begin, end: end, data: m.DataPageOffset, codec: m.Codec})
 			*c = format.ColumnChunk{MetaData: format.ColumnMetaData{
 				Type: m.Type, Encoding: m.Encoding, PathInSchema: m.PathInSchema, NumValues: m.NumValues,
 				DataPageOffset: pagesBegin, TotalCompressedSize: math.MaxInt64 - pagesBegin,

@@ -270,7 +270,8 @@ func encodingOf(h *format.PageHeader) format.Encoding {
 
 func dictionaryEncoded(h *format.PageHeader) bool {
 	e := encodingOf(h)
-	return h.Type != format.DictionaryPage && (e == format.RLEDictionary || e == format.PlainDictionary) //nolint:staticcheck // written by old writers
+	return h.Type != format.DictionaryPage &&
+		(e == format.RLEDictionary || e == format.PlainDictionary) //nolint:staticcheck // written by old writers
 }
 
 // inflate decompresses a page. The levels of a version 2 page are not compressed.
@@ -326,7 +327,8 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 		r = brotli.NewReader(bytes.NewReader(src))
 	case format.Zstd:
 		if c.budget.zstd == nil {
-			c.budget.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+			c.budget.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxZstdWindow),
+				zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		}
 		if err == nil {
 			r, err = c.budget.zstd, c.budget.zstd.Reset(bytes.NewReader(src))
@@ -350,7 +352,9 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 // as clean runs, all other values as PLAIN. So the file's bytes are decoded in one place, here,
 // with limits. Validating without re-encoding would be useless wherever the library decodes
 // differently.
-func (c *chunkPages) rewrite(h *format.PageHeader, body []byte, values int64) (clean *format.PageHeader, levels, out []byte, err error) {
+func (c *chunkPages) rewrite(
+	h *format.PageHeader, body []byte, values int64,
+) (clean *format.PageHeader, levels, out []byte, err error) {
 	if h.Type == format.DictionaryPage {
 		e := encodingOf(h)
 		if e != format.Plain && e != format.PlainDictionary { //nolint:staticcheck // written by old writers
@@ -372,7 +376,8 @@ func (c *chunkPages) rewrite(h *format.PageHeader, body []byte, values int64) (c
 		}
 		at := len(levels)
 		var total, full int64
-		levels, total, full, err = cleanRuns(append(levels, 0, 0, 0, 0), encoded[i], levelWidth(maxLevel), values, maxLevel)
+		levels, total, full, err = cleanRuns(append(levels, 0, 0, 0, 0), encoded[i], levelWidth(maxLevel), values,
+			maxLevel)
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -65,7 +65,8 @@ func (s *shape) field(c *parquet.Column) *field {
 		s.leaves++
 		f.last = s.leaves
 		if scale := scaleOf(c.Type()); (scale < 0 || scale > maxScale) && s.err == nil {
-			s.err = fmt.Errorf("damaged: decimal column %q has scale %d; allowed are 0 to %d", c.Name(), scale, maxScale)
+			s.err = fmt.Errorf("damaged: decimal column %q has scale %d; allowed are 0 to %d", c.Name(), scale,
+				maxScale)
 		}
 		f.write = writerOf(c.Type())
 		switch annotation(c).(type) {

@@ -189,7 +189,12 @@ func (t *Table) firstLine() ([]byte, error) {
 			return line, nil
 		}
 		if len(t.carry) > maxHeader {
-			return nil, &Error{Name: t.name, Consumed: t.Consumed(), Op: "read header", Err: fmt.Errorf("first line is longer than %d bytes", maxHeader)}
+			return nil, &Error{
+				Name:     t.name,
+				Consumed: t.Consumed(),
+				Op:       "read header",
+				Err:      fmt.Errorf("first line is longer than %d bytes", maxHeader),
+			}
 		}
 		var err error
 		t.carry, _, err = t.pump.next(t.ctx, t.carry, true)
@@ -276,7 +281,10 @@ func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
 		return raw, bad
 	}
 	if len(t.fields) != t.header.width {
-		return raw, &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("has %d fields, the header has %d", len(t.fields), t.header.width)}
+		return raw, &record.Invalid{
+			Code:   record.CodeSyntax,
+			Reason: fmt.Sprintf("has %d fields, the header has %d", len(t.fields), t.header.width),
+		}
 	}
 	return t.header.object(t.fields), nil
 }

@@ -66,8 +66,16 @@ func TestTable_ConvertsRows(t *testing.T) {
 				"p1,12,Lagos,a@b.example; c@d.example,Two,One,TRUE,7\n" +
 				`7,12+,,"[""a;b"",""c""]",,,maybe,` + "\n",
 			[]object{
-				{text: `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},{"title":"Two"}],"x":{"y":"7"}}`, number: 2, offset: 107},
-				{text: `{"profile_id":"7","connections":"12+","emails":["a;b","c"],"experience":[{"current":"maybe"}]}`, number: 3, offset: 159},
+				{
+					text:   `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},{"title":"Two"}],"x":{"y":"7"}}`,
+					number: 2,
+					offset: 107,
+				},
+				{
+					text:   `{"profile_id":"7","connections":"12+","emails":["a;b","c"],"experience":[{"current":"maybe"}]}`,
+					number: 3,
+					offset: 159,
+				},
 			},
 		},
 		"quotes and line ends": {
@@ -78,10 +86,29 @@ func TestTable_ConvertsRows(t *testing.T) {
 				{text: `{"profile_id":"p3","summary":"\\"}`, number: 6, offset: 49},
 			},
 		},
-		"semicolons and a byte order mark": {np, "\ufeffprofile_id;headline\np1;a, b\n", []object{{text: `{"profile_id":"p1","headline":"a, b"}`, number: 2, offset: 23}}},
-		"tabs":                             {np, "profile_id\theadline\np1\ta\n\t\n", []object{{text: `{"profile_id":"p1","headline":"a"}`, number: 2, offset: 20}, {text: `{}`, number: 3, offset: 25}}},
-		"dots in a name":                   {"", `a\.b,c` + "\n1,2\n", []object{{text: `{"a.b":"1","c":"2"}`, number: 2, offset: 7}}},
-		"json in a cell":                   {np, "profile_id|x,skills,location\np1,\"[{\"\"skill\"\":\"\"go\"\"}]\",{\n", []object{{text: `{"profile_id|x":"p1","skills":[{"skill":"go"}],"location":"{"}`, number: 2, offset: 29}}},
+		"semicolons and a byte order mark": {
+			np,
+			"\ufeffprofile_id;headline\np1;a, b\n",
+			[]object{{text: `{"profile_id":"p1","headline":"a, b"}`, number: 2, offset: 23}},
+		},
+		"tabs": {
+			np,
+			"profile_id\theadline\np1\ta\n\t\n",
+			[]object{
+				{text: `{"profile_id":"p1","headline":"a"}`, number: 2, offset: 20},
+				{text: `{}`, number: 3, offset: 25},
+			},
+		},
+		"dots in a name": {
+			"",
+			`a\.b,c` + "\n1,2\n",
+			[]object{{text: `{"a.b":"1","c":"2"}`, number: 2, offset: 7}},
+		},
+		"json in a cell": {
+			np,
+			"profile_id|x,skills,location\np1,\"[{\"\"skill\"\":\"\"go\"\"}]\",{\n",
+			[]object{{text: `{"profile_id|x":"p1","skills":[{"skill":"go"}],"location":"{"}`, number: 2, offset: 29}},
+		},
 		"defects": {
 			np, "profile_id,headline\np1\np2,a,b\np3,a\"b\n\"p4\"x,y\n\xff,é\np5,\"open\n",
 			[]object{
@@ -101,9 +128,13 @@ func TestTable_ConvertsRows(t *testing.T) {
 				{text: `{"profile_id":"p3","summary":"e"}`, number: 6, offset: 38},
 			},
 		},
-		"lines that end in CR CR LF": {np, "profile_id,summary\r\r\np1,a\r\r\n", []object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}}},
-		"header alone":               {np, "profile_id,headline\n", nil},
-		"empty":                      {np, "", nil},
+		"lines that end in CR CR LF": {
+			np,
+			"profile_id,summary\r\r\np1,a\r\r\n",
+			[]object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}},
+		},
+		"header alone": {np, "profile_id,headline\n", nil},
+		"empty":        {np, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -216,16 +247,19 @@ func TestOpen_DetectsFormat(t *testing.T) {
 		require.NotEmpty(t, got, name)
 		require.Equal(t, c.want, got[0].text, name)
 
-		s, err = source.FromReader(t.Context(), "-", bytes.NewReader(c.data), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+		s, err = source.FromReader(t.Context(), "-", bytes.NewReader(c.data),
+			source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 		require.NoError(t, err)
 		_, _, err = objects(t, s)
 		require.ErrorIs(t, err, io.EOF)
 	}
-	s, err := source.FromReader(t.Context(), "-", iotest.ErrReader(errors.New("broken pipe")), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+	s, err := source.FromReader(t.Context(), "-", iotest.ErrReader(errors.New("broken pipe")),
+		source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 	require.NoError(t, err)
 	_, _, err = objects(t, s)
 	require.ErrorContains(t, err, "broken pipe")
-	_, err = source.FromReader(t.Context(), "-", strings.NewReader(""), source.Options{MaxLine: 1 << 20, Head: 1, Format: source.FormatParquet})
+	_, err = source.FromReader(t.Context(), "-", strings.NewReader(""),
+		source.Options{MaxLine: 1 << 20, Head: 1, Format: source.FormatParquet})
 	require.ErrorContains(t, err, "only be read from files")
 	for name, want := range map[string]source.Format{"auto": "", "": "", "CSV": "csv", "parquet": "parquet"} {
 		got, err := source.ParseFormat(name)
@@ -243,7 +277,13 @@ func FuzzTable(f *testing.F) {
 		f.Add(seed, byte(3))
 	}
 	f.Fuzz(func(t *testing.T, text string, n byte) {
-		opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatCSV, Kind: record.KindNetworkPerson}
+		opts := source.Options{
+			MaxLine:   200,
+			Head:      10,
+			ChunkSize: 64,
+			Format:    source.FormatCSV,
+			Kind:      record.KindNetworkPerson,
+		}
 		s, err := source.FromReader(t.Context(), "f", strings.NewReader(text), opts)
 		require.NoError(t, err)
 		got, end, err := objects(t, s)

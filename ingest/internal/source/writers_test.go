@@ -116,10 +116,14 @@ func TestParquet_LimitsMemoryOfSmallFiles(t *testing.T) {
 	require.Equal(t, "{}", string(c.Lines[0].Raw))
 
 	same := column(t, make([]dictRow, 1<<20), options...) // 6 GB of indices
-	atLeast := withPage(t, column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...), func(h *format.PageHeader, body []byte) []byte {
-		h.UncompressedPageSize = 0
-		return body
-	})
+	atLeast := withPage(
+		t,
+		column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...),
+		func(h *format.PageHeader, body []byte) []byte {
+			h.UncompressedPageSize = 0
+			return body
+		},
+	)
 	for _, data := range [][]byte{same, atLeast} {
 		s := opened(t, oneColumn(t, data, 1500))
 		before := heapInUse()
