@@ -74,11 +74,8 @@ func TestWithdrawErasure_IgnoresRemovedEntriesOfOtherKey(t *testing.T) {
 	key := []byte(other.Of(suppress.Email, "eve@mail.example").String())
 	w := bus.NewWriter(cfg.Bus)
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
-		{
-			Topic: event.TopicErasure,
-			Key:   key,
-			Value: []byte(`{"key":"` + other.ID() + `","type":"email","scope":"all","requested_at":"2026-11-21"}`),
-		},
+		{Topic: event.TopicErasure, Key: key,
+			Value: []byte(`{"key":"` + other.ID() + `","type":"email","scope":"all","requested_at":"2026-11-21"}`)},
 		{Topic: event.TopicErasure, Key: key},
 	}))
 	require.NoError(t, w.Close())

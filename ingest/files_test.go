@@ -169,24 +169,16 @@ func TestFiles_RejectsInvalidRecords(t *testing.T) {
 		{text: long, code: record.CodeTooLarge},
 		{text: `{"last_updated":"2026","username":"a"}`, code: record.CodeMissingIdentity, path: "profile_id"},
 		{text: `{"profile_id":"a","username":"a"}`, code: record.CodeMissingVersion, path: "last_updated"},
-		{
-			text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`,
-			code: record.CodeWrongType,
-			path: "skills[0].skill",
-		},
-		{
-			text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`,
-			code: record.CodeDuplicateKey,
-			path: "username",
-		},
+		{text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`,
+			code: record.CodeWrongType, path: "skills[0].skill"},
+		{text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`,
+			code: record.CodeDuplicateKey, path: "username"},
 		{text: `{"profile_id":`, code: record.CodeSyntax},
 		{text: `"a"`, code: record.CodeWrongType},
 		{text: "\x00", code: record.CodeNULByte},
 		// The path contains a name of nearly the maximum record size.
-		{
-			text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`,
-			code: record.CodeDuplicateKey,
-		},
+		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`,
+			code: record.CodeDuplicateKey},
 		{text: strings.TrimSuffix(people(2, 3), "\n")},
 	}
 	var file strings.Builder

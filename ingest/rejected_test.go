@@ -32,16 +32,10 @@ func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 	require.Len(t, rejected, 2)
 	for line, r := range rejected {
 		require.Equal(t, []record.Defect{
-			{
-				Path:   "profile_id",
-				Code:   record.CodeMissingIdentity,
-				Reason: `is missing; the record has "id": did you mean "profile_id"?`,
-			},
-			{
-				Path:   "last_updated",
-				Code:   record.CodeMissingVersion,
-				Reason: `is missing; the record has "changed": did you mean "last_updated"?`,
-			},
+			{Path: "profile_id", Code: record.CodeMissingIdentity,
+				Reason: `is missing; the record has "id": did you mean "profile_id"?`},
+			{Path: "last_updated", Code: record.CodeMissingVersion,
+				Reason: `is missing; the record has "changed": did you mean "last_updated"?`},
 			{Path: "username", Code: record.CodeMissingField, Reason: "is missing"},
 		}, r.Defects, line)
 		require.Equal(t, r.Defects[0], record.Defect{Path: r.Path, Code: r.Code, Reason: r.Reason})

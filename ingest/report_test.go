@@ -35,10 +35,8 @@ func TestSummary_String(t *testing.T) {
 	golden(t, "summary-complete.golden", ingest.Summary{
 		Run: "r1", StoredBytes: 123_456_789, Elapsed: 12345 * time.Millisecond,
 		Kinds: []ingest.KindCounts{
-			{
-				Kind:   record.KindCodehostPerson,
-				Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5},
-			},
+			{Kind: record.KindCodehostPerson,
+				Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5}},
 			{Kind: record.KindCodehostRepo, Counts: ingest.Counts{Split: 42, Published: 42}},
 		},
 		Files: []ingest.FileSummary{

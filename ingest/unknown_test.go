@@ -32,20 +32,10 @@ func TestDryRun_CountsUnknownFields(t *testing.T) {
 	people := write(t, "people.ndjson", []byte(lines.String()))
 	s := dryRun(t, ingest.Config{Workers: 4}, record.KindNetworkPerson, people)
 	require.Equal(t, []ingest.UnknownMember{
-		{
-			Kind:       record.KindNetworkPerson,
-			Path:       "fullname",
-			Records:    3000,
-			Example:    people + ":1",
-			DidYouMean: "full_name",
-		},
-		{
-			Kind:       record.KindNetworkPerson,
-			Path:       "experience[].company_name",
-			Records:    1000,
-			Example:    people + ":2",
-			DidYouMean: "experience[].company.name",
-		},
+		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1",
+			DidYouMean: "full_name"},
+		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2",
+			DidYouMean: "experience[].company.name"},
 	}, s.Unknown, "%s", s)
 	require.False(t, s.MoreUnknown)
 
@@ -67,13 +57,8 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 	require.Equal(
 		t,
 		[]ingest.UnknownMember{
-			{
-				Kind:       record.KindCodehostPerson,
-				Path:       "repos[].stars",
-				Records:    1,
-				Example:    owner + ":1",
-				DidYouMean: "repos[].stargazers_count",
-			},
+			{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1",
+				DidYouMean: "repos[].stargazers_count"},
 		},
 		dryRun(t, ingest.Config{}, record.KindCodehostPerson, owner).Unknown,
 	)
@@ -84,13 +69,8 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 	require.Equal(
 		t,
 		[]ingest.UnknownMember{
-			{
-				Kind:       record.KindMicroblogPerson,
-				Path:       "handle",
-				Records:    1,
-				Example:    foreign + ":2",
-				DidYouMean: "username",
-			},
+			{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: foreign + ":2",
+				DidYouMean: "username"},
 		},
 		dryRun(t, ingest.Config{Map: program}, "", foreign).Unknown,
 	)

@@ -39,11 +39,8 @@ func unsupportedFormats() []unsupportedFormat {
 		{"BZh", "bzip2", fixCompress},
 		{"\xFD7zXZ\x00", "xz", fixCompress},
 		{"\x04\x22\x4D\x18", "lz4", fixCompress},
-		{
-			"PK\x03\x04",
-			"a zip archive or an Excel workbook",
-			"unpack it and ingest the files in it, or save the table as CSV",
-		},
+		{"PK\x03\x04", "a zip archive or an Excel workbook",
+			"unpack it and ingest the files in it, or save the table as CSV"},
 		{"PK\x05\x06", "an empty zip archive", fixConvert},
 		{"7z\xBC\xAF\x27\x1C", "a 7z archive", "unpack it and ingest the files in it"},
 		{"Rar!\x1A\x07", "a rar archive", "unpack it and ingest the files in it"},

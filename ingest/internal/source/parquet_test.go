@@ -79,13 +79,8 @@ func TestParquet_ConvertsRows(t *testing.T) {
 			Key: key, Price: -5, Born: -1, Raw: []byte{0xff, 0x00}, Free: `{"any":[1,2]}`,
 		},
 		{ProfileID: "p2", LastUpdated: time.Unix(-1, 0), Score: math.NaN(), Price: 123456, Free: "{broken"},
-		{
-			ProfileID:   "p3",
-			LastUpdated: at,
-			Location:    &parquetPlace{},
-			Experience:  []parquetJob{{}},
-			Raw:         []byte("text"),
-		},
+		{ProfileID: "p3", LastUpdated: at, Location: &parquetPlace{}, Experience: []parquetJob{{}},
+			Raw: []byte("text")},
 	}
 	path := parquetFile(t, people, parquet.Compression(&parquet.Zstd))
 	s, err := source.Open(t.Context(), path,
