@@ -62,7 +62,10 @@ func TestRepublish_PushAndGit(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
-		for _, query := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
+		invalid := []string{
+			"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x",
+		}
+		for _, query := range invalid {
 			require.Equal(t, http.StatusBadRequest,
 				push(t, s, pushPath+"?"+query, strings.NewReader(people(0, 10))).status, query)
 		}
@@ -89,7 +92,8 @@ func TestPush_WholePublishesVersionBumpsAsRecords(t *testing.T) {
 	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	person := func(name, version string) string {
-		return `{"profile_id":"p_1","last_updated":"` + version + `","username":"ada","full_name":"` + name + `"}` + "\n"
+		return `{"profile_id":"p_1","last_updated":"` + version + `","username":"ada",` +
+			`"full_name":"` + name + `"}` + "\n"
 	}
 	whole := cfg
 	whole.Whole = true

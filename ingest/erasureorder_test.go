@@ -84,7 +84,8 @@ func TestPush_ConcurrentErasuresStayInOrder(t *testing.T) {
 	require.NoError(t, err)
 	polltest.Until(t, 20*time.Second, func() bool { return len(topic(t, cfg.Bus, event.TopicErasure)) == 1 })
 	go func() {
-		second <- push(t, s, erasurePath, strings.NewReader(erasureLine("ada@mail.example", "2026-11-10", true)+erasureLine("eve@mail.example", "2026-11-10", true)))
+		second <- push(t, s, erasurePath, strings.NewReader(erasureLine("ada@mail.example", "2026-11-10",
+			true)+erasureLine("eve@mail.example", "2026-11-10", true)))
 	}()
 	select {
 	case <-second:

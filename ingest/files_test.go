@@ -231,10 +231,8 @@ func rawLimit(text string) int {
 // Crawlers produce records of nearly the maximum size and very long lists.
 func TestFiles_LargeRecords(t *testing.T) {
 	cfg := config(t)
-	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + strings.Repeat(
-		"\u05d0\U0001F600",
-		150_000,
-	) + `"}`
+	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` +
+		strings.Repeat("\u05d0\U0001F600", 150_000) + `"}`
 	require.Greater(t, len(large), 900_000)
 	limit := `{"profile_id":"limit","last_updated":"2026","username":"l","summary":""}`
 	limit = strings.Replace(limit, `"summary":"`, `"summary":"`+strings.Repeat("x", 1<<20-len(limit)), 1)
@@ -256,7 +254,8 @@ func TestFiles_LargeRecords(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&repos, `,{"id":%d,"updated_at":"2025-01-01","name":"r%d"}`, i, i)
 	}
-	owner := `{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[` + repos.String()[1:] + `],"repos_complete":true}`
+	owner := `{"user_id":7,"last_updated":"2026","codehost_username":"u",` +
+		`"repos":[` + repos.String()[1:] + `],"repos_complete":true}`
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
 		[]string{write(t, "f", []byte(owner))})
 	require.NoError(t, err)

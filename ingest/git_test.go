@@ -123,7 +123,8 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 		"Jane",
 		jane,
 		".mailmap",
-		"Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n",
+		"Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> "+
+			"<34+kim@users.noreply.codehost.example>\n",
 	)
 	first := r.commit("K", kim, "a.go", "package a")
 	r.commit("Jané", jane, "b.go", "package b")
@@ -143,7 +144,8 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
 	require.Equal(
 		t,
-		"1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or --full --authors FILE",
+		"1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or "+
+			"--full --authors FILE",
 		s.Unattributed.String(),
 	)
 	require.NotContains(t, log.String(), "stranger@")
@@ -161,20 +163,22 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	people := values(t, cfg.Bus, record.KindCodehostPerson)
 	require.JSONEq(
 		t,
-		`{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané","names":["Jané","Jane"]}`,
+		`{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane",`+
+			`"full_name":"Jané","names":["Jané","Jane"]}`,
 		people["12"],
 	)
 	require.JSONEq(
 		t,
-		`{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
+		`{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim `+
+			`Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
 		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1),
 	)
 	for key, text := range values(t, cfg.Bus, record.KindCodehostRepo) {
 		require.True(t, strings.HasPrefix(key, "12/"), key)
 		require.Contains(
-			t,
-			text,
-			`"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes","created_at":"2024-01-02T04:00:00Z","language":"Go"`,
+			t, text,
+			`"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes",`+
+				`"created_at":"2024-01-02T04:00:00Z","language":"Go"`,
 		)
 	}
 
@@ -324,7 +328,8 @@ func TestGit_InvalidArgumentsPublishNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := newWatcher()
 	go func() { cancel() }()
-	if _, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir}); err != nil { // otherwise the run was faster
+	_, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir})
+	if err != nil { // otherwise the run was faster
 		s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Read)
@@ -349,15 +354,9 @@ func TestGit_LongHistoryTakesBoundedMemory(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(
 			&b,
-			"commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\ncommitter U <u@x> %d +0000\ndata %d\n%s\n",
-			i+1,
-			i%500,
-			i%500+1,
-			i%500,
-			1_700_000_000+i,
-			1_700_000_000+i,
-			len(message),
-			message,
+			"commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\n"+
+				"committer U <u@x> %d +0000\ndata %d\n%s\n",
+			i+1, i%500, i%500+1, i%500, 1_700_000_000+i, 1_700_000_000+i, len(message), message,
 		)
 		if i > 0 {
 			fmt.Fprintf(&b, "from :%d\n", i)

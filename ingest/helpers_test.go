@@ -63,8 +63,7 @@ func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 	var mu sync.Mutex
 	var messages []kafka.Message
 	f := bus.Follow(
-		ctx,
-		cfg,
+		ctx, cfg,
 		bus.FollowConfig{
 			Topics:  topics,
 			MaxWait: 50 * time.Millisecond,

@@ -65,7 +65,8 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 		got["q1"])
 	reasons := map[string]string{}
 	for _, l := range rejectedRecords(t, cfg.Bus) {
-		reasons[fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)] = l.Code + " " + l.Path + ": " + l.Reason
+		at := fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)
+		reasons[at] = l.Code + " " + l.Path + ": " + l.Reason
 	}
 	require.Equal(t, map[string]string{
 		"c.csv.gz:3":  "wrong_type connections: is a string where an integer is needed",
@@ -122,7 +123,8 @@ func TestFiles_AppliesMapping(t *testing.T) {
 		if .n > 90 then error("too large: \(.n)") else range(.n) as $i
 		| {kind: (if $i == 3 then "network-company" else "network-person" end),
 		   record: {profile_id: "\(.id)-\($i)", username: "u", last_updated: "2026", place: "\($line)"}} end`))
-	in := `{"id":"a","n":2}` + "\n\n" + `{"id":"b","n":0}` + "\n" + `{"id":"c","n":99}` + "\n" + `{"id":"d",` + "\n" + `{"id":"e","n":5}` + "\n"
+	in := `{"id":"a","n":2}` + "\n\n" + `{"id":"b","n":0}` + "\n" + `{"id":"c","n":99}` + "\n" +
+		`{"id":"d",` + "\n" + `{"id":"e","n":5}` + "\n"
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
@@ -133,12 +135,12 @@ func TestFiles_AppliesMapping(t *testing.T) {
 		values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
 	reasons := map[string]string{}
 	for _, l := range rejectedRecords(t, cfg.Bus) {
-		reasons[fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)] = l.Code + ": " + l.Reason + " " + string(
-			l.Raw,
-		)
+		at := fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)
+		reasons[at] = l.Code + ": " + l.Reason + " " + string(l.Raw)
 	}
 	require.Equal(t, map[string]string{
-		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c","n":99}`,
+		"foreign 4@35": `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c",` +
+			`"n":99}`,
 		"foreign 5@53":         `syntax: ends too early, at byte 10 {"id":"d",`,
 		"network-company 6@64": `missing_identity: is missing {"id":"e","n":5}`,
 	}, reasons)

@@ -38,7 +38,8 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	s, err := ingest.Files(ctx, cfg, ingest.Deps{}, record.KindNetworkPerson,
 		[]string{write(t, "people", []byte(text))})
 	requireExit(t, ingest.ExitRejected, err)
-	bad := `{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}]}` + "\n"
+	bad := `{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,` +
+		`"updated_at":"x"}]}` + "\n"
 	_, err = ingest.Files(ctx, cfg, ingest.Deps{}, record.KindCodehostPerson,
 		[]string{write(t, "codehost", []byte(bad))})
 	requireExit(t, ingest.ExitRejected, err)
@@ -285,11 +286,9 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	_, retriedID, retriedValue, err := retried.Message()
 	require.NoError(t, err)
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
-		deadLetter(
-			key,
-			id,
-			value,
-		), deadLetter(key, retriedID, retriedValue), deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)), deadLetter(key, id, nil),
+		deadLetter(key, id, value), deadLetter(key, retriedID, retriedValue),
+		deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)),
+		deadLetter(key, id, nil),
 	}))
 
 	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})

@@ -37,10 +37,12 @@ func TestResume_RestartsAfterTopicReset(t *testing.T) {
 		"an old state":                           {old: true},
 		"an old state of which nothing was lost": {old: true, same: true},
 		"another run was first": {between: func(t *testing.T, cfg ingest.Config) {
-			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000, 7010)))})
+			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000,
+				7010)))})
 			require.NoError(t, err)
 		}},
-		"a service was first, and the state is old": {old: true, resume: true, between: func(t *testing.T, cfg ingest.Config) {
+		"a service was first, and the state is old": {old: true, resume: true, between: func(t *testing.T,
+			cfg ingest.Config) {
 			serve(t, cfg, ingest.Deps{})
 		}},
 		"the folder was deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {

@@ -23,7 +23,8 @@ import (
 func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 	for kind, c := range map[record.Kind]struct{ topic, lines string }{
 		record.KindNetworkPerson: {record.KindNetworkPerson.Topic(), people(0, 5000)},
-		record.KindErasure:       {event.TopicErasure, strings.Repeat(erasureLine("ada@mail.example", "2026-11-20", false), 5000)},
+		record.KindErasure: {event.TopicErasure, strings.Repeat(erasureLine("ada@mail.example", "2026-11-20",
+			false), 5000)},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "kafka")

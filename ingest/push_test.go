@@ -115,11 +115,13 @@ func TestPush_PublishesAndReportsCounts(t *testing.T) {
 		body   []byte
 		header []string
 	}{
-		"plain":    {[]byte(text), nil},
-		"gzip":     {gzipped(t, []byte(text)), []string{"Content-Encoding", "gzip"}},
-		"zstd":     {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type", "application/jsonl; charset=utf-8"}},
+		"plain": {[]byte(text), nil},
+		"gzip":  {gzipped(t, []byte(text)), []string{"Content-Encoding", "gzip"}},
+		"zstd": {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type",
+			"application/jsonl; charset=utf-8"}},
 		"identity": {[]byte(text), []string{"Content-Encoding", "identity"}},
-		"a list":   {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"), []string{"Content-Type", "application/json"}},
+		"a list": {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"),
+			[]string{"Content-Type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := push(t, s, pushPath, bytes.NewReader(c.body), c.header...)
@@ -174,23 +176,29 @@ func TestPush_RejectsInvalidRequests(t *testing.T) {
 		status int
 		detail string
 	}{
-		"unknown kind":        {"/ingest/v1/person", "", nil, 404, `Unknown kind "person"; kinds: network-person`},
-		"internal kind":       {"/ingest/v1/codehost-list", "", nil, 404, "Unknown kind"},
-		"another path":        {"/v1/person", "", nil, 404, "POST /ingest/v1/KIND"},
-		"no token":            {pushPath, "", []string{"Authorization", ""}, 401, "operator token"},
-		"wrong token":         {pushPath, "", []string{"Authorization", "Bearer mo_wrong"}, 401, "operator token"},
-		"another scheme":      {pushPath, "", []string{"Authorization", "Basic " + token}, 401, "operator token"},
-		"no content type":     {pushPath, "{}", []string{"Content-Type", ""}, 415, "application/x-ndjson"},
-		"a form":              {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "application/x-ndjson"},
-		"brotli":              {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip, zstd or absent"},
-		"no gzip":             {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "does not match its Content-Encoding"},
-		"no zstd":             {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "does not match its Content-Encoding"},
-		"a tar archive":       {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
-		"a zip file":          {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
-		"half a gzip":         {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400, "corrupt after line"},
-		"too large":           {pushPath, large, nil, 413, "larger than 100.0 kB"},
-		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"}, 413, "Everything up to acknowledged.lines is stored"},
-		"an endless line":     {pushPath, string(gzipped(t, bytes.Repeat([]byte("x"), 5<<20))), []string{"Content-Encoding", "gzip"}, 413, "larger than"},
+		"unknown kind":    {"/ingest/v1/person", "", nil, 404, `Unknown kind "person"; kinds: network-person`},
+		"internal kind":   {"/ingest/v1/codehost-list", "", nil, 404, "Unknown kind"},
+		"another path":    {"/v1/person", "", nil, 404, "POST /ingest/v1/KIND"},
+		"no token":        {pushPath, "", []string{"Authorization", ""}, 401, "operator token"},
+		"wrong token":     {pushPath, "", []string{"Authorization", "Bearer mo_wrong"}, 401, "operator token"},
+		"another scheme":  {pushPath, "", []string{"Authorization", "Basic " + token}, 401, "operator token"},
+		"no content type": {pushPath, "{}", []string{"Content-Type", ""}, 415, "application/x-ndjson"},
+		"a form": {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"application/x-ndjson"},
+		"brotli": {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip, zstd or absent"},
+		"no gzip": {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "does not " +
+			"match its Content-Encoding"},
+		"no zstd": {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "does not match its " +
+			"Content-Encoding"},
+		"a tar archive": {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
+		"a zip file":    {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
+		"half a gzip": {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400,
+			"corrupt after line"},
+		"too large": {pushPath, large, nil, 413, "larger than 100.0 kB"},
+		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"},
+			413, "Everything up to acknowledged.lines is stored"},
+		"an endless line": {pushPath, string(gzipped(t, bytes.Repeat([]byte("x"), 5<<20))),
+			[]string{"Content-Encoding", "gzip"}, 413, "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := push(t, s, c.path, strings.NewReader(c.body), c.header...)

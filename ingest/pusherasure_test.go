@@ -35,7 +35,8 @@ func TestPushErasure_LimitsSizeAndIdleTime(t *testing.T) {
 	cfg.Push.Concurrent, cfg.Push.Idle = 1, 4*time.Second
 	s := serve(t, cfg, erasures(t))
 	object := []string{"Content-Type", "application/json"}
-	order := "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"a@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n"
+	order := "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"a@mail.example\"}],\n \"requested_at\": " +
+		"\"2026-11-21\"\n}\n"
 
 	silent := newGate()
 	first := make(chan answer, 1)
@@ -76,7 +77,8 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 	order := func(name string) []byte {
 		return fmt.Appendf(
 			nil,
-			"{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n",
+			"{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": "+
+				"\"2026-11-21\"\n}\n",
 			name,
 		)
 	}
@@ -103,10 +105,11 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 		status   int
 		detail   string
 	}{
-		"too large":  {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
-		"no gzip":    {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
-		"half":       {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
-		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest, "not a JSON object"},
+		"too large": {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
+		"no gzip":   {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
+		"half":      {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
+		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest,
+			"not a JSON object"},
 	} {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
 		require.Equal(t, c.status, a.status, name)
@@ -150,7 +153,8 @@ func TestPushErasure_StopDoesNotWaitForSilentClient(t *testing.T) {
 	requested := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 	defer requested.CloseIdleConnections()
 	go func() {
-		first <- pushBy(t, requested, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
+		first <- pushBy(t, requested, s, erasurePath, silent, "Content-Type", "application/json", "Expect",
+			"100-continue")
 	}()
 	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns when the service reads it
 	require.NoError(t, err)

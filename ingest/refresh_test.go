@@ -122,7 +122,8 @@ func TestRefresh_ComparesExtractedRecordsSeparately(t *testing.T) {
 		return s
 	}
 	person := `{"user_id":1,"last_updated":"%d","codehost_username":"u","repos_complete":true,"repos":[` +
-		`{"id":1,"updated_at":"2026","name":"a"},{"id":2,"updated_at":"%d","name":"b"},{"id":3,"updated_at":"2026","name":"%s"}]}`
+		`{"id":1,"updated_at":"2026","name":"a"},{"id":2,"updated_at":"%d","name":"b"},{"id":3,` +
+		`"updated_at":"2026","name":"%s"}]}`
 	s := run(fmt.Sprintf(person, 2026, 2026, "c"))
 	require.Equal(t, ingest.Counts{Split: 3, Published: 3}, counts(s, record.KindCodehostRepo))
 	s = run(fmt.Sprintf(person, 2027, 2027, "c"))

@@ -34,7 +34,8 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 	kind := record.KindNetworkPerson
 	text := randomText(9000)
 	large := func(id, version, text string) string {
-		return `{"profile_id":"` + id + `","last_updated":"` + version + `","username":"l","summary":"` + text + `"}` + "\n"
+		return `{"profile_id":"` + id + `","last_updated":"` + version + `","username":"l",` +
+			`"summary":"` + text + `"}` + "\n"
 	}
 	input := people(0, 3) +
 		large("large", "2024", text) + large("large", "2025", text) + // no version bump without a record

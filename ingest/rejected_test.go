@@ -53,7 +53,8 @@ func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 }
 
 func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
-	const before = `record("network-person"; {profile_id: .uid, username: .nick, full_name: .name, last_updated: .seen})`
+	const before = `record("network-person"; {profile_id: .uid, username: .nick, full_name: .name, last_updated: ` +
+		`.seen})`
 	const mended = `record("network-person"; {profile_id: .uid, username: .nick, full_name: .name,
 		last_updated: (.seen | if test("/") then split("/") | reverse | join("-") else . end)})`
 	objects := []string{
@@ -113,7 +114,8 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		t,
 		"many.jq",
 		[]byte(
-			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at})`,
+			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: `+
+				`$o.at})`,
 		),
 	)
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
@@ -130,7 +132,8 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		t,
 		"mended.jq",
 		[]byte(
-			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: $o.at2})`,
+			`. as $o | range(.n) | record("network-person"; {profile_id: "p_\(.)", username: "u", last_updated: `+
+				`$o.at2})`,
 		),
 	)
 	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
@@ -143,7 +146,8 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		t,
 		"erasure.jq",
 		[]byte(
-			`{kind: "erasure", record: {identifiers: [{type: "email", value: .mail}]}}, record("network-person"; {profile_id: .mail})`,
+			`{kind: "erasure", record: {identifiers: [{type: "email", value: .mail}]}}, record("network-person"; `+
+				`{profile_id: .mail})`,
 		),
 	)
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
@@ -169,7 +173,8 @@ func TestPush_ReportsAllDefectsOfARecord(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"profile_id is a number where a string is needed",
-		"last_updated must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)",
+		"last_updated must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp " +
+			"(2006-01-02T15:04:05Z)",
 		`username is missing; the record has "usrname": did you mean "username"?`,
 	}, reported)
 }

@@ -35,7 +35,8 @@ func revisions(t testing.TB, cfg bus.Config, kind record.Kind) map[string]uint32
 
 const (
 	beforeMapping = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, last_updated: .day})`
-	afterMapping  = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, headline: .job, last_updated: .day})`
+	afterMapping  = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, headline: ` +
+		`.job, last_updated: .day})`
 )
 
 // workers returns n rows of people with jobs.
@@ -139,7 +140,8 @@ func TestRemap_CoversExtractedRecords(t *testing.T) {
 	cfg := withStateDir(t)
 	cfg.Remap = true
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "x", []byte(
-		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,"updated_at":"2026"}]}`+"\n",
+		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,`+
+			`"updated_at":"2026"}]}`+"\n",
 	))})
 	require.NoError(t, err)
 	revision := revisions(t, cfg.Bus, record.KindCodehostPerson)["1"]

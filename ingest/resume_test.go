@@ -161,9 +161,7 @@ func bigPeople(n int) []string {
 	for i := range out {
 		out[i] = fmt.Sprintf(
 			`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n",
-			i,
-			i,
-			text,
+			i, i, text,
 		)
 	}
 	return out
@@ -315,7 +313,8 @@ func TestResume_RejectsChangedMapping(t *testing.T) {
 	cfg := withStateDir(t)
 	mapping := func(name, version string) []byte {
 		return []byte(
-			`record("network-person"; {profile_id: .id, username: .id, full_name: "` + name + `", last_updated: "` + version + `"})`,
+			`record("network-person"; {profile_id: .id, username: .id, ` +
+				`full_name: "` + name + `", last_updated: "` + version + `"})`,
 		)
 	}
 	cfg.Map = write(t, "m.jq", mapping("old", "2026"))

@@ -51,7 +51,8 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 		t,
 		"owner.ndjson",
 		[]byte(
-			`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025","stars":1},{"id":2,"updated_at":"2025","stars":2}]}`,
+			`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025",`+
+				`"stars":1},{"id":2,"updated_at":"2025","stars":2}]}`,
 		),
 	)
 	require.Equal(

@@ -30,30 +30,37 @@ func benchChunks(n int) (chunks []*source.Chunk, records int) {
 			var b bytes.Buffer
 			fmt.Fprintf(
 				&b,
-				`{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer %d at Harmattan","summary":"%s",`,
-				i,
-				i*7919,
-				i,
-				summary,
+				`{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x",`+
+					`"first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer `+
+					`%d at Harmattan","summary":"%s",`,
+				i, i*7919, i, summary,
 			)
 			b.WriteString(
-				`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`,
+				`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},` +
+					`"connections":500,"followers":1200,`,
 			)
 			b.WriteString(
-				`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`,
+				`"experience":[{"title":"Engineer","start":"2019-05","current":true,` +
+					`"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan",` +
+					`"company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04",` +
+					`"description":"Payments, ledgers and everything between them.","company":{"name":"Kora",` +
+					`"company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09",` +
+					`"company":{"name":"Tide","company_id":"c_3"}}],`,
 			)
 			b.WriteString(
-				`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`,
+				`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],` +
+					`"school":{"name":"University of Nigeria","school_id":"s_1"}}],`,
 			)
 			b.WriteString(
-				`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`,
+				`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],` +
+					`"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],` +
+					`"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`,
 			)
 			fmt.Fprintf(
 				&b,
-				`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`,
-				i,
-				i,
-				i,
+				`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],`+
+					`"personal_email":"amara%d@mail.example"}`,
+				i, i, i,
 			)
 			c.Lines = append(c.Lines, source.Line{Raw: b.Bytes(), Number: int64(i + 1)})
 			size += b.Len() + 1

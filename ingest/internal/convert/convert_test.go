@@ -30,7 +30,8 @@ func FuzzChunk(f *testing.F) {
 	f.Add([]byte("{\"\xff\":1}"), uint8(0))
 	f.Add(
 		[]byte(
-			`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}],"repos_complete":true}`,
+			`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,`+
+				`"updated_at":"x"}],"repos_complete":true}`,
 		),
 		uint8(2),
 	)
@@ -54,7 +55,8 @@ func FuzzChunk(f *testing.F) {
 			require.Equal(t, n.Read+n.Split, n.Published+n.Rejected+n.Unchanged, "%s", kind)
 			messages += n.Published + n.Rejected
 		}
-		if c.Kind == record.KindErasure { // one message per identifier and one for the log; repeated identifiers count as unchanged
+		// An erasure has one message per identifier and one for the log. Repeated identifiers count as unchanged.
+		if c.Kind == record.KindErasure {
 			require.GreaterOrEqual(t, int64(batch.Len()), messages)
 			require.Equal(t, int64(2), tally[c.Kind].Read)
 			return

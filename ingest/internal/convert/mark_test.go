@@ -16,7 +16,8 @@ import (
 func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
 	key := suppress.NoKey()
 	for _, typ := range suppress.Types() {
-		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.UserID: "42"}[typ]
+		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100",
+			suppress.UserID: "42"}[typ]
 		if value == "" {
 			value = "ada-l"
 		}

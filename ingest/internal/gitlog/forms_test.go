@@ -132,17 +132,24 @@ func TestParseCommit_DecodesEncodingHeader(t *testing.T) {
 		encoding encoding.Encoding
 		text     string
 	}{
-		"ISO-8859-1": {charmap.ISO8859_1, "Renée Dumoûlin"}, "iso8859-1": {charmap.ISO8859_1, "é\u0080"}, "latin1": {charmap.ISO8859_1, "ß"},
-		"ISO8859-15": {charmap.ISO8859_15, "Œuvre €"}, "ISO-8859-2": {charmap.ISO8859_2, "Łódź"}, "latin-2": {charmap.ISO8859_2, "Łódź"},
-		"windows-1251": {charmap.Windows1251, "Зоя Лисина"}, "CP1251": {charmap.Windows1251, "Зоя"}, "cp1252": {charmap.Windows1252, "“é”"},
-		"KOI8-R": {charmap.KOI8R, "правка"}, "koi8r": {charmap.KOI8R, "правка"}, "CP866": {charmap.CodePage866, "правка"},
+		"ISO-8859-1": {charmap.ISO8859_1, "Renée Dumoûlin"}, "iso8859-1": {charmap.ISO8859_1, "é\u0080"},
+		"latin1":     {charmap.ISO8859_1, "ß"},
+		"ISO8859-15": {charmap.ISO8859_15, "Œuvre €"}, "ISO-8859-2": {charmap.ISO8859_2, "Łódź"},
+		"latin-2":      {charmap.ISO8859_2, "Łódź"},
+		"windows-1251": {charmap.Windows1251, "Зоя Лисина"}, "CP1251": {charmap.Windows1251, "Зоя"},
+		"cp1252": {charmap.Windows1252, "“é”"},
+		"KOI8-R": {charmap.KOI8R, "правка"}, "koi8r": {charmap.KOI8R, "правка"},
+		"CP866":  {charmap.CodePage866, "правка"},
 		"IBM850": {charmap.CodePage850, "é"}, "MacRoman": {charmap.Macintosh, "é"},
-		"Shift_JIS": {japanese.ShiftJIS, "山本葵"}, "SJIS": {japanese.ShiftJIS, "山本葵"}, "CP932": {japanese.ShiftJIS, "葵"},
-		"EUC-JP": {japanese.EUCJP, "誤りを直す"}, "eucJP": {japanese.EUCJP, "誤り"}, "ISO-2022-JP": {japanese.ISO2022JP, "山本葵"},
-		"UTF-8": {encoding.Nop, "Ünï"}, "utf8": {encoding.Nop, "山"}, "": {encoding.Nop, "山"},
+		"Shift_JIS": {japanese.ShiftJIS, "山本葵"}, "SJIS": {japanese.ShiftJIS, "山本葵"},
+		"CP932":  {japanese.ShiftJIS, "葵"},
+		"EUC-JP": {japanese.EUCJP, "誤りを直す"}, "eucJP": {japanese.EUCJP, "誤り"},
+		"ISO-2022-JP": {japanese.ISO2022JP, "山本葵"},
+		"UTF-8":       {encoding.Nop, "Ünï"}, "utf8": {encoding.Nop, "山"}, "": {encoding.Nop, "山"},
 	} {
 		raw := encoded(t, c.encoding, c.text)
-		text := "tree x\nauthor " + raw + " <a@x.example> 1700000000 +0000\ncommitter " + raw + " <c@x.example> 1700000001 +0200\n"
+		text := "tree x\nauthor " + raw + " <a@x.example> 1700000000 +0000\ncommitter " + raw + " <c@x.example> " +
+			"1700000001 +0200\n"
 		if label != "" {
 			text += "encoding " + label + "\n"
 		}
@@ -163,7 +170,8 @@ func TestLog_DecodesAsGitDoes(t *testing.T) {
 	dir := bare(t)
 	parent := ""
 	for label, e := range map[string]encoding.Encoding{
-		"ISO-8859-1": charmap.ISO8859_1, "CP1251": charmap.Windows1251, "SJIS": japanese.ShiftJIS, "eucJP": japanese.EUCJP, "KOI8-R": charmap.KOI8R,
+		"ISO-8859-1": charmap.ISO8859_1, "CP1251": charmap.Windows1251, "SJIS": japanese.ShiftJIS,
+		"eucJP": japanese.EUCJP, "KOI8-R": charmap.KOI8R,
 	} {
 		name := map[bool]string{true: "é", false: "Зоя"}[e == charmap.ISO8859_1]
 		text := commitText("")
@@ -190,7 +198,8 @@ func TestLog_DecodesAsGitDoes(t *testing.T) {
 func TestParseSignature_ReadsAsGitDoes(t *testing.T) {
 	for line, want := range map[string]string{
 		"A B <a@x> 17 +0100": "A B|a@x|17", "<a@x> 17 +0100": "|a@x|17", "A <> 17 +0": "A||17", "A <a@x>": "A|a@x|0",
-		"A <a@x> soon": "A|a@x|0", "A <a@x>> 17 +0": "A|a@x|17", "A <a <b>> 5 +0": "A|a <b|5", "": "||0", "A a@x 17": "||0", "A <a@x 17 +0": "||0",
+		"A <a@x> soon": "A|a@x|0", "A <a@x>> 17 +0": "A|a@x|17", "A <a <b>> 5 +0": "A|a <b|5", "": "||0",
+		"A a@x 17": "||0", "A <a@x 17 +0": "||0",
 		"A <a@x> 99999999999999999999 +0": "A|a@x|0", "A\t <a@x> 17": "A|a@x|17",
 	} {
 		s := parseSignature([]byte(line), nil)
@@ -265,10 +274,8 @@ Root One <rooted@x.example> One <root@x.example>
 garbage
 `)
 	known := Authors{
-		"boss@corp.example": {
-			ID:       1,
-			Username: "Boss",
-		}, "new@x.example": {ID: 2, Username: "x"}, "gate@x.example": {ID: 3, Username: "gate"},
+		"boss@corp.example": {ID: 1, Username: "Boss"}, "new@x.example": {ID: 2, Username: "x"},
+		"gate@x.example": {ID: 3, Username: "gate"},
 		"root@x.example": {ID: 4, Username: "root"},
 	}
 	learned := 0

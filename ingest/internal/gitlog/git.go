@@ -53,8 +53,7 @@ func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *limite
 		return nil, nil, errors.New("git is not installed: install it (Debian: apt-get install git), or add it to PATH")
 	}
 	cmd := exec.CommandContext(
-		ctx,
-		program,
+		ctx, program,
 		append([]string{ //nolint:gosec // runs git in a directory given by the operator
 			"--git-dir=" + g.path,
 			"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",

@@ -41,7 +41,8 @@ func bare(t testing.TB) string {
 	return dir
 }
 
-const signatures = "author A <1+a@users.noreply.codehost.example> 1700000000 +0000\ncommitter A <a@x> 1700000000 +0000\n"
+const signatures = "author A <1+a@users.noreply.codehost.example> 1700000000 +0000\ncommitter A <a@x> 1700000000 " +
+	"+0000\n"
 
 // commitText returns a commit of the empty tree.
 func commitText(message string, parents ...string) string {
@@ -258,7 +259,11 @@ func TestLog_ManyTipsTakeBoundedMemory(t *testing.T) {
 }
 
 func TestLog_KillsSilentGit(t *testing.T) {
-	for _, name := range []string{"refs/heads/x", "packed-refs", "HEAD", "config", "shallow", "commondir", "objects/ab/abababababababababababababababababababab"} {
+	files := []string{
+		"refs/heads/x", "packed-refs", "HEAD", "config", "shallow", "commondir",
+		"objects/ab/abababababababababababababababababababab",
+	}
+	for _, name := range files {
 		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
 			addCommit(t, dir, "main", "sound")
@@ -301,8 +306,10 @@ func TestLog_RunsNoProgramsOfTheRepository(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700))
 	for _, key := range []string{
-		"core.fsmonitor", "core.pager", "pager.rev-list", "core.sshCommand", "core.gitProxy", "core.alternateRefsCommand", "core.editor",
-		"gpg.program", "log.showSignature", "diff.external", "credential.helper", "uploadpack.packObjectsHook", "remote.o.uploadpack", "remote.o.vcs",
+		"core.fsmonitor", "core.pager", "pager.rev-list", "core.sshCommand", "core.gitProxy",
+		"core.alternateRefsCommand", "core.editor",
+		"gpg.program", "log.showSignature", "diff.external", "credential.helper", "uploadpack.packObjectsHook",
+		"remote.o.uploadpack", "remote.o.vcs",
 		"alias.rev-list", "filter.x.smudge", "merge.x.driver",
 	} {
 		gitIn(t, dir, "", "config", key, program)

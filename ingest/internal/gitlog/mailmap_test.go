@@ -21,10 +21,9 @@ func importHistory(t testing.TB, authors ...string) string {
 	for i, a := range authors {
 		fmt.Fprintf(
 			&b,
-			"commit refs/heads/main\nauthor %s %d +0000\ncommitter Build <build@forge.example> %d +0000\ndata 6\nchange\n",
-			a,
-			1_700_000_000+60*i,
-			1_700_000_000+60*i,
+			"commit refs/heads/main\nauthor %s %d +0000\ncommitter Build <build@forge.example> %d +0000\ndata 6\n"+
+				"change\n",
+			a, 1_700_000_000+60*i, 1_700_000_000+60*i,
 		)
 	}
 	gitIn(t, dir, b.String(), "fast-import", "--quiet")
@@ -35,7 +34,8 @@ func importHistory(t testing.TB, authors ...string) string {
 func addMailmap(t testing.TB, dir, text string) {
 	t.Helper()
 	gitIn(t, dir, fmt.Sprintf("commit refs/heads/main\nauthor Build <build@forge.example> 1800000000 +0000\n"+
-		"committer Build <build@forge.example> 1800000000 +0000\ndata 7\nmailmap\nfrom refs/heads/main^0\nM 100644 inline .mailmap\ndata %d\n%s\n",
+		"committer Build <build@forge.example> 1800000000 +0000\ndata 7\nmailmap\nfrom refs/heads/main^0\nM "+
+		"100644 inline .mailmap\ndata %d\n%s\n",
 		len(text), text), "fast-import", "--quiet")
 }
 
@@ -75,8 +75,10 @@ func TestMailmap_MapsAsGitDoes(t *testing.T) {
 			text)
 	}
 	check(
-		"# comment\n#<b@x> <a@x>\nAnn B <ann@b>   # trailing comment\nProper <p@x> Ann <a@x>\n<q@x> <b@x>\nQ <q@x> <not an address>\r\n" +
-			"Empty <e@x> <>\nnothing\n<>\n <s@x> Gate <#@x>\nLast <l@x> GATE <#@X> <third@x>\nName Only <b.c@y.example>",
+		"# comment\n#<b@x> <a@x>\nAnn B <ann@b>   # trailing comment\nProper <p@x> Ann <a@x>\n<q@x> <b@x>\nQ " +
+			"<q@x> <not an address>\r\n" +
+			"Empty <e@x> <>\nnothing\n<>\n <s@x> Gate <#@x>\nLast <l@x> GATE <#@X> <third@x>\nName Only " +
+			"<b.c@y.example>",
 	)
 	for range 40 {
 		var b strings.Builder
@@ -92,7 +94,8 @@ func TestMailmap_MapsAsGitDoes(t *testing.T) {
 				fmt.Fprintf(&b, "%s <%s> %s <%s>", pick(names), pick(emails), pick(names), pick(emails))
 			case 7:
 				b.WriteString(
-					[]string{"# no", " # <a@x> <b@x>", "Ann <a@x", "<a@x>trailing", "<<a@x>> <b@x>", "> <a@x> <"}[r.IntN(6)],
+					[]string{"# no", " # <a@x> <b@x>", "Ann <a@x", "<a@x>trailing", "<<a@x>> <b@x>",
+						"> <a@x> <"}[r.IntN(6)],
 				)
 			}
 			b.WriteString([]string{"\n", "\r\n", "\n\n", " # why\n"}[r.IntN(4)])
@@ -109,23 +112,29 @@ func TestMailmap_DeterminesAccounts(t *testing.T) {
 	}{
 		"name and address": {
 			authors: []string{
-				"Ilse Brandt <ilse@brandt.example>", "Ilse Brandt via Gate <gate@relay.example>", "Odd Moen via Gate <gate@relay.example>",
+				"Ilse Brandt <ilse@brandt.example>", "Ilse Brandt via Gate <gate@relay.example>", "Odd Moen via " +
+					"Gate <gate@relay.example>",
 				"Ilse Brandt via Gate <gate@relay.example>", "Odd Moen <odd@moen.example>", "Gate <gate@relay.example>",
 			},
 			mailmap: "Ilse Brandt <ilse@brandt.example> Ilse Brandt via Gate <gate@relay.example>\n" +
 				"Odd Moen <odd@moen.example> Odd Moen via Gate <gate@relay.example>\n",
-			want: map[string]int{"ilse@brandt.example": 3, "odd@moen.example": 2, "gate@relay.example": 1, "build@forge.example": 1},
+			want: map[string]int{"ilse@brandt.example": 3, "odd@moen.example": 2, "gate@relay.example": 1,
+				"build@forge.example": 1},
 		},
 		"all forms": {
 			authors: []string{
-				"pim <pim@sloot.example>", "Pim de Sloot <pim@laptop.example>", "root <root@host.example>", "Sanne Vos <ROOT@host.example>",
+				"pim <pim@sloot.example>", "Pim de Sloot <pim@laptop.example>", "root <root@host.example>",
+				"Sanne Vos <ROOT@host.example>",
 				"S. Vos <sanne@old.example>", "Tess <tess@work.example>", "tess (laptop) <tess@work.example>",
 			},
-			mailmap: "# proper name for an address\nPim de Sloot <pim@sloot.example>   # trailing comment\n<pim@sloot.example> <pim@laptop.example>\n" +
-				"Sanne Vos <sanne@vos.example> <sanne@old.example>\nSanne Vos <sanne@vos.example> SANNE VOS <root@host.example>\n" +
+			mailmap: "# proper name for an address\nPim de Sloot <pim@sloot.example>   # trailing comment\n" +
+				"<pim@sloot.example> <pim@laptop.example>\n" +
+				"Sanne Vos <sanne@vos.example> <sanne@old.example>\nSanne Vos <sanne@vos.example> SANNE VOS " +
+				"<root@host.example>\n" +
 				"Wrong Name <tess@work.example>\nTess Hoek <tess@work.example>\n",
 			want: map[string]int{
-				"pim@sloot.example": 2, "sanne@vos.example": 2, "tess@work.example": 2, "root@host.example": 1, "build@forge.example": 1,
+				"pim@sloot.example": 2, "sanne@vos.example": 2, "tess@work.example": 2, "root@host.example": 1,
+				"build@forge.example": 1,
 			},
 		},
 	} {
@@ -223,8 +232,7 @@ func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
 	dir := importHistory(t, "Ann <ann@x.example>", "Bo <gate@x.example>", "Ann Lee <ann@work.example>",
 		"Gate <gate@x.example>")
 	addMailmap(
-		t,
-		dir,
+		t, dir,
 		"Ann Lee <ann@x.example>\nAnn Lee <ann@x.example> <ann@work.example>\nBo <bo@x.example> Bo <gate@x.example>\n",
 	)
 	opts := Options{MakeAccounts: true, StateDir: t.TempDir()}
@@ -232,9 +240,9 @@ func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.repo.Done())
 	gitIn(
-		t,
-		dir,
-		"commit refs/heads/main\nauthor ann <ANN@x.example> 1900000000 +0000\ncommitter B <b@x> 1900000000 +0000\ndata 1\nx\n"+
+		t, dir,
+		"commit refs/heads/main\nauthor ann <ANN@x.example> 1900000000 +0000\ncommitter B <b@x> 1900000000 "+
+			"+0000\ndata 1\nx\n"+
 			"from refs/heads/main^0\n\ncommit refs/heads/main\nauthor Bo <gate@x.example> 1900000001 +0000\n"+
 			"committer B <b@x> 1900000001 +0000\ndata 1\ny\n",
 		"fast-import",

@@ -81,15 +81,19 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 	quick := limits
 	quick.Deadline = 100 * time.Millisecond
 	for name, c := range map[string]struct{ program, object, code, reason string }{
-		"error":           {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq failed: error: no good"},
-		"type error":      {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
-		"endless":         {`def f: f; f`, `{}`, record.CodeMapping, "timed out after 100ms"},
-		"endless output":  {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "returned more than 10 records"},
-		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "returned more than 1000 bytes"},
-		"no object":       {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
-		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
-		"erasure":         {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
-		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of unknown kind "codehost-list"`},
+		"error": {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq failed: error: " +
+			"no good"},
+		"type error": {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
+		"endless":    {`def f: f; f`, `{}`, record.CodeMapping, "timed out after 100ms"},
+		"endless output": {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "returned " +
+			"more than 10 records"},
+		"too much": {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping,
+			"returned more than 1000 bytes"},
+		"no object": {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
+		"no kind":   {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
+		"erasure":   {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
+		"internal kind": {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of unknown kind ` +
+			`"codehost-list"`},
 		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "returned a record that is null"},
 		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the field "x"`},
 		"halt_error":      {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
@@ -98,7 +102,8 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 		"twice a key":     {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
 		"two values":      {`.`, `{} {}`, record.CodeSyntax, "second value"},
 		"bad UTF-8":       {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
-		"deep":            {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep, "deeper than 500"},
+		"deep": {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep,
+			"deeper than 500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := limits
@@ -206,7 +211,8 @@ func TestPrelude_EvidenceVersion(t *testing.T) {
 		got = append(got, r.V)
 	}
 	require.Equal(t, []string{
-		"1970-01-01T00:28:20.000000Z"[:20] + "000000Z", "1970-01-01T00:28:20.000001Z", "1970-01-01T00:00:00.000000Z", "1970-01-01T00:26:17.836800Z",
+		"1970-01-01T00:28:20.000000Z"[:20] + "000000Z", "1970-01-01T00:28:20.000001Z",
+		"1970-01-01T00:00:00.000000Z", "1970-01-01T00:26:17.836800Z",
 	}, got)
 }
 

@@ -43,8 +43,7 @@ func read(t *testing.T, cfg bus.Config) []kafka.Message {
 	var messages []kafka.Message
 	var mu sync.Mutex
 	f := bus.Follow(
-		ctx,
-		cfg,
+		ctx, cfg,
 		bus.FollowConfig{
 			Topics:  []string{topic},
 			MaxWait: 50 * time.Millisecond,

@@ -222,7 +222,8 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = math.MaxInt32, 0
 			return body
 		}, "pages require more than 528 MiB of memory"},
-		"size": {column(t, texts, v1, parquet.Compression(&parquet.Zstd)), func(h *format.PageHeader, body []byte) []byte {
+		"size": {column(t, texts, v1, parquet.Compression(&parquet.Zstd)), func(h *format.PageHeader,
+			body []byte) []byte {
 			h.UncompressedPageSize = math.MaxInt32
 			return body
 		}, "pages require more than 528 MiB of memory"},
@@ -236,10 +237,12 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 		"zstd": {column(t, texts, v1, parquet.Compression(&parquet.Zstd)), func(_ *format.PageHeader, _ []byte) []byte {
 			return zipped
 		}, "damaged: uncompress ZSTD"},
-		"snappy": {column(t, texts, v1, parquet.Compression(&parquet.Snappy)), func(_ *format.PageHeader, _ []byte) []byte {
+		"snappy": {column(t, texts, v1, parquet.Compression(&parquet.Snappy)), func(_ *format.PageHeader,
+			_ []byte) []byte {
 			return []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0}
 		}, "damaged: uncompress SNAPPY"},
-		"lz4": {column(t, texts, v1, parquet.Compression(&parquet.Lz4Raw)), func(_ *format.PageHeader, body []byte) []byte {
+		"lz4": {column(t, texts, v1, parquet.Compression(&parquet.Lz4Raw)), func(_ *format.PageHeader,
+			body []byte) []byte {
 			return bytes.Repeat([]byte{0xff}, len(body))
 		}, "damaged: uncompress LZ4_RAW"},
 		"runs": {column(t, dicts, v1), func(_ *format.PageHeader, body []byte) []byte {
@@ -360,13 +363,9 @@ func TestParquet_WriterOptionsDoNotChangeRows(t *testing.T) {
 	people := make([]parquetPerson, 3000)
 	for i := range people {
 		people[i] = parquetPerson{
-			ProfileID: fmt.Sprint(
-				i,
-			), Username: fmt.Sprint(i % 7), Emails: make([]string, i%4), Extra: map[string]string{"k": fmt.Sprint(i)},
-			Experience: make(
-				[]parquetJob,
-				i%3,
-			), Raw: bytes.Repeat([]byte{byte(i)}, i%50), Price: int64(i), Born: int32(i),
+			ProfileID: fmt.Sprint(i), Username: fmt.Sprint(i % 7), Emails: make([]string, i%4),
+			Extra: map[string]string{"k": fmt.Sprint(i)}, Experience: make([]parquetJob, i%3),
+			Raw: bytes.Repeat([]byte{byte(i)}, i%50), Price: int64(i), Born: int32(i),
 		}
 	}
 	people[7].Free, people[8].Raw = strings.Repeat("é\n", 90_000), bytes.Repeat([]byte{0xff, 1}, 70_000)

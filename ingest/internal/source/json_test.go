@@ -279,7 +279,8 @@ func TestSource_MultiMemberCompression(t *testing.T) {
 
 func TestSource_RejectsUnsupportedFormats(t *testing.T) {
 	for name, magic := range map[string]string{
-		"bzip2": "BZh91AY&SY", "xz": "\xFD7zXZ\x00\x00", "zip": "PK\x03\x04....", "Parquet": "PAR1....", "UTF-16": "\xFF\xFE{\x00",
+		"bzip2": "BZh91AY&SY", "xz": "\xFD7zXZ\x00\x00", "zip": "PK\x03\x04....", "Parquet": "PAR1....",
+		"UTF-16": "\xFF\xFE{\x00",
 	} {
 		s, err := source.FromReader(t.Context(), "f", strings.NewReader(magic), smallLimits)
 		require.NoError(t, err)
@@ -567,7 +568,8 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 		"empty list":      {in: "[]\n[\n]\n"},
 		"list of numbers": {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
 		"pages, one behind the other": {
-			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
+			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2,
+				11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
 		},
 		"values side by side": {
 			in:   `{"a":1}{"b":2} {"c":"}{"}`,
@@ -659,7 +661,10 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		for form, data := range map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))} {
+		forms := map[string][]byte{
+			"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in)),
+		}
+		for form, data := range forms {
 			for _, n := range []int{1, 2, 3, 7, 1000} {
 				t.Run(name+"/"+form, func(t *testing.T) {
 					s, err := source.FromReader(t.Context(), "test", &stutter{in: data, n: n}, smallLimits)
@@ -759,7 +764,8 @@ func TestJSON_ResumesWithinAnArray(t *testing.T) {
 		"pretty":      "[\n" + strings.Repeat(element+",\n", 3000) + "{}\n]\n{\"b\":1}\n",
 		"comma first": "[\n" + strings.Repeat(element+"\n, ", 3000) + "{}\n]\n{\"b\":1}\n",
 		"one line":    "[" + strings.Repeat(`{"a":"`+strings.Repeat("x", 100)+`"},`, 3000) + "{}]\n{\"b\":1}\n",
-		"two lists":   "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`, 1500) + "{}]{\"b\":1}\n",
+		"two lists": "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`,
+			1500) + "{}]{\"b\":1}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.json")
@@ -805,7 +811,8 @@ func TestJSON_WholeListsReturnsArraysAsObjects(t *testing.T) {
 		`[{"a":1}]{"b":2}`:                               {{`[{"a":1}]`, 1, 0, 0}, {`{"b":2}`, 1, 9, 0}},
 		"[" + strings.Repeat(`{"a":12345},`, 20) + `{}]`: nil,
 		"[]": {{"[]", 1, 0, 0}},
-		"[{\"a\":1},\n{\"b\":2}\n{\"c\":3}]\n{\"d\":4}\n": {{`[{"a":1},`, 1, 0, 0}, {`{"b":2}`, 2, 10, 0}, {`{"c":3}]`, 3, 18, 0}, {`{"d":4}`, 4, 27, 0}},
+		"[{\"a\":1},\n{\"b\":2}\n{\"c\":3}]\n{\"d\":4}\n": {{`[{"a":1},`, 1, 0, 0}, {`{"b":2}`, 2, 10, 0},
+			{`{"c":3}]`, 3, 18, 0}, {`{"d":4}`, 4, 27, 0}},
 	} {
 		s, err := source.FromReader(t.Context(), "test", strings.NewReader(in), opts)
 		require.NoError(t, err)
@@ -822,7 +829,11 @@ func TestJSON_WholeListsReturnsArraysAsObjects(t *testing.T) {
 // Some texts make scanning restart at every line.
 func TestJSON_HostileTextTakesLinearTime(t *testing.T) {
 	const size = 128 << 10
-	for _, line := range []string{"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n", "{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n"} {
+	lines := []string{
+		"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n",
+		"{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n",
+	}
+	for _, line := range lines {
 		began := time.Now()
 		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))),
 			source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
@@ -836,7 +847,11 @@ func TestJSON_HostileTextTakesLinearTime(t *testing.T) {
 
 // FuzzJSON compares the reader with the decoder, and with itself for other buffer sizes.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{"[{\"a\":1},\n {\"b\":2}] {}", "{\n\"a\":[]}\n{\"b\":\n{}", "[\n{\"a\":1}\n{\"b\":2}", "\xEF\xBB\xBF[ ]\r\n{} x\n", "[{\"a\":\"\\\"]\"}\n,", "[1]{"} {
+	seeds := []string{
+		"[{\"a\":1},\n {\"b\":2}] {}", "{\n\"a\":[]}\n{\"b\":\n{}", "[\n{\"a\":1}\n{\"b\":2}",
+		"\xEF\xBB\xBF[ ]\r\n{} x\n", "[{\"a\":\"\\\"]\"}\n,", "[1]{",
+	}
+	for _, seed := range seeds {
 		f.Add([]byte(seed), uint8(2))
 	}
 	opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatNDJSON}

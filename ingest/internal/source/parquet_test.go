@@ -67,7 +67,8 @@ func TestParquet_ConvertsRows(t *testing.T) {
 	key := uuid.MustParse("01234567-89ab-cdef-0123-456789abcdef")
 	people := []parquetPerson{
 		{
-			ProfileID: "p1", LastUpdated: at, Username: "ü\"\\\n", Connections: pointer(int64(500)), Small: math.MaxUint32, Score: 1.5,
+			ProfileID: "p1", LastUpdated: at, Username: "ü\"\\\n", Connections: pointer(int64(500)),
+			Small: math.MaxUint32, Score: 1.5,
 			Location: &parquetPlace{City: "Lagos"}, Experience: []parquetJob{
 				{
 					Title:   "One",
@@ -92,22 +93,29 @@ func TestParquet_ConvertsRows(t *testing.T) {
 	require.Len(t, got, 3)
 	require.JSONEq(
 		t,
-		`{"profile_id":"p1","last_updated":"2026-01-02T03:04:05.000678Z","username":"ü\"\\\n","connections":500,"small":4294967295,
-		"score":1.5,"location":{"city":"Lagos"},"experience":[{"title":"One","current":true,"tags":["a","b"]},{"title":"","tags":[]},{"title":"","current":false,"tags":[""]}],
-		"emails":["a@b.example","c@d.example"],"extra":{"k":"v"},"key":"01234567-89ab-cdef-0123-456789abcdef","price":-0.05,"born":"1969-12-31",
+		`{"profile_id":"p1","last_updated":"2026-01-02T03:04:05.000678Z","username":"ü\"\\\n",
+		"connections":500,"small":4294967295,
+		"score":1.5,"location":{"city":"Lagos"},"experience":[{"title":"One","current":true,"tags":["a","b"]},
+		{"title":"","tags":[]},{"title":"","current":false,"tags":[""]}],
+		"emails":["a@b.example","c@d.example"],"extra":{"k":"v"},"key":"01234567-89ab-cdef-0123-456789abcdef",
+		"price":-0.05,"born":"1969-12-31",
 		"raw":"/wA=","free":{"any":[1,2]}}`,
 		got[0].text,
 	)
 	require.JSONEq(
 		t,
-		`{"profile_id":"p2","last_updated":"1969-12-31T23:59:59Z","username":"","small":0,"score":"NaN","experience":[],"emails":[],"extra":{},
+		`{"profile_id":"p2","last_updated":"1969-12-31T23:59:59Z","username":"","small":0,"score":"NaN",
+		"experience":[],"emails":[],"extra":{},
 		"key":"00000000-0000-0000-0000-000000000000","price":1234.56,"born":"1970-01-01","raw":"","free":"{broken"}`,
 		got[1].text,
 	)
 	require.JSONEq(
 		t,
-		`{"profile_id":"p3","last_updated":"2026-01-02T03:04:05.000678Z","username":"","small":0,"score":0,"location":{},"experience":[{"title":"","tags":[]}],
-		"emails":[],"extra":{},"key":"00000000-0000-0000-0000-000000000000","price":0.00,"born":"1970-01-01","raw":"text","free":""}`,
+		`{"profile_id":"p3","last_updated":"2026-01-02T03:04:05.000678Z","username":"","small":0,"score":0,
+		"location":{},
+		"experience":[{"title":"","tags":[]}],
+		"emails":[],"extra":{},"key":"00000000-0000-0000-0000-000000000000",
+		"price":0.00,"born":"1970-01-01","raw":"text","free":""}`,
 		got[2].text,
 	)
 	for i, o := range got {

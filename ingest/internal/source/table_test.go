@@ -62,17 +62,21 @@ func TestTable_ConvertsRows(t *testing.T) {
 		want []object
 	}{
 		"types": {
-			np, "profile_id,connections,location.city,emails,experience.1.title,experience.0.title,experience.0.current,x.y\n" +
+			np, "profile_id,connections,location.city,emails,experience.1.title,experience.0.title," +
+				"experience.0.current,x.y\n" +
 				"p1,12,Lagos,a@b.example; c@d.example,Two,One,TRUE,7\n" +
 				`7,12+,,"[""a;b"",""c""]",,,maybe,` + "\n",
 			[]object{
 				{
-					text:   `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},{"title":"Two"}],"x":{"y":"7"}}`,
+					text: `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},` +
+						`"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},` +
+						`{"title":"Two"}],"x":{"y":"7"}}`,
 					number: 2,
 					offset: 107,
 				},
 				{
-					text:   `{"profile_id":"7","connections":"12+","emails":["a;b","c"],"experience":[{"current":"maybe"}]}`,
+					text: `{"profile_id":"7","connections":"12+","emails":["a;b","c"],` +
+						`"experience":[{"current":"maybe"}]}`,
 					number: 3,
 					offset: 159,
 				},
@@ -138,7 +142,8 @@ func TestTable_ConvertsRows(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			unwrapped := func(r io.Reader) io.Reader { return r }
+			for _, wrap := range []func(io.Reader) io.Reader{unwrapped, iotest.OneByteReader} {
 				s, err := source.FromReader(t.Context(), "f.csv", wrap(strings.NewReader(tt.text)), csvOptions(tt.kind))
 				require.NoError(t, err)
 				got, end, err := objects(t, s)
@@ -198,7 +203,8 @@ func TestTable_ResumesAfterAnyChunk(t *testing.T) {
 	for i := range 30_000 {
 		fmt.Fprintf(&text, "%d,\"x\n%d\"\n", i, i)
 	}
-	for name, data := range map[string][]byte{"f.csv": []byte(text.String()), "f.csv.zst": zstded(t, []byte(text.String()))} {
+	files := map[string][]byte{"f.csv": []byte(text.String()), "f.csv.zst": zstded(t, []byte(text.String()))}
+	for name, data := range files {
 		path := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		opts := source.Options{MaxLine: 1 << 20, Head: 64 << 10}
@@ -273,7 +279,11 @@ func TestOpen_DetectsFormat(t *testing.T) {
 // FuzzTable checks that each row is an object or has a reason, that offsets grow, and that buffer
 // sizes do not matter.
 func FuzzTable(f *testing.F) {
-	for _, seed := range []string{"a,b\n1,2\n", "a;b\n\"x\ny\";2", "a\tb\n\"\"\"\",\n", "a.0,a.1\n\xff,\n", "\"a\",b\n,,\r\n\r\n\"", "emails,connections\n[1,2\n"} {
+	seeds := []string{
+		"a,b\n1,2\n", "a;b\n\"x\ny\";2", "a\tb\n\"\"\"\",\n", "a.0,a.1\n\xff,\n", "\"a\",b\n,,\r\n\r\n\"",
+		"emails,connections\n[1,2\n",
+	}
+	for _, seed := range seeds {
 		f.Add(seed, byte(3))
 	}
 	f.Fuzz(func(t *testing.T, text string, n byte) {

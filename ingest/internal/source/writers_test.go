@@ -73,9 +73,10 @@ func TestParquet_AcceptsLargePages(t *testing.T) {
 		"numbers": {120, parquet.Optional(parquet.Leaf(parquet.DoubleType)), func() parquet.Value {
 			return parquet.DoubleValue(random.Float64())
 		}},
-		"dictionaries": {150, parquet.Optional(parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary)), func() parquet.Value {
-			return parquet.Int64Value(random.Int64N(100_000))
-		}},
+		"dictionaries": {150, parquet.Optional(parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary)),
+			func() parquet.Value {
+				return parquet.Int64Value(random.Int64N(100_000))
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, duckFile(t, c.columns, c.node, c.value))
