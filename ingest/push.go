@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -466,68 +465,6 @@ func (s *Service) explainCutShort(ctx context.Context, r *http.Request, err erro
 	}
 	s.deps.Logger.Error("ingest: push failed", slog.Any("error", err))
 	return http.StatusInternalServerError, "Publishing the records failed." + resume
-}
-
-// acknowledged is the position up to which everything is stored.
-type acknowledged struct {
-	Lines int64 `json:"lines"`
-	// Bytes counts the uncompressed body.
-	Bytes int64 `json:"bytes"`
-}
-
-// pushResponse is the response body of a push.
-type pushResponse struct {
-	Run          string         `json:"run"`
-	Kind         record.Kind    `json:"kind"`
-	Status       int            `json:"status"`
-	Complete     bool           `json:"complete"`
-	Detail       string         `json:"detail,omitempty"`
-	Acknowledged acknowledged   `json:"acknowledged"`
-	Counts       []KindCounts   `json:"counts"`
-	Rejected     []rejectedLine `json:"rejected"`
-	RejectedMore int64          `json:"rejected_more,omitzero"`
-}
-
-// rejectedLine is a rejected record in a push response.
-type rejectedLine struct {
-	Kind   record.Kind `json:"kind"`
-	Line   int64       `json:"line"`
-	Offset int64       `json:"offset"`
-	Path   string      `json:"path,omitempty"`
-	Code   string      `json:"code"`
-	Reason string      `json:"reason"`
-	// Defects has all validation errors of a record that has several, starting with the one above.
-	Defects []record.Defect `json:"defects,omitzero"`
-}
-
-// rejectedList collects the first rejected records of a push. It is safe for concurrent use.
-type rejectedList struct {
-	max  int
-	mu   sync.Mutex
-	list []rejectedLine
-}
-
-func (l *rejectedList) add(r event.Rejected) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.list) < l.max {
-		l.list = append(l.list,
-			rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason, r.Defects})
-	}
-}
-
-// upTo returns the rejected records up to a line, in order. A client pushes later ones again.
-func (l *rejectedList) upTo(line int64) []rejectedLine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	listed := []rejectedLine{}
-	for _, r := range l.list {
-		if r.Line <= line {
-			listed = append(listed, r)
-		}
-	}
-	sortRejected(listed)
-	return listed
 }
 
 // stallDetector aborts a push if the brokers acknowledge nothing for limit.

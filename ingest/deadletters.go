@@ -65,6 +65,17 @@ func NewestLetters(
 	return newest, all, err
 }
 
+// LetterTopics returns the existing topics of rejected records and of dead letters.
+func LetterTopics(ctx context.Context, cfg bus.Config) (rejected, dead []string, err error) {
+	if rejected, err = deadletter.Topics(ctx, cfg, false); err == nil {
+		dead, err = deadletter.Topics(ctx, cfg, true)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("list dead-letter topics: %w", err)
+	}
+	return rejected, dead, nil
+}
+
 // Resubmission is the result of resubmitting dead letters or rejected records.
 type Resubmission struct {
 	Run string `json:"run"`
