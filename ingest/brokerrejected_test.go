@@ -54,7 +54,7 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 			deps := ingest.Deps{Logger: logger(&log), Rejected: func(event.Rejected) { reported.Add(1) }}
 			s, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitRejected, err)
-			require.Contains(t, log.String(), "max.message.bytes", "the operator was warned")
+			require.Contains(t, log.String(), "max.message.bytes", "warning about topic settings")
 			require.True(t, s.Reconciles())
 			require.True(t, s.Files[0].Complete)
 			require.Equal(t, ingest.Counts{Read: 12, Published: 8, Rejected: 4}, counts(s, kind))
@@ -103,7 +103,7 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 			_, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
 			require.NoError(t, err)
 			got = values(t, cfg.Bus, kind)
-			require.Contains(t, got["shrunk"], `"short"`, "what is older is not published")
+			require.Contains(t, got["shrunk"], `"short"`, "older records are not published")
 			require.Contains(t, got["grown"], text)
 			require.Contains(t, got["large"], text)
 			for _, m := range topic(t, cfg.Bus, kind.Topic()) {

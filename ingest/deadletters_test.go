@@ -48,7 +48,7 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	require.Equal(t, 7, len(all))
 	require.Equal(t, 3, len(find(t, cfg, false, ingest.LetterFilter{Kind: record.KindCodehostPerson})))
 	require.Equal(t, 1, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run, Code: record.CodeBadDate})),
-		"not that of the entry")
+		"other than the code of the entry")
 	require.Equal(t, 4, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run})))
 	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Until: time.Now().Add(-time.Hour)}))
 	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Since: time.Now().Add(time.Hour)}))
@@ -57,7 +57,7 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	require.Equal(t, int64(7), n)
 	require.Len(t, newest, 3)
 	for i, l := range newest {
-		require.Empty(t, l.Rejected.Raw, "a list shows no contents")
+		require.Empty(t, l.Rejected.Raw, "lists omit contents")
 		require.Contains(t, all, l.ID())
 		if i > 0 {
 			require.False(t, l.At().After(newest[i-1].At()))
@@ -74,7 +74,7 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 		[]ingest.KindCounts{{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1, Published: 1}}},
 		res.Kinds)
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostPerson), "7")
-	require.Empty(t, find(t, cfg, false, foreign), "given back")
+	require.Empty(t, find(t, cfg, false, foreign), "resubmitted")
 	foreign.Resubmitted = true
 	for _, l := range find(t, cfg, false, foreign) {
 		require.WithinDuration(t, time.Now(), l.Resubmitted, time.Minute)
@@ -95,7 +95,7 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 		require.Contains(t, reason, "1 MiB")
 	}
 	left := find(t, cfg, false, ingest.LetterFilter{})
-	require.Equal(t, 6, len(left), "the one that is cut off, and five new ones")
+	require.Equal(t, 6, len(left), "the truncated entry and five new ones")
 	for id, l := range left {
 		if !strings.HasSuffix(l.Rejected.Code, "large") {
 			require.NotContains(t, all, id)
@@ -134,7 +134,7 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 	rejected := func(value []byte, reason string) {
 		t.Helper()
 		from := event.Source{Topic: kind.Topic(), Offset: 1}
-		bad := &record.Invalid{Kind: kind, Code: reason, Reason: "is refused by the store"}
+		bad := &record.Invalid{Kind: kind, Code: reason, Reason: "is rejected by the store"}
 		deadLetter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
 		require.NoError(t, err)
 		w := bus.NewWriter(cfg.Bus)
@@ -177,7 +177,7 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	task := bus.Topic{Name: event.TopicDiscoveryTask, Partitions: 2}
 	score, fetch := event.DeadTopic("discovery-worker", "score"), event.DeadTopic("discovery-worker", "fetch")
 	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{task}))
-	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}), "no topic, no letters")
+	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}), "no topic, no dead letters")
 	require.NoError(
 		t,
 		bus.EnsureTopics(ctx, cfg.Bus,
@@ -211,7 +211,7 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	sibling.Topic = "payroll"
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
 		deadLetter(score.Name, "a", good), deadLetter(score.Name, "b", good), deadLetter(score.Name, "c", sibling),
-		deadLetter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("no letter")},
+		deadLetter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("not a dead letter")},
 	}))
 	all := find(t, cfg, true, ingest.LetterFilter{})
 	require.Equal(t, 5, len(all))
@@ -229,16 +229,16 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	require.Len(t, back, 2)
 	for _, m := range back {
 		require.Equal(t, "value of "+string(m.Key), string(m.Value))
-		require.Len(t, m.Headers, 2, "as they were")
+		require.Len(t, m.Headers, 2, "original messages")
 	}
 	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
 	require.NoError(t, err)
-	require.Equal(t, int64(1), res.Resubmitted, "the other handler's")
+	require.Equal(t, int64(1), res.Resubmitted, "dead letter of the other handler")
 	require.Len(t, topic(t, cfg.Bus, task.Name), 3)
 	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{},
 		ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
 	require.NoError(t, err)
-	require.Equal(t, int64(1), res.Resubmitted, "asked to do it again")
+	require.Equal(t, int64(1), res.Resubmitted, "repeated resubmission")
 }
 
 // webhook-sender skips deliveries that it dead-lettered, unless they have a new round. Other
@@ -287,7 +287,7 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
 		deadLetter(key, id, value), deadLetter(key, retriedID, retriedValue),
-		deadLetter("k", "x", []byte("no task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)),
+		deadLetter("k", "x", []byte("not a task")), deadLetter("k", "y", []byte(`{"url":"https://h/"}`)),
 		deadLetter(key, id, nil),
 	}))
 
@@ -317,8 +317,8 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 		got.Round = ""
 		require.Equal(t, task, got)
 	}
-	require.Len(t, rounds, 1, "one delivery is made once")
-	require.Equal(t, "no task", string(back[2].Value))
+	require.Len(t, rounds, 1, "one message per delivery")
+	require.Equal(t, "not a task", string(back[2].Value))
 	require.Equal(t, `{"url":"https://h/"}`, string(back[3].Value))
 
 	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true})
@@ -326,5 +326,5 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	require.Equal(t, int64(4), res.Resubmitted)
 	var last event.WebhookTask
 	require.NoError(t, json.Unmarshal(topic(t, cfg.Bus, event.TopicWebhookTask)[4].Value, &last))
-	require.NotContains(t, rounds, last.Round, "each order is its own")
+	require.NotContains(t, rounds, last.Round, "a new round per resubmission")
 }

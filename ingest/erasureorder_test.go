@@ -54,8 +54,8 @@ func TestErasure_NewestEntryIsStoredLast(t *testing.T) {
 	text.WriteString(old) // its chunk is decoded sooner
 	long := text.String()
 	for name, texts := range map[string][]string{
-		"of one file": {long},
-		"of two":      {strings.TrimSuffix(long, old), old},
+		"one file":  {long},
+		"two files": {strings.TrimSuffix(long, old), old},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 3 { // the order of goroutines is random
@@ -89,7 +89,7 @@ func TestPush_ConcurrentErasuresStayInOrder(t *testing.T) {
 	}()
 	select {
 	case <-second:
-		require.Fail(t, "erasures of two pushes are compared at a time")
+		require.Fail(t, "erasures of two pushes were compared concurrently")
 	case <-time.After(200 * time.Millisecond):
 	}
 	_, err = io.WriteString(open.w, erasureLine("eve@mail.example", "2026-11-20", false))

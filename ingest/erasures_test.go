@@ -19,12 +19,12 @@ func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 	const order = `{"identifiers":[{"type":"email","value":"ada@mail.example"}],"requested_at":"2026-11-20"`
 	for name, c := range map[string]struct{ file, text string }{
 		"too large": {"e.ndjson", order + `,"note":"` + strings.Repeat("x", record.MaxSize) + `"}`},
-		"no JSON":   {"e.ndjson", order},
+		"not JSON":  {"e.ndjson", order},
 		"no address": {"e.ndjson", `{"identifiers":[{"type":"email","value":"ada mail.example"}],` +
 			`"requested_at":"2026-11-20"}`},
-		"a field too many": {"e.csv", "requested_at,identifiers\n2026-11-20,\"[{\"\"type\"\":\"\"email\"\"," +
+		"extra field": {"e.csv", "requested_at,identifiers\n2026-11-20,\"[{\"\"type\"\":\"\"email\"\"," +
 			"\"\"value\"\":\"\"ada@mail.example\"\"}]\",x"},
-		"cell of no number": {"e.csv", "requested_at,identifiers\n2026-11-20,ada@mail.example"},
+		"cell without a number": {"e.csv", "requested_at,identifiers\n2026-11-20,ada@mail.example"},
 	} {
 		cfg.RunID = name
 		s, err := ingest.Files(t.Context(), cfg, erasures(t), record.KindErasure,

@@ -143,17 +143,17 @@ func TestIngest_OutageLosesNothing(t *testing.T) {
 	}
 	for outage := range 2 {
 		feed(20 * keys)
-		progress.await(t, "some is stored", func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
+		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
 		feeding := make(chan struct{})
 		go func() { // while data flows
 			defer close(feeding)
 			feed(40 * keys)
 		}()
 		require.NoError(t, b.Close())
-		progress.await(t, "the run waits", func(s ingest.Snapshot) bool { return s.Stalled > 500*time.Millisecond })
+		progress.await(t, "run waiting", func(s ingest.Snapshot) bool { return s.Stalled > 500*time.Millisecond })
 		b = startBroker(t, dir, addr)
 		<-feeding
-		progress.await(t, "the run goes on", func(s ingest.Snapshot) bool { return s.Stalled < 500*time.Millisecond })
+		progress.await(t, "run continuing", func(s ingest.Snapshot) bool { return s.Stalled < 500*time.Millisecond })
 	}
 	feed(keys)
 	require.NoError(t, stdin.w.Close())
@@ -164,7 +164,7 @@ func TestIngest_OutageLosesNothing(t *testing.T) {
 	require.True(t, r.s.Files[0].Complete)
 
 	got := values(t, cfg.Bus, record.KindCodehostRepo)
-	require.Equal(t, keys+sent, len(got), "a record is missing")
+	require.Equal(t, keys+sent, len(got), "missing record")
 	newest := fmt.Sprintf(`"name":"v%d"`, sent/keys-1)
 	for key := range keys {
 		require.Contains(t, got[fmt.Sprintf("%d/1", key)], newest)
@@ -184,7 +184,7 @@ func TestRun_InterruptReportsStoredPosition(t *testing.T) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		progress.await(t, "all is stored", func(s ingest.Snapshot) bool { return s.Published == 700 })
+		progress.await(t, "all records stored", func(s ingest.Snapshot) bool { return s.Published == 700 })
 		cancel()
 	}()
 	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson,
@@ -213,15 +213,15 @@ func TestRun_InterruptStoresPrefixOfFile(t *testing.T) {
 	progressed := make(chan struct{})
 	go func() {
 		defer close(progressed)
-		progress.await(t, "something is stored", func(s ingest.Snapshot) bool { return s.Published > 0 })
+		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published > 0 })
 		cancel()
 	}()
 	s, err := ingest.Files(ctx, cfg, ingest.Deps{Progress: progress}, record.KindNetworkPerson, []string{path})
 	<-progressed
 	require.True(t, s.Reconciles())
-	require.Zero(t, counts(s, record.KindNetworkPerson).Unfinished, "the brokers were there")
+	require.Zero(t, counts(s, record.KindNetworkPerson).Unfinished, "brokers were available")
 	require.Equal(t, s.Files[0].Lines, counts(s, record.KindNetworkPerson).Published)
-	require.Equal(t, s.Interrupted, err != nil, "a run that came to its end anyway is a success")
+	require.Equal(t, s.Interrupted, err != nil, "a completed run is a success")
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), int(s.Files[0].Lines))
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -238,12 +238,12 @@ func TestRun_InterruptDuringOutageEndsSoon(t *testing.T) {
 	go func() {
 		defer close(feeding)
 		_, _ = io.WriteString(stdin.w, people(0, 100))
-		progress.await(t, "the first are stored", func(s ingest.Snapshot) bool { return s.Published == 100 })
+		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published == 100 })
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 		_, _ = io.WriteString(stdin.w, people(100, 300))
-		progress.await(t, "the run waits",
+		progress.await(t, "run waiting",
 			func(s ingest.Snapshot) bool { return s.Read == 300 && s.Stalled > 300*time.Millisecond })
 		cancel()
 	}()

@@ -129,7 +129,7 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 		if i == 0 {
 			require.Equal(t, line[:len(line)-1], string(l.Raw))
 		} else {
-			require.Empty(t, l.Raw, "the line is stored once")
+			require.Empty(t, l.Raw, "line stored once")
 		}
 	}
 	require.Equal(t, []string{"repos[1].updated_at", "repos[3]", "repos_complete"}, paths)
@@ -313,7 +313,7 @@ func TestFiles_VersionsStayInInputOrder(t *testing.T) {
 		require.NoError(t, err)
 		version++ // from 1: 0 means none
 		if version != last[key]+1 {
-			require.LessOrEqual(t, version, last[key], "key %s: versions are left out", key)
+			require.LessOrEqual(t, version, last[key], "key %s: missing versions", key)
 		}
 		last[key] = version
 	}
@@ -344,7 +344,7 @@ func TestFiles_TruncatedFileReportsPosition(t *testing.T) {
 	require.Len(t, got, int(s.Files[0].Lines)+10)
 	for i := range s.Files[0].Lines {
 		if _, ok := got[fmt.Sprintf("p_%d", i)]; !ok {
-			require.Fail(t, "a record is missing", "p_%d", i)
+			require.Fail(t, "missing record", "p_%d", i)
 		}
 	}
 	require.Contains(t, s.String(),
@@ -361,7 +361,7 @@ func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
 		want  string
 	}{
 		"absent":          {record.KindNetworkPerson, []string{good, filepath.Join(dir, "absent")}, "no such file"},
-		"an empty folder": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
+		"empty directory": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
 		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no matching file"},
 		"nothing":         {record.KindNetworkPerson, nil, "no files given"},
 		"no stdin":        {record.KindNetworkPerson, []string{"-"}, "no standard input"},

@@ -236,7 +236,7 @@ func TestGit_SynthesizesAccounts(t *testing.T) {
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Published)
-	require.Zero(t, counts(s, record.KindCodehostRepo), "nothing tells who jane is")
+	require.Zero(t, counts(s, record.KindCodehostRepo), "jane's account is unknown")
 	for key, text := range values(t, cfg.Bus, record.KindCodehostPerson) {
 		require.Contains(t, text, `"emails":["some.body@mail.example"]`)
 		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h)
@@ -283,7 +283,7 @@ func TestGit_ReadsDirectoryOfRepositories(t *testing.T) {
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "bad config")
 	require.Len(t, s.Files, 4)
-	require.Equal(t, int64(4), counts(s, record.KindCodehostCommit).Published, "the others are read")
+	require.Equal(t, int64(4), counts(s, record.KindCodehostCommit).Published, "other repositories are read")
 	found := map[string]int{}
 	for _, text := range values(t, cfg.Bus, record.KindCodehostCommit) {
 		var c record.CodehostCommit
@@ -294,7 +294,7 @@ func TestGit_ReadsDirectoryOfRepositories(t *testing.T) {
 	require.NoError(t, os.RemoveAll(damaged.dir))
 	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{root})
 	require.NoError(t, err)
-	require.Zero(t, s.Total(), "all of it was read")
+	require.Zero(t, s.Total(), "full history was read")
 }
 
 func TestGit_InvalidArgumentsPublishNothing(t *testing.T) {

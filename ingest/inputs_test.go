@@ -46,7 +46,7 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 		gzipped(t, []byte("profile_id,username,last_updated,connections\nc1,u,2026,7\nc2,u,2026,many\nc3,u\n")))
 	put("all/b/d.parquet", columns.Bytes())
 	put("all/.hidden/e.ndjson", []byte(people(100, 103)))
-	put("all/README", []byte("not records"))
+	put("all/README", []byte("no records"))
 	put("more/1.ndjson", []byte(people(10, 12)))
 	put("more/2.ndjson", []byte(people(12, 14)))
 	put("odd.txt", []byte("profile_id;username;last_updated\np;u;2026-01-01\n"))
@@ -91,7 +91,7 @@ func TestFiles_NamedPipe(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(30 * time.Second):
-			t.Fatal("the run waits for another producer")
+			t.Fatal("run waits for another writer")
 		}
 		return s, err
 	}

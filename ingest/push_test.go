@@ -120,7 +120,7 @@ func TestPush_PublishesAndReportsCounts(t *testing.T) {
 		"zstd": {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type",
 			"application/jsonl; charset=utf-8"}},
 		"identity": {[]byte(text), []string{"Content-Encoding", "identity"}},
-		"a list": {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"),
+		"array": {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"),
 			[]string{"Content-Type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestPush_PublishesAndReportsCounts(t *testing.T) {
 			require.Equal(t, http.StatusOK, a.status, a.Detail)
 			require.True(t, a.Complete)
 			require.Equal(t, int64(1000), a.Acknowledged.Lines)
-			if name != "a list" {
+			if name != "array" {
 				require.Equal(t, int64(len(text)), a.Acknowledged.Bytes)
 			}
 			require.Len(t, a.Counts, 1)
@@ -183,16 +183,16 @@ func TestPush_RejectsInvalidRequests(t *testing.T) {
 		"wrong token":     {pushPath, "", []string{"Authorization", "Bearer mo_wrong"}, 401, "operator token"},
 		"another scheme":  {pushPath, "", []string{"Authorization", "Basic " + token}, 401, "operator token"},
 		"no content type": {pushPath, "{}", []string{"Content-Type", ""}, 415, "application/x-ndjson"},
-		"a form": {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+		"form": {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
 			"application/x-ndjson"},
 		"brotli": {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip, zstd or absent"},
-		"no gzip": {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "does not " +
+		"not gzip": {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "does not " +
 			"match its Content-Encoding"},
-		"no zstd": {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "does not match its " +
+		"not zstd": {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "does not match its " +
 			"Content-Encoding"},
-		"a tar archive": {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
-		"a zip file":    {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
-		"half a gzip": {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400,
+		"tar archive": {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
+		"zip file":    {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
+		"truncated gzip": {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400,
 			"corrupt after line"},
 		"too large": {pushPath, large, nil, 413, "larger than 100.0 kB"},
 		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"},
@@ -249,7 +249,7 @@ func TestPush_SilentClientIsDisconnected(t *testing.T) {
 	for err == nil {
 		_, err = conn.Write(requests)
 	}
-	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "its answers are waited for")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "service waits for its response")
 	require.NoError(t, conn.Close())
 }
 

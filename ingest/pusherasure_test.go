@@ -49,7 +49,7 @@ func TestPushErasure_LimitsSizeAndIdleTime(t *testing.T) {
 		require.Contains(t, a.Detail, "No data received for 4s")
 	case <-time.After(20 * time.Second):
 		_ = silent.w.Close()
-		require.Fail(t, "a client that says nothing is waited for")
+		require.Fail(t, "service waits for a silent client")
 	}
 	require.NoError(t, silent.w.Close())
 
@@ -106,9 +106,9 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 		detail   string
 	}{
 		"too large": {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
-		"no gzip":   {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
+		"not gzip":  {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
 		"half":      {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
-		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest,
+		"two requests": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest,
 			"not a JSON object"},
 	} {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)

@@ -90,13 +90,13 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	for reason := range res.Skipped {
 		require.Contains(t, reason, "--map")
 	}
-	require.Equal(t, first.ID(), one().ID(), "no further letter")
+	require.Equal(t, first.ID(), one().ID(), "no further entry")
 
 	cfg.Map = write(t, "before.jq", []byte(before))
 	res, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, badDates, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted)
-	require.NotEqual(t, first.ID(), one().ID(), "still wrong: a new letter in place of the old one")
+	require.NotEqual(t, first.ID(), one().ID(), "still invalid: a new entry replaces the old one")
 
 	cfg.Map = write(t, "mended.jq", []byte(mended))
 	res, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, badDates, "")

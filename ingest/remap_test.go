@@ -73,7 +73,7 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
 	s := run(afterMapping, false, ingest.Counts{Split: n, Stale: n, Conflicting: n})
 	require.Contains(t, s.String(), "(of the same version)")
-	require.Zero(t, headlines(), "no half of the records is replaced")
+	require.Zero(t, headlines(), "no record is replaced")
 
 	run(afterMapping, true, ingest.Counts{Split: n, Published: n})
 	require.Equal(t, n, headlines())
@@ -86,7 +86,7 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	run(beforeMapping, true, ingest.Counts{Split: n, Published: n})
 	require.Zero(t, headlines())
 	last := revisions(t, cfg.Bus, kind)["mc-1"]
-	require.Greater(t, last, first, "also within the same second")
+	require.Greater(t, last, first, "within the same second")
 	cfg.Again = true
 	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
 	require.Equal(t, last, revisions(t, cfg.Bus, kind)["mc-1"])
@@ -128,7 +128,7 @@ func TestRemap_ReplacesNothingNewer(t *testing.T) {
 	require.Equal(t, published, run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
 	require.Equal(t, ingest.Counts{Read: 1, Stale: 1},
 		run(false, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`),
-		"the record was withdrawn: this is no conflict of contents")
+		"a deletion is not a content conflict")
 	require.Equal(t, published, run(true, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`))
 	require.Equal(t, ingest.Counts{Read: 1, Stale: 1, Conflicting: 1},
 		run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))

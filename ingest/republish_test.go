@@ -19,7 +19,7 @@ func TestRun_RepublishResumesAsRepublish(t *testing.T) {
 	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	half := gzipped(t, []byte(people(0, n/2)))
-	require.Greater(t, len(half), 64<<10, "the file is recognized by its beginning")
+	require.Greater(t, len(half), 64<<10, "file recognized by its first bytes")
 	whole := append(half, gzipped(t, []byte(people(n/2, n)))...)
 	damaged := slices.Clone(whole)
 	damaged[len(half)] = 0 // the header of the second half
@@ -113,7 +113,7 @@ func TestPush_WholePublishesVersionBumpsAsRecords(t *testing.T) {
 	require.Equal(t, int64(1), file(person("A", "2026-01")).Published)
 	require.Equal(t, int64(1), pushed(person("B", "2026-02")))
 	require.Equal(t, int64(1), file(person("A", "2026-03")).Published)
-	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only its version is new")
+	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only the version is new")
 	require.Equal(t, int64(1), file(person("A", "2026-05")).Seen)
 	require.Zero(t, pushed(person("A", "2026-05")))
 	require.Zero(t, pushed(person("B", "2026-02")), "older")

@@ -41,7 +41,7 @@ func TestIngestChildProcess(t *testing.T) {
 // published, records with a recorded acknowledgment are never sent again, and the counts are those
 // of the whole run.
 func TestRun_KilledRunsResumeWithoutLoss(t *testing.T) {
-	for name, deleteEntries := range map[string]bool{"with versions": false, "without entries": true} {
+	for name, deleteEntries := range map[string]bool{"with dedup store": false, "without entries": true} {
 		t.Run(name, func(t *testing.T) {
 			// On a busy machine a run may end before it is seen in progress.
 			n := 6000
@@ -95,7 +95,7 @@ func killAndResume(t *testing.T, people []string, deleteEntries bool) bool {
 		now := endOffsetSum(t, cfg.Bus, kind.Topic())
 		before := recorded
 		recorded = recordedLines(t, cfg.StateDir)
-		t.Logf("noted %d of %d lines, %d messages are stored", recorded, len(people), now)
+		t.Logf("recorded %d of %d lines, %d messages stored", recorded, len(people), now)
 		// This process sent at most the records without recorded acknowledgment, and what its
 		// predecessor had in flight.
 		require.LessOrEqual(t, now-sent, int64(len(people))-before)
@@ -125,7 +125,7 @@ func killAndResume(t *testing.T, people []string, deleteEntries bool) bool {
 	if kills == 0 {
 		return false
 	}
-	require.Len(t, values(t, cfg.Bus, kind), len(people), "a record is missing")
+	require.Len(t, values(t, cfg.Bus, kind), len(people), "missing record")
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
@@ -211,7 +211,7 @@ func interruptAndResume(t *testing.T, lines []string) bool {
 		default:
 			return progress.snapshot().Stalled > 300*time.Millisecond
 		}
-	}, time.Minute, time.Millisecond, "the run waits")
+	}, time.Minute, time.Millisecond, "run waiting")
 	cancel(enough)
 	<-done
 	if failure == nil && first.Files[0].Complete {
@@ -220,7 +220,7 @@ func interruptAndResume(t *testing.T, lines []string) bool {
 	requireExit(t, ingest.ExitFailed, failure)
 	require.ErrorIs(t, failure, enough)
 	require.False(t, first.Files[0].Complete)
-	require.Equal(t, first.Files[0].Lines, recordedLines(t, cfg.StateDir), "what is reported is what is noted")
+	require.Equal(t, first.Files[0].Lines, recordedLines(t, cfg.StateDir), "reported position is the recorded one")
 	require.True(t, first.Reconciles())
 
 	b = startBroker(t, dir, addr)
@@ -273,12 +273,12 @@ func TestResume_RejectsChangedFile(t *testing.T) {
 	require.NotEqual(t, s.Run, fixed.Run)
 	c := counts(fixed, kind)
 	require.Equal(t, int64(5100), c.Read)
-	require.Equal(t, stored, c.Unchanged, "nothing is published twice")
+	require.Equal(t, stored, c.Unchanged, "no record published twice")
 
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
-	require.Equal(t, fixed.Run, runs[0].ID, "the newest first")
+	require.Equal(t, fixed.Run, runs[0].ID, "newest first")
 	require.EqualValues(t, "stopped", runs[1].State)
 	require.NotEmpty(t, runs[1].Error)
 	require.NoError(t, ingest.RemoveRun(cfg.StateDir, s.Run))

@@ -29,23 +29,23 @@ func TestResume_RestartsAfterTopicReset(t *testing.T) {
 		killed  bool                            // before the run recorded the end offsets
 		resume  bool
 	}{
-		"killed":                                 {killed: true},
-		"killed, and nothing was lost":           {killed: true, same: true},
-		"the same command":                       {},
-		"resume":                                 {resume: true},
-		"nothing was lost":                       {same: true},
-		"an old state":                           {old: true},
-		"an old state of which nothing was lost": {old: true, same: true},
-		"another run was first": {between: func(t *testing.T, cfg ingest.Config) {
+		"killed":                   {killed: true},
+		"killed, topics intact":    {killed: true, same: true},
+		"the same command":         {},
+		"resume":                   {resume: true},
+		"topics intact":            {same: true},
+		"state without generation": {old: true},
+		"state without generation, topics intact": {old: true, same: true},
+		"detected by another run": {between: func(t *testing.T, cfg ingest.Config) {
 			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000,
 				7010)))})
 			require.NoError(t, err)
 		}},
-		"a service was first, and the state is old": {old: true, resume: true, between: func(t *testing.T,
+		"detected by a service, state without generation": {old: true, resume: true, between: func(t *testing.T,
 			cfg ingest.Config) {
 			serve(t, cfg, ingest.Deps{})
 		}},
-		"the folder was deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {
+		"state directory deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {
 			require.NoError(t, os.RemoveAll(filepath.Join(cfg.StateDir, "versions")))
 		}},
 	} {
@@ -93,14 +93,14 @@ func TestResume_RestartsAfterTopicReset(t *testing.T) {
 			require.True(t, second.Files[0].Complete)
 			require.Equal(t, counts(first, kind), counts(second, kind))
 			if c.same && c.between == nil {
-				require.Equal(t, before, endOffsetSum(t, cfg.Bus, kind.Topic()), "nothing is published twice")
+				require.Equal(t, before, endOffsetSum(t, cfg.Bus, kind.Topic()), "no record published twice")
 				require.NotContains(t, log.String(), "the run restarts from the beginning")
 				return
 			}
 			require.Contains(t, log.String(), "the run restarts from the beginning")
 			require.Equal(t, before+stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 			require.Contains(t, values(t, cfg.Bus, kind), "p_0")
-			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the file that was complete")
+			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the complete file")
 		})
 	}
 }
@@ -131,7 +131,7 @@ func removeGenerations(t *testing.T, dir string) {
 		}
 		return os.WriteFile(path, []byte(head+tail), 0o600)
 	}))
-	require.Equal(t, 2, n, "the topics, and a run or a repository")
+	require.Equal(t, 2, n, "topics and a run or repository")
 }
 
 // The missing records are published by the next run.
@@ -177,16 +177,16 @@ func TestRun_ReportsDataLostByBrokers(t *testing.T) {
 func TestGit_RereadsHistoryAfterTopicReset(t *testing.T) {
 	for name, between := range map[string]func(*testing.T, ingest.Config){
 		"the same command": nil,
-		"a service was first": func(t *testing.T, cfg ingest.Config) {
+		"detected by a service": func(t *testing.T, cfg ingest.Config) {
 			serve(t, cfg, ingest.Deps{})
 		},
-		"another repository was first": func(t *testing.T, cfg ingest.Config) {
+		"detected by another repository": func(t *testing.T, cfg ingest.Config) {
 			r := newRepository(t)
 			r.commit("Jane", jane, "z.go", "package z")
 			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 			require.NoError(t, err)
 		},
-		"the one before was cut off": func(t *testing.T, cfg ingest.Config) {
+		"previous run was interrupted": func(t *testing.T, cfg ingest.Config) {
 			// As if the process was killed before it recorded the end offsets.
 			restarts, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
 			require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestGit_RereadsHistoryAfterTopicReset(t *testing.T) {
 	} {
 		for _, old := range []bool{false, true} {
 			if old {
-				name += ", and the state is old"
+				name += ", state without generation"
 			}
 			t.Run(name, func(t *testing.T) {
 				cfg := withStateDir(t)

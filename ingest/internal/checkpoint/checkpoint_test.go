@@ -78,17 +78,17 @@ func TestStore_RunLifecycle(t *testing.T) {
 	require.NoError(t, begin(t, s, "01e", checkpoint.File{Path: "-"}).Finish(checkpoint.Stopped, ""))
 	began := time.Now().Add(-time.Minute)
 	require.NoError(t, s.Prune(3, began))
-	require.Equal(t, []string{"01e", "01d", "01c", "01b"}, ids(t, s), "the newest three, and the one that can go on")
+	require.Equal(t, []string{"01e", "01d", "01c", "01b"}, ids(t, s), "the newest three, and the resumable one")
 	require.NoError(t, s.Prune(1, began))
 	require.Equal(t, []string{"01e", "01c"}, ids(t, s))
 	h = begin(t, s, "01b")
 	require.NoError(t, s.Prune(1, time.Now().Add(time.Minute)))
-	require.Equal(t, []string{"01e", "01b"}, ids(t, s), "what is worked on stays")
+	require.Equal(t, []string{"01e", "01b"}, ids(t, s), "running run stays")
 	require.NoError(t, h.Finish(checkpoint.Stopped, ""))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "01b", "run.json"), []byte(`{"id`), 0o600))
 	runs, err := s.List(0)
 	require.ErrorContains(t, err, "01b")
-	require.Len(t, runs, 1, "the others are listed")
+	require.Len(t, runs, 1, "other runs are listed")
 }
 
 func TestStore_ReadsOnlyRequestedRuns(t *testing.T) {
@@ -125,7 +125,7 @@ func TestStore_ReadsOnlyRequestedRuns(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, s.Prune(4, time.Now().Add(time.Minute)))
 	require.Equal(t, []string{"05"}, names(s.List(1)))
-	require.Empty(t, names(s.Unfinished()), "it was stopped before that time")
+	require.Empty(t, names(s.Unfinished()), "stopped before that time")
 }
 
 func ids(t *testing.T, s *checkpoint.Store) []string {

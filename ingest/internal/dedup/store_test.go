@@ -208,7 +208,7 @@ func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 	require.Equal(t, uint32(1_800_000_002), next(s, now.Add(-time.Hour)), "the clock was set back")
 	require.Equal(t, uint32(1_800_003_600), next(s, now.Add(time.Hour)))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "revision"), nil, 0o600))
-	require.Equal(t, uint32(1_800_000_000), next(s, now), "a damaged file counts as none")
+	require.Equal(t, uint32(1_800_000_000), next(s, now), "damaged file counts as missing")
 }
 
 func TestTx_IdentityIsExclusiveUntilReleased(t *testing.T) {
@@ -229,7 +229,7 @@ func TestTx_IdentityIsExclusiveUntilReleased(t *testing.T) {
 				mu.Lock()
 				inside++
 				if inside != 1 {
-					t.Error("held twice")
+					t.Error("locked twice")
 				}
 				mu.Unlock()
 				state, _ := tx.Get(1)
@@ -281,15 +281,15 @@ func TestBindCluster_DetectsResetTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, other, "another topic of the same cluster")
 	requireStates(t, s, []string{"a", "b"}, known)
-	require.True(t, bind("x", 5, 8, 0), "a topic that has lost messages")
+	require.True(t, bind("x", 5, 8, 0), "topic lost messages")
 	requireStates(t, s, []string{"a", "b"}, nil)
 	set(t, s, known)
 	require.True(t, bind("y", 5, 8, 0), "another cluster")
 	set(t, s, known)
-	require.True(t, bind("y"), "a topic that has lost partitions")
+	require.True(t, bind("y"), "topic lost partitions")
 	set(t, s, known)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "topics.json"), []byte(`{"clu`), 0o600))
-	require.True(t, bind("y", 1), "nothing is known")
+	require.True(t, bind("y", 1), "no entries")
 
 	broken := errors.New("broken")
 	before := s.Generation()
@@ -316,7 +316,7 @@ func TestGeneration_ChangesWithEachReset(t *testing.T) {
 	require.Equal(t, first, open(t, dir).Generation())
 	second := bind(two, 4)
 	require.NotEqual(t, first, second)
-	require.Equal(t, first, one.Generation(), "until it binds again")
+	require.Equal(t, first, one.Generation(), "until the next BindCluster")
 	require.Equal(t, second, bind(one, 4))
 
 	file := filepath.Join(dir, "topics.json")
@@ -332,7 +332,7 @@ func TestGeneration_ChangesWithEachReset(t *testing.T) {
 	require.NotContains(t, []string{"", first, second, third}, fourth)
 	require.NoError(t, os.Remove(file))
 	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9),
-		"what was noted before cannot be checked")
+		"earlier checkpoints cannot be verified")
 }
 
 // Topics that were used count as reset if they are empty, even if no end offsets were recorded.
@@ -371,7 +371,7 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	s = open(t, dir)
 	require.True(t, bind(0, 0))
 	requireStates(t, s, []string{"a"}, nil)
-	require.False(t, bind(0, 0), "and are not used any more")
+	require.False(t, bind(0, 0), "no longer used")
 	markUsed(s, "u")
 	require.True(t, bind(0, 0))
 	markUsed(s, "t")
@@ -417,9 +417,9 @@ func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 	one, two := open(t, dir), open(t, dir)
 	require.False(t, bind(one))
 	markUsed(one)
-	require.False(t, bind(open(t, dir)), "of the same start, as after a kill")
+	require.False(t, bind(open(t, dir)), "same boot, as after a kill")
 	stop()
-	require.False(t, bind(one), "nothing was stored since")
+	require.False(t, bind(one), "nothing stored since")
 	markUsed(one)
 	require.False(t, bind(two))
 	markUsed(one) // whatever it has recorded before
@@ -486,7 +486,7 @@ func TestStore_DamageCostsOnlyDamagedEntries(t *testing.T) {
 		}
 		require.Equal(t, want[keys[i]], got)
 	}
-	t.Logf("%d of %d entries are missing", missing, len(keys))
+	t.Logf("%d of %d entries missing", missing, len(keys))
 	require.Less(t, missing, len(keys)/2)
 	set(t, s, want)
 	requireStates(t, s, keys, want)

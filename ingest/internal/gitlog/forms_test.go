@@ -105,7 +105,7 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 			require.Contains(t, gitIn(t, dir, "", "count-objects", "-v"), "\npacks: 1\n", "nothing was fetched")
 		})
 	}
-	t.Run("extension that git does not know", func(t *testing.T) {
+	t.Run("unknown git extension", func(t *testing.T) {
 		dir := workingCopy(t)
 		gitIn(t, dir, "", "config", "core.repositoryFormatVersion", "1")
 		gitIn(t, dir, "", "config", "extensions.fromTheFuture", "true")

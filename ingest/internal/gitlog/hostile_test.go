@@ -169,13 +169,13 @@ func TestLog_HugeObjectsTakeBoundedMemory(t *testing.T) {
 		size   int
 		err    string
 	}{
-		"commit":                  {header: fmt.Sprintf("commit %d", size), size: size, err: "git fsck --full"},
-		"commit over the limit":   {header: "commit 1099511627776", size: 1 << 20, err: "more than 256 MiB"},
-		"commit that is longer":   {header: "commit 10", size: size, err: "git fsck --full"},
-		"commit below zero":       {header: "commit -1", size: size, err: "git fsck --full"},
-		"blob":                    {header: fmt.Sprintf("blob %d", size), size: size},
-		"tree":                    {header: fmt.Sprintf("tree %d", size), size: size},
-		"object without a header": {header: strings.Repeat("x", 100), size: size, err: "git fsck --full"},
+		"commit":                      {header: fmt.Sprintf("commit %d", size), size: size, err: "git fsck --full"},
+		"commit over the limit":       {header: "commit 1099511627776", size: 1 << 20, err: "more than 256 MiB"},
+		"commit longer than declared": {header: "commit 10", size: size, err: "git fsck --full"},
+		"negative commit size":        {header: "commit -1", size: size, err: "git fsck --full"},
+		"blob":                        {header: fmt.Sprintf("blob %d", size), size: size},
+		"tree":                        {header: fmt.Sprintf("tree %d", size), size: size},
+		"object without a header":     {header: strings.Repeat("x", 100), size: size, err: "git fsck --full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
@@ -217,7 +217,7 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 		var err error
 		took := heaptest.Allocated(func() { sound, bad, err = history(t, dir) })
 		require.NoError(t, err)
-		require.Len(t, sound, 2, "also what large commits follow")
+		require.Len(t, sound, 2, "parents of large commits are read too")
 		require.ElementsMatch(t, []string{
 			`{"sha":"` + second + `"}is a commit larger than 4 MiB`,
 			`{"sha":"` + third + `"}is a commit larger than 4 MiB`,

@@ -258,7 +258,7 @@ func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
 			require.Equal(t, []string{"Ann Lee", "ann", "Ann"}, p.Names)
 			require.Equal(t, []string{"ann@x.example", "ann@work.example"}, p.Emails)
 		case "Bo":
-			require.Equal(t, []string{"bo@x.example"}, p.Emails, "the other author of the address has no new commit")
+			require.Equal(t, []string{"bo@x.example"}, p.Emails, "other author of the address has no new commit")
 		default:
 			t.Fatal(p.FullName)
 		}

@@ -42,7 +42,7 @@ func TestNormalize_FormsAreEqual(t *testing.T) {
 			`"jobTitle":"Cooper"}`,
 		"aliases": `{"@context":{"@vocab":"http://schema.org/","id":"@id","a":"@type"},` +
 			`"id":"https://p.example/#p","a":"Person","name":"Kaj","jobTitle":"Cooper"}`,
-		"of schema.org's context": `{"@context":"http://schema.org/docs/jsonldcontext.jsonld",` +
+		"schema.org context": `{"@context":"http://schema.org/docs/jsonldcontext.jsonld",` +
 			`"id":"https://p.example/#p","type":"Person","name":"Kaj","jobTitle":"Cooper"}`,
 		"base, prefix of an id": `{"@context":["https://schema.org",{"@base":"https://p.example/about"}],` +
 			`"@id":"/#p","@type":"Person","name":"Kaj","jobTitle":"Cooper"}`,
@@ -56,7 +56,7 @@ func TestNormalize_FormsAreEqual(t *testing.T) {
 			`"en":"Caius"},"jobTitle":"Cooper"}`,
 		"parts of one node": `{"@graph":[{"@id":"https://p.example/#p","@type":"Person","name":"Kaj"},` +
 			`{"@id":"https://p.example/#p","@type":"Person","jobTitle":"Cooper","name":"Kaj"}]}`,
-		"foreign names beside": `{"@context":{"@vocab":"https://schema.org/",` +
+		"names of other vocabularies": `{"@context":{"@vocab":"https://schema.org/",` +
 			`"f":"http://xmlns.com/foaf/0.1/","nick":null},"@id":"https://p.example/#p","@type":["Person",` +
 			`"f:Person"],"name":"Kaj","jobTitle":"Cooper","f:name":"X","nick":"k"}`,
 	} {
@@ -161,10 +161,10 @@ func TestNormalize_HostileDocumentsTakeLinearTime(t *testing.T) {
 	for name, document := range map[string]string{
 		"everything refers to everything": people(500,
 			func(int) string { return `"knows":[` + strings.TrimSuffix(all.String(), ",") + `]` }),
-		"one node many times": "[" + strings.Repeat(`{"@id":"#a","@type":"Person","name":["x"]},`,
+		"repeated node": "[" + strings.Repeat(`{"@id":"#a","@type":"Person","name":["x"]},`,
 			50_000) + "{}]",
 		"names that define each other": `{"@context":{` + terms + `"z":"z"},"@type":"Person","x":1,"z":2,"x:y":3}`,
-		"contexts in contexts": strings.Repeat(`{"@context":{"a":"https://schema.org/"},"a:author":`,
+		"nested contexts": strings.Repeat(`{"@context":{"a":"https://schema.org/"},"a:author":`,
 			400) + "1" + strings.Repeat("}", 400),
 		"chain of authors": people(5000,
 			func(i int) string { return fmt.Sprintf(`"author":{"@id":"#%d"}`, i+1) }),

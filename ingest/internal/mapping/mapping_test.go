@@ -19,7 +19,7 @@ import (
 	"muster/schemas/record"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -87,21 +87,21 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 		"endless":    {`def f: f; f`, `{}`, record.CodeMapping, "timed out after 100ms"},
 		"endless output": {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "returned " +
 			"more than 10 records"},
-		"too much": {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping,
+		"too many bytes": {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping,
 			"returned more than 1000 bytes"},
-		"no object": {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
-		"no kind":   {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
-		"erasure":   {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
+		"not an object": {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
+		"missing kind":  {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
+		"erasure":       {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
 		"internal kind": {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of unknown kind ` +
 			`"codehost-list"`},
-		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "returned a record that is null"},
-		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the field "x"`},
-		"halt_error":      {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
-		"after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping, "late"},
-		"truncated":       {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
-		"twice a key":     {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
-		"two values":      {`.`, `{} {}`, record.CodeSyntax, "second value"},
-		"bad UTF-8":       {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
+		"missing record":        {`{kind: "network-person"}`, `{}`, record.CodeMapping, "returned a record that is null"},
+		"extra field":           {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the field "x"`},
+		"halt_error":            {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
+		"error after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping, "late"},
+		"truncated":             {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
+		"duplicate key":         {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
+		"two values":            {`.`, `{} {}`, record.CodeSyntax, "second value"},
+		"bad UTF-8":             {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
 		"deep": {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep,
 			"deeper than 500"},
 	} {

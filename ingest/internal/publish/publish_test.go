@@ -200,5 +200,5 @@ func TestPublisher_ContextEndsWaitForBroker(t *testing.T) {
 	cancel(enough)
 	require.ErrorIs(t, p.Close(), enough)
 	require.Zero(t, got.stored)
-	require.Len(t, got.errs, 1, "settled once")
+	require.Len(t, got.errs, 1, "completed once")
 }

@@ -249,18 +249,18 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 			return append(body, bytes.Repeat(binary.AppendUvarint(nil, 1<<24<<1), 1000)...)
 		}, "more values than declared"},
 		// A run without values has no data after its length.
-		"runs behind empty ones": {column(t, dicts, v1), func(_ *format.PageHeader, _ []byte) []byte {
+		"runs after empty ones": {column(t, dicts, v1), func(_ *format.PageHeader, _ []byte) []byte {
 			return append([]byte{32}, bytes.Repeat([]byte{0, 0x80, 0x80, 0x80, 0x40, 0, 0, 0, 0, 0}, 4)...)
 		}, "more values than declared"},
 		"runs of nulls": {column(t, dicts), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
 			return append(binary.AppendUvarint([]byte{8}, 1<<28<<1), 0)
 		}, "pages require more than 528 MiB of memory"},
-		"differences of nulls": {column(t, numbers), func(h *format.PageHeader, _ []byte) []byte {
+		"deltas of nulls": {column(t, numbers), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
 			return append(binary.AppendUvarint([]byte{0x80, 1, 4}, 1<<28), 0, 0, 0, 0, 0, 0)
 		}, "pages require more than 528 MiB of memory"},
-		"runs behind nulls": {column(t, maybe, v1), func(h *format.PageHeader, _ []byte) []byte {
+		"runs after nulls": {column(t, maybe, v1), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeader.V.NumValues = 1 << 27
 			levels := append(binary.AppendUvarint(nil, 1<<27<<1), 0)
 			body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))

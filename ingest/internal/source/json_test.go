@@ -90,19 +90,19 @@ func TestJSON_Lines(t *testing.T) {
 		"one":                {in: "{}\n", lines: []got{{"{}", 1, 0, 0}}},
 		"no final newline":   {in: "{\"a\":1}\n{}", lines: []got{{`{"a":1}`, 1, 0, 0}, {"{}", 2, 8, 0}}},
 		"CRLF":               {in: "{}\r\n7\r\n", lines: []got{{"{}", 1, 0, 0}, {"7", 2, 4, 0}}},
-		"CR at the very end": {in: "{}\r", lines: []got{{"{}", 1, 0, 0}}},
+		"CR at the end":      {in: "{}\r", lines: []got{{"{}", 1, 0, 0}}},
 		"blank lines count":  {in: "\n{}\n \t\r\n\n77\n\n", lines: []got{{"{}", 2, 1, 0}, {"77", 5, 9, 0}}, blank: 4},
-		"only blank":         {in: "\n\n\n", blank: 3},
+		"only blank lines":   {in: "\n\n\n", blank: 3},
 		"bad UTF-8 is kept":  {in: "\xff\xc0\n", lines: []got{{"\xff\xc0", 1, 0, 0}}},
 		"NUL bytes are kept": {in: "a\x00b\n", lines: []got{{"a\x00b", 1, 0, 0}}},
 		"byte order mark":    {in: "\xEF\xBB\xBF{}\n{}\n", lines: []got{{"{}", 1, 0, 0}, {"{}", 2, 6, 0}}},
-		"the longest line":   {in: most + "\r\n{}\n", lines: []got{{most, 1, 0, 0}, {"{}", 2, 102, 0}}},
-		"the longest line with a mark": {
+		"longest line":       {in: most + "\r\n{}\n", lines: []got{{most, 1, 0, 0}, {"{}", 2, 102, 0}}},
+		"longest line with byte order mark": {
 			in:    "\xEF\xBB\xBF" + most + "\r\n{}\n",
 			lines: []got{{most, 1, 0, 0}, {"{}", 2, 105, 0}},
 		},
 		"one byte too long": {in: most + "x\n{}\n", lines: []got{{"mmmmmmmmmm", 1, 0, 101}, {"{}", 2, 102, 0}}},
-		"a carriage return makes it too long": {
+		"too long because of a carriage return": {
 			in:    most + "\r\r\n{}\n",
 			lines: []got{{"mmmmmmmmmm", 1, 0, 101}, {"{}", 2, 103, 0}},
 		},
@@ -111,16 +111,16 @@ func TestJSON_Lines(t *testing.T) {
 			lines: []got{{"{}", 1, 0, 0}, {"0123456789", 2, 3, 300}, {"{}", 3, 305, 0}},
 		},
 		"far too long at the end": {in: long, lines: []got{{"0123456789", 1, 0, 300}}},
-		"two of them": {
+		"two oversize lines": {
 			in:    long + "\n" + long + "\n",
 			lines: []got{{"0123456789", 1, 0, 300}, {"0123456789", 2, 301, 300}},
 		},
 	}
 	readers := map[string]func(io.Reader) io.Reader{
-		"whole":       func(r io.Reader) io.Reader { return r },
-		"byte a read": iotest.OneByteReader,
-		"half a read": iotest.HalfReader,
-		"data + EOF":  iotest.DataErrReader,
+		"whole":             func(r io.Reader) io.Reader { return r },
+		"one byte per read": iotest.OneByteReader,
+		"half reads":        iotest.HalfReader,
+		"data + EOF":        iotest.DataErrReader,
 	}
 	for name, tt := range tests {
 		forms := map[string][]byte{
@@ -143,7 +143,7 @@ func TestJSON_Lines(t *testing.T) {
 					require.NoError(t, s.Close())
 					require.NoError(t, s.Close())
 					_, err = s.Next()
-					require.Equal(t, io.EOF, err, "the end stays the end")
+					require.Equal(t, io.EOF, err, "io.EOF is permanent")
 				})
 			}
 		}
@@ -217,10 +217,10 @@ func TestSource_DamagedInputReportsPosition(t *testing.T) {
 		op  string
 		bad bool // damage may go unnoticed for some lines
 	}{
-		"gzip cut in its middle": {in: bytes.NewReader(half(gzipped(t, whole))), op: "decompress gzip"},
-		"zstd cut in its middle": {in: bytes.NewReader(half(zstded(t, whole))), op: "decompress zstd"},
-		"gzip cut in its header": {in: bytes.NewReader(gzipped(t, whole)[:5]), op: "decompress gzip"},
-		"zstd cut in its header": {in: bytes.NewReader(zstded(t, whole)[:5]), op: "decompress zstd"},
+		"gzip truncated in the middle": {in: bytes.NewReader(half(gzipped(t, whole))), op: "decompress gzip"},
+		"zstd truncated in the middle": {in: bytes.NewReader(half(zstded(t, whole))), op: "decompress zstd"},
+		"gzip truncated in the header": {in: bytes.NewReader(gzipped(t, whole)[:5]), op: "decompress gzip"},
+		"zstd truncated in the header": {in: bytes.NewReader(zstded(t, whole)[:5]), op: "decompress zstd"},
 		"gzip with a flipped bit": {
 			in: bytes.NewReader(flipped(gzipped(t, whole))), op: "decompress gzip", bad: true,
 		},
@@ -244,7 +244,7 @@ func TestSource_DamagedInputReportsPosition(t *testing.T) {
 			require.Contains(t, err.Error(), "people.gz: "+tt.op+" after line ")
 			require.NotErrorIs(t, err, io.EOF)
 			for _, l := range lines { // no truncated line was returned
-				require.True(t, tt.bad || len(l.text) == 52, "a torn line: %s", l.text)
+				require.True(t, tt.bad || len(l.text) == 52, "truncated line: %s", l.text)
 			}
 			_, again := s.Next()
 			require.Equal(t, err, again)
@@ -385,7 +385,7 @@ func TestSource_ReturnsLinesOfSlowWriterAtOnce(t *testing.T) {
 	case err := <-waited:
 		require.ErrorIs(t, err, context.Canceled)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "the wait for input did not end")
+		require.Fail(t, "wait for input did not end")
 	}
 	require.NoError(t, s.Close())
 	require.NoError(t, w.Close())
@@ -547,12 +547,12 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 			in:   "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n",
 			want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}},
 		},
-		"pretty-printed list": {
+		"pretty-printed array": {
 			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n",
 			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}},
 		},
-		"list on one line": {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
-		"element a line": {
+		"array on one line": {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
+		"one element per line": {
 			in:   "[\n{\"a\":1},\n{\"b\":2}\n]\n",
 			want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}},
 		},
@@ -564,14 +564,14 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 			in:   "[{\"a\":1},\n]\n{\"b\":2}\n",
 			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}},
 		},
-		"lists within":    {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
-		"empty list":      {in: "[]\n[\n]\n"},
-		"list of numbers": {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
-		"pages, one behind the other": {
+		"nested arrays":    {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
+		"empty array":      {in: "[]\n[\n]\n"},
+		"array of numbers": {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
+		"consecutive arrays": {
 			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2,
 				11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
 		},
-		"values side by side": {
+		"values on one line": {
 			in:   `{"a":1}{"b":2} {"c":"}{"}`,
 			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}},
 		},
@@ -597,11 +597,11 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 			want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}},
 		},
 		"bad last line": {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
-		"string that is not closed": {
+		"unclosed string": {
 			in:   "{\"a\":\"x\n{\"b\":2}\n",
 			want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}},
 		},
-		"no JSON": {
+		"not JSON": {
 			in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n",
 			want: []got{
 				{"x y", 1, 0, 0},
@@ -612,7 +612,7 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 				{"null", 6, 20, 0},
 			},
 		},
-		"text behind a value": {
+		"text after a value": {
 			in:   "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n",
 			want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}},
 		},
@@ -633,11 +633,11 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 				{"{\n    \"c\": 3\n  }", 8, 46, 0},
 			},
 		},
-		"list that lacks a comma": {
+		"array without a comma": {
 			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "array without a comma between elements",
 			want: []got{{`{"a":1}`, 2, 2, 0}, {"[", 1, 0, 0}, {`{"b":2}`, 3, 10, 0}, {`{"c":3}`, 4, 18, 0}},
 		},
-		"list that is not closed": {
+		"unclosed array": {
 			in:   "[{\"a\":1},\n{\"b\":2}",
 			bad:  "is not closed",
 			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}},
@@ -647,15 +647,15 @@ func TestJSON_ReadsValuesNotLines(t *testing.T) {
 			want:  []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}},
 			blank: 3,
 		},
-		"over-long element": {
+		"oversize element": {
 			in:   `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n",
 			want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}},
 		},
-		"over-long document": {
+		"oversize document": {
 			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n",
 			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}},
 		},
-		"over-long bad document": {
+		"oversize bad document": {
 			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n",
 			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}},
 		},
@@ -711,7 +711,7 @@ func drainJSON(t testing.TB, s source.Source, bad string) (lines []got, blank in
 func TestJSON_ArrayOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	element := `{"profile_id":"p","username":"u","summary":"` + strings.Repeat("s", 150) + `"},`
 	const n = 300_000 // 60 MB
-	for name, between := range map[string]string{"one line": "", "element a line": "\n"} {
+	for name, between := range map[string]string{"one line": "", "one element per line": "\n"} {
 		t.Run(name, func(t *testing.T) {
 			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n},
 				strings.NewReader("{}]"))
@@ -764,7 +764,7 @@ func TestJSON_ResumesWithinAnArray(t *testing.T) {
 		"pretty":      "[\n" + strings.Repeat(element+",\n", 3000) + "{}\n]\n{\"b\":1}\n",
 		"comma first": "[\n" + strings.Repeat(element+"\n, ", 3000) + "{}\n]\n{\"b\":1}\n",
 		"one line":    "[" + strings.Repeat(`{"a":"`+strings.Repeat("x", 100)+`"},`, 3000) + "{}]\n{\"b\":1}\n",
-		"two lists": "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`,
+		"two arrays": "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`,
 			1500) + "{}]{\"b\":1}\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -181,7 +181,7 @@ func TestParquet_DamagedFileReturnsRowsBefore(t *testing.T) {
 	require.ErrorContains(t, read(sound[:len(sound)-100]), "f.parquet: read Parquet footer")
 	require.Error(t, read(nil))
 	require.Error(t, read([]byte("PAR1")))
-	require.Error(t, read([]byte("no parquet at all, but long enough to be one")))
+	require.Error(t, read([]byte("not Parquet, but long enough to be a file")))
 	failures := 0
 	for i := 4; i < len(sound); i += len(sound)/60 + 1 { // each damage alone
 		data := bytes.Clone(sound)

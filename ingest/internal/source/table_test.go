@@ -137,8 +137,8 @@ func TestTable_ConvertsRows(t *testing.T) {
 			"profile_id,summary\r\r\np1,a\r\r\n",
 			[]object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}},
 		},
-		"header alone": {np, "profile_id,headline\n", nil},
-		"empty":        {np, "", nil},
+		"header only": {np, "profile_id,headline\n", nil},
+		"empty":       {np, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
