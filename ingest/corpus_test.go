@@ -48,13 +48,13 @@ func bases() []base {
 }
 
 // withFields returns the record with additional fields.
-func (b base) withFields(members string) string { return b.withVersion(`"2026-01-02"`, members) }
+func (b base) withFields(fields string) string { return b.withVersion(`"2026-01-02"`, fields) }
 
-func (b base) withVersion(version, members string) string {
-	if members != "" {
-		members = "," + members
+func (b base) withVersion(version, fields string) string {
+	if fields != "" {
+		fields = "," + fields
 	}
-	return `{` + b.id + `,"` + b.version + `":` + version + b.rest + members + `}`
+	return `{` + b.id + `,"` + b.version + `":` + version + b.rest + fields + `}`
 }
 
 // defect is a way for a record to be malformed or unusual.
@@ -76,8 +76,8 @@ func text(value string) func(base) string {
 	return func(b base) string { return b.withFields(`"` + b.text + `":` + value) }
 }
 
-func member(members string) func(base) string {
-	return func(b base) string { return b.withFields(members) }
+func withMember(fields string) func(base) string {
+	return func(b base) string { return b.withFields(fields) }
 }
 
 func version(value string) func(base) string {
@@ -106,7 +106,7 @@ func defects() []defect {
 		{"truncated: after a colon", func(b base) string { return `{` + b.id + `,"` + b.version + `":` },
 			record.CodeSyntax, atVersion},
 		{"truncated: after a comma", func(b base) string { return `{` + b.id + `,` }, record.CodeSyntax, nil},
-		{"truncated: an open array", member(`"x":[1,2`), record.CodeSyntax, nil},
+		{"truncated: an open array", withMember(`"x":[1,2`), record.CodeSyntax, nil},
 		{"text after the object", func(b base) string { return b.withFields("") + " x" }, record.CodeSyntax, at("")},
 		{"trailing comma", func(b base) string { return strings.TrimSuffix(b.withFields(""), "}") + ",}" },
 			record.CodeSyntax, nil},
@@ -114,19 +114,19 @@ func defects() []defect {
 		{"missing comma",
 			func(b base) string { return strings.Replace(b.withFields(""), `,"`+b.version, ` "`+b.version, 1) },
 			record.CodeSyntax, nil},
-		{"missing colon", member(`"x" 1`), record.CodeSyntax, nil},
-		{"comment", member(`/* why */ "x":1`), record.CodeSyntax, nil},
-		{"single quotes", member(`'x':'y'`), record.CodeSyntax, nil},
-		{"name without quotes", member(`x:1`), record.CodeSyntax, nil},
-		{"number as a name", member(`1:1`), record.CodeSyntax, nil},
-		{"NaN", member(`"x":NaN`), record.CodeSyntax, at("x")},
-		{"Infinity", member(`"x":-Infinity`), record.CodeSyntax, at("x")},
-		{"undefined", member(`"x":undefined`), record.CodeSyntax, at("x")},
-		{"None of Python", member(`"x":None`), record.CodeSyntax, at("x")},
-		{"leading zero", member(`"x":007`), record.CodeSyntax, nil},
-		{"plus sign", member(`"x":+1`), record.CodeSyntax, at("x")},
-		{"hexadecimal number", member(`"x":0x1F`), record.CodeSyntax, nil},
-		{"number that ends in a dot", member(`"x":1.`), record.CodeSyntax, nil},
+		{"missing colon", withMember(`"x" 1`), record.CodeSyntax, nil},
+		{"comment", withMember(`/* why */ "x":1`), record.CodeSyntax, nil},
+		{"single quotes", withMember(`'x':'y'`), record.CodeSyntax, nil},
+		{"name without quotes", withMember(`x:1`), record.CodeSyntax, nil},
+		{"number as a name", withMember(`1:1`), record.CodeSyntax, nil},
+		{"NaN", withMember(`"x":NaN`), record.CodeSyntax, at("x")},
+		{"Infinity", withMember(`"x":-Infinity`), record.CodeSyntax, at("x")},
+		{"undefined", withMember(`"x":undefined`), record.CodeSyntax, at("x")},
+		{"None of Python", withMember(`"x":None`), record.CodeSyntax, at("x")},
+		{"leading zero", withMember(`"x":007`), record.CodeSyntax, nil},
+		{"plus sign", withMember(`"x":+1`), record.CodeSyntax, at("x")},
+		{"hexadecimal number", withMember(`"x":0x1F`), record.CodeSyntax, nil},
+		{"number that ends in a dot", withMember(`"x":1.`), record.CodeSyntax, nil},
 		{"invalid escape", text(`"\x41"`), record.CodeSyntax, atText},
 		{"short unicode escape", text(`"\u12"`), record.CodeSyntax, atText},
 		{"raw tab in a string", text("\"a\tb\""), record.CodeSyntax, atText},
@@ -142,22 +142,22 @@ func defects() []defect {
 		{"overlong UTF-8", text("\"\xc0\xaf\""), record.CodeBadUTF8, atText},
 		{"surrogates in UTF-8", text("\"\xed\xa0\x80\""), record.CodeBadUTF8, atText},
 		{"UTF-8 truncated in a character", text("\"\xf0\x9f\x98\""), record.CodeBadUTF8, atText},
-		{"bad UTF-8 in an unknown field", member("\"x\":{\"y\":[\"\xff\"]}"), record.CodeBadUTF8, at("x.y[0]")},
+		{"bad UTF-8 in an unknown field", withMember("\"x\":{\"y\":[\"\xff\"]}"), record.CodeBadUTF8, at("x.y[0]")},
 		{"raw NUL", text("\"a\x00\""), record.CodeNULByte, atText},
 		{"escaped NUL", text(`"a\u0000"`), record.CodeNULByte, atText},
-		{"escaped NUL in an unknown array", member(`"x":[1,["\u0000"]]`), record.CodeNULByte, at("x[1][0]")},
+		{"escaped NUL in an unknown array", withMember(`"x":[1,["\u0000"]]`), record.CodeNULByte, at("x[1][0]")},
 		{"duplicate field", func(b base) string { return b.withFields(`"` + b.text + `":"a","` + b.text + `":"b"`) },
 			record.CodeDuplicateKey, atText},
 		{"duplicate version", func(b base) string { return b.withFields(`"` + b.version + `":"2027"`) },
 			record.CodeDuplicateKey, atVersion},
-		{"duplicate by an escape", member(`"xy":1,"x\u0079":2`), record.CodeDuplicateKey, at("xy")},
-		{"nested duplicate", member(`"x":[{"y":1,"y":1}]`), record.CodeDuplicateKey, at("x[0].y")},
-		{"65 levels of arrays", member(`"x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64)), record.CodeTooDeep,
+		{"duplicate by an escape", withMember(`"xy":1,"x\u0079":2`), record.CodeDuplicateKey, at("xy")},
+		{"nested duplicate", withMember(`"x":[{"y":1,"y":1}]`), record.CodeDuplicateKey, at("x[0].y")},
+		{"65 levels of arrays", withMember(`"x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64)), record.CodeTooDeep,
 			nil},
 		{"10,000 levels of objects",
-			member(`"x":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)), record.CodeTooDeep,
+			withMember(`"x":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)), record.CodeTooDeep,
 			nil},
-		{"50,000 open arrays", member(`"x":` + strings.Repeat("[", 50_000)), record.CodeTooDeep, nil},
+		{"50,000 open arrays", withMember(`"x":` + strings.Repeat("[", 50_000)), record.CodeTooDeep, nil},
 		{"string instead of an object", whole(`"p1"`), record.CodeWrongType, at("")},
 		{"number instead of an object", whole(`42`), record.CodeWrongType, at("")},
 		{"true instead of an object", whole(`true`), record.CodeWrongType, at("")},
@@ -184,8 +184,8 @@ func defects() []defect {
 		{"year 1 with an offset to year 0", version(`"0001-01-01T00:00:00+01:00"`), record.CodeBadDate, atVersion},
 		{"two-digit year", version(`"26-01-02"`), record.CodeBadDate, atVersion},
 		{"slashes in a date", version(`"01/02/2026"`), record.CodeBadDate, atVersion},
-		{"string for deleted", member(`"deleted":"true"`), record.CodeWrongType, at("deleted")},
-		{"number for deleted", member(`"deleted":1`), record.CodeWrongType, at("deleted")},
+		{"string for deleted", withMember(`"deleted":"true"`), record.CodeWrongType, at("deleted")},
+		{"number for deleted", withMember(`"deleted":1`), record.CodeWrongType, at("deleted")},
 		{"deletion without version", func(b base) string { return `{` + b.id + `,"deleted":true}` },
 			record.CodeMissingVersion, atVersion},
 		{"deletion without identity", func(b base) string { return `{"` + b.version + `":"2026","deleted":true}` },
@@ -193,8 +193,8 @@ func defects() []defect {
 		{"one byte over 1 MiB", fill(1<<20 + 1), record.CodeTooLarge, at("")},
 		{"3 MiB without an end", whole(`{"x":"` + strings.Repeat("y", 3<<20)), record.CodeTooLarge, at("")},
 
-		{"plain", member(""), "", nil},
-		{"unknown fields", member(`"x":{"y":[1,"2",null,true]},"":"","ä.b[0]":0`), "", nil},
+		{"plain", withMember(""), "", nil},
+		{"unknown fields", withMember(`"x":{"y":[1,"2",null,true]},"":"","ä.b[0]":0`), "", nil},
 		{"emoji and right-to-left text", text(`"👩‍👩‍👧‍👦 🏳️‍🌈 שלום مرحبا"`), "", nil},
 		{"direction marks and combining characters", text("\"\u202eabc\u202c e\u0301\u200b\""), "", nil},
 		{"escaped surrogate pairs", text(`"\ud83d\ude00\u00e9\/\b\f\n\r\t\"\\"`), "", nil},
@@ -216,7 +216,7 @@ func defects() []defect {
 		{"space instead of T", version(`"2026-01-02 03:04:05"`), "", nil},
 		{"decimal comma in a time", version(`"2026-01-02T03:04:05,5Z"`), "", nil},
 		{"nanoseconds", version(`"2026-01-02T03:04:05.123456789Z"`), "", nil},
-		{"10,000 entries", member(`"x":` + list(10_000, `{"k":"v"}`)), "", nil},
+		{"10,000 entries", withMember(`"x":` + list(10_000, `{"k":"v"}`)), "", nil},
 		{"10,000 fields", func(b base) string {
 			var s strings.Builder
 			for i := range 10_000 {
@@ -224,14 +224,14 @@ func defects() []defect {
 			}
 			return b.withFields(s.String()[1:])
 		}, "", nil},
-		{"64 levels", member(`"x":` + strings.Repeat("[", 62) + `1` + strings.Repeat("]", 62)), "", nil},
-		{"number of 300 digits", member(`"x":1` + strings.Repeat("0", 300)), "", nil},
-		{"exponent out of range", member(`"x":1e99999`), "", nil},
+		{"64 levels", withMember(`"x":` + strings.Repeat("[", 62) + `1` + strings.Repeat("]", 62)), "", nil},
+		{"number of 300 digits", withMember(`"x":1` + strings.Repeat("0", 300)), "", nil},
+		{"exponent out of range", withMember(`"x":1e99999`), "", nil},
 		{"900 KiB", fill(900 << 10), "", nil},
 		{"1 MiB", fill(1 << 20), "", nil},
 		{"deletion", func(b base) string { return `{"deleted":true,` + b.id + `,"` + b.version + `":"2026"}` }, "",
 			nil},
-		{"names that differ in case", member(`"X":1,"x":2`), "", nil},
+		{"names that differ in case", withMember(`"X":1,"x":2`), "", nil},
 	}
 }
 

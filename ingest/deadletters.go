@@ -276,7 +276,7 @@ func ResubmitRejected(
 	writer := newWriter(cfg, deps)
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	r.log = deadletter.ResubmissionLog{Run: res.Run, Now: deps.Now, Write: writeFunc(writer)}
-	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: store})
+	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Store: store})
 
 	scanned := EachLetter(ctx, cfg, false, limitToPast(filter, deps),
 		func(l Letter) error { return r.resubmit(ctx, l) })

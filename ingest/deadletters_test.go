@@ -65,22 +65,22 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	}
 
 	// Records of another kind keep their kind.
-	foreign := ingest.LetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
-	require.Equal(t, 1, len(find(t, cfg, false, foreign)))
-	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
+	filter := ingest.LetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
+	require.Equal(t, 1, len(find(t, cfg, false, filter)))
+	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, filter, record.KindCodehostPerson)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted)
 	require.Equal(t,
 		[]ingest.KindCounts{{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1, Published: 1}}},
 		res.Kinds)
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostPerson), "7")
-	require.Empty(t, find(t, cfg, false, foreign), "resubmitted")
-	foreign.Resubmitted = true
-	for _, l := range find(t, cfg, false, foreign) {
+	require.Empty(t, find(t, cfg, false, filter), "resubmitted")
+	filter.Resubmitted = true
+	for _, l := range find(t, cfg, false, filter) {
 		require.WithinDuration(t, time.Now(), l.Resubmitted, time.Minute)
 	}
 	// A repeated resubmission publishes no unchanged records.
-	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
+	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, filter, record.KindCodehostPerson)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Kinds[0].Unchanged)
 

@@ -78,8 +78,8 @@ func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 // A named pipe is opened once; waiting for its writer ends with the run. Pipes in directories are skipped.
 func TestFiles_NamedPipe(t *testing.T) {
 	cfg := withStateDir(t)
-	folder := t.TempDir()
-	path := filepath.Join(folder, "people.ndjson")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "people.ndjson")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
 	run := func(ctx context.Context, id string) (s ingest.Summary, err error) {
 		cfg.RunID = id
@@ -110,9 +110,9 @@ func TestFiles_NamedPipe(t *testing.T) {
 		require.NoError(t, f.Close())
 	}
 
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "more.ndjson"), []byte(people(20_000, 20_001)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "more.ndjson"), []byte(people(20_000, 20_001)), 0o600))
 	cfg.RunID = "run-3"
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{folder})
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{dir})
 	require.NoError(t, err)
 	require.Len(t, s.Files, 1)
 }

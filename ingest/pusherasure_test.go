@@ -97,7 +97,7 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 	a := send(bytes.ReplaceAll(order("lines"), []byte("\n"), nil), "Content-Encoding", "identity")
 	require.Equal(t, int64(1), a.Counts[0].Published)
 
-	bomb := gzipped(t, append(bytes.Repeat([]byte(" "), record.MaxSize), order("bomb")...))
+	huge := gzipped(t, append(bytes.Repeat([]byte(" "), record.MaxSize), order("huge")...))
 	whole := gzipped(t, order("half"))
 	for name, c := range map[string]struct {
 		encoding string
@@ -105,7 +105,7 @@ func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 		status   int
 		detail   string
 	}{
-		"too large": {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
+		"too large": {"gzip", huge, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
 		"not gzip":  {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
 		"half":      {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
 		"two requests": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest,

@@ -113,7 +113,7 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
 	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes,
-		publish.Options{Versions: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
+		publish.Options{Store: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r

@@ -66,14 +66,14 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 
 	program := write(t, "mine.jq",
 		[]byte(`{kind: "microblog-person", record: {user_id: .id, last_updated: "2026", handle: .name}}`))
-	foreign := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
+	objects := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
 	require.Equal(
 		t,
 		[]ingest.UnknownMember{
-			{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: foreign + ":2",
+			{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: objects + ":2",
 				DidYouMean: "username"},
 		},
-		dryRun(t, ingest.Config{Map: program}, "", foreign).Unknown,
+		dryRun(t, ingest.Config{Map: program}, "", objects).Unknown,
 	)
 }
 

@@ -39,21 +39,21 @@ type entry struct {
 }
 
 // apply adds a journal entry to the run.
-func (r *Run) apply(s entry) {
-	if s.File < 0 || s.File >= len(r.Files) {
+func (r *Run) apply(e entry) {
+	if e.File < 0 || e.File >= len(r.Files) {
 		return // not a file of this run
 	}
-	f := &r.Files[s.File]
-	if s.Complete {
+	f := &r.Files[e.File]
+	if e.Complete {
 		f.Complete = true
 	} else {
-		f.Line, f.Offset = s.Line, s.Offset
-		f.Blank += s.Blank
+		f.Line, f.Offset = e.Line, e.Offset
+		f.Blank += e.Blank
 	}
-	for kind, c := range s.Counts {
+	for kind, c := range e.Counts {
 		r.Counts.Add(kind, c)
 	}
-	r.Ended = time.Unix(s.At, 0).UTC()
+	r.Ended = time.Unix(e.At, 0).UTC()
 }
 
 // replayJournal applies the entries of a journal, up to the first truncated one.
@@ -68,9 +68,9 @@ func (r *Run) replayJournal(path string) error {
 	for complete := true; complete; {
 		var line []byte
 		line, raw, complete = bytes.Cut(raw, []byte("\n"))
-		var s entry
-		if complete = complete && json.Unmarshal(line, &s) == nil; complete {
-			r.apply(s)
+		var e entry
+		if complete = complete && json.Unmarshal(line, &e) == nil; complete {
+			r.apply(e)
 		}
 	}
 	return nil
@@ -111,104 +111,104 @@ func open(dir string, run Run, generation string, now func() time.Time) (*Writer
 	if err != nil {
 		return nil, err
 	}
-	h := &Writer{dir: dir, lock: lock, now: now, run: run}
+	w := &Writer{dir: dir, lock: lock, now: now, run: run}
 	// Reload: another process may just have ended the run.
 	if reloaded, err := load(dir); err == nil {
-		h.run = reloaded
+		w.run = reloaded
 	} else if !errors.Is(err, ErrUnknown) {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if h.run.Generation != generation {
-		h.run.reset(generation)
+	if w.run.Generation != generation {
+		w.run.reset(generation)
 	}
-	if h.run.Counts == nil {
-		h.run.Counts = make(convert.CountsByKind)
+	if w.run.Counts == nil {
+		w.run.Counts = make(convert.CountsByKind)
 	}
-	h.run.Attempts++
-	h.run.State, h.run.Error = Running, ""
-	h.run.Ended = now().UTC()
-	if err := h.compact(); err != nil {
-		return nil, errors.Join(err, h.close())
+	w.run.Attempts++
+	w.run.State, w.run.Error = Running, ""
+	w.run.Ended = now().UTC()
+	if err := w.compact(); err != nil {
+		return nil, errors.Join(err, w.close())
 	}
-	return h, nil
+	return w, nil
 }
 
 // Run returns the run. It shares memory with the Writer: it must not be changed, nor read
 // concurrently with Advance and Complete.
-func (h *Writer) Run() Run { return h.run }
+func (w *Writer) Run() Run { return w.run }
 
 // Advance records that everything up to a position of a file is stored, and the outcome counts
 // since the previous position.
-func (h *Writer) Advance(file int, line, offset, blank int64, counts convert.CountsByKind) error {
-	return h.appendEntry(entry{File: file, Line: line, Offset: offset, Blank: blank, Counts: counts})
+func (w *Writer) Advance(file int, line, offset, blank int64, counts convert.CountsByKind) error {
+	return w.appendEntry(entry{File: file, Line: line, Offset: offset, Blank: blank, Counts: counts})
 }
 
 // Complete records that the last recorded position is the end of a file.
-func (h *Writer) Complete(file int) error { return h.appendEntry(entry{File: file, Complete: true}) }
+func (w *Writer) Complete(file int) error { return w.appendEntry(entry{File: file, Complete: true}) }
 
-func (h *Writer) appendEntry(s entry) error {
-	s.At = h.now().Unix()
-	line, err := json.Marshal(s)
+func (w *Writer) appendEntry(e entry) error {
+	e.At = w.now().Unix()
+	line, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("record progress of run %s: %w", h.run.ID, err)
+		return fmt.Errorf("record progress of run %s: %w", w.run.ID, err)
 	}
 	line = append(line, '\n')
-	if _, err := h.journal.Write(line); err != nil {
-		return fmt.Errorf("record progress of run %s: %w", h.run.ID, err)
+	if _, err := w.journal.Write(line); err != nil {
+		return fmt.Errorf("record progress of run %s: %w", w.run.ID, err)
 	}
-	h.run.apply(s)
-	if h.size += len(line); h.size > maxJournal {
-		return h.compact()
+	w.run.apply(e)
+	if w.size += len(line); w.size > maxJournal {
+		return w.compact()
 	}
 	return nil
 }
 
 // compact rewrites the run's file and starts an empty journal. The file names its journal, so after
 // a crash the file that is present, old or new, has the matching journal.
-func (h *Writer) compact() (err error) {
+func (w *Writer) compact() (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("record progress of run %s: %w", h.run.ID, err)
+			err = fmt.Errorf("record progress of run %s: %w", w.run.ID, err)
 		}
 	}()
-	previous := h.run.Journal
+	previous := w.run.Journal
 	next := previous + 1
-	journal, err := os.OpenFile(h.journalPath(next), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	journal, err := os.OpenFile(w.journalPath(next), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	h.run.Journal = next
-	if err := h.write(); err != nil {
-		h.run.Journal = previous
+	w.run.Journal = next
+	if err := w.write(); err != nil {
+		w.run.Journal = previous
 		return errors.Join(err, journal.Close())
 	}
-	if h.journal != nil {
-		err = h.journal.Close()
+	if w.journal != nil {
+		err = w.journal.Close()
 	}
-	h.journal, h.size = journal, 0
-	if removed := os.Remove(h.journalPath(previous)); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
+	w.journal, w.size = journal, 0
+	if removed := os.Remove(w.journalPath(previous)); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
 	return err
 }
 
-func (h *Writer) journalPath(n int) string {
-	return filepath.Join(h.dir, fmt.Sprint(journalName, n))
+func (w *Writer) journalPath(n int) string {
+	return filepath.Join(w.dir, fmt.Sprint(journalName, n))
 }
 
 // write replaces the run's file.
-func (h *Writer) write() error {
-	raw, err := json.Marshal(h.run, json.Deterministic(true))
+func (w *Writer) write() error {
+	raw, err := json.Marshal(w.run, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(h.dir, fileName+".*")
+	tmp, err := os.CreateTemp(w.dir, fileName+".*")
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(raw)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(h.dir, fileName))
+		err = os.Rename(tmp.Name(), filepath.Join(w.dir, fileName))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
@@ -217,15 +217,15 @@ func (h *Writer) write() error {
 }
 
 // Finish records how the run ended and releases it.
-func (h *Writer) Finish(state State, reason string) error {
-	h.run.State, h.run.Error, h.run.Ended = state, reason, h.now().UTC()
-	return errors.Join(h.compact(), h.close())
+func (w *Writer) Finish(state State, reason string) error {
+	w.run.State, w.run.Error, w.run.Ended = state, reason, w.now().UTC()
+	return errors.Join(w.compact(), w.close())
 }
 
-func (h *Writer) close() error {
+func (w *Writer) close() error {
 	var err error
-	if h.journal != nil {
-		err = h.journal.Close()
+	if w.journal != nil {
+		err = w.journal.Close()
 	}
-	return errors.Join(err, h.lock.Close())
+	return errors.Join(err, w.lock.Close())
 }

@@ -48,21 +48,21 @@ func FuzzChunk(f *testing.F) {
 			{Raw: raw, Number: 1},
 			{Raw: raw, Number: 2, Oversize: &source.Oversize{Length: 9 << 20}},
 		}
-		tally, err := c.Chunk(t.Context(), &source.Chunk{Lines: lines}, batch)
+		counts, err := c.Chunk(t.Context(), &source.Chunk{Lines: lines}, batch)
 		require.NoError(t, err)
 		messages := int64(0)
-		for kind, n := range tally {
+		for kind, n := range counts {
 			require.Equal(t, n.Read+n.Split, n.Published+n.Rejected+n.Unchanged, "%s", kind)
 			messages += n.Published + n.Rejected
 		}
 		// An erasure has one message per identifier and one for the log. Repeated identifiers count as unchanged.
 		if c.Kind == record.KindErasure {
 			require.GreaterOrEqual(t, int64(batch.Len()), messages)
-			require.Equal(t, int64(2), tally[c.Kind].Read)
+			require.Equal(t, int64(2), counts[c.Kind].Read)
 			return
 		}
 		require.Equal(t, messages, int64(batch.Len()))
-		require.Equal(t, int64(2), tally[c.Kind].Read)
-		require.NotZero(t, tally[c.Kind].Rejected)
+		require.Equal(t, int64(2), counts[c.Kind].Read)
+		require.NotZero(t, counts[c.Kind].Rejected)
 	})
 }

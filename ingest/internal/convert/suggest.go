@@ -75,11 +75,11 @@ func suggestName(siblings *record.Members, name string) string {
 			return name[:i] + "." + name[i+1:]
 		}
 	}
-	known, ok := nearest.Name(name, siblings.Names())
-	if !ok || strings.Contains(known, strings.ToLower(name)) && len(known) > len(name)+maxExtraLetters {
+	suggested, ok := nearest.Name(name, siblings.Names())
+	if !ok || strings.Contains(suggested, strings.ToLower(name)) && len(suggested) > len(name)+maxExtraLetters {
 		return ""
 	}
-	return known
+	return suggested
 }
 
 // normalizeName returns the letters and digits of a name, in lower case.

@@ -32,14 +32,14 @@ type Entry struct {
 }
 
 // IsDead reports whether the entry is a dead letter; otherwise it is a rejected record.
-func (l Entry) IsDead() bool { return l.Message.Topic != event.TopicRejected }
+func (e Entry) IsDead() bool { return e.Message.Topic != event.TopicRejected }
 
 // ID identifies the entry among those of its type: "3-42" (partition and offset) for a rejected
 // record, "discovery-worker.score:0-7" for a dead letter.
-func (l Entry) ID() string {
-	position := fmt.Sprintf("%d-%d", l.Message.Partition, l.Message.Offset)
-	if l.IsDead() {
-		return handlerOf(l.Message.Topic) + ":" + position
+func (e Entry) ID() string {
+	position := fmt.Sprintf("%d-%d", e.Message.Partition, e.Message.Offset)
+	if e.IsDead() {
+		return handlerOf(e.Message.Topic) + ":" + position
 	}
 	return position
 }
@@ -50,39 +50,39 @@ func handlerOf(topic string) string {
 }
 
 // Handler returns "service.handler" of a dead letter, and "" for a rejected record.
-func (l Entry) Handler() string {
-	if !l.IsDead() {
+func (e Entry) Handler() string {
+	if !e.IsDead() {
 		return ""
 	}
-	return handlerOf(l.Message.Topic)
+	return handlerOf(e.Message.Topic)
 }
 
 // At returns when the record was rejected or the message was dead-lettered.
-func (l Entry) At() time.Time {
+func (e Entry) At() time.Time {
 	switch {
-	case !l.Rejected.At.IsZero():
-		return l.Rejected.At
-	case !l.Dead.LastFailure.IsZero():
-		return l.Dead.LastFailure
+	case !e.Rejected.At.IsZero():
+		return e.Rejected.At
+	case !e.Dead.LastFailure.IsZero():
+		return e.Dead.LastFailure
 	}
-	return l.Message.Time.UTC()
+	return e.Message.Time.UTC()
 }
 
 // Code returns the code of the reason.
-func (l Entry) Code() string {
+func (e Entry) Code() string {
 	switch {
-	case l.Unreadable != nil:
+	case e.Unreadable != nil:
 		return "unreadable_letter"
-	case l.IsDead():
-		return l.Dead.Code
+	case e.IsDead():
+		return e.Dead.Code
 	}
-	return l.Rejected.Code
+	return e.Rejected.Code
 }
 
 // hasCode reports whether the reason, or any other validation error of the record, has a code.
-func (l Entry) hasCode(code string) bool {
-	return l.Code() == code ||
-		slices.ContainsFunc(l.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
+func (e Entry) hasCode(code string) bool {
+	return e.Code() == code ||
+		slices.ContainsFunc(e.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
 }
 
 // Filter selects entries. Zero fields select all.
@@ -102,16 +102,16 @@ type Filter struct {
 	Resubmitted bool
 }
 
-func (f Filter) matches(l Entry) bool {
+func (f Filter) matches(e Entry) bool {
 	switch {
-	case len(f.IDs) > 0 && !slices.Contains(f.IDs, l.ID()),
-		f.Kind != "" && l.Rejected.Kind != f.Kind,
-		f.Handler != "" && l.Handler() != f.Handler,
-		f.Code != "" && !l.hasCode(f.Code),
-		f.Run != "" && !strings.HasPrefix(l.Rejected.Source.Run, f.Run),
-		!f.Since.IsZero() && l.At().Before(f.Since),
-		!f.Until.IsZero() && !l.At().Before(f.Until),
-		!f.Resubmitted && !l.Resubmitted.IsZero():
+	case len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID()),
+		f.Kind != "" && e.Rejected.Kind != f.Kind,
+		f.Handler != "" && e.Handler() != f.Handler,
+		f.Code != "" && !e.hasCode(f.Code),
+		f.Run != "" && !strings.HasPrefix(e.Rejected.Source.Run, f.Run),
+		!f.Since.IsZero() && e.At().Before(f.Since),
+		!f.Until.IsZero() && !e.At().Before(f.Until),
+		!f.Resubmitted && !e.Resubmitted.IsZero():
 		return false
 	}
 	return true
@@ -159,12 +159,12 @@ func Scan(ctx context.Context, cfg bus.Config, topics []string, filter Filter, e
 		if typeOf(m) == event.TypeResubmitted {
 			return nil
 		}
-		l := read(m)
-		l.Resubmitted = resubmitted[position{m.Topic, m.Partition, m.Offset}]
-		if !filter.matches(l) {
+		e := read(m)
+		e.Resubmitted = resubmitted[position{m.Topic, m.Partition, m.Offset}]
+		if !filter.matches(e) {
 			return nil
 		}
-		return each(l)
+		return each(e)
 	})
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
@@ -184,27 +184,27 @@ func header(m kafka.Message, name string) string {
 }
 
 func read(m kafka.Message) Entry {
-	l := Entry{Message: m}
-	if l.IsDead() {
-		l.Dead, l.Unreadable = event.ParseDead(func(name string) string { return header(m, name) })
-		return l
+	e := Entry{Message: m}
+	if e.IsDead() {
+		e.Dead, e.Unreadable = event.ParseDead(func(name string) string { return header(m, name) })
+		return e
 	}
-	if err := json.Unmarshal(m.Value, &l.Rejected); err != nil {
-		l.Unreadable = fmt.Errorf("read rejected record: %w", err)
+	if err := json.Unmarshal(m.Value, &e.Rejected); err != nil {
+		e.Unreadable = fmt.Errorf("read rejected record: %w", err)
 	}
-	return l
+	return e
 }
 
 // Original returns the message that was dead-lettered.
-func (l Entry) Original() (kafka.Message, error) {
+func (e Entry) Original() (kafka.Message, error) {
 	switch {
-	case l.Unreadable != nil:
-		return kafka.Message{}, l.Unreadable
-	case !strings.HasPrefix(l.Dead.Topic, "muster."):
-		return kafka.Message{}, errors.New("source topic " + strconv.Quote(l.Dead.Topic) + " is not a platform topic")
+	case e.Unreadable != nil:
+		return kafka.Message{}, e.Unreadable
+	case !strings.HasPrefix(e.Dead.Topic, "muster."):
+		return kafka.Message{}, errors.New("source topic " + strconv.Quote(e.Dead.Topic) + " is not a platform topic")
 	}
-	m := kafka.Message{Topic: l.Dead.Topic, Key: l.Message.Key, Value: l.Message.Value}
-	for _, h := range l.Message.Headers {
+	m := kafka.Message{Topic: e.Dead.Topic, Key: e.Message.Key, Value: e.Message.Value}
+	for _, h := range e.Message.Headers {
 		if !strings.HasPrefix(h.Key, event.HeaderDeadPrefix) {
 			m.Headers = append(m.Headers, h)
 		}
@@ -227,8 +227,8 @@ type ResubmissionLog struct {
 }
 
 // Add marks the entry at the position of l.Message. Marks are written in batches; Flush writes the rest.
-func (k *ResubmissionLog) Add(ctx context.Context, l Entry) error {
-	topic, partition, offset := l.Message.Topic, l.Message.Partition, l.Message.Offset
+func (k *ResubmissionLog) Add(ctx context.Context, e Entry) error {
+	topic, partition, offset := e.Message.Topic, e.Message.Partition, e.Message.Offset
 	if k.pending == nil {
 		k.pending = make(map[string]map[int][]int64)
 	}

@@ -82,11 +82,11 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open dedup store: %w", err)
 	}
-	known, _, err := readBinding(dir)
+	binding, _, err := readBinding(dir)
 	if err != nil {
 		return nil, err
 	}
-	s.generation = known.Generation
+	s.generation = binding.Generation
 	for i := range s.stripes {
 		st := &s.stripes[i]
 		st.number, st.slot = i, make(chan struct{}, 1)

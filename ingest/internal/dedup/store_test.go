@@ -67,9 +67,9 @@ func requireStates(t testing.TB, s *dedup.Store, keys []string, want map[string]
 	tx, err := s.Begin(t.Context(), identities(keys))
 	require.NoError(t, err)
 	for i, k := range keys {
-		got, known := tx.Get(i)
+		got, found := tx.Get(i)
 		state, ok := want[k]
-		require.Equal(t, ok, known, k)
+		require.Equal(t, ok, found, k)
 		require.Equal(t, state, got, k)
 	}
 	require.NoError(t, tx.Discard())
@@ -101,8 +101,8 @@ func TestStore_BehavesLikeAMap(t *testing.T) {
 					if !ok {
 						want, ok = model[k]
 					}
-					got, known := tx.Get(i)
-					require.Equal(t, ok, known)
+					got, found := tx.Get(i)
+					require.Equal(t, ok, found)
 					require.Equal(t, want, got)
 					if r.IntN(3) > 0 {
 						changed[k] = dedup.State{
@@ -133,8 +133,8 @@ func TestStore_KindsAreSeparate(t *testing.T) {
 	other := dedup.NewIdentity(record.KindCodehostPerson, []byte("1"), dedup.StripeOf([]byte("1")))
 	tx, err := s.Begin(t.Context(), []dedup.Identity{other})
 	require.NoError(t, err)
-	_, known := tx.Get(0)
-	require.False(t, known)
+	_, found := tx.Get(0)
+	require.False(t, found)
 	require.NoError(t, tx.Commit())
 }
 
@@ -262,7 +262,7 @@ func TestTx_IdentityIsExclusiveUntilReleased(t *testing.T) {
 func TestBindCluster_DetectsResetTopics(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
 	bind := func(cluster string, ends ...int64) bool {
 		t.Helper()
 		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
@@ -272,7 +272,7 @@ func TestBindCluster_DetectsResetTopics(t *testing.T) {
 		return forgotten
 	}
 	require.False(t, bind("x", 0, 0))
-	set(t, s, known)
+	set(t, s, states)
 	require.False(t, bind("x", 5, 9), "topics grow")
 	require.False(t, bind("x", 5, 9, 0), "so does their number of partitions")
 	other, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
@@ -280,14 +280,14 @@ func TestBindCluster_DetectsResetTopics(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.False(t, other, "another topic of the same cluster")
-	requireStates(t, s, []string{"a", "b"}, known)
+	requireStates(t, s, []string{"a", "b"}, states)
 	require.True(t, bind("x", 5, 8, 0), "topic lost messages")
 	requireStates(t, s, []string{"a", "b"}, nil)
-	set(t, s, known)
+	set(t, s, states)
 	require.True(t, bind("y", 5, 8, 0), "another cluster")
-	set(t, s, known)
+	set(t, s, states)
 	require.True(t, bind("y"), "topic lost partitions")
-	set(t, s, known)
+	set(t, s, states)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "topics.json"), []byte(`{"clu`), 0o600))
 	require.True(t, bind("y", 1), "no entries")
 
@@ -339,7 +339,7 @@ func TestGeneration_ChangesWithEachReset(t *testing.T) {
 func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
 	bind := func(ends ...int64) bool {
 		t.Helper()
 		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
@@ -353,7 +353,7 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
 		require.NoError(t, tx.MarkUsed(t.Context(), topics...))
-		tx.Set(0, known["a"])
+		tx.Set(0, states["a"])
 		require.NoError(t, tx.Commit())
 	}
 	require.False(t, bind(0, 0))
@@ -362,7 +362,7 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	s = open(t, dir)
 	require.False(t, bind(0, 1), "one partition is enough")
 	require.False(t, bind(0, 1))
-	requireStates(t, s, []string{"a"}, known)
+	requireStates(t, s, []string{"a"}, states)
 
 	dir = t.TempDir()
 	s = open(t, dir)
@@ -382,7 +382,7 @@ func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 // since, unless BindCluster ran after them.
 func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 	dir := t.TempDir()
-	known := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
 	bind := func(s *dedup.Store) bool {
 		t.Helper()
 		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
@@ -396,7 +396,7 @@ func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
 		require.NoError(t, tx.MarkUsed(t.Context(), "t"))
-		tx.Set(0, known["a"])
+		tx.Set(0, states["a"])
 		require.NoError(t, tx.Commit())
 	}
 	file := filepath.Join(dir, "topics.json")
@@ -478,9 +478,9 @@ func TestStore_DamageCostsOnlyDamagedEntries(t *testing.T) {
 	for i, k := range keys {
 		tx, err := s.Begin(t.Context(), identities([]string{k}))
 		require.NoError(t, err)
-		got, known := tx.Get(0)
+		got, found := tx.Get(0)
 		require.NoError(t, tx.Discard())
-		if !known {
+		if !found {
 			missing++
 			continue
 		}

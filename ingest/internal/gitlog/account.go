@@ -99,8 +99,8 @@ type accounts struct {
 
 func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
 	a := &accounts{opts: opts, platforms: identity.Default(), mailmap: m, byName: map[string]Account{}, learn: learn}
-	for _, known := range opts.Authors {
-		a.byName[strings.ToLower(known.Username)] = known
+	for _, author := range opts.Authors {
+		a.byName[strings.ToLower(author.Username)] = author
 	}
 	for _, e := range m.entries {
 		a.noReply(e.email)

@@ -273,13 +273,13 @@ Gate Two <two@x.example> Two <gate@x.example>
 Root One <rooted@x.example> One <root@x.example>
 garbage
 `)
-	known := Authors{
+	authors := Authors{
 		"boss@corp.example": {ID: 1, Username: "Boss"}, "new@x.example": {ID: 2, Username: "x"},
 		"gate@x.example": {ID: 3, Username: "gate"},
 		"root@x.example": {ID: 4, Username: "root"},
 	}
 	learned := 0
-	a := newAccounts(Options{Authors: known, NoReplyHosts: []string{"git.corp.example"}}, m,
+	a := newAccounts(Options{Authors: authors, NoReplyHosts: []string{"git.corp.example"}}, m,
 		func() error { learned++; return nil })
 	of := func(a *accounts, name, email string) (Account, bool) {
 		got, ok, err := a.resolve(m.lookup(signature{name: name, email: email}))

@@ -143,13 +143,13 @@ func TestNormalize_ReplacesReferencesByNodes(t *testing.T) {
 }
 
 func TestNormalize_HostileDocumentsTakeLinearTime(t *testing.T) {
-	people := func(n int, member func(int) string) string {
+	people := func(n int, field func(int) string) string {
 		var b strings.Builder
 		for i := range n {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			fmt.Fprintf(&b, `{"@id":"#%d","@type":"Person",%s}`, i, member(i))
+			fmt.Fprintf(&b, `{"@id":"#%d","@type":"Person",%s}`, i, field(i))
 		}
 		return "[" + b.String() + "]"
 	}

@@ -10,7 +10,7 @@
 // messages in the wrong order only if a broker continues a timed-out request or a writer's context
 // has ended: see bus.WriteAll.
 //
-// Deduplication (records.md, rule 5): with [Options.Versions] each record is compared with the last
+// Deduplication (records.md, rule 5): with [Options.Store] each record is compared with the last
 // published state of its identity, which no other lane or process can publish at the same time. The
 // state is recorded after the record is acknowledged: see [Outcome].
 //

@@ -139,9 +139,9 @@ func (l *lane) release(g group) {
 
 // Options configure a publisher. The zero value publishes everything.
 type Options struct {
-	// Versions, if set, is the deduplication store: unchanged and stale records are skipped, and
+	// Store, if set, is the deduplication store: unchanged and stale records are skipped, and
 	// published ones are recorded.
-	Versions *dedup.Store
+	Store *dedup.Store
 	// Republish publishes unchanged records too, but not stale ones.
 	Republish bool
 	// Whole publishes complete records even if only the version is new.
@@ -313,7 +313,7 @@ func (p *Publisher) write(ctx context.Context, groups []group) error {
 }
 
 func (p *Publisher) attempt(ctx context.Context, writer *bus.Writer, groups []group) error {
-	if p.opts.Versions != nil {
+	if p.opts.Store != nil {
 		return p.writeDeduplicated(ctx, writer, groups)
 	}
 	var out outgoing

@@ -170,11 +170,11 @@ func TestPublisher_UnstorableMessageStopsPublisher(t *testing.T) {
 	bad.Add(kafka.Message{Topic: topic, Key: []byte("a"), Value: make([]byte, 3<<20)})
 	p.Publish(bad)
 	<-p.Stopped()
-	later := p.NewBatch(got.complete)
+	next := p.NewBatch(got.complete)
 	for i := range 20 {
-		later.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(i)), Value: []byte("x")})
+		next.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(i)), Value: []byte("x")})
 	}
-	p.Publish(later)
+	p.Publish(next)
 	err := p.Close()
 	require.ErrorIs(t, err, kafka.MessageSizeTooLarge)
 	require.Zero(t, got.stored)

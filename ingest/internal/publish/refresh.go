@@ -76,7 +76,7 @@ func (p *Publisher) writeDeduplicated(ctx context.Context, writer *bus.Writer, g
 	if first := &groups[0].items[0]; len(identities) == 0 {
 		identities = append(identities, dedup.NewIdentity("", first.message.Key, first.stripe))
 	}
-	tx, err := p.opts.Versions.Begin(ctx, identities)
+	tx, err := p.opts.Store.Begin(ctx, identities)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,11 @@ func (p *Publisher) writeDeduplicated(ctx context.Context, writer *bus.Writer, g
 func (p *Publisher) decide(
 	tx *dedup.Tx, n int, i item, republish bool, outcomes Outcomes,
 ) (kafka.Message, bool, error) {
-	before, known := tx.Get(n)
+	before, found := tx.Get(n)
 	outcome := outcomes[i.kind]
 	sameContent := i.state.Hash == before.Hash
 	switch {
-	case !known:
+	case !found:
 	case i.state.Version < before.Version:
 		outcome.Stale++
 		outcomes[i.kind] = outcome

@@ -26,16 +26,16 @@ import (
 )
 
 // rewriteFooter rewrites a Parquet file with a changed footer.
-func rewriteFooter(t testing.TB, sound []byte, change func(*format.FileMetaData)) []byte {
+func rewriteFooter(t testing.TB, valid []byte, change func(*format.FileMetaData)) []byte {
 	t.Helper()
-	end := len(sound) - 8
-	begin := end - int(binary.LittleEndian.Uint32(sound[end:]))
+	end := len(valid) - 8
+	begin := end - int(binary.LittleEndian.Uint32(valid[end:]))
 	var md format.FileMetaData
-	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), sound[begin:end], &md))
+	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), valid[begin:end], &md))
 	change(&md)
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &md)
 	require.NoError(t, err)
-	return withFooter(sound[:begin], footer, len(footer))
+	return withFooter(valid[:begin], footer, len(footer))
 }
 
 func withFooter(pages, footer []byte, length int) []byte {
@@ -71,9 +71,9 @@ func decimals(t testing.TB, node parquet.Node, v parquet.Value) []byte {
 
 // A number is written with all its digits, so the file must not determine how many.
 func TestParquet_RejectsHugeDecimalScale(t *testing.T) {
-	sound := decimals(t, parquet.Decimal(2, 9, parquet.Int32Type), parquet.Int32Value(5))
+	valid := decimals(t, parquet.Decimal(2, 9, parquet.Int32Type), parquet.Int32Value(5))
 	for _, scale := range []int32{1_000_000_000, 77, -1} {
-		bomb := rewriteFooter(t, sound, func(md *format.FileMetaData) {
+		hostile := rewriteFooter(t, valid, func(md *format.FileMetaData) {
 			for i := range md.Schema {
 				if d, ok := md.Schema[i].LogicalType.Value.(*format.DecimalType); ok {
 					d.Scale, d.Precision = scale, max(scale, 1)
@@ -81,26 +81,26 @@ func TestParquet_RejectsHugeDecimalScale(t *testing.T) {
 			}
 		})
 		var err error
-		took := heaptest.Allocated(func() { _, err = readParquet(t, bomb) })
+		took := heaptest.Allocated(func() { _, err = readParquet(t, hostile) })
 		require.ErrorContains(t, err, `decimal column "a" has scale`)
 		require.Less(t, took, uint64(32<<20))
 	}
-	got, err := readParquet(t, sound)
+	got, err := readParquet(t, valid)
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, `{"a":0.05}`, got[0].text)
 
 	// A number of a million bytes is not useful.
-	wide := decimals(t, parquet.Decimal(2, 9, parquet.ByteArrayType),
+	wideDecimal := decimals(t, parquet.Decimal(2, 9, parquet.ByteArrayType),
 		parquet.ByteArrayValue(bytes.Repeat([]byte{0x7f}, 500_000)))
-	got, _ = readParquet(t, wide)
+	got, _ = readParquet(t, wideDecimal)
 	require.Len(t, got, 1)
 	require.True(t, strings.HasPrefix(got[0].text, `{"a":"`), "%.20s", got[0].text)
 }
 
 // withPage replaces the page of a file with one column and one page.
-func withPage(t testing.TB, sound []byte, change func(h *format.PageHeader, body []byte) []byte) []byte {
+func withPage(t testing.TB, valid []byte, change func(h *format.PageHeader, body []byte) []byte) []byte {
 	t.Helper()
-	return rewriteFooter(t, sound, func(md *format.FileMetaData) {
+	return rewriteFooter(t, valid, func(md *format.FileMetaData) {
 		m := &md.RowGroups[0].Columns[0].MetaData
 		begin, end := m.DataPageOffset, m.DataPageOffset+m.TotalCompressedSize
 		if d := m.DictionaryPageOffset; d != 0 {
@@ -108,11 +108,11 @@ func withPage(t testing.TB, sound []byte, change func(h *format.PageHeader, body
 		}
 		for size := begin + 1; ; size++ { // the header has no length field
 			h := new(format.PageHeader)
-			if thrift.Unmarshal(new(thrift.CompactProtocol), sound[begin:size], h) != nil {
+			if thrift.Unmarshal(new(thrift.CompactProtocol), valid[begin:size], h) != nil {
 				continue
 			}
 			h.CRC = 0
-			body := change(h, bytes.Clone(sound[size:end]))
+			body := change(h, bytes.Clone(valid[size:end]))
 			h.CompressedPageSize = int32(len(body))
 			header, err := thrift.Marshal(new(thrift.CompactProtocol), h)
 			require.NoError(t, err)
@@ -120,7 +120,7 @@ func withPage(t testing.TB, sound []byte, change func(h *format.PageHeader, body
 			m.TotalCompressedSize += int64(len(header)+len(body)) - (end - begin)
 			page := append(header, body...)
 			require.LessOrEqual(t, int64(len(page)), end-begin+spareBytes)
-			copy(sound[begin:], page)
+			copy(valid[begin:], page)
 			return
 		}
 	})
@@ -198,10 +198,10 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 	numbers := make([]numberRow, 100)
 	dicts := make([]dictRow, 100)
 	numbers32 := make([]number32Row, 100)
-	maybe := make([]maybeRow, 100)
+	optional := make([]maybeRow, 100)
 	for i := range texts {
 		texts[i].A, deltas[i].A, dicts[i].A, numbers[i].A = fmt.Sprint(i), fmt.Sprint(i), fmt.Sprint(i%3), int64(i*i)
-		maybe[i].A = &dicts[i].A
+		optional[i].A = &dicts[i].A
 	}
 	long := bytes.Repeat([]byte{0}, 400<<20)
 	gzipped, err := parquet.Gzip.Encode(nil, long)
@@ -260,7 +260,7 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
 			return append(binary.AppendUvarint([]byte{0x80, 1, 4}, 1<<28), 0, 0, 0, 0, 0, 0)
 		}, "pages require more than 528 MiB of memory"},
-		"runs after nulls": {column(t, maybe, v1), func(h *format.PageHeader, _ []byte) []byte {
+		"runs after nulls": {column(t, optional, v1), func(h *format.PageHeader, _ []byte) []byte {
 			h.DataPageHeader.V.NumValues = 1 << 27
 			levels := append(binary.AppendUvarint(nil, 1<<27<<1), 0)
 			body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))
@@ -271,7 +271,7 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 			h.DataPageHeader.V.Encoding = format.RLE
 			return []byte{0, 0, 0, 0, 0x80, 0x80, 0x80, 0x40}
 		}, "unsupported encoding of values: RLE"},
-		"levels": {column(t, maybe, v1), func(h *format.PageHeader, body []byte) []byte {
+		"levels": {column(t, optional, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.DefinitionLevelEncoding = format.BitPacked
 			return body
 		}, "unsupported encoding of levels: BIT_PACKED"},
@@ -299,9 +299,9 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 		}, "pages require more than 528 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bomb := withPage(t, c.data, c.change)
+			hostile := withPage(t, c.data, c.change)
 			var err error
-			took := heaptest.Allocated(func() { _, err = readParquet(t, bomb) })
+			took := heaptest.Allocated(func() { _, err = readParquet(t, hostile) })
 			require.ErrorContains(t, err, c.want)
 			require.Less(t, took, uint64(64<<20))
 		})
@@ -309,9 +309,9 @@ func TestParquet_ValidatesPagesBeforeAllocating(t *testing.T) {
 }
 
 func TestParquet_LimitsFooter(t *testing.T) {
-	sound := column(t, []textRow{{"x"}})
-	end := len(sound) - 8
-	pages := sound[:end-int(binary.LittleEndian.Uint32(sound[end:]))]
+	valid := column(t, []textRow{{"x"}})
+	end := len(valid) - 8
+	pages := valid[:end-int(binary.LittleEndian.Uint32(valid[end:]))]
 	deep := append(bytes.Repeat([]byte{0x1c}, 10<<20), 0) // nested structures
 	many := append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, math.MaxInt32)...)
 	crowd := append([]byte{0x15, 2, 0x19, 0xfc}, binary.AppendUvarint(nil, 20<<20)...)
@@ -347,8 +347,8 @@ func TestParquet_LimitsFooter(t *testing.T) {
 		"nested":   {withFooter(pages, deep, len(deep)), "header is truncated"},
 		"list":     {withFooter(pages, many, len(many)), "header is truncated"},
 		"elements": {withFooter(pages, crowd, len(crowd)), ""},
-		"columns":  {rewriteFooter(t, sound, chain), "nested deeper than 64 levels"},
-		"groups":   {rewriteFooter(t, sound, groups), "footer is inconsistent"},
+		"columns":  {rewriteFooter(t, valid, chain), "nested deeper than 64 levels"},
+		"groups":   {rewriteFooter(t, valid, groups), "footer is inconsistent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error

@@ -711,9 +711,9 @@ func drainJSON(t testing.TB, s source.Source, bad string) (lines []got, blank in
 func TestJSON_ArrayOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	element := `{"profile_id":"p","username":"u","summary":"` + strings.Repeat("s", 150) + `"},`
 	const n = 300_000 // 60 MB
-	for name, between := range map[string]string{"one line": "", "one element per line": "\n"} {
+	for name, separator := range map[string]string{"one line": "", "one element per line": "\n"} {
 		t.Run(name, func(t *testing.T) {
-			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n},
+			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + separator, n: n},
 				strings.NewReader("{}]"))
 			s, err := source.FromReader(t.Context(), "test", in,
 				source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})

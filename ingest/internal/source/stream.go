@@ -154,9 +154,9 @@ func (o *opening) Read(p []byte) (int, error) {
 	}
 	n, err := o.inner.Read(p)
 	if !o.checked && !o.seeked {
-		var foreign error
-		if n, err, foreign = o.checkFormat(p, n, err); foreign != nil {
-			return 0, &opError{op: "read", err: foreign}
+		var formatErr error
+		if n, err, formatErr = o.checkFormat(p, n, err); formatErr != nil {
+			return 0, &opError{op: "read", err: formatErr}
 		}
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by readers
