@@ -80,7 +80,7 @@ func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 	return messages
 }
 
-// letters reads the rejected records.
+// rejectedRecords reads the rejected records.
 func rejectedRecords(t testing.TB, cfg bus.Config) []event.Rejected {
 	t.Helper()
 	var out []event.Rejected

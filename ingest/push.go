@@ -126,10 +126,10 @@ func (s *Service) servePushes(ctx context.Context) (err error) {
 
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/ingest/v1/{kind}", s.push)
+	mux.HandleFunc("/ingest/v1/{kind}", s.handlePush)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		s.setDeadlines(w)
-		fail(w, http.StatusNotFound, "Not found. Push records with POST /ingest/v1/KIND; kinds: "+kindList()+".")
+		writeProblem(w, http.StatusNotFound, "Not found. Push records with POST /ingest/v1/KIND; kinds: "+kindList()+".")
 	})
 	return mux
 }
@@ -260,8 +260,8 @@ func (s *Service) tooLarge() string {
 	return fmt.Sprintf("The body is larger than %s: split it into several pushes.", formatBytes(s.cfg.Push.MaxBytes))
 }
 
-// push handles a stream of records.
-func (s *Service) push(w http.ResponseWriter, r *http.Request) {
+// handlePush handles a stream of records.
+func (s *Service) handlePush(w http.ResponseWriter, r *http.Request) {
 	// Clear the deadline of the previous response on this connection.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	kind, encoding, rejected := s.checkRequest(r)
@@ -270,7 +270,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		if rejected.header[0] != "" {
 			w.Header().Set(rejected.header[0], rejected.header[1])
 		}
-		fail(w, rejected.status, rejected.detail)
+		writeProblem(w, rejected.status, rejected.detail)
 		return
 	}
 	select {
@@ -279,14 +279,14 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.setDeadlines(w)
 		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusTooManyRequests,
+		writeProblem(w, http.StatusTooManyRequests,
 			fmt.Sprintf("%d pushes are running, the maximum: retry after one has finished.", s.cfg.Push.Concurrent))
 		return
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		s.setDeadlines(w)
-		fail(w, http.StatusInternalServerError, "The push could not be started.")
+		writeProblem(w, http.StatusInternalServerError, "The push could not be started.")
 		return
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -298,7 +298,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 			if status == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", "5")
 			}
-			fail(w, status, detail)
+			writeProblem(w, status, detail)
 			return
 		}
 		encoding = "" // already decompressed
@@ -316,7 +316,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	if response.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	respond(w, response.Status, response)
+	writeJSON(w, response.Status, response)
 }
 
 // errNotObject is returned for a body that is not one JSON object.

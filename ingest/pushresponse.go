@@ -12,9 +12,9 @@ import (
 	"muster/schemas/record"
 )
 
-// fail writes a problem response (RFC 9457).
-func fail(w http.ResponseWriter, status int, detail string) {
-	respond(w, status, struct {
+// writeProblem writes a problem response (RFC 9457).
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	writeJSON(w, status, struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`
@@ -22,8 +22,8 @@ func fail(w http.ResponseWriter, status int, detail string) {
 	}{"about:blank", http.StatusText(status), status, detail})
 }
 
-// respond writes a JSON response. Statuses from 400 on get the media type of problem details.
-func respond(w http.ResponseWriter, status int, response any) {
+// writeJSON writes a JSON response. Statuses from 400 on get the media type of problem details.
+func writeJSON(w http.ResponseWriter, status int, response any) {
 	body, err := json.Marshal(response)
 	if err != nil {
 		http.Error(w, "Encoding the response failed.", http.StatusInternalServerError)

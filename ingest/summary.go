@@ -288,7 +288,7 @@ func plural(n int64, noun string) string {
 	return groupDigits(n) + " " + noun + "s"
 }
 
-// grouped writes a number with a comma before every three digits.
+// groupDigits formats a number with a comma before every three digits.
 func groupDigits(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {

@@ -133,7 +133,7 @@ type Mapped struct {
 type Converter struct {
 	Config
 	source string
-	names  schemaFields
+	fields schemaFields
 }
 
 // New returns a converter for one input.
@@ -160,7 +160,7 @@ func (c *Converter) Chunk(ctx context.Context, chunk *source.Chunk, batch *publi
 		w.counts.Add(SourceObject, Counts{Read: chunk.Dropped, Dropped: chunk.Dropped})
 	}
 	for lines := range slices.Chunk(chunk.Lines, lookupBatchSize) {
-		if err := w.lines(ctx, lines); err != nil {
+		if err := w.convertLines(ctx, lines); err != nil {
 			return nil, err
 		}
 	}
@@ -180,18 +180,18 @@ type work struct {
 // Single lookups cost more; larger batches do not stay in the CPU caches until they are published.
 const lookupBatchSize = 16
 
-// lines converts up to lookupBatchSize lines, in order.
-func (w *work) lines(ctx context.Context, lines []source.Line) error {
+// convertLines converts up to lookupBatchSize lines, in order.
+func (w *work) convertLines(ctx context.Context, convertLines []source.Line) error {
 	var decoded [lookupBatchSize]decodedLine
 	erased := w.Suppressed.Batch()
-	for i, line := range lines {
+	for i, line := range convertLines {
 		decoded[i] = w.decode(line)
 		erased.Add(decoded[i].record)
 	}
 	var found [lookupBatchSize]suppress.Found
-	erased.Found(found[:len(lines)])
-	for i, line := range lines {
-		if err := w.line(ctx, line, decoded[i], found[i]); err != nil {
+	erased.Found(found[:len(convertLines)])
+	for i, line := range convertLines {
+		if err := w.convertLine(ctx, line, decoded[i], found[i]); err != nil {
 			return fmt.Errorf("%s: line %d: %w", w.File, line.Number, err)
 		}
 	}
@@ -219,32 +219,32 @@ func (w *work) decode(line source.Line) (d decodedLine) {
 	return d
 }
 
-func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found suppress.Found) error {
-	kind := w.kindOf(line)
+func (w *work) convertLine(ctx context.Context, convertLine source.Line, d decodedLine, found suppress.Found) error {
+	kind := w.kindOf(convertLine)
 	w.counts.Add(kind, Counts{Read: 1})
 	bad := d.err
 	switch {
-	case line.Oversize != nil:
+	case convertLine.Oversize != nil:
 		bad = tooLarge(kind)
-	case line.Bad != nil:
-		invalid := *line.Bad
+	case convertLine.Bad != nil:
+		invalid := *convertLine.Bad
 		invalid.Kind = kind
 		bad = &invalid
 	}
 	switch {
 	case bad != nil:
-		if line.Oversize == nil && line.Bad == nil {
-			w.countUnknownRejected(line, kind, line.Raw)
-			bad = w.addSuggestions(kind, line.Raw, bad)
+		if convertLine.Oversize == nil && convertLine.Bad == nil {
+			w.countUnknownRejected(convertLine, kind, convertLine.Raw)
+			bad = w.addSuggestions(kind, convertLine.Raw, bad)
 		}
-		return w.reject(newRejection(line), kind, 0, bad)
+		return w.reject(newRejection(convertLine), kind, 0, bad)
 	case kind == SourceObject && w.Mapper != nil:
-		return w.publishMapped(ctx, line)
+		return w.publishMapped(ctx, convertLine)
 	case kind == record.KindErasure:
-		w.countUnknown(line, kind, d.record.JSON)
-		return w.erasure(line, d.record)
+		w.countUnknown(convertLine, kind, d.record.JSON)
+		return w.publishErasure(convertLine, d.record)
 	}
-	_, err := w.publishRecord(&rejections{line: line}, d.record, found, 0)
+	_, err := w.publishRecord(&rejections{line: convertLine}, d.record, found, 0)
 	return err
 }
 

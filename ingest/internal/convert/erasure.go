@@ -15,10 +15,10 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasure publishes an erasure request: an entry of the suppression set for each identifier, and an
+// publishErasure publishes an erasure request: an entry of the suppression set for each identifier, and an
 // event in the log of requests. Neither contains an identifier. Entries that the set already has,
 // in this version or a newer one, are not published again.
-func (w *work) erasure(line source.Line, rec *record.Record) error {
+func (w *work) publishErasure(line source.Line, rec *record.Record) error {
 	request := rec.Body.(*record.Erasure) // Decode sets this type for the kind
 	if err := w.Suppressed.Ours(); err != nil {
 		return err

@@ -147,7 +147,7 @@ func (c *Converter) addSuggestions(kind record.Kind, raw []byte, reason error) e
 		return reason
 	}
 	suggestions := make(map[string]string) // by the missing field
-	fields := c.names.forKind(kind)
+	fields := c.fields.forKind(kind)
 	object, ok := compactObject(raw)
 	if !ok || fields == nil {
 		return reason

@@ -59,7 +59,7 @@ type clusterBinding struct {
 
 	// Used are topics that something was stored on, whatever Ends has: Ends are of the time before
 	// a use, which may have been killed.
-	MarkUsed []string `json:"used,omitempty"`
+	Used []string `json:"used,omitempty"`
 
 	// Boot is the boot ID of the machine when something was stored after Ends; empty if nothing was.
 	Boot string `json:"boot,omitempty"`
@@ -73,7 +73,7 @@ func (b clusterBinding) topicsReset(now Topics, boot string) bool {
 		// are written independently, describe.
 		return true
 	}
-	for _, topic := range b.MarkUsed {
+	for _, topic := range b.Used {
 		if ends, current := now.Ends[topic]; current && slices.Max(append(ends, 0)) == 0 {
 			return true
 		}
@@ -143,7 +143,7 @@ func (s *Store) BindCluster(ctx context.Context, topics func(context.Context) (T
 			}
 		}
 	} else {
-		now.MarkUsed = before.MarkUsed
+		now.Used = before.Used
 		for topic, ends := range before.Ends {
 			if _, ok := now.Ends[topic]; !ok {
 				now.Ends[topic] = ends
@@ -205,13 +205,13 @@ func (tx *Tx) MarkUsed(ctx context.Context, topics ...string) (err error) {
 		// The next BindCluster resets the entries or has no offsets to compare.
 		return nil
 	}
-	now.MarkUsed, now.Boot = append(now.MarkUsed, topics...), s.boot
-	slices.Sort(now.MarkUsed)
-	now.MarkUsed = slices.Compact(now.MarkUsed)
+	now.Used, now.Boot = append(now.Used, topics...), s.boot
+	slices.Sort(now.Used)
+	now.Used = slices.Compact(now.Used)
 	if err := now.write(s.dir); err != nil {
 		return err
 	}
-	s.used = now.MarkUsed
+	s.used = now.Used
 	s.usedFile, err = os.ReadFile(path)
 	return err
 }

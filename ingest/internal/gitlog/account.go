@@ -103,7 +103,7 @@ func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
 		a.byName[strings.ToLower(author.Username)] = author
 	}
 	for _, e := range m.entries {
-		a.noReply(e.email)
+		a.byNoReply(e.email)
 	}
 	return a
 }
@@ -114,17 +114,17 @@ func (a *accounts) resolve(author author) (Account, bool, error) {
 	var ownAddresses []string // addresses that only this author uses
 	if !author.byName {
 		ownAddresses = append(ownAddresses, author.commitEmail)
-		if found, ok := a.direct(author.commitEmail); ok {
+		if found, ok := a.byAddress(author.commitEmail); ok {
 			return found, true, nil
 		}
 	}
-	if found, ok := a.direct(author.email); ok {
+	if found, ok := a.byAddress(author.email); ok {
 		return found, true, nil
 	}
 	ownAddresses = append(ownAddresses, author.email)
 	for _, alias := range a.mailmap.aliases[fold(author.email)] {
 		ownAddresses = append(ownAddresses, alias)
-		if found, ok := a.noReply(alias); ok {
+		if found, ok := a.byNoReply(alias); ok {
 			return found, true, nil
 		}
 		if found, ok := a.opts.Authors[address(alias)]; ok && !a.mailmap.requiresName(alias) {
@@ -171,16 +171,16 @@ func (a *accounts) byUsername(addresses []string) (string, Account, error) {
 	return first, Account{}, nil
 }
 
-// direct returns the account that an address identifies by itself.
-func (a *accounts) direct(email string) (Account, bool) {
+// byAddress returns the account that an address identifies by itself.
+func (a *accounts) byAddress(email string) (Account, bool) {
 	if found, ok := a.opts.Authors[address(email)]; ok {
 		return found, true
 	}
-	return a.noReply(email)
+	return a.byNoReply(email)
 }
 
-// noReply returns the account of a no-reply address with an ID, and records its username.
-func (a *accounts) noReply(email string) (Account, bool) {
+// byNoReply returns the account of a no-reply address with an ID, and records its username.
+func (a *accounts) byNoReply(email string) (Account, bool) {
 	id, username, ok := a.platforms.NoReply(email, a.opts.NoReplyHosts...)
 	if !ok || id == 0 {
 		return Account{}, false

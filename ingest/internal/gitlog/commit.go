@@ -161,17 +161,17 @@ func decode(raw []byte, charset encoding.Encoding) string {
 }
 
 var (
-	punctuation = regexp.MustCompile(`[^a-z0-9]+`)
-	numbered    = regexp.MustCompile(`^(iso8859|latin|cp|windows|ibm)(\d+)$`)
+	punctuationPattern = regexp.MustCompile(`[^a-z0-9]+`)
+	numberedPattern    = regexp.MustCompile(`^(iso8859|latin|cp|windows|ibm)(\d+)$`)
 )
 
 // charsetOf returns the encoding for the value of the header "encoding", which git passes to iconv.
 // It returns nil for UTF-8 and for unknown names. IANA names take precedence: the WHATWG uses
 // iso-8859-1 for a different charset.
 func charsetOf(name string) encoding.Encoding {
-	plain := punctuation.ReplaceAllString(strings.ToLower(name), "")
+	plain := punctuationPattern.ReplaceAllString(strings.ToLower(name), "")
 	candidates := []string{name}
-	if n := numbered.FindStringSubmatch(plain); n != nil {
+	if n := numberedPattern.FindStringSubmatch(plain); n != nil {
 		switch n[1] {
 		case "iso8859":
 			candidates = []string{"ISO-8859-" + n[2]}

@@ -52,13 +52,12 @@ func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *limite
 	if err != nil {
 		return nil, nil, errors.New("git is not installed: install it (Debian: apt-get install git), or add it to PATH")
 	}
-	cmd := exec.CommandContext(
-		ctx, program,
-		append([]string{ //nolint:gosec // runs git in a directory given by the operator
-			"--git-dir=" + g.path,
-			"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",
-			"-c", "core.deltaBaseCacheLimit=32m",
-		}, args...)...)
+	args = append([]string{
+		"--git-dir=" + g.path,
+		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",
+		"-c", "core.deltaBaseCacheLimit=32m",
+	}, args...)
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // git, in a directory given by the operator
 	stderr := &limitedBuffer{}
 	// No working tree is needed, and the one that the repository configures must not matter.
 	cmd.Env = append(environment(), "GIT_WORK_TREE="+g.path)

@@ -93,7 +93,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Repository, error) {
 	return r, err
 }
 
-// Folder returns the repository's directory, as passed to Open.
+// Dir returns the repository's directory, as passed to Open.
 func (r *Repository) Dir() string { return r.path }
 
 // Reread reports whether the full history is read because the brokers do not have what was read before.
@@ -144,7 +144,7 @@ func (r *Repository) countUnattributed(author author) {
 // names are the owner and the name of a repository.
 type names struct{ owner, name string }
 
-func (n names) absolute() string {
+func (n names) fullName() string {
 	if n.owner == "" {
 		return n.name
 	}

@@ -98,7 +98,7 @@ func (l *Log) begin(ctx context.Context) error {
 // learn reads the no-reply addresses of the full history: some have the IDs of usernames in others.
 func (l *Log) learn() error {
 	return l.each(func(c *commit) error {
-		l.accounts.noReply(c.author.email)
+		l.accounts.byNoReply(c.author.email)
 		return nil
 	})
 }
@@ -260,7 +260,7 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 		AuthorName:  c.author.name,
 		AuthorEmail: c.author.email,
 		AuthorLogin: account.Username,
-		Repo:        &record.CommitRepo{FullName: l.repo.name.absolute(), Language: l.language},
+		Repo:        &record.CommitRepo{FullName: l.repo.name.fullName(), Language: l.language},
 	})
 	if err != nil {
 		return source.Line{}, false, fmt.Errorf("encode commit %s: %w", c.hash, err)
@@ -362,11 +362,11 @@ func (l *Log) addRepository() error {
 	if r.next.Owner.ID == 0 || l.newest.IsZero() {
 		return nil
 	}
-	id := syntheticID("repository " + strings.ToLower(r.name.absolute()))
+	id := syntheticID("repository " + strings.ToLower(r.name.fullName()))
 	return l.add(record.KindCodehostRepo, &record.CodehostRepo{
 		UserID: &r.next.Owner.ID, ID: &id,
 		UpdatedAt: timestamp(l.newest), CreatedAt: record.PartialDate(timestamp(r.next.Created)),
-		Name: r.name.name, FullName: r.name.absolute(), Language: l.language,
+		Name: r.name.name, FullName: r.name.fullName(), Language: l.language,
 	})
 }
 

@@ -78,9 +78,9 @@ func (s State) write(dir string) error {
 	return nil
 }
 
-var objectName = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+var objectNamePattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // objectNames returns the tips that are valid object names. Without the others, commits are read again.
 func objectNames(tips []string) []string {
-	return slices.DeleteFunc(slices.Clone(tips), func(t string) bool { return !objectName.MatchString(t) })
+	return slices.DeleteFunc(slices.Clone(tips), func(t string) bool { return !objectNamePattern.MatchString(t) })
 }

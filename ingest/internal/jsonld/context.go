@@ -35,8 +35,8 @@ func newContext() *context {
 	return &context{vocabulary: schemaOrg, isDefault: true, terms: map[string]term{"schema": {id: schemaOrg}}}
 }
 
-// with returns the context inside an object that has an @context.
-func (c *context) with(local any) *context {
+// nested returns the context inside an object that has an @context.
+func (c *context) nested(local any) *context {
 	inner := &context{
 		outer:      c,
 		terms:      map[string]term{},

@@ -81,7 +81,7 @@ func onlyID(n map[string]any) bool {
 // node normalizes a node object. It returns nil if the object only contains a graph.
 func (d *normalizer) node(c *context, object map[string]any) map[string]any {
 	if local, ok := object["@context"]; ok {
-		c = c.with(local)
+		c = c.nested(local)
 	}
 	n := map[string]any{}
 	graph := false
@@ -218,7 +218,7 @@ func keyword(c *context, object map[string]any, name string) any {
 
 func (d *normalizer) object(c *context, t term, object map[string]any) any {
 	if local, ok := object["@context"]; ok {
-		c = c.with(local)
+		c = c.nested(local)
 	}
 	for _, name := range []string{"@value", "@list", "@set"} {
 		if v := keyword(c, object, name); v != nil {
@@ -411,13 +411,13 @@ func (d *normalizer) resolve(v any, depth int) any {
 	return v
 }
 
-// reference matches a complete HTML character reference.
-var reference = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
+// characterReference matches a complete HTML character reference.
+var characterReference = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
 
 // Unescape resolves the complete HTML character references of a string once.
 func Unescape(s string) string {
 	if !strings.Contains(s, "&") {
 		return s
 	}
-	return reference.ReplaceAllStringFunc(s, html.UnescapeString)
+	return characterReference.ReplaceAllStringFunc(s, html.UnescapeString)
 }

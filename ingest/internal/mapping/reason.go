@@ -12,22 +12,22 @@ import (
 )
 
 var (
-	// operation matches the start of a gojq error, up to the values that it quotes, and the type of
+	// operationPattern matches the start of a gojq error, up to the values that it quotes, and the type of
 	// the first of them if it is not followed by its value.
-	operation = regexp.MustCompile(
+	operationPattern = regexp.MustCompile(
 		`^(?:[^ :("{\[]| [^-0-9:("{\[])*(?:: (?:null|boolean|number|string|array|object)\b)?`,
 	)
-	// applied matches an error that quotes the arguments of a function before it states the type of its input.
-	applied = regexp.MustCompile(
+	// appliedPattern matches an error that quotes the arguments of a function before it states the type of its input.
+	appliedPattern = regexp.MustCompile(
 		`^(\w+)\((?s:.*)\)( cannot be applied to(?:: (?:null|boolean|number|string|array|object)\b)?)`,
 	)
-	// quoting matches such an error within another error message.
-	quoting = regexp.MustCompile(
+	// quotingPattern matches such an error within another error message.
+	quotingPattern = regexp.MustCompile(
 		`(?:boolean|number|string|array|object) \(|cannot be applied to|` +
 			`(?:index|result) too large: |format not defined: `,
 	)
-	// name matches what may be shown as a name: it is likely the program's and not a value.
-	name = regexp.MustCompile(`^[A-Za-z_-]{0,40}$`)
+	// namePattern matches what may be shown as a name: it is likely the program's and not a value.
+	namePattern = regexp.MustCompile(`^[A-Za-z_-]{0,40}$`)
 )
 
 // explain returns why a program failed, without the values that it failed on: reasons are listed
@@ -42,17 +42,17 @@ func explain(err error) string {
 	switch {
 	case !ok:
 		text = gojq.TypeOf(thrown.Value())
-	case quoting.MatchString(text): // caught and thrown again
+	case quotingPattern.MatchString(text): // caught and thrown again
 		text = stripValues(text)
 	}
 	return "error: " + text
 }
 
 func stripValues(text string) string {
-	if m := applied.FindStringSubmatch(text); m != nil {
+	if m := appliedPattern.FindStringSubmatch(text); m != nil {
 		text = m[1] + m[2]
 	} else {
-		text = strings.TrimSpace(operation.FindString(text))
+		text = strings.TrimSpace(operationPattern.FindString(text))
 	}
 	if strings.HasSuffix(text, "applied to") {
 		text += " its input"
@@ -60,7 +60,7 @@ func stripValues(text string) string {
 	return text
 }
 
-// panicked describes a panic in the interpreter.
+// describePanic describes a panic in the interpreter.
 func describePanic(r any) string {
 	if err, ok := r.(runtime.Error); ok {
 		return err.Error()
@@ -68,9 +68,9 @@ func describePanic(r any) string {
 	return fmt.Sprintf("with a %T", r) // its message may contain data of the record
 }
 
-// shown quotes a name in a program's output, if it is safe to show.
+// quoteName quotes a name in a program's output, if it is safe to show.
 func quoteName(s string) string {
-	if !name.MatchString(s) {
+	if !namePattern.MatchString(s) {
 		return "(not shown)"
 	}
 	return strconv.Quote(s)

@@ -329,7 +329,7 @@ func (p *Publisher) send(ctx context.Context, writer *bus.Writer, out outgoing) 
 	if p.opts.Dry || len(out.messages) == 0 {
 		return nil
 	}
-	return out.messageTooLargeError(bus.WriteAll(ctx, writer, out.messages))
+	return out.tooLargeError(bus.WriteAll(ctx, writer, out.messages))
 }
 
 // collect adds groups that arrive within linger, up to the limits of one write.

@@ -78,9 +78,9 @@ func (r *messageTooLargeError) Error() string { return r.err.Error() }
 
 func (r *messageTooLargeError) Unwrap() error { return r.err }
 
-// tooLarge returns err, as a [*messageTooLargeError] if only the size of messages was at fault.
+// tooLargeError returns err, as a [*messageTooLargeError] if only the size of messages was at fault.
 // Replacing messages does not help against errors like missing permissions or topics.
-func (o *outgoing) messageTooLargeError(err error) error {
+func (o *outgoing) tooLargeError(err error) error {
 	rejected, ok := errors.AsType[*bus.RefusedError](err)
 	if !ok {
 		return err

@@ -28,7 +28,7 @@ type unsupportedFormat struct {
 const (
 	fixSaveAs   = "save the table as CSV"
 	fixConvert  = "convert it to NDJSON, CSV or Parquet"
-	fixCompress = "decompress it; only gzip and zstd are supported"
+	fixCompress = "decompress it: only gzip and zstd are supported"
 	fixEncode   = "convert it to UTF-8, as with: iconv -f UTF-16 -t UTF-8"
 )
 

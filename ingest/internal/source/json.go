@@ -25,7 +25,7 @@ type JSON struct {
 	pending    pendingScan
 }
 
-// list is the top-level array that contains the current position.
+// arrayState is the top-level array that contains the current position.
 type arrayState struct {
 	open          bool
 	begin         Line
@@ -76,7 +76,7 @@ func (j *JSON) Next() (*Chunk, error) {
 		}
 		if len(buf)-used > j.opts.MaxLine+slack {
 			if c.empty() {
-				return j.oversize(buf[used:])
+				return j.takeOversize(buf[used:])
 			}
 			break
 		}
@@ -90,7 +90,7 @@ func (j *JSON) Next() (*Chunk, error) {
 	}
 	switch {
 	case ended && used == len(buf):
-		j.end(c)
+		j.finishInput(c)
 		j.failure = io.EOF
 	case err != nil && !ended:
 		j.failure = j.explain(err)
@@ -109,8 +109,8 @@ func (j *JSON) Next() (*Chunk, error) {
 	return c, nil
 }
 
-// end handles the end of the input.
-func (j *JSON) end(c *Chunk) {
+// finishInput handles the end of the input.
+func (j *JSON) finishInput(c *Chunk) {
 	if j.arrayState.open {
 		j.reportArrayError(c, "starts an array that is not closed")
 		j.arrayState.open = false
@@ -122,7 +122,7 @@ func (j *JSON) end(c *Chunk) {
 	}
 }
 
-// take adds the object at the start of b to the chunk, advances the position and returns its length. It returns 0
+// takeNext adds the object at the start of b to the chunk, advances the position and returns its length. It returns 0
 // if more input is needed, which is never the case if b is the rest of the input.
 func (j *JSON) takeNext(c *Chunk, b []byte, ended bool) int {
 	if len(b) == 0 {
@@ -153,16 +153,16 @@ func (j *JSON) takeNext(c *Chunk, b []byte, ended bool) int {
 	}
 	switch {
 	case j.arrayState.open:
-		return j.element(c, b, i, ended)
+		return j.takeElement(c, b, i, ended)
 	case b[i] == '{':
-		return j.object(c, b, i, ended)
+		return j.takeObject(c, b, i, ended)
 	case b[i] == '[':
-		return j.array(c, b, i, ended)
+		return j.takeArray(c, b, i, ended)
 	}
-	return j.line(c, b, 0, ended)
+	return j.takeLine(c, b, 0, ended)
 }
 
-// lead returns the index of the first byte after white space within the line, and after the byte
+// skipLead returns the index of the first byte after white space within the line, and after the byte
 // order mark at the start of the input.
 func (j *JSON) skipLead(b []byte) int {
 	i := 0
@@ -200,8 +200,8 @@ func (j *JSON) add(c *Chunk, b []byte, begin, end int) {
 	c.Lines = append(c.Lines, line)
 }
 
-// line takes the line starting at b[begin] as one object: NDJSON, or invalid.
-func (j *JSON) line(c *Chunk, b []byte, begin int, ended bool) int {
+// takeLine takes the line starting at b[begin] as one object: NDJSON, or invalid.
+func (j *JSON) takeLine(c *Chunk, b []byte, begin int, ended bool) int {
 	end := bytes.IndexByte(b[begin:], '\n')
 	switch {
 	case end >= 0:
@@ -225,12 +225,12 @@ func (j *JSON) line(c *Chunk, b []byte, begin int, ended bool) int {
 	return j.advance(b[:min(end+1, len(b))])
 }
 
-// object takes the object that starts at b[i].
-func (j *JSON) object(c *Chunk, b []byte, i int, ended bool) int {
+// takeObject takes the object that starts at b[i].
+func (j *JSON) takeObject(c *Chunk, b []byte, i int, ended bool) int {
 	if !j.midLine && isWholeLine(b[i:], j.opts.MaxLine, ended) {
-		return j.line(c, b, 0, ended)
+		return j.takeLine(c, b, 0, ended)
 	}
-	return j.value(c, b, i, ended)
+	return j.takeValue(c, b, i, ended)
 }
 
 // isWholeLine reports whether the first line of b, which starts with "{", needs no scanning: it ends with "}",
@@ -263,10 +263,10 @@ func isWholeLine(b []byte, maxLen int, ended bool) bool {
 	return next[0] != ',' && next[0] != '}' && next[0] != ']'
 }
 
-// array takes a top-level array, which stands for its elements.
-func (j *JSON) array(c *Chunk, b []byte, i int, ended bool) int {
+// takeArray takes a top-level array, which stands for its elements.
+func (j *JSON) takeArray(c *Chunk, b []byte, i int, ended bool) int {
 	if j.opts.WholeLists && len(b)-i <= j.opts.MaxLine {
-		return j.value(c, b, i, ended)
+		return j.takeValue(c, b, i, ended)
 	}
 	k := i + 1 + whitespaceLen(b[i+1:])
 	switch {
@@ -274,12 +274,12 @@ func (j *JSON) array(c *Chunk, b []byte, i int, ended bool) int {
 		return 0
 	case k == len(b), b[k] != '{' && b[k] != '[' && b[k] != ']':
 		// Not an array of objects.
-		return j.value(c, b, i, ended)
+		return j.takeValue(c, b, i, ended)
 	case b[k] == ']':
 		return j.advance(b[:k+1])
 	}
 	j.arrayState = arrayState{open: true, begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset + int64(i)}}
-	n := j.element(c, b, k, ended)
+	n := j.takeElement(c, b, k, ended)
 	// The bracket is consumed with its first element, so that no position is between them.
 	if n == 0 {
 		j.arrayState = arrayState{}
@@ -287,11 +287,11 @@ func (j *JSON) array(c *Chunk, b []byte, i int, ended bool) int {
 	return n
 }
 
-// blanks returns the length of the white space that b starts with, including line ends.
+// whitespaceLen returns the length of the white space that b starts with, including line ends.
 func whitespaceLen(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t\r\n")) }
 
-// element takes the next element of an array, with the comma before it, or the end of the array.
-func (j *JSON) element(c *Chunk, b []byte, i int, ended bool) int {
+// takeElement takes the next element of an array, with the comma before it, or the end of the array.
+func (j *JSON) takeElement(c *Chunk, b []byte, i int, ended bool) int {
 	begin := i
 	if b[i] == ',' {
 		i += len(b[i:]) - len(bytes.TrimLeft(b[i:], ", \t\r\n"))
@@ -320,7 +320,7 @@ func (j *JSON) element(c *Chunk, b []byte, i int, ended bool) int {
 	return j.advance(b[:n])
 }
 
-// fault reports the first error of an array that is outside its elements.
+// reportArrayError reports the first error of an array that is outside its elements.
 func (j *JSON) reportArrayError(c *Chunk, reason string) {
 	if j.arrayState.errorReported {
 		return
@@ -346,8 +346,8 @@ func (j *JSON) scan(b []byte, i int) (int, scanStatus) {
 	return i + n, status
 }
 
-// value takes the value that starts at b[i], outside an array.
-func (j *JSON) value(c *Chunk, b []byte, i int, ended bool) int {
+// takeValue takes the value that starts at b[i], outside an array.
+func (j *JSON) takeValue(c *Chunk, b []byte, i int, ended bool) int {
 	n, status := j.scan(b, i)
 	switch {
 	case status == scanMore && !ended:
@@ -365,7 +365,7 @@ func (j *JSON) value(c *Chunk, b []byte, i int, ended bool) int {
 		k++
 	case k < len(b) && b[k] != '{' && b[k] != '[' && !j.midLine && bytes.IndexByte(b[i:n], '\n') < 0:
 		// No value follows: the whole line is bad.
-		return j.line(c, b, 0, ended)
+		return j.takeLine(c, b, 0, ended)
 	case k < len(b):
 		k = n
 	}
@@ -384,7 +384,7 @@ func lineEnd(b []byte) int {
 	return 0
 }
 
-// broken takes a value that starts at b[i] and has a syntax error at b[at]. It takes the smallest
+// takeMalformed takes a value that starts at b[i] and has a syntax error at b[at]. It takes the smallest
 // part after which reading can continue.
 func (j *JSON) takeMalformed(c *Chunk, b []byte, i, at int, ended bool) int {
 	first := bytes.IndexByte(b[i:], '\n')
@@ -401,9 +401,9 @@ func (j *JSON) takeMalformed(c *Chunk, b []byte, i, at int, ended bool) int {
 	}
 	if first < 0 || at <= i+first {
 		if j.arrayState.open {
-			return j.line(c, b, i, ended)
+			return j.takeLine(c, b, i, ended)
 		}
-		return j.line(c, b, 0, ended)
+		return j.takeLine(c, b, 0, ended)
 	}
 	end := j.indentedEnd(b, i, i+first+1, ended)
 	if at-i > j.opts.MaxLine { // consistent with oversize
@@ -447,7 +447,7 @@ func skipElement(line []byte) int {
 	return 0
 }
 
-// indented returns the end of the lines after b[from] that are indented deeper than that of b[i],
+// indentedEnd returns the end of the lines after b[from] that are indented deeper than that of b[i],
 // including the closing bracket. It returns 0 if more input is needed.
 func (j *JSON) indentedEnd(b []byte, i, from int, ended bool) int {
 	indent := i - (bytes.LastIndexByte(b[:i], '\n') + 1)
@@ -476,9 +476,9 @@ func (j *JSON) indentedEnd(b []byte, i, from int, ended bool) int {
 	}
 }
 
-// oversize skips an oversize object, of which b has been read, and returns it as a chunk of its
+// takeOversize skips an oversize object, of which b has been read, and returns it as a chunk of its
 // own. The object is a value up to its end, or an invalid line.
-func (j *JSON) oversize(b []byte) (*Chunk, error) {
+func (j *JSON) takeOversize(b []byte) (*Chunk, error) {
 	over := oversizeObject{lineHash: lineHash{sha: sha256.New()}}
 	line := Line{Number: j.pos.Line + 1, Offset: j.pos.Offset, Inner: j.midLine}
 	i := j.skipLead(b)
@@ -535,20 +535,20 @@ func (j *JSON) oversize(b []byte) (*Chunk, error) {
 	c := &Chunk{Lines: []Line{line}}
 	j.arrayState.needComma = over.value != nil
 	if j.failure != nil {
-		j.end(c)
+		j.finishInput(c)
 	}
 	c.End = j.pos
 	return c, nil
 }
 
-// overlong is an oversize object that is being skipped.
+// oversizeObject is an oversize object that is being skipped.
 type oversizeObject struct {
 	lineHash
 	value *scanner // nil for an invalid object, which ends with its line
 	ended bool
 }
 
-// take reads p up to the object's end and returns the number of bytes read, including a line end
+// takeNext reads p up to the object's end and returns the number of bytes read, including a line end
 // after the object.
 func (o *oversizeObject) takeNext(p []byte) int {
 	n := 0

@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	errThrift        = errors.New("damaged: footer or page header is truncated")
-	errPage          = errors.New("damaged: page is truncated")
-	errTooManyValues = errors.New("damaged: page has more values than declared")
+	errTruncatedThrift = errors.New("damaged: footer or page header is truncated")
+	errTruncatedPage   = errors.New("damaged: page is truncated")
+	errTooManyValues   = errors.New("damaged: page has more values than declared")
 )
 
 // thriftCheck validates a structure of Thrift's compact protocol: lists and strings must not be
@@ -31,7 +31,7 @@ const partDepth = 2
 
 func (c *thriftCheck) byte() (byte, error) {
 	if c.at >= len(c.data) {
-		return 0, errThrift
+		return 0, errTruncatedThrift
 	}
 	c.at++
 	return c.data[c.at-1], nil
@@ -40,7 +40,7 @@ func (c *thriftCheck) byte() (byte, error) {
 func (c *thriftCheck) number() (int64, error) {
 	u, n := numberOf(c.data[c.at:])
 	if n <= 0 {
-		return 0, errThrift
+		return 0, errTruncatedThrift
 	}
 	c.at += n
 	return u, nil
@@ -48,7 +48,7 @@ func (c *thriftCheck) number() (int64, error) {
 
 func (c *thriftCheck) skip(n int64) error {
 	if n > int64(len(c.data)-c.at) {
-		return errThrift
+		return errTruncatedThrift
 	}
 	c.at += int(n)
 	return nil
@@ -63,7 +63,7 @@ func numberOf(data []byte) (int64, int) {
 
 func (c *thriftCheck) structure(depth int) error {
 	if depth > maxThriftDepth {
-		return errThrift
+		return errTruncatedThrift
 	}
 	for {
 		b, err := c.byte()
@@ -104,7 +104,7 @@ func (c *thriftCheck) value(kind byte, depth int) error {
 	case 12:
 		return c.structure(depth + 1)
 	}
-	return errThrift // Parquet has no maps
+	return errTruncatedThrift // Parquet has no maps
 }
 
 func (c *thriftCheck) list(depth int) error {
@@ -114,7 +114,7 @@ func (c *thriftCheck) list(depth int) error {
 		n, err = c.number()
 	}
 	if err != nil || n > int64(len(c.data)-c.at) || depth > maxThriftDepth {
-		return errThrift
+		return errTruncatedThrift
 	}
 	kind := b & 15
 	switch {
@@ -170,14 +170,14 @@ func bitsAt(data []byte, at, width int64) uint64 {
 }
 
 // eachRun calls use for each run of RLE-encoded values (Encodings.md) and returns the number of
-// values. It returns errShrinks if there are more than the page declares: a single run can stand
+// values. It returns errTooManyValues if there are more than the page declares: a single run can stand
 // for billions of values.
 func eachRun(data []byte, width, values int64, visit func(at int64, r run)) (int64, error) {
 	var all int64
 	for len(data) > 0 {
 		u, n := numberOf(data)
 		if n <= 0 {
-			return 0, errPage
+			return 0, errTruncatedPage
 		}
 		data = data[n:]
 		r := run{packed: u&1 != 0}
@@ -200,7 +200,7 @@ func eachRun(data []byte, width, values int64, visit func(at int64, r run)) (int
 			size = min(size, int64(len(data)))
 		}
 		if size > int64(len(data)) {
-			return 0, errPage
+			return 0, errTruncatedPage
 		}
 		r.data = data[:size]
 		if r.values > 0 {

@@ -13,9 +13,9 @@ import (
 const maxValues = 1 << 26
 
 var (
-	errUneven  = errors.New("damaged: columns have different row counts")
-	errMissing = errors.New("damaged: row without a value for a column")
-	errValues  = fmt.Errorf("damaged: row with more than %d values", maxValues)
+	errUnequalRows  = errors.New("damaged: columns have different row counts")
+	errMissingValue = errors.New("damaged: row without a value for a column")
+	errRowTooLong   = fmt.Errorf("damaged: row with more than %d values", maxValues)
 )
 
 // columnReader reads the values of a row group one at a time, in column order, so that a row of any
@@ -97,7 +97,7 @@ func (r *columnReader) begin() (bool, error) {
 	case len(r.all):
 		return false, nil
 	}
-	return false, errUneven
+	return false, errUnequalRows
 }
 
 // peek returns the next value of a column; ok is false if it belongs to the next row.
@@ -110,7 +110,7 @@ func (r *columnReader) peek(i int) (parquet.Value, bool) {
 	return v, c.first || v.RepetitionLevel() != 0
 }
 
-// more reports whether a column has a next value. It is called when read is empty.
+// hasMore reports whether a column has a next value. It is called when read is empty.
 func (r *columnReader) hasMore(c *columnCursor) bool {
 	if r.err != nil {
 		return false
@@ -122,18 +122,18 @@ func (r *columnReader) hasMore(c *columnCursor) bool {
 	return err == nil
 }
 
-// use skips the next value of a column.
+// skip skips the next value of a column.
 func (r *columnReader) skip(i int) {
 	c := r.all[i]
 	if len(c.read) == 0 && !r.hasMore(c) || !c.first && c.read[0].RepetitionLevel() == 0 {
 		if r.err == nil {
-			r.err = errMissing
+			r.err = errMissingValue
 		}
 		return
 	}
 	c.read, c.first = c.read[1:], false
 	if r.values++; r.values > maxValues && r.err == nil {
-		r.err = errValues
+		r.err = errRowTooLong
 	}
 }
 

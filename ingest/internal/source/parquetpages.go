@@ -120,7 +120,7 @@ func (c *chunkPages) fill() error {
 	}
 	stored, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length || c.size < 0 {
-		return errPage
+		return errTruncatedPage
 	}
 	// Writers may set any size for uncompressed pages.
 	size = max(size, stored)
@@ -146,7 +146,7 @@ func (c *chunkPages) fill() error {
 	}
 	size = int64(len(levels) + len(body))
 	if size > math.MaxInt32 {
-		return errPage
+		return errTruncatedPage
 	}
 	clean.CompressedPageSize, clean.UncompressedPageSize = int32(size), int32(size)
 	head, err := thrift.Marshal(new(thrift.CompactProtocol), clean)
@@ -280,7 +280,7 @@ func (c *chunkPages) inflate(h *format.PageHeader, body []byte) ([]byte, error) 
 	if v2 := &h.DataPageHeaderV2; h.Type == format.DataPageV2 {
 		rep, def := int64(v2.V.RepetitionLevelsByteLength), int64(v2.V.DefinitionLevelsByteLength)
 		if levels = rep + def; rep < 0 || def < 0 || levels > min(int64(len(body)), size) {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			return body, nil
@@ -308,7 +308,7 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 	case format.Snappy:
 		n, err := snappy.DecodedLen(src)
 		if err != nil || n != len(dst) {
-			return errors.Join(err, errPage)
+			return errors.Join(err, errTruncatedPage)
 		}
 		_, err = snappy.Decode(dst, src)
 		return err // wrapped by the caller
@@ -318,7 +318,7 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 		}
 		n, err := lz4.UncompressBlock(src, dst)
 		if err != nil || n != len(dst) {
-			return errors.Join(err, errPage)
+			return errors.Join(err, errTruncatedPage)
 		}
 		return nil
 	case format.Gzip:
@@ -343,7 +343,7 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 		return err // wrapped by the caller
 	}
 	if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
-		return errPage
+		return errTruncatedPage
 	}
 	return nil
 }
@@ -382,7 +382,7 @@ func (c *chunkPages) rewrite(
 			return nil, nil, nil, err
 		}
 		if total < values {
-			return nil, nil, nil, errPage
+			return nil, nil, nil, errTruncatedPage
 		}
 		binary.LittleEndian.PutUint32(levels[at:], uint32(len(levels)-at-4)) //nolint:gosec // about the original length
 		if i == 1 {
@@ -401,7 +401,7 @@ func (c *chunkPages) rewrite(
 	case !dictionaryEncoded(h):
 		out, err = c.plain(h, encodingOf(h), body, present)
 	case len(body) > 0 && body[0] > 32:
-		err = errPage
+		err = errTruncatedPage
 	default:
 		page.Encoding = format.RLEDictionary
 		if len(body) > 0 { // missing indices are 0
@@ -442,11 +442,11 @@ func unsupported(what string, e format.Encoding) error {
 // prefixed splits off bytes with a length prefix.
 func prefixed(data []byte) (first, rest []byte, err error) {
 	if len(data) < 4 {
-		return nil, nil, errPage
+		return nil, nil, errTruncatedPage
 	}
 	n := int64(binary.LittleEndian.Uint32(data))
 	if n > int64(len(data)-4) {
-		return nil, nil, errPage
+		return nil, nil, errTruncatedPage
 	}
 	return data[4:][:n], data[4+n:], nil
 }

@@ -31,7 +31,7 @@ func (c *chunkPages) plain(h *format.PageHeader, e format.Encoding, body []byte,
 	}
 	size := c.sizeOf()
 	if c.kind == parquet.FixedLenByteArray && size <= 0 {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	switch {
 	case e == format.Plain && c.kind == parquet.Boolean:
@@ -56,7 +56,7 @@ func (c *chunkPages) plain(h *format.PageHeader, e format.Encoding, body []byte,
 
 func firstBytes(body []byte, n int64) ([]byte, error) {
 	if n > int64(len(body)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	return body[:n], nil
 }
@@ -88,7 +88,7 @@ func plainBits(body []byte, values int64) ([]byte, error) {
 		}
 	})
 	if err == nil && all < values {
-		err = errPage
+		err = errTruncatedPage
 	}
 	return out, err
 }
@@ -97,7 +97,7 @@ func plainBits(body []byte, values int64) ([]byte, error) {
 func plainStreams(body []byte, values, size int64) ([]byte, error) {
 	perBlock := int64(len(body)) / size
 	if perBlock < values || perBlock*size != int64(len(body)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	out := make([]byte, values*size)
 	for s := range size {
@@ -116,13 +116,13 @@ func eachDelta(data []byte, values int64, visit func(v int64)) ([]byte, error) {
 	for i := range head {
 		u, n := numberOf(data)
 		if n <= 0 {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		head[i], data = u, data[n:]
 	}
 	last, n := binary.Varint(data)
 	if n <= 0 {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	data = data[n:]
 	size, parts, left := head[0], head[1], head[2]
@@ -130,7 +130,7 @@ func eachDelta(data []byte, values int64, visit func(v int64)) ([]byte, error) {
 	case left > values:
 		return nil, errTooManyValues
 	case left < values, size == 0, size > 1<<16, parts == 0, parts > size, size/parts%8 != 0:
-		return nil, errPage
+		return nil, errTruncatedPage
 	case left == 0:
 		return data, nil
 	}
@@ -139,14 +139,14 @@ func eachDelta(data []byte, values int64, visit func(v int64)) ([]byte, error) {
 	for left--; left > 0; {
 		minDelta, n := binary.Varint(data)
 		if n <= 0 || n == len(data) {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		widths := data[n:][:min(parts, int64(len(data)-n))]
 		data = data[n:][len(widths):]
 		for _, w := range widths {
 			width, count := int64(w), min(left, perBlock)
 			if width > 64 || (count*width+7)/8 > int64(len(data)) {
-				return nil, errPage
+				return nil, errTruncatedPage
 			}
 			for i := range count {
 				last += minDelta + int64(bitsAt(data, i*width, width)) //nolint:gosec // wraps by specification
@@ -185,7 +185,7 @@ func lengthsOf(body []byte, values int64) (lengths []int32, all int64, rest []by
 		all += v
 	})
 	if err == nil && bad {
-		err = errPage
+		err = errTruncatedPage
 	}
 	return lengths, all, rest, err
 }
@@ -197,7 +197,7 @@ func plainLengths(body []byte, values int64) ([]byte, error) {
 		return nil, err
 	}
 	if all > int64(len(rest)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	out := make([]byte, 0, lengthSize*values+all)
 	for _, n := range lengths {
@@ -218,7 +218,7 @@ func (c *chunkPages) plainPrefixes(h *format.PageHeader, body []byte, values int
 		return nil, err
 	}
 	if all > int64(len(body)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	// The data written here, and the library's copy.
 	if err := c.reserve(h, 2*common, 0); err != nil {
@@ -231,7 +231,7 @@ func (c *chunkPages) plainPrefixes(h *format.PageHeader, body []byte, values int
 		p := prefixes[i]
 		size := int64(p) + int64(n)
 		if int(p) > end-previous || size > math.MaxInt32 || fixed && size != c.size {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		if !fixed {
 			out = binary.LittleEndian.AppendUint32(out, uint32(size)) //nolint:gosec // see above

@@ -35,7 +35,7 @@ type field struct {
 	write    func(out []byte, v parquet.Value) []byte // only for leaves
 	isString bool                                     // a leaf is annotated as a string
 	isJSON   bool                                     // a leaf is annotated as JSON
-	// list and pairs are set for groups annotated as LIST and MAP: they stand for the elements of
+	// isList and isMap are set for groups annotated as LIST and MAP: they stand for the elements of
 	// their one repeated child.
 	isList, isMap bool
 	element       *field // for a list whose repeated child wraps its element
@@ -138,7 +138,7 @@ func (s *shape) append(t *rowText) {
 // peek returns the next value of a field's first leaf.
 func (s *shape) peek(f *field) (parquet.Value, bool) { return s.columns.peek(f.first) }
 
-// pass skips one value of every leaf of an absent field.
+// skip skips one value of every leaf of an absent field.
 func (s *shape) skip(f *field) {
 	for i := f.first; i < f.last; i++ {
 		s.columns.skip(i)
@@ -184,7 +184,7 @@ func (s *shape) fieldValue(f *field) {
 	s.value(f)
 }
 
-// orNull appends a field's value, or null.
+// valueOrNull appends a field's value, or null.
 func (s *shape) valueOrNull(f *field) {
 	if s.absent(f) {
 		s.row.out = append(s.row.out, "null"...)
@@ -229,12 +229,12 @@ func (s *shape) leaf(f *field, v parquet.Value) {
 }
 
 // element appends one element of an annotated list.
-func (s *shape) element(isList *field) {
-	if isList.element == nil {
-		s.value(isList.children[0])
+func (s *shape) element(list *field) {
+	if list.element == nil {
+		s.value(list.children[0])
 		return
 	}
-	s.valueOrNull(isList.element)
+	s.valueOrNull(list.element)
 }
 
 // elements appends an array: of the repeated field f, or of its wrapped elements for an annotated list.

@@ -29,7 +29,7 @@ type Options struct {
 	// ChunkSize is the approximate size of a chunk. The default is 256 KiB.
 	ChunkSize int
 	// MaxTotal is the maximum uncompressed size of an input; 0 means no limit. Data read before the
-	// limit is exceeded is returned, then reading fails with ErrTooMuch.
+	// limit is exceeded is returned, then reading fails with ErrTooLarge.
 	MaxTotal int64
 	// WholeLists returns a top-level JSON array as one object, unless it is longer than MaxLine.
 	WholeLists bool
@@ -41,7 +41,7 @@ type Options struct {
 	From Position
 }
 
-// ErrTooMuch is wrapped by the error for an input that is larger than Options.MaxTotal.
+// ErrTooLarge is wrapped by the error for an input that is larger than Options.MaxTotal.
 var ErrTooLarge = errors.New("input too large")
 
 const defaultChunkSize = 256 << 10

@@ -105,7 +105,7 @@ func (t *Table) Next() (*Chunk, error) {
 			}
 		}
 		if len(rows) == 0 && len(buf) > t.opts.MaxLine+slack {
-			return t.oversizeRow(buf, s)
+			return t.takeOversizeRow(buf, s)
 		}
 		if len(rows) > 0 && len(buf) >= t.opts.ChunkSize || len(rows) == maxChunkLines {
 			break
@@ -304,7 +304,7 @@ func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Inv
 			raw = rest
 			continue
 		}
-		field, rest, bad := quoted(raw[1:])
+		field, rest, bad := parseQuoted(raw[1:])
 		if bad != "" {
 			return nil, badField(len(fields), bad)
 		}
@@ -319,8 +319,8 @@ func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Inv
 	}
 }
 
-// quoted parses a field after its opening quote.
-func quoted(raw []byte) (field, rest []byte, bad string) {
+// parseQuoted parses a field after its opening quote.
+func parseQuoted(raw []byte) (field, rest []byte, bad string) {
 	var out []byte
 	for {
 		i := bytes.IndexByte(raw, '"')
@@ -343,8 +343,8 @@ func badField(i int, reason string) *record.Invalid {
 	return &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
 }
 
-// oversizeRow skips an oversize row, of which head has been read, and returns it as a chunk of its own.
-func (t *Table) oversizeRow(head []byte, s rowScanner) (*Chunk, error) {
+// takeOversizeRow skips an oversize row, of which head has been read, and returns it as a chunk of its own.
+func (t *Table) takeOversizeRow(head []byte, s rowScanner) (*Chunk, error) {
 	start := t.pos
 	prefix := bytes.Clone(head[:t.opts.Head])
 	sum := lineHash{sha: sha256.New()}

@@ -3,8 +3,9 @@
 # One object is a node, an array of nodes, or a document with "@graph", in any form of JSON-LD: prefixed names, terms
 # of an @context, full IRIs, @value, @set, @list. It is normalized before this program gets it (the module's "input"):
 # to an array of people and organizations with plain schema.org names, in which references are replaced by their nodes.
-# It includes nodes that pages and articles refer to (mainEntity, author, publisher, list items and the like); these have
-# "@nested", and "@date" is the date of the referring node. Nodes of other types and nodes without a name are dropped.
+# It includes nodes that pages and articles refer to (mainEntity, author, publisher, list items and the like); these
+# have "@nested", and "@date" is the date of the referring node. Nodes of other types and nodes without a name are
+# dropped.
 #
 #   identity  "@id" if it is absolute, else the URL of a profile of the professional network in url or sameAs, else url,
 #             else identifier
