@@ -85,8 +85,8 @@ func expandPaths(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case err != nil:
 				errs = append(errs, err)
 			case len(found) == 0:
-				err := errors.New("no files of a known format in this directory; list the files or set --format")
-				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: err})
+				noFiles := errors.New("no files of a known format in this directory; list the files or set --format")
+				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: noFiles})
 			}
 			if skipped > 0 {
 				deps.Logger.Warn("ingest: skipping files of other formats and special files",

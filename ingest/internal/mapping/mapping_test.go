@@ -153,7 +153,7 @@ func TestMap_ReasonsContainNoValues(t *testing.T) {
 	}
 }
 
-// A cancelled run must not reject the object.
+// A canceled run must not reject the object.
 func TestMap_CanceledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

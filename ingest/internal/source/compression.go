@@ -45,7 +45,7 @@ func unsupportedFormats() []unsupportedFormat {
 		{"7z\xBC\xAF\x27\x1C", "a 7z archive", "unpack it and ingest the files in it"},
 		{"Rar!\x1A\x07", "a rar archive", "unpack it and ingest the files in it"},
 		{"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "an Excel workbook", fixSaveAs},
-		{"PAR1", "Parquet", "ingest it as a file; pipes and compressed files are not supported for it"},
+		{"PAR1", "Parquet", "ingest it as an uncompressed file, not from a pipe"},
 		{"Obj\x01", "Avro", fixConvert},
 		{"SQLite format 3\x00", "an SQLite database", fixConvert},
 		{"%PDF-", "PDF", fixConvert},
