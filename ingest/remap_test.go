@@ -72,7 +72,7 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	}
 	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
 	s := run(afterMapping, false, ingest.Counts{Split: n, Stale: n, Conflicting: n})
-	require.Contains(t, s.String(), "(of the same version)")
+	require.Contains(t, s.String(), "(same version)")
 	require.Zero(t, headlines(), "no record is replaced")
 
 	run(afterMapping, true, ingest.Counts{Split: n, Published: n})

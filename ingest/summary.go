@@ -204,17 +204,17 @@ func (s Summary) String() string {
 		shown bool
 	}{
 		{"read", func(c Counts) int64 { return c.Read }, true},
-		{"split off", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
-		{"made", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
+		{"extracted", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
+		{"produced", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
 		{"published", func(c Counts) int64 { return c.Published }, true},
 		{"seen", func(c Counts) int64 { return c.Seen }, total.Seen > 0},
 		{"unchanged", func(c Counts) int64 { return c.Unchanged }, total.Unchanged > 0},
 		{"stale", func(c Counts) int64 { return c.Stale }, total.Stale > 0},
-		{"(of the same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
+		{"(same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
 		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
 		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
 		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},
-		{"(of erased people)", func(c Counts) int64 { return c.Suppressed }, total.Suppressed > 0},
+		{"(erased people)", func(c Counts) int64 { return c.Suppressed }, total.Suppressed > 0},
 		{"unfinished", func(c Counts) int64 { return c.Unfinished }, total.Unfinished > 0},
 	}
 	row := func(name string, c Counts) {
