@@ -333,19 +333,10 @@ func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
 		return nil
 	}
 	from := l.Rejected.Source
-	converter := convert.New(
-		convert.Config{
-			Kind:       kind,
-			Run:        r.run,
-			File:       from.Name(),
-			Revision:   r.revision,
-			Now:        r.deps.Now,
-			Mapper:     r.mapper,
-			Suppressed: r.deps.Suppressed,
-			Requested:  suppress.NewSet(r.deps.suppressionKey()),
-			Via:        "letter",
-		},
-	)
+	converter := convert.New(convert.Config{
+		Kind: kind, Run: r.run, File: from.Name(), Revision: r.revision, Now: r.deps.Now, Mapper: r.mapper,
+		Suppressed: r.deps.Suppressed, Requested: suppress.NewSet(r.deps.suppressionKey()), Via: "letter",
+	})
 	line := source.Line{Raw: l.Rejected.Raw, Number: from.Line, Offset: from.Offset}
 	var counts convert.CountsByKind
 	var batch *publish.Batch

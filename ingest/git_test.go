@@ -77,7 +77,7 @@ func newRepositoryIn(t *testing.T, dir string) *repository {
 // git runs git in the repository and returns its output.
 func (r *repository) git(args ...string) string {
 	r.t.Helper()
-	return r.gitAs("Nobody", "nobody@x.example", args...)
+	return r.gitAs("Tester", "tester@x.example", args...)
 }
 
 func (r *repository) gitAs(name, email string, args ...string) string {
@@ -232,13 +232,13 @@ func evidence(t *testing.T, text string) string {
 func TestGit_SynthesizesAccounts(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
-	h := r.commit("Somebody", "Some.Body@mail.example", "a", "a")
+	h := r.commit("Uma Test", "Uma.Test@mail.example", "a", "a")
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Published)
 	require.Zero(t, counts(s, record.KindCodehostRepo), "jane's account is unknown")
 	for key, text := range values(t, cfg.Bus, record.KindCodehostPerson) {
-		require.Contains(t, text, `"emails":["some.body@mail.example"]`)
+		require.Contains(t, text, `"emails":["uma.test@mail.example"]`)
 		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h)
 	}
 }
