@@ -143,7 +143,8 @@ func TestIngest_OutageLosesNothing(t *testing.T) {
 	}
 	for outage := range 2 {
 		feed(20 * keys)
-		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
+		progress.await(t, "first records stored",
+			func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
 		feeding := make(chan struct{})
 		go func() { // while data flows
 			defer close(feeding)

@@ -129,7 +129,8 @@ func (s *Service) routes() http.Handler {
 	mux.HandleFunc("/ingest/v1/{kind}", s.handlePush)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		s.setDeadlines(w)
-		writeProblem(w, http.StatusNotFound, "Not found. Push records with POST /ingest/v1/KIND; kinds: "+kindList()+".")
+		writeProblem(w, http.StatusNotFound,
+			"Not found. Push records with POST /ingest/v1/KIND; kinds: "+kindList()+".")
 	})
 	return mux
 }

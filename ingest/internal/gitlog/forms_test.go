@@ -73,7 +73,7 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 		gitIn(t, workingCopy(t), "", "worktree", "add", "-q", "--detach", tree)
 		requireRead(t, tree, "Go")
 	})
-	t.Run("folder .git", func(t *testing.T) { requireRead(t, filepath.Join(workingCopy(t), dotGit), "Go") })
+	t.Run("directory .git", func(t *testing.T) { requireRead(t, filepath.Join(workingCopy(t), dotGit), "Go") })
 	t.Run("bare, packed references", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "bare.git")
 		gitIn(t, "/", "", "clone", "-q", "--bare", workingCopy(t), dir)
