@@ -16,24 +16,50 @@ import (
 	"muster/schemas/record"
 )
 
-// benchPeople returns n network people of about 1.6 KB, as a crawler gives them.
+// benchPeople returns n network people of about 1.6 KB, as a crawler produces them.
 func benchPeople(n int) []byte {
 	var b bytes.Buffer
 	summary := strings.Repeat("Builds streaming systems and likes quiet mornings. ", 6)
 	for i := range n {
-		fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer %d at Harmattan","summary":"%s",`, i, i*7919, i, summary)
-		b.WriteString(`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`)
-		b.WriteString(`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`)
-		b.WriteString(`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`)
-		b.WriteString(`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`)
-		fmt.Fprintf(&b, `"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`+"\n", i, i, i)
+		fmt.Fprintf(
+			&b,
+			`{"profile_id":"p_%d","last_updated":"2026-10-01T12:00:00Z","username":"amara-okonkwo-%x",`+
+				`"first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"Engineer %d `+
+				`at Harmattan","summary":"%s",`,
+			i, i*7919, i, summary,
+		)
+		b.WriteString(
+			`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},` +
+				`"connections":500,"followers":1200,`,
+		)
+		b.WriteString(
+			`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan",` +
+				`"network_url":"https://network.example/company/harmattan","company_id":"c_1"}},` +
+				`{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and ` +
+				`everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern",` +
+				`"start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`,
+		)
+		b.WriteString(
+			`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],` +
+				`"school":{"name":"University of Nigeria","school_id":"s_1"}}],`,
+		)
+		b.WriteString(
+			`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],` +
+				`"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],` +
+				`"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`,
+		)
+		fmt.Fprintf(
+			&b,
+			`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],`+
+				`"personal_email":"amara%d@mail.example"}`+"\n",
+			i, i, i,
+		)
 	}
 	return b.Bytes()
 }
 
-// BenchmarkFiles measures a file on its way to an embedded broker in the same
-// process: records and megabytes (uncompressed) a second, and, of CPU seconds,
-// the broker's included.
+// BenchmarkFiles measures ingesting a file with an embedded broker in the same process: records and
+// uncompressed megabytes per second, and per CPU second, including the broker's.
 func BenchmarkFiles(b *testing.B) {
 	const n = 100_000
 	text := benchPeople(n)

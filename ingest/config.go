@@ -18,103 +18,95 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Config configures [Files] and [Service]. The zero value of each field but Bus
-// means its default.
+// Config configures [Files] and [Service]. The zero value of each field except Bus selects its default.
 type Config struct {
-	// Bus says how to reach Kafka.
+	// Bus configures the Kafka connection.
 	Bus bus.Config
-	// Addr is the host:port that the [Service] listens on; port 0 takes a free
-	// one. The default is 127.0.0.1:0.
+	// Addr is the host:port that [Service] listens on; port 0 picks a free port. The default is
+	// 127.0.0.1:0.
 	Addr string
-	// Workers is the number of goroutines that decode; the default is one for
-	// each CPU.
+	// Workers is the number of decoding goroutines. The default is one per CPU.
 	Workers int
-	// Readers is the number of inputs that are read beside one another; each is
-	// read in its own order. The default is one for each CPU, at most 4.
+	// Readers is the number of inputs read concurrently; each input is read in order. The default
+	// is one per CPU, at most 4.
 	Readers int
-	// Lanes is the number of writes to Kafka that may be in flight. Records of
-	// one identity share a lane. The default is 8, one for each partition of a
-	// topic of records.
+	// Lanes is the number of concurrent writes to Kafka. Records of one identity share a lane. The
+	// default is 8, one per partition of a record topic.
 	Lanes int
-	// ConnectTimeout bounds how long a run waits for the brokers before it has
-	// read anything. The default is 15 s. Later outages are waited out.
+	// ConnectTimeout is how long a run waits for the brokers before it reads any input. The default
+	// is 15 s. Later outages are waited out without limit.
 	ConnectTimeout time.Duration
-	// DrainTimeout bounds how long an interrupted run waits for the
-	// acknowledgement of what it has read. The default is 3 s.
+	// DrainTimeout is how long an interrupted run waits for the acknowledgment of what it has read.
+	// The default is 3 s.
 	DrainTimeout time.Duration
-	// StateDir is the folder of what is kept between runs: the last version of
-	// every identity, and how far each run came. It may be shared by processes.
-	// Without it everything is published, and a run that is stopped begins anew.
+	// StateDir is the directory of the state kept between runs: the last published version of every
+	// identity, and the checkpoints of runs. Processes may share it. Without it everything is
+	// published, and a stopped run starts from the beginning.
 	StateDir string
-	// Restart begins anew although a run over the same files was stopped.
+	// Restart ignores the checkpoint of a stopped run over the same files.
 	Restart bool
-	// Again publishes also what is known, except what is older than that.
+	// Again republishes unchanged records too, but not stale ones.
 	Again bool
-	// Whole publishes records whole of which only the version is new. A version alone counts
-	// beside the content that was published with StateDir: it is for ways in beside which
-	// others may have published newer content, without it.
+	// Whole publishes complete records even if only the version is new. A version bump is valid
+	// only next to content that was published with the same StateDir; set Whole if others may have
+	// published newer content without it.
 	Whole bool
-	// Remap publishes records also in place of those that were published with the same version
-	// and other content, as a changed mapping makes them: they carry a mapping revision that
-	// is greater than those of earlier runs.
+	// Remap also replaces records of the same version and different content, as produced by a
+	// changed mapping. The records carry a mapping revision greater than those of earlier runs.
 	Remap bool
 	// revision is the mapping revision of the run's records, 0 without Remap.
 	revision uint32
-	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
-	// needed.
+	// DryRun decodes, validates and counts, and publishes nothing. It needs no brokers.
 	DryRun bool
-	// Map is the mapping that makes records of the input's objects: the name of
-	// one that is shipped, or a file. Without it the objects are records.
+	// Map is the mapping that converts the input's objects to records: the name of a built-in
+	// mapping, or a file. Without it the objects are records.
 	Map string
-	// Format is that of the inputs; by default each input's is found out.
+	// Format is the format of the inputs. By default it is detected per input.
 	Format Format
-	// Token authorizes HTTP push. Without one nobody is.
+	// Token authorizes HTTP pushes. If it is empty, all pushes are denied.
 	Token string
-	// Push bounds what is pushed over HTTP.
+	// Push limits HTTP pushes.
 	Push PushConfig
-	// RunID names the run in the headers of its messages and in rejected
-	// records. The default is a new UUIDv7.
+	// RunID identifies the run in message headers and rejected records. The default is a new UUIDv7.
 	RunID string
 }
 
-// Deps are what [Files] and [Service] use of their surroundings. Every field may
-// be left out.
+// Deps are the dependencies of [Files] and [Service]. Every field is optional.
 type Deps struct {
-	// Logger receives what an operator should know and the numbers do not say.
+	// Logger receives events that the counts do not show.
 	Logger *slog.Logger
-	// Registerer receives the metrics; without it there are none.
+	// Registerer receives the metrics. Without it none are registered.
 	Registerer prometheus.Registerer
-	// Progress is told how a run of Files stands.
+	// Progress receives the progress of a run of Files.
 	Progress Progress
 	// Stdin is what the path "-" reads.
 	Stdin io.Reader
-	// Rejected, if set, is told of every record that a run rejects, from any
-	// goroutine.
+	// Rejected, if set, is called for every record that a run rejects, from any goroutine.
 	Rejected func(event.Rejected)
-	// Suppressed says who was erased: their records are dropped, and erasures are
-	// taken. Without it nobody was, and erasures are refused. Whoever makes it
-	// follows event.TopicErasure.
+	// Suppressed is the suppression set: records of erased people are dropped, and erasures are
+	// accepted. Without it no record is dropped and erasures are rejected. The caller keeps it
+	// current by following event.TopicErasure.
 	Suppressed *suppress.Set
-	// Erased, if set, is told of every erasure that a run publishes, from any
-	// goroutine.
+	// Erased, if set, is called for every erasure that a run publishes, from any goroutine.
 	Erased func(event.Erasure)
-	// Now tells the time that records are received at; time.Now by default.
+	// Now returns the time at which records are received. The default is time.Now.
 	Now func() time.Time
 }
 
-// Validate says what is wrong with the configuration.
+// Validate returns all invalid settings, joined into one error.
 func (c Config) Validate() error {
 	var errs []error
 	if len(c.Bus.Brokers) == 0 && !c.DryRun {
-		errs = append(errs, errors.New("ingest: no Kafka brokers are configured"))
+		errs = append(errs, errors.New("ingest: no Kafka brokers configured"))
 	}
 	if c.Workers < 0 || c.Readers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
-		errs = append(errs, errors.New("ingest: workers, readers, lanes, connect_timeout and drain_timeout must not be negative"))
+		errs = append(errs,
+			errors.New("ingest: workers, readers, lanes, connect_timeout and drain_timeout must not be negative"))
 	}
 	return errors.Join(errs...)
 }
 
-// withDefaults validates the configuration and fills it in.
+// withDefaults validates the configuration and fills in defaults.
 func (c Config) withDefaults() (Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, err
@@ -141,7 +133,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RunID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
-			return c, fmt.Errorf("make a run id: %w", err)
+			return c, fmt.Errorf("create a run ID: %w", err)
 		}
 		c.RunID = id.String()
 	}
@@ -153,7 +145,7 @@ func (d Deps) withDefaults() Deps {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Progress == nil {
-		d.Progress = silent{}
+		d.Progress = noProgress{}
 	}
 	if d.Now == nil {
 		d.Now = time.Now
@@ -161,11 +153,15 @@ func (d Deps) withDefaults() Deps {
 	return d
 }
 
-// ensureTopics makes sure that everything ingest writes to exists, within the
-// time to connect. Topics that exist with other settings are an operator's
-// choice and only reported.
+// ensureTopics creates missing topics that ingest writes to, within ConnectTimeout. Topics with
+// other settings are the operator's choice and only logged.
 func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
-	written := map[string]bool{event.TopicRejected: true, event.TopicSeen: true, event.TopicErasure: true, event.TopicErasureRequest: true}
+	written := map[string]bool{
+		event.TopicRejected:       true,
+		event.TopicSeen:           true,
+		event.TopicErasure:        true,
+		event.TopicErasureRequest: true,
+	}
 	for _, d := range record.Definitions() {
 		written[d.Topic] = true
 	}
@@ -176,17 +172,17 @@ func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.ConnectTimeout,
-		fmt.Errorf("the Kafka brokers did not answer within %s", cfg.ConnectTimeout))
+		fmt.Errorf("no response from the Kafka brokers within %s", cfg.ConnectTimeout))
 	defer cancel()
 	err := bus.EnsureTopics(ctx, cfg.Bus, topics)
 	if different, ok := errors.AsType[*bus.MismatchError](err); ok {
-		logger.Warn("Kafka topics differ from what muster would create", "difference", different)
+		logger.Warn("ingest: topic settings differ from their definitions", slog.Any("difference", different))
 		return nil
 	}
 	return err
 }
 
-// newWriter writes to Kafka; the log is told why the brokers are waited for.
+// newWriter returns a Kafka writer that logs why it waits for brokers.
 func newWriter(cfg Config, deps Deps) *bus.Writer {
 	if cfg.Bus.Logger == nil {
 		cfg.Bus.Logger = deps.Logger
@@ -194,8 +190,8 @@ func newWriter(cfg Config, deps Deps) *bus.Writer {
 	return bus.NewWriter(cfg.Bus)
 }
 
-// suppressionKey is the key of the suppression set's hashes; without a set, one
-// whose hashes go nowhere.
+// suppressionKey returns the key of the suppression set's hashes, or one whose hashes are never
+// stored if there is no set.
 func (d Deps) suppressionKey() *suppress.Key {
 	if d.Suppressed != nil {
 		return d.Suppressed.Key()
@@ -203,5 +199,5 @@ func (d Deps) suppressionKey() *suppress.Key {
 	return suppress.NoKey()
 }
 
-// errNoErasures refuses erasures where nobody could be recognized afterwards.
-var errNoErasures = errors.New("erasures need the suppression set, and there is none")
+// errNoErasures rejects erasures if there is no suppression set to enforce them.
+var errNoErasures = errors.New("erasures require a suppression set, none is configured")

@@ -21,13 +21,12 @@ import (
 	"muster/schemas/suppress"
 )
 
-// eraseFile is the "file" of erasures that a command orders.
+// eraseFile is the file name in the location of erasures ordered by a command.
 const eraseFile = "command"
 
-// Erase publishes erasures, or withdrawals of them, that an operator orders. It
-// returns what was published of them, which is nothing when all of it was known.
-// Identifiers that cannot be ones are an error that names their place, and nothing
-// is published then.
+// Erase publishes erasures, or withdrawals of erasures, ordered by an operator. It returns the
+// erasures that were published; those already in force are not. If an identifier is invalid, it
+// returns an error that names its position, and publishes nothing.
 func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure) ([]event.Erasure, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -41,7 +40,7 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 	for i := range orders {
 		raw, err := json.Marshal(orders[i])
 		if err != nil {
-			return nil, fmt.Errorf("erase: write the order: %w", err)
+			return nil, fmt.Errorf("erase: encode the request: %w", err)
 		}
 		rec, err := record.Decode(record.KindErasure, raw)
 		if err == nil {
@@ -61,7 +60,7 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 		return nil, fmt.Errorf("erase: %w", err)
 	}
 	var done []event.Erasure
-	deps.Erased = func(e event.Erasure) { done = append(done, e) } // one decoder tells
+	deps.Erased = func(e event.Erasure) { done = append(done, e) } // called from one decoder
 	r := newRun(ctx, cfg, deps, meters, nil, nil)
 	r.via = "command"
 	r.add(eraseFile, record.KindErasure, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
@@ -76,33 +75,35 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 		if e.Action != event.ErasureWithdrawn {
 			continue
 		}
-		if err := unravel(ctx, cfg, deps, e.Identifiers); err != nil {
+		if err := unsuppressDerived(ctx, cfg, deps, e.Identifiers); err != nil {
 			return done, fmt.Errorf("erase: %w", err)
 		}
 	}
 	return done, nil
 }
 
-// unravel lifts what followed from hashes that were just lifted, so that nobody has
-// to wait for the eraser, which does the same.
-func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureIdentifier) error {
+// unsuppressDerived publishes the removal of entries derived from the withdrawn hashes. The eraser
+// does the same later; this saves the wait.
+func unsuppressDerived(ctx context.Context, cfg Config, deps Deps, withdrawn []event.ErasureIdentifier) error {
 	set := deps.Suppressed
 	derived := make(map[suppress.Hash]suppress.Entry)
 	err := bus.Scan(ctx, cfg.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
 		if m.Value == nil {
 			return nil
 		}
-		if err := set.Apply(m.Key, m.Value); err != nil { // what was just written is among them
-			return nil //nolint:nilerr // who follows the set tells, or ends by it if it was not removed since
+		// The scan includes the entries just written.
+		if err := set.Apply(m.Key, m.Value); err != nil {
+			return nil //nolint:nilerr // the set's follower handles invalid entries
 		}
 		var e suppress.Entry
-		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {
+		h, err := suppress.ParseHash(string(m.Key))
+		if err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {
 			derived[h] = e
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read what followed from %d identifiers: %w", len(lifted), err)
+		return fmt.Errorf("read entries derived from %d identifiers: %w", len(withdrawn), err)
 	}
 	var messages []kafka.Message
 	for h, e := range set.Unravel(derived) {
@@ -114,23 +115,23 @@ func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureI
 	}
 	writer := newWriter(cfg, deps)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
-		return fmt.Errorf("lift what followed from %d identifiers: %w", len(lifted), err)
+		return fmt.Errorf("remove entries derived from %d identifiers: %w", len(withdrawn), err)
 	}
 	return nil
 }
 
-// ErasureState says how far a request is.
+// ErasureState is the progress of an erasure request.
 type ErasureState string
 
-// States of a request.
+// States of an erasure request.
 const (
-	ErasurePending   ErasureState = "requested" // in force: nobody is shown any more
-	ErasureMasked    ErasureState = "masked"    // whoever is stored was found
-	ErasureRemoved   ErasureState = "removed"   // and is physically gone
+	ErasurePending   ErasureState = "requested" // suppressed: the person is in no response
+	ErasureMasked    ErasureState = "masked"    // all stored data of the person was found
+	ErasureRemoved   ErasureState = "removed"   // all of it is physically deleted
 	ErasureWithdrawn ErasureState = "withdrawn"
 )
 
-// ErasureStatus is a request and what became of it.
+// ErasureStatus is an erasure request with its progress.
 type ErasureStatus struct {
 	event.Erasure
 	State       ErasureState     `json:"state"`
@@ -140,29 +141,29 @@ type ErasureStatus struct {
 	Found       map[string]int64 `json:"found,omitempty"`
 }
 
-// Erasures reads the log of erasures, the oldest request first. A withdrawal is no
-// request of its own: it ends those whose identifiers it names all of.
+// Erasures reads the log of erasure requests, oldest first. A withdrawal is not a request: it ends
+// the requests all of whose identifiers it names.
 func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 	byID := make(map[string]*ErasureStatus)
-	lifted := make(map[string]time.Time) // by hash
+	withdrawn := make(map[string]time.Time) // by hash
 	var order []*ErasureStatus
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
 		if err := json.Unmarshal(m.Value, &e); err != nil || e.Validate() != nil {
-			return nil //nolint:nilerr // what is no event of the log tells nothing
+			return nil //nolint:nilerr // invalid events do not count
 		}
 		switch s := byID[e.RequestID]; e.Action {
 		case event.ErasureRequested:
-			if s == nil { // else it is told again
+			if s == nil { // else a duplicate event
 				s = &ErasureStatus{Erasure: e, State: ErasurePending}
 				byID[e.RequestID], order = s, append(order, s)
 				for _, i := range e.Identifiers {
-					delete(lifted, i.Hash)
+					delete(withdrawn, i.Hash)
 				}
 			}
 		case event.ErasureWithdrawn:
 			for _, i := range e.Identifiers {
-				lifted[i.Hash] = e.At
+				withdrawn[i.Hash] = e.At
 			}
 		case event.ErasureMasked:
 			if s != nil && s.MaskedAt.IsZero() {
@@ -181,15 +182,15 @@ func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 	out := make([]ErasureStatus, len(order))
 	for i, s := range order {
 		var last time.Time
-		whole := len(s.Identifiers) > 0
+		allWithdrawn := len(s.Identifiers) > 0
 		for _, id := range s.Identifiers {
-			at, ok := lifted[id.Hash]
-			whole = whole && ok
+			at, ok := withdrawn[id.Hash]
+			allWithdrawn = allWithdrawn && ok
 			if at.After(last) {
 				last = at
 			}
 		}
-		if whole {
+		if allWithdrawn {
 			s.State, s.WithdrawnAt = ErasureWithdrawn, last
 		}
 		out[i] = *s
@@ -198,10 +199,10 @@ func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 	return out, nil
 }
 
-// ErrNoSuchErasure is the error of an operation on a request that does not exist.
+// ErrNoSuchErasure is returned for a request that does not exist.
 var ErrNoSuchErasure = errors.New("no such request")
 
-// FindErasure returns the request whose id begins with what is given.
+// FindErasure returns the request whose ID starts with id.
 func FindErasure(all []ErasureStatus, id string) (ErasureStatus, error) {
 	var found []ErasureStatus
 	for _, s := range all {
@@ -218,12 +219,13 @@ func FindErasure(all []ErasureStatus, id string) (ErasureStatus, error) {
 	case 1:
 		return found[0], nil
 	}
-	return ErasureStatus{}, fmt.Errorf("%s is the beginning of %d requests: write more of it", id, len(found))
+	return ErasureStatus{}, fmt.Errorf("request ID prefix %s is ambiguous: it matches %d requests", id, len(found))
 }
 
-// WithdrawErasure lifts what a request asked for, as far as no later request has
-// asked for it again.
-func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string) (event.Erasure, error) {
+// WithdrawErasure withdraws a request: it unsuppresses the identifiers that no later request includes.
+func WithdrawErasure(
+	ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string,
+) (event.Erasure, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return event.Erasure{}, fmt.Errorf("withdraw an erasure: %w", err)
@@ -235,7 +237,8 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	now := deps.Now().UTC()
 	at := record.VersionOf(now).String()
 	logged := event.Erasure{
-		RequestID: request.RequestID, Action: event.ErasureWithdrawn, At: now, RequestedAt: at, By: by, Via: "command", Note: note,
+		RequestID: request.RequestID, Action: event.ErasureWithdrawn, At: now, RequestedAt: at,
+		By: by, Via: "command", Note: note,
 	}
 	var messages []kafka.Message
 	for _, i := range request.Identifiers {
@@ -243,25 +246,33 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 		if err != nil {
 			return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
 		}
-		asked := suppress.Entry{Type: suppress.Type(i.Type), Scope: suppress.Scope(request.Scope), RequestedAt: request.RequestedAt, Key: deps.Suppressed.Key().ID()}
-		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order != 0 {
-			continue // asked for again, or lifted already
+		entry := suppress.Entry{
+			Type:        suppress.Type(i.Type),
+			Scope:       suppress.Scope(request.Scope),
+			RequestedAt: request.RequestedAt,
+			Key:         deps.Suppressed.Key().ID(),
 		}
-		asked.RequestedAt, asked.RequestID, asked.Lifted, asked.Mark = at, request.RequestID, true, deps.Suppressed.MarkOf(h)
-		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order <= 0 {
-			// The request is dated in the future: the withdrawal is to be newer all the same.
+		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order != 0 {
+			// Requested again, or already unsuppressed.
+			continue
+		}
+		entry.RequestedAt, entry.RequestID = at, request.RequestID
+		entry.Lifted, entry.Mark = true, deps.Suppressed.MarkOf(h)
+		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order <= 0 {
+			// The request is dated in the future; the withdrawal must still be newer.
 			v, err := record.ParseVersion(request.RequestedAt)
 			if err != nil {
 				return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
 			}
-			asked.RequestedAt = (v + 1).String()
+			entry.RequestedAt = (v + 1).String()
 		}
-		m, err := convert.EntryMessage(h, asked)
+		m, err := convert.EntryMessage(h, entry)
 		if err != nil {
 			return logged, fmt.Errorf("withdraw an erasure: %w", err)
 		}
 		m.Headers = bus.SetEvent(nil, bus.Event{
-			ID: request.RequestID + "/" + i.Hash + "/lifted", Type: event.TypeSuppression, Source: "/ingest/command", Time: now, ContentType: "application/json",
+			ID: request.RequestID + "/" + i.Hash + "/lifted", Type: event.TypeSuppression,
+			Source: "/ingest/command", Time: now, ContentType: "application/json",
 		})
 		messages = append(messages, m)
 		logged.Identifiers = append(logged.Identifiers, i)
@@ -276,14 +287,15 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	messages = append(messages, kafka.Message{
 		Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value,
 		Headers: bus.SetEvent(nil, bus.Event{
-			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest, Source: "/ingest/command", Time: now, ContentType: "application/json",
+			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest,
+			Source: "/ingest/command", Time: now, ContentType: "application/json",
 		}),
 	})
 	writer := newWriter(cfg, deps)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}
-	if err := unravel(ctx, cfg, deps, logged.Identifiers); err != nil {
+	if err := unsuppressDerived(ctx, cfg, deps, logged.Identifiers); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}
 	return logged, nil

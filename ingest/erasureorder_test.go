@@ -19,11 +19,12 @@ import (
 	"muster/schemas/suppress"
 )
 
-func erasureOf(mail, requested string, withdrawn bool) string {
-	return fmt.Sprintf(`{"identifiers":[{"type":"email","value":%q}],"requested_at":%q,"deleted":%t}`+"\n", mail, requested, withdrawn)
+func erasureLine(mail, requested string, withdrawn bool) string {
+	return fmt.Sprintf(`{"identifiers":[{"type":"email","value":%q}],"requested_at":%q,"deleted":%t}`+"\n", mail,
+		requested, withdrawn)
 }
 
-// entries returns the versions of an address's entries, in the order of the topic.
+// entries returns the versions of an address's entries, in topic order.
 func entries(t *testing.T, cfg bus.Config, deps ingest.Deps, mail string) []string {
 	t.Helper()
 	h := deps.Suppressed.Key().Of(suppress.Email, mail).String()
@@ -38,27 +39,26 @@ func entries(t *testing.T, cfg bus.Config, deps ingest.Deps, mail string) []stri
 	return all
 }
 
-// Compaction keeps an address's last entry: an older one is never stored behind a newer
-// one, wherever in a run they stand.
-func TestErasuresInOrder(t *testing.T) {
+// Compaction retains the last entry of an address, so an older one must never be stored after a newer one.
+func TestErasure_NewestEntryIsStoredLast(t *testing.T) {
 	const chunk = 256 << 10
 	var text strings.Builder
 	for text.Len() < chunk-1<<10 {
-		text.WriteString(erasureOf(fmt.Sprintf("a%d@mail.example", text.Len()), "2026-11-01", false))
+		text.WriteString(erasureLine(fmt.Sprintf("a%d@mail.example", text.Len()), "2026-11-01", false))
 	}
-	text.WriteString(erasureOf("ada@mail.example", "2026-11-20", false))
+	text.WriteString(erasureLine("ada@mail.example", "2026-11-20", false))
 	for text.Len() < chunk+4<<10 {
-		text.WriteString(erasureOf(fmt.Sprintf("b%d@mail.example", text.Len()), "2026-11-01", false))
+		text.WriteString(erasureLine(fmt.Sprintf("b%d@mail.example", text.Len()), "2026-11-01", false))
 	}
-	old := erasureOf("ada@mail.example", "2026-11-10", true)
+	old := erasureLine("ada@mail.example", "2026-11-10", true)
 	text.WriteString(old) // its chunk is decoded sooner
 	long := text.String()
 	for name, texts := range map[string][]string{
-		"of one file": {long},
-		"of two":      {strings.TrimSuffix(long, old), old},
+		"one file":  {long},
+		"two files": {strings.TrimSuffix(long, old), old},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 3 { // which goroutine is the first is not said
+			for range 3 { // the order of goroutines is random
 				cfg, deps := config(t), erasures(t)
 				cfg.Workers, cfg.Readers = 2, 2
 				var paths []string
@@ -73,25 +73,26 @@ func TestErasuresInOrder(t *testing.T) {
 	}
 }
 
-// So it is of two pushes, also before who follows the topic knows of the first.
-func TestPushedErasuresInOrder(t *testing.T) {
+// The order holds even before the set's follower has received the first push.
+func TestPush_ConcurrentErasuresStayInOrder(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
 	s := serve(t, cfg, deps)
 	open := newGate()
 	first, second := make(chan answer, 1), make(chan answer, 1)
 	go func() { first <- push(t, s, erasurePath, open) }()
-	_, err := io.WriteString(open.w, erasureOf("ada@mail.example", "2026-11-20", false))
+	_, err := io.WriteString(open.w, erasureLine("ada@mail.example", "2026-11-20", false))
 	require.NoError(t, err)
 	polltest.Until(t, 20*time.Second, func() bool { return len(topic(t, cfg.Bus, event.TopicErasure)) == 1 })
 	go func() {
-		second <- push(t, s, erasurePath, strings.NewReader(erasureOf("ada@mail.example", "2026-11-10", true)+erasureOf("eve@mail.example", "2026-11-10", true)))
+		second <- push(t, s, erasurePath, strings.NewReader(erasureLine("ada@mail.example", "2026-11-10",
+			true)+erasureLine("eve@mail.example", "2026-11-10", true)))
 	}()
 	select {
 	case <-second:
-		require.Fail(t, "erasures of two pushes are compared at a time")
+		require.Fail(t, "erasures of two pushes were compared concurrently")
 	case <-time.After(200 * time.Millisecond):
 	}
-	_, err = io.WriteString(open.w, erasureOf("eve@mail.example", "2026-11-20", false))
+	_, err = io.WriteString(open.w, erasureLine("eve@mail.example", "2026-11-20", false))
 	require.NoError(t, err)
 	require.NoError(t, open.w.Close())
 	require.Equal(t, http.StatusOK, (<-first).status)

@@ -5,13 +5,11 @@ import (
 	"fmt"
 )
 
-// Exit statuses of `muster ingest`. Zero means that every record is published.
+// Exit statuses of `muster ingest`. Zero means that every record was published.
 const (
-	// ExitRejected: the input was read to its end, and some records were
-	// rejected.
+	// ExitRejected means that all input was read and some records were rejected.
 	ExitRejected = 1
-	// ExitFailed: the run could not start, was interrupted, or could not read an
-	// input to its end.
+	// ExitFailed means that the run could not start, was interrupted, or could not read an input to its end.
 	ExitFailed = 2
 )
 
@@ -19,12 +17,10 @@ const (
 type ExitError struct {
 	// Code is ExitRejected or ExitFailed.
 	Code int
-	// Err is the reason. With ExitRejected it says how many records were
-	// rejected.
+	// Err is the reason. With ExitRejected it states how many records were rejected.
 	Err error
 }
 
-// Error implements error.
 func (e *ExitError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
@@ -33,14 +29,14 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // ExitCode returns the exit status for the program.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-// alsoFailed is the outcome of a run that also failed with err, if that is not nil.
-func alsoFailed(op string, outcome, err error) error {
+// joinError returns outcome joined with err as an [ExitError], or outcome if err is nil.
+func joinError(op string, outcome, err error) error {
 	if err == nil {
 		return outcome
 	}
-	return failed(op, errors.Join(outcome, err))
+	return newExitError(op, errors.Join(outcome, err))
 }
 
-func failed(op string, err error) *ExitError {
+func newExitError(op string, err error) *ExitError {
 	return &ExitError{Code: ExitFailed, Err: fmt.Errorf("%s: %w", op, err)}
 }

@@ -22,7 +22,7 @@ import (
 
 func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// randomText does not compress well.
+// randomText returns text that does not compress well.
 func randomText(n int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -32,7 +32,7 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// watcher is a Progress that lets a test wait for a state of the run.
+// watcher is a Progress with which a test waits for a state of the run.
 type watcher struct {
 	mu       sync.Mutex
 	last     ingest.Snapshot
@@ -81,7 +81,7 @@ func (w *watcher) await(t testing.TB, what string, cond func(ingest.Snapshot) bo
 	}
 }
 
-// gate is standard input that a test feeds.
+// gate is standard input written by a test.
 type gate struct {
 	*io.PipeReader
 	w *io.PipeWriter
@@ -92,14 +92,15 @@ func newGate() gate {
 	return gate{r, w}
 }
 
-// startBroker starts a broker that is not stopped by itself. A port that was
-// free a moment ago may take another to be so again.
+// startBroker starts a broker that the test must stop. The port may be taken by another process
+// after a stop, so starting is retried.
 func startBroker(t *testing.T, dir, addr string) *broker.Broker {
 	t.Helper()
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); ; <-pause.C {
-		b, err := broker.Start(t.Context(), broker.Config{DataDir: dir, Addr: addr, Logger: slog.New(slog.DiscardHandler)})
+		b, err := broker.Start(t.Context(),
+			broker.Config{DataDir: dir, Addr: addr, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			return b
 		}
@@ -107,11 +108,10 @@ func startBroker(t *testing.T, dir, addr string) *broker.Broker {
 	}
 }
 
-// The broker goes away twice in the middle of a run and comes back on its
-// folder: nothing that was counted is lost, and each identity's last message is
-// its newest version. (A broker that starts compacts its topics: of an identity
-// with many versions only the last need be there.)
-func TestOutage(t *testing.T) {
+// The broker is stopped twice during a run and restarted on its directory: no counted record is
+// lost, and the last message of each identity is its newest version. Starting compacts topics, so
+// older versions may be missing.
+func TestIngest_OutageLosesNothing(t *testing.T) {
 	const keys = 200
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
@@ -125,7 +125,8 @@ func TestOutage(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindCodehostRepo, []string{"-"})
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Stdin: stdin, Progress: progress},
+			record.KindCodehostRepo, []string{"-"})
 		done <- result{s, err}
 	}()
 	sent := 0
@@ -142,27 +143,29 @@ func TestOutage(t *testing.T) {
 	}
 	for outage := range 2 {
 		feed(20 * keys)
-		progress.await(t, "some is stored", func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
+		progress.await(t, "first records stored",
+			func(s ingest.Snapshot) bool { return s.Published > int64(outage*20*keys) })
 		feeding := make(chan struct{})
-		go func() { // in full flow
+		go func() { // while data flows
 			defer close(feeding)
 			feed(40 * keys)
 		}()
 		require.NoError(t, b.Close())
-		progress.await(t, "the run waits", func(s ingest.Snapshot) bool { return s.Stalled > 500*time.Millisecond })
+		progress.await(t, "run waiting", func(s ingest.Snapshot) bool { return s.Stalled > 500*time.Millisecond })
 		b = startBroker(t, dir, addr)
 		<-feeding
-		progress.await(t, "the run goes on", func(s ingest.Snapshot) bool { return s.Stalled < 500*time.Millisecond })
+		progress.await(t, "run continuing", func(s ingest.Snapshot) bool { return s.Stalled < 500*time.Millisecond })
 	}
 	feed(keys)
 	require.NoError(t, stdin.w.Close())
 	r := <-done
 	require.NoError(t, r.err)
-	require.Equal(t, ingest.Counts{Read: 2 * int64(sent), Published: 2 * int64(sent)}, counts(r.s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Read: 2 * int64(sent), Published: 2 * int64(sent)},
+		counts(r.s, record.KindCodehostRepo))
 	require.True(t, r.s.Files[0].Complete)
 
 	got := values(t, cfg.Bus, record.KindCodehostRepo)
-	require.Equal(t, keys+sent, len(got), "a record is missing")
+	require.Equal(t, keys+sent, len(got), "missing record")
 	newest := fmt.Sprintf(`"name":"v%d"`, sent/keys-1)
 	for key := range keys {
 		require.Contains(t, got[fmt.Sprintf("%d/1", key)], newest)
@@ -171,9 +174,7 @@ func TestOutage(t *testing.T) {
 	require.Equal(t, 1, progress.finished)
 }
 
-// A run that is asked to stop publishes what it has read and says how far it
-// came.
-func TestInterrupted(t *testing.T) {
+func TestRun_InterruptReportsStoredPosition(t *testing.T) {
 	cfg := config(t)
 	cfg.DrainTimeout, cfg.Readers = time.Minute, 1
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,10 +185,11 @@ func TestInterrupted(t *testing.T) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		progress.await(t, "all is stored", func(s ingest.Snapshot) bool { return s.Published == 700 })
+		progress.await(t, "all records stored", func(s ingest.Snapshot) bool { return s.Published == 700 })
 		cancel()
 	}()
-	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson, []string{"-", write(t, "next", nil)})
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson,
+		[]string{"-", write(t, "next", nil)})
 	<-stop
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorIs(t, err, context.Canceled)
@@ -201,11 +203,9 @@ func TestInterrupted(t *testing.T) {
 	require.NoError(t, stdin.w.Close())
 }
 
-// A file is read from the beginning to the place where it was interrupted, and
-// everything up to there is stored.
-func TestInterruptedInFullFlow(t *testing.T) {
+func TestRun_InterruptStoresPrefixOfFile(t *testing.T) {
 	cfg := config(t)
-	cfg.DrainTimeout, cfg.Readers = time.Minute, 1 // however slow the machine
+	cfg.DrainTimeout, cfg.Readers = time.Minute, 1 // regardless of the machine's speed
 	const n = 60_000
 	path := write(t, "people", []byte(people(0, n)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,24 +214,23 @@ func TestInterruptedInFullFlow(t *testing.T) {
 	progressed := make(chan struct{})
 	go func() {
 		defer close(progressed)
-		progress.await(t, "something is stored", func(s ingest.Snapshot) bool { return s.Published > 0 })
+		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published > 0 })
 		cancel()
 	}()
 	s, err := ingest.Files(ctx, cfg, ingest.Deps{Progress: progress}, record.KindNetworkPerson, []string{path})
 	<-progressed
 	require.True(t, s.Reconciles())
-	require.Zero(t, counts(s, record.KindNetworkPerson).Unfinished, "the brokers were there")
+	require.Zero(t, counts(s, record.KindNetworkPerson).Unfinished, "brokers were available")
 	require.Equal(t, s.Files[0].Lines, counts(s, record.KindNetworkPerson).Published)
-	require.Equal(t, s.Interrupted, err != nil, "a run that came to its end anyway is a success")
+	require.Equal(t, s.Interrupted, err != nil, "a completed run is a success")
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), int(s.Files[0].Lines))
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, s.Files[0].Lines, int64(bytes.Count(content[:s.Files[0].Bytes], []byte("\n"))))
 }
 
-// While the brokers are away, a run that is asked to stop does so soon, and does
-// not count what it cannot know.
-func TestInterruptedInOutage(t *testing.T) {
+// The run must not count records whose outcome is unknown.
+func TestRun_InterruptDuringOutageEndsSoon(t *testing.T) {
 	b := startBroker(t, t.TempDir(), "127.0.0.1:0")
 	cfg := ingest.Config{Bus: bus.Config{Brokers: b.Addrs()}, DrainTimeout: 200 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -240,18 +239,20 @@ func TestInterruptedInOutage(t *testing.T) {
 	go func() {
 		defer close(feeding)
 		_, _ = io.WriteString(stdin.w, people(0, 100))
-		progress.await(t, "the first are stored", func(s ingest.Snapshot) bool { return s.Published == 100 })
+		progress.await(t, "first records stored", func(s ingest.Snapshot) bool { return s.Published == 100 })
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 		_, _ = io.WriteString(stdin.w, people(100, 300))
-		progress.await(t, "the run waits", func(s ingest.Snapshot) bool { return s.Read == 300 && s.Stalled > 300*time.Millisecond })
+		progress.await(t, "run waiting",
+			func(s ingest.Snapshot) bool { return s.Read == 300 && s.Stalled > 300*time.Millisecond })
 		cancel()
 	}()
-	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson, []string{"-"})
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{Stdin: stdin, Progress: progress}, record.KindNetworkPerson,
+		[]string{"-"})
 	<-feeding
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "did not acknowledge in time")
+	require.ErrorContains(t, err, "timed out waiting for broker acknowledgments")
 	require.Equal(t, ingest.Counts{Read: 300, Published: 100, Unfinished: 200}, counts(s, record.KindNetworkPerson))
 	require.True(t, s.Reconciles())
 	require.Equal(t, int64(100), s.Files[0].Lines)

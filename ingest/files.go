@@ -14,73 +14,70 @@ import (
 	"muster/schemas/record"
 )
 
-// Files publishes the records that stand in files, of one kind or, with
-// Config.Map, of those that a mapping makes; the kind is then empty. Files are
-// JSON or CSV, plain or compressed with gzip or zstd, or Parquet, which is
-// found out (see Config.Format). A folder stands for the files of these formats in
-// it and below, a pattern for what it matches; the path "-" is standard input.
-// Config.Readers files are read beside one another, each in its own order.
+// Files publishes the records in files, of one kind or, with Config.Map, those that a mapping
+// produces; the kind is then empty. Files are JSON or CSV, plain or compressed with gzip or zstd,
+// or Parquet; the format is detected (see Config.Format). A directory is searched recursively for
+// files of these formats, a glob pattern is expanded, and the path "-" is standard input.
+// Config.Readers files are read concurrently, each in order.
 //
-// The error is nil or an [*ExitError], whose code is the program's exit status.
-// Rejected records do not stop the run. An input that cannot be read to its end
-// does not stop the others. When ctx ends, reading stops, and what has been read
-// is published within Config.DrainTimeout. The summary is valid with any error,
-// and empty when nothing was begun: that is so if any of the paths does not
-// exist.
+// The error is nil or an [*ExitError], whose code is the program's exit status. Rejected records do not stop the
+// run. An input that cannot be read to its end does not stop the others. When ctx ends, reading stops, and what
+// has been read is published within Config.DrainTimeout. The summary is valid with any error. It is empty if the
+// run did not start, for example because a path does not exist.
 //
-// With Config.StateDir, what is known of an identity is not published again, and a
-// run over the same files that was stopped is taken up: the summary is then that of
-// all of it.
+// With Config.StateDir, unchanged records are not published again, and a stopped run over the same
+// files is resumed: the summary then covers all of it.
 func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	deps = deps.withDefaults()
 	in, err := newInputs(cfg, deps, kind, paths)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	var unknown *convert.Unknown
-	if cfg.DryRun { // it takes a third of what decoding does: a run that publishes goes without
+	// Counting unknown fields takes a third of the decoding time, so runs that publish skip it.
+	if cfg.DryRun {
 		unknown = convert.NewUnknown()
 	}
 	meters, err := newMetrics(deps.Registerer)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
 	if !cfg.DryRun {
 		if kind == record.KindErasure && deps.Suppressed == nil {
-			return Summary{}, failed("ingest", errNoErasures)
+			return Summary{}, newExitError("ingest", errNoErasures)
 		}
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
-			return Summary{}, failed("ingest", err)
+			return Summary{}, newExitError("ingest", err)
 		}
 		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
-			return Summary{}, failed("ingest", err)
+			return Summary{}, newExitError("ingest", err)
 		}
 	}
-	kept, err := openState(ctx, cfg, deps, in)
+	st, err := openState(ctx, cfg, deps, in)
 	if err != nil {
-		return Summary{}, failed("ingest", err)
+		return Summary{}, newExitError("ingest", err)
 	}
-	if kept.handle != nil {
-		cfg.RunID = kept.handle.Run().ID
+	if st.checkpoint != nil {
+		cfg.RunID = st.checkpoint.Run().ID
 	}
-	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
-		return Summary{}, failed("ingest", errors.Join(err, kept.close()))
+	if cfg.revision, err = st.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, newExitError("ingest", errors.Join(err, st.close()))
 	}
-	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
+	r := newRun(ctx, cfg, deps, meters, nil, st.store())
 	r.mapper, r.unknown = in.mapper, unknown
 	for _, path := range in.paths {
 		r.add(path, in.kind, storedSize(deps, path), opener(deps, path, in.options))
 	}
-	r.keep(kept.handle)
+	r.restore(st.checkpoint)
 	s, outcome := r.finish()
-	return s, alsoFailed("ingest", outcome, kept.finish(ctx, deps, s, outcome))
+	return s, joinError("ingest", outcome, st.finish(ctx, deps, s, outcome))
 }
 
-// checkKind refuses kinds that are not handed in from outside.
+// checkKind rejects kinds that cannot be submitted from outside.
 func checkKind(kind record.Kind) error {
 	kinds := record.Kinds()
 	if slices.Contains(kinds, kind) {
@@ -90,13 +87,13 @@ func checkKind(kind record.Kind) error {
 	for i, k := range kinds {
 		names[i] = string(k)
 	}
-	return fmt.Errorf("no kind of record is called %q; there are %s", kind, strings.Join(names, ", "))
+	return fmt.Errorf("unknown kind %q; kinds: %s", kind, strings.Join(names, ", "))
 }
 
-// checkPaths finds what can be known to fail before anything is published.
+// checkPaths reports errors that can be found before anything is published.
 func checkPaths(deps Deps, paths []string) error {
 	if len(paths) == 0 {
-		return errors.New("no file is named; \"-\" is standard input")
+		return errors.New("no files given; \"-\" is standard input")
 	}
 	var errs []error
 	stdin := 0
@@ -114,16 +111,18 @@ func checkPaths(deps Deps, paths []string) error {
 		}
 	}
 	if stdin > 1 {
-		errs = append(errs, errors.New("standard input (\"-\") is named more than once"))
+		errs = append(errs, errors.New("standard input (\"-\") is given more than once"))
 	}
 	if stdin > 0 && deps.Stdin == nil {
-		errs = append(errs, errors.New("there is no standard input"))
+		errs = append(errs, errors.New("no standard input"))
 	}
 	return errors.Join(errs...)
 }
 
-// opener returns how a path is opened, to be read from a place on.
-func opener(deps Deps, path string, options source.Options) func(context.Context, source.Position) (source.Source, error) {
+// opener returns a function that opens path at a position.
+func opener(
+	deps Deps, path string, options source.Options,
+) func(context.Context, source.Position) (source.Source, error) {
 	return func(ctx context.Context, from source.Position) (source.Source, error) {
 		options.From = from
 		if path == source.Stdin {
@@ -133,8 +132,7 @@ func opener(deps Deps, path string, options source.Options) func(context.Context
 	}
 }
 
-// storedSize returns the size of an input in bytes, or -1 when it is not known
-// beforehand.
+// storedSize returns the size of an input in bytes, or -1 if it is not known beforehand.
 func storedSize(deps Deps, path string) int64 {
 	var info os.FileInfo
 	var err error

@@ -25,7 +25,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestFiles(t *testing.T) {
+func TestFiles_PublishesAllInputs(t *testing.T) {
 	ten := people(0, 10)
 	tests := map[string]struct {
 		content []byte
@@ -66,9 +66,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A message says what it is, where it comes from and at what time, and says the
-// same however often it is sent.
-func TestHeaders(t *testing.T) {
+// Headers are the same for every retry.
+func TestHeaders_IdentifyMessageAndSource(t *testing.T) {
 	cfg := config(t)
 	now := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	deps := ingest.Deps{Now: func() time.Time { return now }, Stdin: strings.NewReader(
@@ -80,7 +79,13 @@ func TestHeaders(t *testing.T) {
 	for _, m := range messages {
 		e, err := bus.GetEvent(m.Headers)
 		require.NoError(t, err)
-		want := bus.Event{ID: "2", Type: event.RecordType(record.KindCodehostPerson), Source: "/ingest/run-1/-", Time: now, ContentType: "application/json"}
+		want := bus.Event{
+			ID:          "2",
+			Type:        event.RecordType(record.KindCodehostPerson),
+			Source:      "/ingest/run-1/-",
+			Time:        now,
+			ContentType: "application/json",
+		}
 		if m.Topic == record.KindCodehostRepo.Topic() {
 			want.ID, want.Type = "2/1", event.RecordType(record.KindCodehostRepo)
 			require.Equal(t, "7/1", string(m.Key))
@@ -96,7 +101,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestSplit(t *testing.T) {
+func TestFiles_ExtractsRecords(t *testing.T) {
 	cfg := config(t)
 	reg := prometheus.NewRegistry()
 	line := `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u",` +
@@ -110,10 +115,11 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, ingest.Counts{Split: 2, Published: 2}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostCommit))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostList))
-	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`}, values(t, cfg.Bus, record.KindCodehostPerson))
+	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`},
+		values(t, cfg.Bus, record.KindCodehostPerson))
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostList), "7/commits")
 
-	bad := letters(t, cfg.Bus)
+	bad := rejectedRecords(t, cfg.Bus)
 	require.Len(t, bad, 3)
 	paths := make([]string, 0, 3)
 	for i, l := range bad {
@@ -123,7 +129,7 @@ func TestSplit(t *testing.T) {
 		if i == 0 {
 			require.Equal(t, line[:len(line)-1], string(l.Raw))
 		} else {
-			require.Empty(t, l.Raw, "the line is stored once")
+			require.Empty(t, l.Raw, "line stored once")
 		}
 	}
 	require.Equal(t, []string{"repos[1].updated_at", "repos[3]", "repos_complete"}, paths)
@@ -132,10 +138,10 @@ func TestSplit(t *testing.T) {
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{Registerer: reg}, record.KindCodehostPerson, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP muster_ingest_blank_lines_total Blank lines that were passed over.
+# HELP muster_ingest_blank_lines_total Blank lines skipped.
 # TYPE muster_ingest_blank_lines_total counter
 muster_ingest_blank_lines_total 0
-# HELP muster_ingest_records_total Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, conflicting (the version of what is known, and other content), rejected; foreign objects: mapped, dropped; suppressed (of erased people).
+# HELP muster_ingest_records_total Records by kind and outcome: read, split (extracted from others, or produced by a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same version, different content), rejected; source objects: mapped, dropped; suppressed (of erased people).
 # TYPE muster_ingest_records_total counter
 muster_ingest_records_total{kind="codehost-commit",outcome="published"} 2
 muster_ingest_records_total{kind="codehost-commit",outcome="split"} 2
@@ -150,7 +156,7 @@ muster_ingest_records_total{kind="codehost-repo",outcome="split"} 4
 `)))
 }
 
-func TestRejected(t *testing.T) {
+func TestFiles_RejectsInvalidRecords(t *testing.T) {
 	cfg := config(t)
 	long := `{"profile_id":"` + strings.Repeat("x", 3<<20) + `"}`
 	lines := []struct {
@@ -163,13 +169,16 @@ func TestRejected(t *testing.T) {
 		{text: long, code: record.CodeTooLarge},
 		{text: `{"last_updated":"2026","username":"a"}`, code: record.CodeMissingIdentity, path: "profile_id"},
 		{text: `{"profile_id":"a","username":"a"}`, code: record.CodeMissingVersion, path: "last_updated"},
-		{text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`, code: record.CodeWrongType, path: "skills[0].skill"},
-		{text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`, code: record.CodeDuplicateKey, path: "username"},
+		{text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`,
+			code: record.CodeWrongType, path: "skills[0].skill"},
+		{text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`,
+			code: record.CodeDuplicateKey, path: "username"},
 		{text: `{"profile_id":`, code: record.CodeSyntax},
 		{text: `"a"`, code: record.CodeWrongType},
 		{text: "\x00", code: record.CodeNULByte},
-		// A name of nearly the size of a record stands in the path.
-		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`, code: record.CodeDuplicateKey},
+		// The path contains a name of nearly the maximum record size.
+		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`,
+			code: record.CodeDuplicateKey},
 		{text: strings.TrimSuffix(people(2, 3), "\n")},
 	}
 	var file strings.Builder
@@ -185,7 +194,7 @@ func TestRejected(t *testing.T) {
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 2)
 
 	byLine := make(map[int64]event.Rejected)
-	for _, l := range letters(t, cfg.Bus) {
+	for _, l := range rejectedRecords(t, cfg.Bus) {
 		byLine[l.Source.Line] = l
 	}
 	require.Len(t, byLine, 10)
@@ -211,7 +220,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// rawLimit is how much is kept of a rejected record (records.md, rule 4).
+// rawLimit returns how much is kept of a rejected record (records.md, rule 4).
 func rawLimit(text string) int {
 	if len(text) > 1<<20 {
 		return 64 << 10
@@ -219,10 +228,11 @@ func rawLimit(text string) int {
 	return 1 << 20
 }
 
-// What crawlers really produce: nearly the greatest size, very long lists.
-func TestLargeRecords(t *testing.T) {
+// Crawlers produce records of nearly the maximum size and very long lists.
+func TestFiles_LargeRecords(t *testing.T) {
 	cfg := config(t)
-	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + strings.Repeat("\u05d0\U0001F600", 150_000) + `"}`
+	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` +
+		strings.Repeat("\u05d0\U0001F600", 150_000) + `"}`
 	require.Greater(t, len(large), 900_000)
 	limit := `{"profile_id":"limit","last_updated":"2026","username":"l","summary":""}`
 	limit = strings.Replace(limit, `"summary":"`, `"summary":"`+strings.Repeat("x", 1<<20-len(limit)), 1)
@@ -233,17 +243,21 @@ func TestLargeRecords(t *testing.T) {
 	}
 	long := `{"profile_id":"long","last_updated":"2026","username":"l","skills":[` + skills.String()[1:] + `]}`
 	file := large + "\n" + limit + "\n" + limit + " \n" + long + "\n"
-	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(file))})
-	requireExit(t, ingest.ExitRejected, err) // the blank behind a record of 1 MiB makes it too large
+	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(file))})
+	requireExit(t, ingest.ExitRejected, err) // the blank after a record of 1 MiB makes it too large
 	require.Equal(t, ingest.Counts{Read: 4, Published: 3, Rejected: 1}, counts(s, record.KindNetworkPerson))
-	require.Equal(t, map[string]string{"large": large, "limit": limit, "long": long}, values(t, cfg.Bus, record.KindNetworkPerson))
+	require.Equal(t, map[string]string{"large": large, "limit": limit, "long": long},
+		values(t, cfg.Bus, record.KindNetworkPerson))
 
 	var repos strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&repos, `,{"id":%d,"updated_at":"2025-01-01","name":"r%d"}`, i, i)
 	}
-	owner := `{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[` + repos.String()[1:] + `],"repos_complete":true}`
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "f", []byte(owner))})
+	owner := `{"user_id":7,"last_updated":"2026","codehost_username":"u",` +
+		`"repos":[` + repos.String()[1:] + `],"repos_complete":true}`
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+		[]string{write(t, "f", []byte(owner))})
 	require.NoError(t, err)
 	require.Equal(t, ingest.Counts{Split: 10_000, Published: 10_000}, counts(s, record.KindCodehostRepo))
 	require.Len(t, values(t, cfg.Bus, record.KindCodehostRepo), 10_000)
@@ -253,15 +267,16 @@ func TestLargeRecords(t *testing.T) {
 		fmt.Fprintf(&bad, `,{"id":%d}`, i)
 	}
 	owner = `{"user_id":8,"last_updated":"2026","codehost_username":"u","repos":[` + bad.String()[1:] + `]}`
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "f", []byte(owner))})
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+		[]string{write(t, "f", []byte(owner))})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000}, counts(s, record.KindCodehostPerson))
+	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000},
+		counts(s, record.KindCodehostPerson))
 }
 
-// The versions of an identity are stored in the order of the input, within a
-// file and over several, however many goroutines work. Some may be stored again, in the same order,
-// where the broker did not answer in time.
-func TestOrder(t *testing.T) {
+// Order holds within a file and over several files, with any number of goroutines. Versions may be
+// stored twice, in the same order, if the broker times out.
+func TestFiles_VersionsStayInInputOrder(t *testing.T) {
 	const keys, versions = 97, 60
 	cfg := config(t)
 	cfg.Workers, cfg.Readers = 4, 1
@@ -272,9 +287,11 @@ func TestOrder(t *testing.T) {
 		for v := range versions {
 			for k := range keys {
 				n++
-				// Of very different sizes, so that decoding takes different times.
+				// Very different sizes, so that decoding takes different times.
 				padding := strings.Repeat("x", (k*v)%50*100)
-				fmt.Fprintf(&b, `{"user_id":%d,"id":1,"updated_at":"2026-01-01","name":"%d %d","description":"%s"}`+"\n", k, f*versions+v, n, padding)
+				fmt.Fprintf(&b,
+					`{"user_id":%d,"id":1,"updated_at":"2026-01-01","name":"%d %d","description":"%s"}`+"\n", k,
+					f*versions+v, n, padding)
 			}
 		}
 		content := []byte(b.String())
@@ -285,7 +302,8 @@ func TestOrder(t *testing.T) {
 	}
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostRepo, files)
 	require.NoError(t, err)
-	require.Equal(t, ingest.Counts{Read: 3 * keys * versions, Published: 3 * keys * versions}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Read: 3 * keys * versions, Published: 3 * keys * versions},
+		counts(s, record.KindCodehostRepo))
 	last := make(map[string]int)
 	for _, m := range topic(t, cfg.Bus, record.KindCodehostRepo.Topic()) {
 		key := string(m.Key)
@@ -293,9 +311,9 @@ func TestOrder(t *testing.T) {
 		text, _, _ := strings.Cut(name, " ")
 		version, err := strconv.Atoi(text)
 		require.NoError(t, err)
-		version++ // from 1 on: 0 is none
+		version++ // from 1: 0 means none
 		if version != last[key]+1 {
-			require.LessOrEqual(t, version, last[key], "key %s: versions are left out", key)
+			require.LessOrEqual(t, version, last[key], "key %s: missing versions", key)
 		}
 		last[key] = version
 	}
@@ -305,16 +323,15 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A file that breaks off is reported with its place; what stands before it, and
-// the other files, are published.
-func TestDamagedFile(t *testing.T) {
+// The data before the damage and the other files are published.
+func TestFiles_TruncatedFileReportsPosition(t *testing.T) {
 	cfg := config(t)
 	whole := gzipped(t, []byte(people(0, 20_000)))
 	broken := write(t, "broken.gz", whole[:len(whole)/2])
 	sound := write(t, "sound", []byte(people(100_000, 100_010)))
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{broken, sound})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "broken.gz: decompress gzip behind line ")
+	require.ErrorContains(t, err, "broken.gz: decompress gzip after line ")
 	require.ErrorContains(t, err, "unexpected EOF")
 	require.False(t, s.Interrupted)
 	require.True(t, s.Reconciles())
@@ -327,14 +344,14 @@ func TestDamagedFile(t *testing.T) {
 	require.Len(t, got, int(s.Files[0].Lines)+10)
 	for i := range s.Files[0].Lines {
 		if _, ok := got[fmt.Sprintf("p_%d", i)]; !ok {
-			require.Fail(t, "a record is missing", "p_%d", i)
+			require.Fail(t, "missing record", "p_%d", i)
 		}
 	}
-	require.Contains(t, s.String(), fmt.Sprintf("is stored up to line %d (byte %d): ", s.Files[0].Lines, s.Files[0].Bytes))
+	require.Contains(t, s.String(),
+		fmt.Sprintf("is stored up to line %d (byte %d): ", s.Files[0].Lines, s.Files[0].Bytes))
 }
 
-// What can be known to fail fails before anything is published.
-func TestNotBegun(t *testing.T) {
+func TestFiles_InvalidArgumentsPublishNothing(t *testing.T) {
 	cfg := config(t)
 	good := write(t, "good", []byte(people(0, 3)))
 	dir := t.TempDir()
@@ -344,13 +361,17 @@ func TestNotBegun(t *testing.T) {
 		want  string
 	}{
 		"absent":          {record.KindNetworkPerson, []string{good, filepath.Join(dir, "absent")}, "no such file"},
-		"an empty folder": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
-		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no file matches"},
-		"nothing":         {record.KindNetworkPerson, nil, "no file is named"},
+		"empty directory": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
+		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no matching file"},
+		"nothing":         {record.KindNetworkPerson, nil, "no files given"},
 		"no stdin":        {record.KindNetworkPerson, []string{"-"}, "no standard input"},
 		"stdin twice":     {record.KindNetworkPerson, []string{"-", "-"}, "more than once"},
-		"unknown kind":    {"network-persons", []string{good}, `no kind of record is called "network-persons"; there are network-person, `},
-		"internal kind":   {record.KindCodehostList, []string{good}, "no kind of record"},
+		"unknown kind": {
+			"network-persons",
+			[]string{good},
+			`unknown kind "network-persons"; kinds: network-person, `,
+		},
+		"internal kind": {record.KindCodehostList, []string{good}, "unknown kind"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -363,7 +384,8 @@ func TestNotBegun(t *testing.T) {
 	_, err := ingest.Files(t.Context(), ingest.Config{}, ingest.Deps{}, record.KindNetworkPerson, []string{good})
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "no Kafka brokers")
-	_, err = ingest.Files(t.Context(), ingest.Config{Bus: cfg.Bus, Workers: -1}, ingest.Deps{}, record.KindNetworkPerson, []string{good})
+	_, err = ingest.Files(t.Context(), ingest.Config{Bus: cfg.Bus, Workers: -1}, ingest.Deps{},
+		record.KindNetworkPerson, []string{good})
 	requireExit(t, ingest.ExitFailed, err)
 
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkCompany, []string{write(t, "empty", nil)})
@@ -371,19 +393,20 @@ func TestNotBegun(t *testing.T) {
 	require.Empty(t, values(t, cfg.Bus, record.KindNetworkPerson))
 }
 
-func TestNoBrokers(t *testing.T) {
+func TestFiles_ConnectTimeout(t *testing.T) {
 	b, err := broker.Start(t.Context(), broker.Config{DataDir: t.TempDir()})
 	require.NoError(t, err)
 	addrs := b.Addrs()
 	require.NoError(t, b.Close())
 	cfg := ingest.Config{Bus: bus.Config{Brokers: addrs}, ConnectTimeout: 300 * time.Millisecond}
-	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(people(0, 1)))})
+	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(people(0, 1)))})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "the Kafka brokers did not answer within 300ms")
+	require.ErrorContains(t, err, "no response from the Kafka brokers within 300ms")
 	require.Zero(t, s)
 }
 
-func TestStdin(t *testing.T) {
+func TestFiles_ReadsStdin(t *testing.T) {
 	cfg := config(t)
 	path := write(t, "people.gz", gzipped(t, []byte(people(0, 50))))
 	f, err := os.Open(path)
@@ -398,14 +421,15 @@ func TestStdin(t *testing.T) {
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 60)
 }
 
-// However many short lines are bad, what is held of them is bounded: each takes kilobytes while it is published.
+// A bad line takes kilobytes until it is published.
 func TestFiles_ManyBadLinesTakeBoundedMemory(t *testing.T) {
 	const n = 150_000
 	path := write(t, "short.ndjson", bytes.Repeat([]byte("{\n"), n))
 	var s ingest.Summary
 	var err error
 	took := heaptest.Peak(func() {
-		s, err = ingest.Files(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, record.KindNetworkPerson, []string{path})
+		s, err = ingest.Files(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, record.KindNetworkPerson,
+			[]string{path})
 	})
 	requireExit(t, ingest.ExitRejected, err)
 	require.Equal(t, ingest.Counts{Read: n, Rejected: n}, counts(s, record.KindNetworkPerson))

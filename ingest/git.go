@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,79 +15,77 @@ import (
 	"muster/ingest/internal/source"
 )
 
-// gitDir is the folder, in Config.StateDir, of how far repositories are read.
+// gitDir is the subdirectory of Config.StateDir for the read positions of repositories.
 const gitDir = "git"
 
-// GitConfig says whose the commits of repositories are.
+// GitConfig maps the authors of commits to accounts.
 type GitConfig struct {
-	// Authors is a CSV file with the columns email, user_id, username: accounts
-	// that the operator knows. It may be empty.
+	// Authors is a CSV file with the columns email, user_id, username: accounts known to the
+	// operator. It is optional.
 	Authors string
-	// NoReplyHosts are code hosts beside the known ones whose no-reply addresses
-	// are read: "git.example" for "1+jane@users.noreply.git.example".
+	// NoReplyHosts are additional code hosts whose no-reply addresses identify accounts:
+	// "git.example" for "1+jane@users.noreply.git.example".
 	NoReplyHosts []string
-	// MakeAccounts makes up an account for each author who has none.
+	// MakeAccounts synthesizes an account for each author without one.
 	MakeAccounts bool
-	// OwnerID and OwnerName are the account that the repositories belong to;
-	// OwnerID is 0 if the remote "origin" tells.
+	// OwnerID and OwnerName are the account that owns the repositories. If OwnerID is 0, the owner
+	// is derived from the remote "origin".
 	OwnerID   int64
 	OwnerName string
-	// Full reads all of the history, whatever was read before.
+	// Full reads the full history, including commits read before.
 	Full bool
-	// Unknown is a file that is made with the authors who have no account, in
-	// the form of Authors, to be filled in. It may be empty; one that is there is an
-	// error, since it may have been filled in, and a pipe or a device is written to.
+	// Unknown is a file to create with the authors without an account, in the format of Authors,
+	// for the operator to complete. It is optional. An existing file is an error, since it may have
+	// been completed; a pipe or a device is written to.
 	Unknown string
 }
 
-// Git publishes what is new in the history of local git repositories: of each
-// commit whose author's account is known a codehost-commit, of these authors
-// codehost-persons, of a repository whose owner is known a codehost-repo. Commits
-// of other authors count as dropped [Foreign] objects. A folder that is no repository
-// stands for those in it and below.
+// Git publishes the new history of local git repositories: a codehost-commit for each commit whose
+// author's account is known, a codehost-person for each of these authors, and a codehost-repo for
+// each repository whose owner is known. Commits of other authors count as dropped [Foreign]
+// objects. A directory that is not a repository is searched recursively for repositories.
 //
-// With Config.StateDir it is noted how far a repository is read, once all of it is
-// stored; a run that was cut short begins where the one before it ended. Nothing is
-// noted of a repository of which all commits were dropped. With
-// Config.Again all of the history is read. Summary and error are those of [Files]; a
-// run that dropped all commits ends with [ExitRejected].
-func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []string) (Summary, error) {
+// With Config.StateDir the read position of a repository is recorded when all of it is stored;
+// after an interrupted run the next one starts where the previous one started. No position is
+// recorded if all commits of a repository were dropped. With Config.Again the full history is read.
+// Summary and error are those of [Files]; a run that dropped all commits returns [ExitRejected].
+func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, dirs []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	deps = deps.withDefaults()
 	meters, err := newMetrics(deps.Registerer)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	options, err := git.options(cfg)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
 	if !cfg.DryRun {
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
-			return Summary{}, failed("ingest git", err)
+			return Summary{}, newExitError("ingest git", err)
 		}
 		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
-			return Summary{}, failed("ingest git", err)
+			return Summary{}, newExitError("ingest git", err)
 		}
 	}
-	kept, err := gitState(ctx, cfg, deps)
+	st, err := openGitState(ctx, cfg, deps)
 	if err != nil {
-		return Summary{}, failed("ingest git", err)
+		return Summary{}, newExitError("ingest git", err)
 	}
-	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
-		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
+	if cfg.revision, err = st.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
-	options.Generation = kept.generation
-	repositories, err := openRepositories(ctx, deps, folders, options)
+	options.Generation = st.generation
+	repositories, err := openRepositories(ctx, deps, dirs, options)
 	if err != nil {
-		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
+		return Summary{}, newExitError("ingest git", errors.Join(err, st.close()))
 	}
-	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
+	r := newRun(ctx, cfg, deps, meters, nil, st.store())
 	for _, repo := range repositories {
-		r.add(repo.folder, convert.Foreign, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+		r.add(repo.dir, convert.SourceObject, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 			if repo.err != nil {
 				return nil, repo.err
 			}
@@ -94,7 +93,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 		})
 	}
 	s, outcome := r.finish()
-	errs := []error{kept.finish(ctx, deps, s, outcome)}
+	errs := []error{st.finish(ctx, deps, s, outcome)}
 	for i, repo := range repositories {
 		if s.Files[i].Complete && repo.Kept() && !cfg.DryRun && cfg.StateDir != "" {
 			errs = append(errs, repo.Done())
@@ -102,9 +101,12 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 	}
 	errs = append(errs, git.report(deps, repositories, &s))
 	if total := s.Total(); outcome == nil && s.Unattributed.Commits > 0 && total.accounted() == total.Dropped {
-		outcome = &ExitError{Code: ExitRejected, Err: fmt.Errorf("ingest git: nothing was kept: %s", s.Unattributed)}
+		outcome = &ExitError{
+			Code: ExitRejected,
+			Err:  fmt.Errorf("ingest git: nothing was published: %s", s.Unattributed),
+		}
 	}
-	return s, alsoFailed("ingest git", outcome, errors.Join(errs...))
+	return s, joinError("ingest git", outcome, errors.Join(errs...))
 }
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
@@ -113,9 +115,9 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 		Owner: gitlog.Account{ID: g.OwnerID, Username: g.OwnerName},
 	}
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {
-		return o, errors.New("an owner has a positive id and a name")
+		return o, errors.New("an owner requires a positive ID and a name")
 	}
-	if _, err := g.unknownMode(); err != nil { // told before anything is read
+	if _, err := g.unknownMode(); err != nil { // report it before reading anything
 		return o, err
 	}
 	if cfg.StateDir != "" {
@@ -129,26 +131,26 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	return o, err
 }
 
-// unknownMode says how Unknown is opened: made anew, unless it is a pipe or a device, which hold nothing.
+// unknownMode returns the flags to open Unknown with: exclusive creation, unless it is a pipe or a device.
 func (g GitConfig) unknownMode() (int, error) {
 	if _, err := os.Lstat(g.Unknown); err != nil {
-		return os.O_WRONLY | os.O_CREATE | os.O_EXCL, nil //nolint:nilerr // what is wrong is told by making it
+		return os.O_WRONLY | os.O_CREATE | os.O_EXCL, nil //nolint:nilerr // creating the file reports what is wrong
 	}
 	if info, err := os.Stat(g.Unknown); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return os.O_WRONLY, nil
 	}
-	return 0, fmt.Errorf("write unknown authors: %s is there already, and may have been filled in: name another file", g.Unknown)
+	return 0, fmt.Errorf("write unknown authors: %s exists and may have been completed: use another file", g.Unknown)
 }
 
-// gitState opens what is known of identities.
-func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) {
+// openGitState opens the deduplication store.
+func openGitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) {
 	s = new(state)
 	switch {
 	case cfg.DryRun:
-		err = s.openScratch(cfg)
+		err = s.openOverlay(cfg)
 	case cfg.StateDir != "":
-		if s.versions, err = openVersions(ctx, cfg, deps); err == nil {
-			s.topics, s.generation = topicsOf(cfg), s.versions.Generation()
+		if s.dedup, err = openDedup(ctx, cfg, deps); err == nil {
+			s.topics, s.generation = topicReader(cfg), s.dedup.Generation()
 		}
 	}
 	if err != nil {
@@ -159,32 +161,32 @@ func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) 
 
 // gitInput is a repository of a run.
 type gitInput struct {
-	*gitlog.Repository // nil if it cannot be opened
-	folder             string
+	*gitlog.Repository // nil if it could not be opened
+	dir                string
 	err                error
 }
 
-// openRepositories opens the repositories that folders name. One that is named itself must be readable; one that is
-// found in a folder fails alone.
-func openRepositories(ctx context.Context, deps Deps, folders []string, options gitlog.Options) ([]gitInput, error) {
-	if len(folders) == 0 {
-		return nil, errors.New("no repository is named")
+// openRepositories opens the repositories at or below dirs. A named repository must be readable; an
+// unreadable one found in a directory fails alone.
+func openRepositories(ctx context.Context, deps Deps, dirs []string, options gitlog.Options) ([]gitInput, error) {
+	if len(dirs) == 0 {
+		return nil, errors.New("no repository given")
 	}
 	var all []gitInput
 	var errs []error
-	for _, folder := range folders {
-		found, unreadable, err := gitlog.Find(folder)
+	for _, dir := range dirs {
+		found, unreadable, err := gitlog.Find(dir)
 		errs = append(errs, err)
 		for _, path := range unreadable {
-			deps.Logger.Warn("git: folder cannot be read", "path", path)
+			deps.Logger.Warn("git: directory cannot be read", slog.String("path", path))
 		}
 		for _, path := range found {
 			repo, err := gitlog.Open(ctx, path, options)
-			if path == folder {
+			if path == dir {
 				errs = append(errs, err)
 			}
-			if err == nil && repo.Again() {
-				deps.Logger.Warn("git: topics are new, history is read again", "repository", path)
+			if err == nil && repo.Reread() {
+				deps.Logger.Warn("git: topics were reset, reading the full history again", slog.String("path", path))
 			}
 			all = append(all, gitInput{repo, path, err})
 		}
@@ -192,15 +194,16 @@ func openRepositories(ctx context.Context, deps Deps, folders []string, options 
 	return all, errors.Join(errs...)
 }
 
-// Unattributed are the commits that a run dropped because no account of their authors is known.
+// Unattributed counts the commits dropped because their authors have no known account.
 type Unattributed struct {
 	Commits int64 `json:"commits"`
 	Authors int64 `json:"authors"`
-	// Noted says that some of these histories count as read: only GitConfig.Full reads them again.
+	// Noted reports whether some of these histories are recorded as read, so that only
+	// GitConfig.Full reads them again.
 	Noted bool `json:"noted,omitzero"`
 }
 
-// String returns the counts, and the flags that keep these commits.
+// String returns the counts and the flags that keep these commits.
 func (u Unattributed) String() string {
 	full := ""
 	if u.Noted {
@@ -211,7 +214,7 @@ func (u Unattributed) String() string {
 		plural(u.Commits, "commit"), plural(u.Authors, "author"), full, full)
 }
 
-// report says what could not be made a record, and how it can be.
+// report adds what could not be published to the summary, logs it, and writes the file Unknown.
 func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error {
 	unknown := make(map[string]*gitlog.Unknown)
 	var order, unowned []string
@@ -220,13 +223,13 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 			continue
 		}
 		for _, w := range repo.Warnings() {
-			deps.Logger.Warn("git: "+w, "repository", repo.folder)
+			deps.Logger.Warn("git: "+w, slog.String("path", repo.dir))
 		}
 		commits, authors := repo.Unattributed()
 		s.Unattributed.Commits += commits
 		s.Unattributed.Noted = s.Unattributed.Noted || commits > 0 && repo.Kept()
 		if repo.Kept() && !repo.OwnerKnown() {
-			unowned = append(unowned, repo.folder)
+			unowned = append(unowned, repo.dir)
 		}
 		for _, a := range authors {
 			if u, ok := unknown[a.Email]; ok {
@@ -239,8 +242,9 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 	}
 	s.Unattributed.Authors = int64(len(order))
 	if len(unowned) > 0 {
-		deps.Logger.Warn("git: repositories are not published, their owners are unknown",
-			"repositories", len(unowned), "first", unowned[0], "hint", "name the owner with --owner ID:USERNAME --full")
+		deps.Logger.Warn("git: repositories without a known owner are not published",
+			slog.Int("repositories", len(unowned)), slog.String("first", unowned[0]),
+			slog.String("hint", "set --owner ID:USERNAME --full"))
 	}
 	if g.Unknown == "" {
 		return nil

@@ -20,29 +20,30 @@ import (
 	"muster/schemas/record"
 )
 
-// What an operator has filled in is not written over, not even by a dry run, and it is told before anything is read.
-func TestGitKeepsUnknown(t *testing.T) {
+// Dry runs do not overwrite it either. The error is reported before anything is read.
+func TestGit_DoesNotOverwriteUnknownFile(t *testing.T) {
 	r := newRepository(t)
 	r.commit("Bob", "bob@x.example", "a.go", "package a")
 	authors := filepath.Join(t.TempDir(), "authors.csv")
 	const filled = "email,user_id,username\nann@x.example,77,ann\n"
 	require.NoError(t, os.WriteFile(authors, []byte(filled), 0o600))
-	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
-	require.ErrorContains(t, err, "is there already")
+	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
+		ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
+	require.ErrorContains(t, err, "exists and may have been completed")
 	require.Empty(t, s.Run)
 	after, err := os.ReadFile(authors)
 	require.NoError(t, err)
 	require.Equal(t, filled, string(after))
 }
 
-// A pipe, such as standard output, holds nothing that was filled in.
-func TestGitWritesUnknownToPipes(t *testing.T) {
+func TestGit_WritesUnknownToPipe(t *testing.T) {
 	r := newRepository(t)
 	r.commit("Bob", "bob@x.example", "a.go", "package a")
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
-	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
+	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
+		ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
 	requireExit(t, ingest.ExitRejected, err)
 	require.NoError(t, write.Close())
 	list, err := io.ReadAll(read)
@@ -50,7 +51,7 @@ func TestGitWritesUnknownToPipes(t *testing.T) {
 	require.Equal(t, "email,user_id,username,name,commits\nbob@x.example,,,Bob,1\n", string(list))
 }
 
-// repository is a repository that a test makes.
+// repository is a git repository of a test.
 type repository struct {
 	t   *testing.T
 	dir string
@@ -64,7 +65,7 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// newRepositoryIn makes a repository without a remote.
+// newRepositoryIn creates a repository without a remote.
 func newRepositoryIn(t *testing.T, dir string) *repository {
 	t.Helper()
 	r := &repository{t, dir, time.Date(2024, 1, 2, 3, 0, 0, 0, time.UTC)}
@@ -73,10 +74,10 @@ func newRepositoryIn(t *testing.T, dir string) *repository {
 	return r
 }
 
-// git runs git in the repository and returns what it prints.
+// git runs git in the repository and returns its output.
 func (r *repository) git(args ...string) string {
 	r.t.Helper()
-	return r.gitAs("Nobody", "nobody@x.example", args...)
+	return r.gitAs("Tester", "tester@x.example", args...)
 }
 
 func (r *repository) gitAs(name, email string, args ...string) string {
@@ -91,7 +92,7 @@ func (r *repository) gitAs(name, email string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit writes a file and commits it, an hour after the commit before, on top of HEAD or of other parents.
+// commit writes and commits a file, one hour after the previous commit, on HEAD or on the given parents.
 func (r *repository) commit(name, email, file, text string, parents ...string) string {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600))
@@ -115,10 +116,16 @@ const (
 	kim  = "kim@mail.example"
 )
 
-func TestGit(t *testing.T) {
+func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
-	r.commit("Jane", jane, ".mailmap", "Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n")
+	r.commit(
+		"Jane",
+		jane,
+		".mailmap",
+		"Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> "+
+			"<34+kim@users.noreply.codehost.example>\n",
+	)
 	first := r.commit("K", kim, "a.go", "package a")
 	r.commit("Jané", jane, "b.go", "package b")
 	second := r.commit("Stranger", "stranger@mail.example", "c.md", "c")
@@ -135,23 +142,44 @@ func TestGit(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
-	require.Equal(t, "1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or --full --authors FILE",
-		s.Unattributed.String())
+	require.Equal(
+		t,
+		"1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or "+
+			"--full --authors FILE",
+		s.Unattributed.String(),
+	)
 	require.NotContains(t, log.String(), "stranger@")
 	list, err := os.ReadFile(unknown)
 	require.NoError(t, err)
 	require.Equal(t, "email,user_id,username,name,commits\nstranger@mail.example,,,Stranger,1\n", string(list))
 
 	commits := values(t, cfg.Bus, record.KindCodehostCommit)
-	require.JSONEq(t, `{"user_id":34,"sha":"`+first+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
-		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`, commits["34/"+first])
+	require.JSONEq(
+		t,
+		`{"user_id":34,"sha":"`+first+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
+		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`,
+		commits["34/"+first],
+	)
 	people := values(t, cfg.Bus, record.KindCodehostPerson)
-	require.JSONEq(t, `{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané","names":["Jané","Jane"]}`, people["12"])
-	require.JSONEq(t, `{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
-		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1))
+	require.JSONEq(
+		t,
+		`{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane",`+
+			`"full_name":"Jané","names":["Jané","Jane"]}`,
+		people["12"],
+	)
+	require.JSONEq(
+		t,
+		`{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim `+
+			`Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
+		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1),
+	)
 	for key, text := range values(t, cfg.Bus, record.KindCodehostRepo) {
 		require.True(t, strings.HasPrefix(key, "12/"), key)
-		require.Contains(t, text, `"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes","created_at":"2024-01-02T04:00:00Z","language":"Go"`)
+		require.Contains(
+			t, text,
+			`"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes",`+
+				`"created_at":"2024-01-02T04:00:00Z","language":"Go"`,
+		)
 	}
 
 	// Nothing is new.
@@ -159,7 +187,7 @@ func TestGit(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, s.Total())
 
-	// A branch from the middle, merged, and a bare copy: only what is new.
+	// A merged branch from the middle, and a bare copy: only new commits.
 	side := r.commit("Jane", jane, "d.go", "package d", first)
 	r.commit("Jane", jane, "e.go", "package e", second, side)
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{}, []string{r.dir})
@@ -169,13 +197,14 @@ func TestGit(t *testing.T) {
 	bare := filepath.Join(t.TempDir(), "copy.git")
 	r.git("clone", "-q", "--bare", r.dir, bare)
 	authors := write(t, "authors.csv", []byte("email,user_id,username\nstranger@mail.example,56,stranger\n"))
-	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"}, []string{bare, r.dir})
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"},
+		[]string{bare, r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(6), counts(s, record.KindCodehostCommit).Read)
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
 	require.Len(t, s.Files, 2)
 
-	// All of it once more: what is known is not published again.
+	// Full history: published records are not republished.
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Full: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)
@@ -200,32 +229,33 @@ func evidence(t *testing.T, text string) string {
 	return r.LastUpdated
 }
 
-func TestGitMade(t *testing.T) {
+func TestGit_SynthesizesAccounts(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
-	h := r.commit("Somebody", "Some.Body@mail.example", "a", "a")
+	h := r.commit("Uma Test", "Uma.Test@mail.example", "a", "a")
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Published)
-	require.Zero(t, counts(s, record.KindCodehostRepo), "nothing tells who jane is")
+	require.Zero(t, counts(s, record.KindCodehostRepo), "jane's account is unknown")
 	for key, text := range values(t, cfg.Bus, record.KindCodehostPerson) {
-		require.Contains(t, text, `"emails":["some.body@mail.example"]`)
+		require.Contains(t, text, `"emails":["uma.test@mail.example"]`)
 		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h)
 	}
 }
 
-func TestGit_KeepingNothingFails(t *testing.T) {
+func TestGit_DroppingAllCommitsFails(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	r.commit("Ane Bro", "ane@bro.example", "a", "a")
 	r.commit("Ane Bro", "Ane@bro.example", "a", "b")
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 	requireExit(t, ingest.ExitRejected, err)
-	require.ErrorContains(t, err, "2 commits of 1 author dropped, because no account is known; pass --make-accounts to keep them")
+	require.ErrorContains(t, err,
+		"2 commits of 1 author dropped, because no account is known; pass --make-accounts to keep them")
 	require.True(t, s.Reconciles())
 	require.Equal(t, ingest.Counts{Read: 2, Dropped: 2}, s.Total())
 
-	// The history counts as unread, so that the flag alone is enough.
+	// The history counts as unread, so the flag alone is enough.
 	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(2), counts(s, record.KindCodehostCommit).Published)
@@ -235,7 +265,7 @@ func TestGit_KeepingNothingFails(t *testing.T) {
 	require.Zero(t, s.Total())
 }
 
-func TestGit_ReadsFolderOfRepositories(t *testing.T) {
+func TestGit_ReadsDirectoryOfRepositories(t *testing.T) {
 	cfg := stateful(t)
 	root := t.TempDir()
 	one := newRepositoryIn(t, filepath.Join(root, "one"))
@@ -253,7 +283,7 @@ func TestGit_ReadsFolderOfRepositories(t *testing.T) {
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "bad config")
 	require.Len(t, s.Files, 4)
-	require.Equal(t, int64(4), counts(s, record.KindCodehostCommit).Published, "the others are read")
+	require.Equal(t, int64(4), counts(s, record.KindCodehostCommit).Published, "other repositories are read")
 	found := map[string]int{}
 	for _, text := range values(t, cfg.Bus, record.KindCodehostCommit) {
 		var c record.CodehostCommit
@@ -264,49 +294,49 @@ func TestGit_ReadsFolderOfRepositories(t *testing.T) {
 	require.NoError(t, os.RemoveAll(damaged.dir))
 	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{root})
 	require.NoError(t, err)
-	require.Zero(t, s.Total(), "all of it was read")
+	require.Zero(t, s.Total(), "full history was read")
 }
 
-func TestGitNotBegun(t *testing.T) {
+func TestGit_InvalidArgumentsPublishNothing(t *testing.T) {
 	cfg := stateful(t)
 	r := newRepository(t)
 	bad := write(t, "authors.csv", []byte("x\n"))
 	for name, c := range map[string]struct {
-		git     ingest.GitConfig
-		folders []string
-		want    string
+		git  ingest.GitConfig
+		dirs []string
+		want string
 	}{
-		"none":    {folders: nil, want: "no repository is named"},
-		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
-		"no repo": {folders: []string{t.TempDir()}, want: "no git repository in"},
-		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: the header has no column"},
-		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive id and a name"},
+		"none":    {dirs: nil, want: "no repository given"},
+		"absent":  {dirs: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
+		"no repo": {dirs: []string{t.TempDir()}, want: "no git repository in"},
+		"authors": {git: ingest.GitConfig{Authors: bad}, dirs: []string{r.dir}, want: "authors.csv: missing column"},
+		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, dirs: []string{r.dir}, want: "a positive ID and a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.folders)
+			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.dirs)
 			requireExit(t, ingest.ExitFailed, err)
 			require.ErrorContains(t, err, c.want)
 			require.Zero(t, s)
 		})
 	}
-	// An empty repository has nothing to give.
+	// An empty repository has no records.
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 	require.NoError(t, err)
 	require.Zero(t, s.Total())
-	// A run that is stopped notes nothing.
+	// An interrupted run records no position.
 	r.commit("Jane", jane, "a", "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := newWatcher()
 	go func() { cancel() }()
-	if _, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir}); err != nil { // else it was faster
+	_, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir})
+	if err != nil { // otherwise the run was faster
 		s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Read)
 	}
 }
 
-// A long history is read in memory that does not hold it.
-func TestGitLarge(t *testing.T) {
+func TestGit_LongHistoryTakesBoundedMemory(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
 		n = 5_000
@@ -322,8 +352,12 @@ func TestGitLarge(t *testing.T) {
 	var b strings.Builder
 	message := strings.Repeat("Why this was changed, at some length. ", 20)
 	for i := range n {
-		fmt.Fprintf(&b, "commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\ncommitter U <u@x> %d +0000\ndata %d\n%s\n",
-			i+1, i%500, i%500+1, i%500, 1_700_000_000+i, 1_700_000_000+i, len(message), message)
+		fmt.Fprintf(
+			&b,
+			"commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\n"+
+				"committer U <u@x> %d +0000\ndata %d\n%s\n",
+			i+1, i%500, i%500+1, i%500, 1_700_000_000+i, 1_700_000_000+i, len(message), message,
+		)
 		if i > 0 {
 			fmt.Fprintf(&b, "from :%d\n", i)
 		}
@@ -352,12 +386,13 @@ func TestGitLarge(t *testing.T) {
 		}
 	}()
 	began := time.Now()
-	cfg.StateDir = "" // what is remembered of identities has tests and figures of its own
+	cfg.StateDir = "" // the deduplication store has its own tests
 	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{dir})
 	close(stop)
 	<-done
 	require.NoError(t, err)
 	require.Equal(t, int64(n), counts(s, record.KindCodehostCommit).Published)
 	require.Equal(t, int64(500), counts(s, record.KindCodehostPerson).Published)
-	t.Logf("%d commits in %s, at most %d MiB of heap, the embedded broker's included", n, time.Since(began).Round(time.Millisecond), most>>20)
+	t.Logf("%d commits in %s, at most %d MiB of heap, the embedded broker's included", n,
+		time.Since(began).Round(time.Millisecond), most>>20)
 }

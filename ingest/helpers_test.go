@@ -24,13 +24,13 @@ import (
 	"muster/schemas/record"
 )
 
-// config returns a configuration that writes to a broker of its own.
+// config returns a configuration with a new broker.
 func config(t testing.TB) ingest.Config {
 	t.Helper()
 	return ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, RunID: "run-1"}
 }
 
-// write makes a file in a folder of the test's own and returns its path.
+// write writes a file in a temporary directory and returns its path.
 func write(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -55,26 +55,33 @@ func zstded(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// topic reads what is stored on topics, in the order of each partition.
+// topic reads the messages on topics, in partition order.
 func topic(t testing.TB, cfg bus.Config, topics ...string) []kafka.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var mu sync.Mutex
 	var messages []kafka.Message
-	f := bus.Follow(ctx, cfg, bus.FollowConfig{Topics: topics, MaxWait: 50 * time.Millisecond, Handle: func(_ context.Context, m kafka.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		messages = append(messages, m)
-		return nil
-	}})
+	f := bus.Follow(
+		ctx, cfg,
+		bus.FollowConfig{
+			Topics:  topics,
+			MaxWait: 50 * time.Millisecond,
+			Handle: func(_ context.Context, m kafka.Message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				messages = append(messages, m)
+				return nil
+			},
+		},
+	)
 	require.NoError(t, f.WaitReady(ctx))
 	require.NoError(t, f.Close())
 	return messages
 }
 
-// letters reads the rejected records.
-func letters(t testing.TB, cfg bus.Config) []event.Rejected {
+// rejectedRecords reads the rejected records.
+func rejectedRecords(t testing.TB, cfg bus.Config) []event.Rejected {
 	t.Helper()
 	var out []event.Rejected
 	for _, m := range topic(t, cfg, event.TopicRejected) {
@@ -86,7 +93,7 @@ func letters(t testing.TB, cfg bus.Config) []event.Rejected {
 	return out
 }
 
-// values returns what is stored on the topic of a kind, last message by key.
+// values returns the messages on the topic of a kind, the last one per key.
 func values(t testing.TB, cfg bus.Config, kind record.Kind) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -100,12 +107,14 @@ func values(t testing.TB, cfg bus.Config, kind record.Kind) map[string]string {
 func people(from, to int) string {
 	var b strings.Builder
 	for i := from; i < to; i++ {
-		fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","full_name":"Person %d"}`+"\n", i, i, i)
+		fmt.Fprintf(&b,
+			`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","full_name":"Person %d"}`+"\n", i,
+			i, i)
 	}
 	return b.String()
 }
 
-// counts returns the counts of a kind, all zero when it did not occur.
+// counts returns the counts of a kind, all zero if it did not occur.
 func counts(s ingest.Summary, kind record.Kind) ingest.Counts {
 	for _, k := range s.Kinds {
 		if k.Kind == kind {
@@ -115,7 +124,7 @@ func counts(s ingest.Summary, kind record.Kind) ingest.Counts {
 	return ingest.Counts{}
 }
 
-// requireExit checks the exit status that an error stands for.
+// requireExit checks the exit status of an error.
 func requireExit(t testing.TB, code int, err error) {
 	t.Helper()
 	if code == 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,59 +17,59 @@ import (
 	"muster/schemas/record"
 )
 
-// Format is how an input is written.
+// Format is the format of an input.
 type Format = source.Format
 
-// ParseFormat reads the name of a format: auto, ndjson, csv, tsv or parquet.
+// ParseFormat parses the name of a format: auto, ndjson, csv, tsv or parquet.
 func ParseFormat(name string) (Format, error) { return source.ParseFormat(name) }
 
-// Mapping is a mapping that is shipped.
+// Mapping is a built-in mapping.
 type Mapping = mapping.Shipped
 
-// Mappings returns the mappings that are shipped.
+// Mappings returns the built-in mappings.
 func Mappings() []Mapping { return mapping.All() }
 
-// inputs is what a run over files is about.
+// inputs are the resolved inputs of a run over files.
 type inputs struct {
 	kind    record.Kind
 	mapper  convert.Mapper // nil without a mapping
-	mapSum  string         // of its text
+	mapSum  string         // checksum of the mapping's source
 	paths   []string
 	options source.Options
 }
 
-// maxForeign is the largest foreign object, in bytes: a page of a dump or a
-// document with its graph is larger than any record made of it.
-const maxForeign = 16 << 20
+// maxSourceObjectBytes is the largest source object. A page of a dump or a document with its graph
+// is larger than any record derived from it.
+const maxSourceObjectBytes = 16 << 20
 
-// newInputs finds what can be known to fail before anything is published.
+// newInputs resolves the inputs and reports errors that can be found before anything is published.
 func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs, error) {
 	in := inputs{kind: kind, options: source.Options{
 		MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: cfg.Format,
 	}}
 	if cfg.Map != "" {
 		if kind != "" {
-			return in, fmt.Errorf("a mapping says of what kind each record is: leave %q out", kind)
+			return in, fmt.Errorf("a mapping determines the kind of each record: omit the kind %q", kind)
 		}
 		program, err := mapping.Load(cfg.Map)
 		if err != nil {
 			return in, err
 		}
-		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.Foreign
-		in.options.Kind, in.options.MaxLine, in.options.WholeLists = convert.Foreign, maxForeign, program.ReadsLists()
+		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.SourceObject
+		in.options.Kind, in.options.MaxLine = convert.SourceObject, maxSourceObjectBytes
+		in.options.WholeLists = program.ReadsLists()
 	} else if err := checkKind(kind); err != nil {
 		return in, err
 	}
 	var err error
-	if in.paths, err = expand(cfg, deps, paths); err != nil {
+	if in.paths, err = expandPaths(cfg, deps, paths); err != nil {
 		return in, err
 	}
 	return in, checkPaths(deps, in.paths)
 }
 
-// expand replaces folders by the files in them, of the formats that are read, and
-// patterns by what they match; both in the order of their names.
-func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
+// expandPaths replaces directories by the files in them and patterns by their matches, both in name order.
+func expandPaths(cfg Config, deps Deps, paths []string) ([]string, error) {
 	var all []string
 	var errs []error
 	for _, path := range paths {
@@ -79,15 +80,17 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err == nil && info.IsDir():
-			found, passed, err := filesIn(cfg, path)
+			found, skipped, err := listFiles(cfg, path)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 			case len(found) == 0:
-				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("there are no files of a known format in this folder; name them, or --format")})
+				noFiles := errors.New("no files of a known format in this directory; list the files or set --format")
+				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: noFiles})
 			}
-			if passed > 0 {
-				deps.Logger.Warn("files of other formats, and what is no file, are passed over", "folder", path, "files", passed)
+			if skipped > 0 {
+				deps.Logger.Warn("ingest: skipping files of other formats and special files",
+					slog.String("directory", path), slog.Int("files", skipped))
 			}
 			all = append(all, found...)
 		case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
@@ -96,28 +99,29 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 			case err != nil:
 				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: err})
 			case len(found) == 0:
-				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: errors.New("no file matches")})
+				errs = append(errs, &fs.PathError{Op: "match", Path: path, Err: errors.New("no matching file")})
 			}
-			all = append(all, slices.DeleteFunc(found, isFolder)...)
+			all = append(all, slices.DeleteFunc(found, isDir)...)
 		default:
-			all = append(all, path) // checkPaths says what is wrong with it
+			// checkPaths reports what is wrong with it.
+			all = append(all, path)
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
-func isFolder(path string) bool {
+func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// filesIn returns the files of a folder and those below it, without hidden ones.
-func filesIn(cfg Config, folder string) (found []string, passed int, err error) {
-	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+// listFiles returns the files below dir without hidden ones, and the number of files skipped.
+func listFiles(cfg Config, dir string) (found []string, skipped int, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(entry.Name(), ".") && path != folder:
+		case strings.HasPrefix(entry.Name(), ".") && path != dir:
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -125,16 +129,16 @@ func filesIn(cfg Config, folder string) (found []string, passed int, err error) 
 		case entry.IsDir():
 			return nil
 		case cfg.Format == source.FormatAuto && !source.KnownName(path):
-			passed++
+			skipped++
 			return nil
 		}
-		// A pipe is named by whoever feeds it.
+		// Pipes are read only if named: opening one blocks until it has a writer.
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			passed++
+			skipped++
 			return nil
 		}
 		found = append(found, path)
 		return nil
 	})
-	return found, passed, err
+	return found, skipped, err
 }

@@ -17,9 +17,9 @@ import (
 	"muster/schemas/record"
 )
 
-// A folder, a pattern and single files of all formats in one run: each record is
-// published once, under its place.
-func TestFormats(t *testing.T) {
+// A directory, a pattern and single files of all formats in one run: each record is published once,
+// with its location.
+func TestFiles_DetectsFormatsInDirectoriesAndPatterns(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, data []byte) {
 		path := filepath.Join(dir, name)
@@ -42,10 +42,11 @@ func TestFormats(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	put("all/a.ndjson", []byte(people(0, 3)))
-	put("all/b/c.csv.gz", gzipped(t, []byte("profile_id,username,last_updated,connections\nc1,u,2026,7\nc2,u,2026,many\nc3,u\n")))
+	put("all/b/c.csv.gz",
+		gzipped(t, []byte("profile_id,username,last_updated,connections\nc1,u,2026,7\nc2,u,2026,many\nc3,u\n")))
 	put("all/b/d.parquet", columns.Bytes())
 	put("all/.hidden/e.ndjson", []byte(people(100, 103)))
-	put("all/README", []byte("not records"))
+	put("all/README", []byte("no records"))
 	put("more/1.ndjson", []byte(people(10, 12)))
 	put("more/2.ndjson", []byte(people(12, 14)))
 	put("odd.txt", []byte("profile_id;username;last_updated\np;u;2026-01-01\n"))
@@ -60,24 +61,25 @@ func TestFormats(t *testing.T) {
 	got := values(t, cfg.Bus, record.KindNetworkPerson)
 	require.Len(t, got, 10)
 	require.Equal(t, `{"profile_id":"c1","username":"u","last_updated":"2026","connections":7}`, got["c1"])
-	require.Equal(t, `{"profile_id":"q1","username":"u","last_updated":"2026-01-02T00:00:00Z","connections":5}`, got["q1"])
+	require.Equal(t, `{"profile_id":"q1","username":"u","last_updated":"2026-01-02T00:00:00Z","connections":5}`,
+		got["q1"])
 	reasons := map[string]string{}
-	for _, l := range letters(t, cfg.Bus) {
-		reasons[fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)] = l.Code + " " + l.Path + ": " + l.Reason
+	for _, l := range rejectedRecords(t, cfg.Bus) {
+		at := fmt.Sprintf("%s:%d", filepath.Base(l.Source.File), l.Source.Line)
+		reasons[at] = l.Code + " " + l.Path + ": " + l.Reason
 	}
 	require.Equal(t, map[string]string{
 		"c.csv.gz:3":  "wrong_type connections: is a string where an integer is needed",
-		"c.csv.gz:4":  "syntax : has 2 fields where the header has 4",
+		"c.csv.gz:4":  "syntax : has 2 fields, the header has 4",
 		"d.parquet:2": "missing_identity profile_id: is missing",
 	}, reasons)
 }
 
-// A named pipe is opened once, for all that its producer has; waiting for a producer ends
-// with the run. Nobody waits for one in a folder.
-func TestNamedPipe(t *testing.T) {
-	cfg := kept(t)
-	folder := t.TempDir()
-	path := filepath.Join(folder, "people.ndjson")
+// A named pipe is opened once; waiting for its writer ends with the run. Pipes in directories are skipped.
+func TestFiles_NamedPipe(t *testing.T) {
+	cfg := withStateDir(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "people.ndjson")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
 	run := func(ctx context.Context, id string) (s ingest.Summary, err error) {
 		cfg.RunID = id
@@ -89,7 +91,7 @@ func TestNamedPipe(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(30 * time.Second):
-			t.Fatal("the run waits for another producer")
+			t.Fatal("run waits for another writer")
 		}
 		return s, err
 	}
@@ -104,46 +106,51 @@ func TestNamedPipe(t *testing.T) {
 	defer cancel()
 	_, err = run(ctx, "run-2")
 	requireExit(t, ingest.ExitFailed, err)
-	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // somebody waits
+	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // a reader is waiting
 		require.NoError(t, f.Close())
 	}
 
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "more.ndjson"), []byte(people(20_000, 20_001)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "more.ndjson"), []byte(people(20_000, 20_001)), 0o600))
 	cfg.RunID = "run-3"
-	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{folder})
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{dir})
 	require.NoError(t, err)
 	require.Len(t, s.Files, 1)
 }
 
-func TestMapped(t *testing.T) {
+func TestFiles_AppliesMapping(t *testing.T) {
 	cfg := config(t)
 	cfg.Map = write(t, "m.jq", []byte(`
 		if .n > 90 then error("too large: \(.n)") else range(.n) as $i
 		| {kind: (if $i == 3 then "network-company" else "network-person" end),
 		   record: {profile_id: "\(.id)-\($i)", username: "u", last_updated: "2026", place: "\($line)"}} end`))
-	in := `{"id":"a","n":2}` + "\n\n" + `{"id":"b","n":0}` + "\n" + `{"id":"c","n":99}` + "\n" + `{"id":"d",` + "\n" + `{"id":"e","n":5}` + "\n"
+	in := `{"id":"a","n":2}` + "\n\n" + `{"id":"b","n":0}` + "\n" + `{"id":"c","n":99}` + "\n" +
+		`{"id":"d",` + "\n" + `{"id":"e","n":5}` + "\n"
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
 	require.Equal(t, ingest.Counts{Read: 5, Mapped: 2, Dropped: 1, Rejected: 2}, counts(s, ingest.Foreign))
 	require.Equal(t, ingest.Counts{Split: 6, Published: 6}, counts(s, record.KindNetworkPerson))
 	require.Equal(t, ingest.Counts{Split: 1, Rejected: 1}, counts(s, record.KindNetworkCompany))
-	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`, values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
+	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`,
+		values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
 	reasons := map[string]string{}
-	for _, l := range letters(t, cfg.Bus) {
-		reasons[fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)] = l.Code + ": " + l.Reason + " " + string(l.Raw)
+	for _, l := range rejectedRecords(t, cfg.Bus) {
+		at := fmt.Sprintf("%s %d@%d", l.Kind, l.Source.Line, l.Source.Offset)
+		reasons[at] = l.Code + ": " + l.Reason + " " + string(l.Raw)
 	}
 	require.Equal(t, map[string]string{
-		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` fails: error: too large: 99 {"id":"c","n":99}`,
+		"foreign 4@35": `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c",` +
+			`"n":99}`,
 		"foreign 5@53":         `syntax: ends too early, at byte 10 {"id":"d",`,
 		"network-company 6@64": `missing_identity: is missing {"id":"e","n":5}`,
 	}, reasons)
 	require.Contains(t, s.String(), "dropped")
 
-	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "f", []byte(in))})
-	require.ErrorContains(t, err, `a mapping says of what kind each record is: leave "network-person" out`)
+	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
+		[]string{write(t, "f", []byte(in))})
+	require.ErrorContains(t, err, `a mapping determines the kind of each record: omit the kind "network-person"`)
 	cfg.Map = "no-such-mapping"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "the mappings that are shipped are codehost-events")
+	require.ErrorContains(t, err, "no such file; built-in mappings: codehost-events")
 }

@@ -9,7 +9,7 @@ import (
 	"muster/ingest/internal/convert"
 )
 
-// metrics count over all runs of a process.
+// metrics are the counters over all runs of a process.
 type metrics struct {
 	records *prometheus.CounterVec
 	blank   prometheus.Counter
@@ -19,25 +19,28 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_ingest_records_total",
-			Help: "Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, conflicting (the version of what is known, and other content), rejected; foreign objects: mapped, dropped; suppressed (of erased people).",
+			Help: "Records by kind and outcome: read, split (extracted from others, or produced by a mapping), " +
+				"published, seen (newer version, same content), unchanged, stale, " +
+				"conflicting (same version, different content), rejected; " +
+				"source objects: mapped, dropped; suppressed (of erased people).",
 		}, []string{"kind", "outcome"}),
 		blank: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "muster_ingest_blank_lines_total",
-			Help: "Blank lines that were passed over.",
+			Help: "Blank lines skipped.",
 		}),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	if err := errors.Join(shared(reg, &m.records), shared(reg, &m.blank)); err != nil {
+	if err := errors.Join(registerOrReuse(reg, &m.records), registerOrReuse(reg, &m.blank)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return m, nil
 }
 
-// shared registers a collector, or takes the one that an earlier run of this
-// process has registered.
-func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+// registerOrReuse registers a collector, or replaces it by the one that an earlier run of this
+// process registered.
+func registerOrReuse[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	err := reg.Register(*c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := already.ExistingCollector.(C); ok {
@@ -48,11 +51,12 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	return err
 }
 
-func (m *metrics) add(t convert.Tally) {
+func (m *metrics) add(t convert.CountsByKind) {
 	for kind, c := range t {
 		for outcome, n := range map[string]int64{
 			"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,
-			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected, "mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
+			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected,
+			"mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
 		} {
 			if n > 0 {
 				m.records.WithLabelValues(string(kind), outcome).Add(float64(n))

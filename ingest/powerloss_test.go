@@ -19,19 +19,19 @@ import (
 	"muster/schemas/record"
 )
 
-// What the brokers lose because the machine stops without warning is published again,
-// although all that ingest has noted is there.
-func TestPowerLoss(t *testing.T) {
+// Brokers lose the end of their logs in a crash of the machine, while the state of ingest is complete.
+func TestFiles_RepublishesAfterPowerLoss(t *testing.T) {
 	for kind, c := range map[record.Kind]struct{ topic, lines string }{
 		record.KindNetworkPerson: {record.KindNetworkPerson.Topic(), people(0, 5000)},
-		record.KindErasure:       {event.TopicErasure, strings.Repeat(erasureOf("ada@mail.example", "2026-11-20", false), 5000)},
+		record.KindErasure: {event.TopicErasure, strings.Repeat(erasureLine("ada@mail.example", "2026-11-20",
+			false), 5000)},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "kafka")
 			b := startBroker(t, dir, "127.0.0.1:0")
 			cfg := ingest.Config{StateDir: t.TempDir(), Bus: bus.Config{Brokers: b.Addrs()}}
 			file := filepath.Join(cfg.StateDir, "versions", "topics.json")
-			noted := func() map[string]any {
+			recorded := func() map[string]any {
 				topics := make(map[string]any)
 				raw, err := os.ReadFile(file)
 				if err != nil || json.Unmarshal(raw, &topics) != nil {
@@ -39,7 +39,7 @@ func TestPowerLoss(t *testing.T) {
 				}
 				return topics
 			}
-			// While something is stored, and not noted yet, this start of the machine is.
+			// The boot ID is recorded while something is stored after the recorded end offsets.
 			deps, stdin := erasures(t), newGate()
 			deps.Stdin = stdin
 			done := make(chan error, 1)
@@ -52,16 +52,16 @@ func TestPowerLoss(t *testing.T) {
 			require.NoError(t, err)
 			var before map[string]any
 			polltest.Until(t, 20*time.Second, func() bool {
-				before = noted()
+				before = recorded()
 				return before["boot"] != nil
 			})
 			require.NoError(t, stdin.w.Close())
 			require.NoError(t, <-done)
 			require.NotEmpty(t, before)
-			require.NotContains(t, noted(), "boot")
+			require.NotContains(t, recorded(), "boot")
 			require.NoError(t, b.Close())
-			saved := dir + ".saved"
-			require.NoError(t, os.CopyFS(saved, os.DirFS(dir)))
+			copied := dir + ".saved"
+			require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 
 			b = startBroker(t, dir, b.Addrs()[0])
 			whole := gzipped(t, []byte(c.lines))
@@ -71,31 +71,30 @@ func TestPowerLoss(t *testing.T) {
 			require.NoError(t, b.Close())
 
 			require.NoError(t, os.RemoveAll(dir))
-			require.NoError(t, os.Rename(saved, dir))
+			require.NoError(t, os.Rename(copied, dir))
 			before["boot"] = "another"
 			raw, err := json.Marshal(before)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(file, raw, 0o600))
 			b = startBroker(t, dir, b.Addrs()[0])
 			defer func() { require.NoError(t, b.Close()) }()
-			stored := ends(t, cfg.Bus, c.topic)
+			stored := endOffsetSum(t, cfg.Bus, c.topic)
 			deps = erasures(t)
 			var log bytes.Buffer
 			deps.Logger = logger(&log)
-			again, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
+			second, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitFailed, err)
-			require.Equal(t, s.Run, again.Run)
-			require.Contains(t, log.String(), "it begins again")
-			require.Equal(t, counts(again, kind).Published, ends(t, cfg.Bus, c.topic)-stored)
-			require.NotZero(t, counts(again, kind).Published)
+			require.Equal(t, s.Run, second.Run)
+			require.Contains(t, log.String(), "the run restarts from the beginning")
+			require.Equal(t, counts(second, kind).Published, endOffsetSum(t, cfg.Bus, c.topic)-stored)
+			require.NotZero(t, counts(second, kind).Published)
 		})
 	}
 }
 
-// A service that is stopped in order has noted all, so that nothing is published again
-// after the next start of the machine.
-func TestServiceStopped(t *testing.T) {
-	cfg := kept(t)
+// After the next boot nothing is published again.
+func TestService_OrderlyStopKeepsDedupStore(t *testing.T) {
+	cfg := withStateDir(t)
 	file := filepath.Join(cfg.StateDir, "versions", "topics.json")
 	t.Run("serve", func(t *testing.T) {
 		s := serve(t, cfg, ingest.Deps{})

@@ -14,35 +14,33 @@ import (
 	"muster/platform/console"
 )
 
-// Snapshot is how a run stands.
+// Snapshot is the state of a run at one time.
 type Snapshot struct {
-	// File is the input that is being read.
+	// File is the input being read.
 	File string
-	// StoredBytes is how much has been read, compressed as it is, and StoredSize
-	// how much there is, or -1 when that is not known.
+	// StoredBytes is the number of bytes read, before decompression, and StoredSize the total, or
+	// -1 if it is not known.
 	StoredBytes, StoredSize int64
-	// Read, Published, Known and Rejected count records, those split off included
-	// in the latter three. Known ones were published before: seen, unchanged and
-	// stale ones.
+	// Read, Published, Known and Rejected count records; the last three include extracted records.
+	// Known records were published before: seen, unchanged or stale.
 	Read, Published, Known, Rejected int64
-	// ReadBefore is how many of Read were read before the run was resumed.
+	// ReadBefore is the part of Read that was read before the run was resumed.
 	ReadBefore int64
-	// Elapsed is the time since the run began.
+	// Elapsed is the time since the run started.
 	Elapsed time.Duration
-	// Stalled is for how long the brokers have not acknowledged anything, while
-	// there is something to acknowledge.
+	// Stalled is how long the brokers have acknowledged nothing while acknowledgments are
+	// outstanding.
 	Stalled time.Duration
 }
 
-// Progress shows how a run goes on. Files calls it from one goroutine at a time:
-// Update several times a second, and Finish once, at the end.
+// Progress displays the progress of a run. Files calls it from one goroutine at a time: Update
+// several times a second, and Finish once, at the end.
 type Progress interface {
 	Update(Snapshot)
 	Finish(Snapshot)
 }
 
-// NewProgress returns a progress bar when out is a terminal, and otherwise lines
-// in the log.
+// NewProgress returns a progress bar if out is a terminal, or else log lines every 5 s.
 func NewProgress(out *os.File, logger *slog.Logger) Progress {
 	if console.IsTerminal(out) {
 		return NewBar(out)
@@ -50,20 +48,19 @@ func NewProgress(out *os.File, logger *slog.Logger) Progress {
 	return NewLog(logger, 5*time.Second)
 }
 
-// silent is no progress.
-type silent struct{}
+// noProgress discards progress.
+type noProgress struct{}
 
-func (silent) Update(Snapshot) {}
-func (silent) Finish(Snapshot) {}
+func (noProgress) Update(Snapshot) {}
+func (noProgress) Finish(Snapshot) {}
 
-// Bar shows progress on a terminal: how much of the stored bytes is read, how
-// fast, what was rejected, and how long it will still take.
+// Bar displays progress on a terminal: bytes read, rate, rejected records and remaining time.
 type Bar struct {
 	out io.Writer
 	bar *progressbar.ProgressBar
 }
 
-// NewBar returns a progress bar that is drawn on out.
+// NewBar returns a progress bar that writes to out.
 func NewBar(out io.Writer) *Bar { return &Bar{out: out} }
 
 // Update implements [Progress].
@@ -72,8 +69,7 @@ func (b *Bar) Update(s Snapshot) { b.draw(s) }
 // Finish implements [Progress].
 func (b *Bar) Finish(s Snapshot) {
 	b.draw(s)
-	// Exit leaves the bar as it is, full or not, and Finish would fill it. What
-	// fails here is drawing on the terminal, which nothing depends on.
+	// Exit leaves the bar as it is; Finish would fill it. Errors of the terminal do not matter.
 	_ = b.bar.Exit()
 	_, _ = fmt.Fprintln(b.out)
 }
@@ -86,7 +82,7 @@ func (b *Bar) draw(s Snapshot) {
 			progressbar.OptionShowTotalBytes(true),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetSpinnerChangeInterval(0), // else it draws in a goroutine nobody waits for
+			progressbar.OptionSetSpinnerChangeInterval(0), // otherwise it draws in a goroutine that is never joined
 			progressbar.OptionSetWidth(20),
 			progressbar.OptionSetRenderBlankState(true),
 			progressbar.OptionUseANSICodes(true),
@@ -95,7 +91,8 @@ func (b *Bar) draw(s Snapshot) {
 	b.bar.Describe(b.describe(s))
 	read := s.StoredBytes
 	if s.StoredSize >= 0 {
-		read = min(read, s.StoredSize) // a file may grow
+		// A file may grow.
+		read = min(read, s.StoredSize)
 	}
 	_ = b.bar.Set64(read)
 }
@@ -105,21 +102,22 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), grouped(s.Read), grouped(s.perSecond()))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), groupDigits(s.Read),
+		groupDigits(s.perSecond()))
 	if s.Rejected > 0 {
-		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
+		text += fmt.Sprintf(", %s rejected", groupDigits(s.Rejected))
 	}
-	if s.Stalled >= stallReported {
+	if s.Stalled >= minReportedStall {
 		text += fmt.Sprintf(", waiting for Kafka %s", s.Stalled.Round(time.Second))
 	}
 	return text
 }
 
-// stallReported is how long the brokers may be silent before it is mentioned.
-const stallReported = 3 * time.Second
+// minReportedStall is the shortest stall that is reported.
+const minReportedStall = 3 * time.Second
 
-// perSecond returns the records read since the run began or was resumed, divided by the time since then. A rate of the last second
-// jumps with the batches that the brokers acknowledge.
+// perSecond returns the average rate since the run started or was resumed. The rate of the last
+// second would jump with each acknowledged batch.
 func (s Snapshot) perSecond() int64 {
 	if s.Elapsed <= 0 {
 		return 0
@@ -127,16 +125,16 @@ func (s Snapshot) perSecond() int64 {
 	return int64(float64(s.Read-s.ReadBefore) / s.Elapsed.Seconds())
 }
 
-// Log reports progress in the log, every so often.
+// Log logs progress at an interval.
 type Log struct {
-	logger *slog.Logger
-	every  time.Duration
-	next   time.Duration
+	logger   *slog.Logger
+	interval time.Duration
+	next     time.Duration
 }
 
-// NewLog returns a Progress that logs a line whenever so much time has passed.
-func NewLog(logger *slog.Logger, every time.Duration) *Log {
-	return &Log{logger: logger, every: every, next: every}
+// NewLog returns a Progress that logs once per interval.
+func NewLog(logger *slog.Logger, interval time.Duration) *Log {
+	return &Log{logger: logger, interval: interval, next: interval}
 }
 
 // Update implements [Progress].
@@ -144,21 +142,24 @@ func (l *Log) Update(s Snapshot) {
 	if s.Elapsed < l.next {
 		return
 	}
-	l.next = s.Elapsed + l.every
-	args := []any{
-		"file", s.File, "stored_bytes", s.StoredBytes,
-		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", s.perSecond(),
+	l.next = s.Elapsed + l.interval
+	attrs := []any{
+		slog.String("path", s.File), slog.Int64("stored_bytes", s.StoredBytes),
+		slog.Int64("read", s.Read), slog.Int64("published", s.Published), slog.Int64("known", s.Known),
+		slog.Int64("rejected", s.Rejected), slog.Int64("records_per_second", s.perSecond()),
 	}
 	if s.StoredSize > 0 && s.StoredBytes > 0 {
 		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))
-		args = append(args, "stored_size", s.StoredSize, "remaining", max(left, 0).Round(time.Second).String())
+		attrs = append(attrs, slog.Int64("stored_size", s.StoredSize),
+			slog.String("remaining", max(left, 0).Round(time.Second).String()))
 	}
-	if s.Stalled >= stallReported {
-		l.logger.Warn("ingest waits for Kafka", append(args, "stalled", s.Stalled.Round(time.Second).String())...)
+	if s.Stalled >= minReportedStall {
+		attrs = append(attrs, slog.String("stalled", s.Stalled.Round(time.Second).String()))
+		l.logger.Warn("ingest: waiting for Kafka", attrs...)
 		return
 	}
-	l.logger.Info("ingest", args...)
+	l.logger.Info("ingest: progress", attrs...)
 }
 
-// Finish implements [Progress]. The summary of the run says it all.
+// Finish implements [Progress]. It logs nothing: the summary has the final counts.
 func (l *Log) Finish(Snapshot) {}

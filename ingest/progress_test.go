@@ -11,7 +11,7 @@ import (
 	"muster/ingest"
 )
 
-// The rate was that of the last batches that the brokers acknowledged: 1,222 a second in a run that read 8,271.
+// The rate used to be that of the last acknowledged batches: 1,222 per second in a run that read 8,271.
 func TestProgress_RateIsRecordsByTimeSinceTheStart(t *testing.T) {
 	var log, terminal bytes.Buffer
 	lines := ingest.NewLog(slog.New(slog.NewTextHandler(&log, nil)), time.Second)
@@ -24,7 +24,9 @@ func TestProgress_RateIsRecordsByTimeSinceTheStart(t *testing.T) {
 		lines.Update(s)
 		bar.Update(s)
 	}
-	bar.Finish(ingest.Snapshot{StoredSize: 100, StoredBytes: 100, Read: 36_000, Elapsed: 4 * time.Second, ReadBefore: 4000})
+	bar.Finish(
+		ingest.Snapshot{StoredSize: 100, StoredBytes: 100, Read: 36_000, Elapsed: 4 * time.Second, ReadBefore: 4000},
+	)
 	require.Contains(t, log.String(), "records_per_second=8000")
 	require.NotContains(t, log.String(), "records_per_second=100")
 	for _, want := range []string{"10,000 records, 12,000/s", "20,000 records, 8,000/s", "36,000 records, 8,000/s"} {

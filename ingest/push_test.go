@@ -43,7 +43,7 @@ func serve(t *testing.T, cfg ingest.Config, deps ingest.Deps) *ingest.Service {
 	return s
 }
 
-// answer is what a push is answered with.
+// answer is the response to a push.
 type answer struct {
 	status       int
 	header       http.Header
@@ -79,7 +79,9 @@ func push(t *testing.T, s *ingest.Service, path string, body io.Reader, header .
 	return pushBy(t, http.DefaultClient, s, path, body, header...)
 }
 
-func pushBy(t *testing.T, client *http.Client, s *ingest.Service, path string, body io.Reader, header ...string) answer {
+func pushBy(
+	t *testing.T, client *http.Client, s *ingest.Service, path string, body io.Reader, header ...string,
+) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, body)
 	require.NoError(t, err)
@@ -104,7 +106,7 @@ func pushBy(t *testing.T, client *http.Client, s *ingest.Service, path string, b
 
 const pushPath = "/ingest/v1/network-person"
 
-func TestPush(t *testing.T) {
+func TestPush_PublishesAndReportsCounts(t *testing.T) {
 	cfg := config(t)
 	cfg.StateDir = t.TempDir()
 	s := serve(t, cfg, ingest.Deps{})
@@ -113,18 +115,20 @@ func TestPush(t *testing.T) {
 		body   []byte
 		header []string
 	}{
-		"plain":    {[]byte(text), nil},
-		"gzip":     {gzipped(t, []byte(text)), []string{"Content-Encoding", "gzip"}},
-		"zstd":     {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type", "application/jsonl; charset=utf-8"}},
+		"plain": {[]byte(text), nil},
+		"gzip":  {gzipped(t, []byte(text)), []string{"Content-Encoding", "gzip"}},
+		"zstd": {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type",
+			"application/jsonl; charset=utf-8"}},
 		"identity": {[]byte(text), []string{"Content-Encoding", "identity"}},
-		"a list":   {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"), []string{"Content-Type", "application/json"}},
+		"array": {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"),
+			[]string{"Content-Type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := push(t, s, pushPath, bytes.NewReader(c.body), c.header...)
 			require.Equal(t, http.StatusOK, a.status, a.Detail)
 			require.True(t, a.Complete)
 			require.Equal(t, int64(1000), a.Acknowledged.Lines)
-			if name != "a list" {
+			if name != "array" {
 				require.Equal(t, int64(len(text)), a.Acknowledged.Bytes)
 			}
 			require.Len(t, a.Counts, 1)
@@ -136,7 +140,7 @@ func TestPush(t *testing.T) {
 	a := push(t, s, pushPath, strings.NewReader(""))
 	require.Equal(t, http.StatusOK, a.status)
 	require.True(t, a.Complete)
-	// The end of a push is not the end of its connection: the next one on it works too.
+	// The connection can be reused after a push.
 	for range 200 {
 		a = push(t, s, pushPath, strings.NewReader(people(0, 1)))
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
@@ -156,10 +160,10 @@ func TestPush(t *testing.T) {
 	require.Equal(t, int64(len(people(0, 2))+1), a.Rejected[0].Offset)
 	require.Equal(t, "last_updated", a.Rejected[0].Path)
 	require.Equal(t, record.CodeWrongType, a.Rejected[0].Code)
-	require.Len(t, letters(t, cfg.Bus), 151)
+	require.Len(t, rejectedRecords(t, cfg.Bus), 151)
 }
 
-func TestPushRefused(t *testing.T) {
+func TestPush_RejectsInvalidRequests(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.MaxBytes = 100_000
 	s := serve(t, cfg, ingest.Deps{})
@@ -172,23 +176,29 @@ func TestPushRefused(t *testing.T) {
 		status int
 		detail string
 	}{
-		"unknown kind":        {"/ingest/v1/person", "", nil, 404, `No kind of record is called "person"; the kinds are network-person`},
-		"internal kind":       {"/ingest/v1/codehost-list", "", nil, 404, "No kind"},
-		"another path":        {"/v1/person", "", nil, 404, "POST /ingest/v1/KIND"},
-		"no token":            {pushPath, "", []string{"Authorization", ""}, 401, "operator token"},
-		"wrong token":         {pushPath, "", []string{"Authorization", "Bearer mo_wrong"}, 401, "operator token"},
-		"another scheme":      {pushPath, "", []string{"Authorization", "Basic " + token}, 401, "operator token"},
-		"no content type":     {pushPath, "{}", []string{"Content-Type", ""}, 415, "application/x-ndjson"},
-		"a form":              {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "application/x-ndjson"},
-		"brotli":              {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip or zstd"},
-		"no gzip":             {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "not what Content-Encoding says"},
-		"no zstd":             {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "not what Content-Encoding says"},
-		"a tar archive":       {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
-		"a zip file":          {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
-		"half a gzip":         {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400, "damaged behind line"},
-		"too large":           {pushPath, large, nil, 413, "larger than 100.0 kB"},
-		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"}, 413, "Everything up to acknowledged.lines is stored"},
-		"an endless line":     {pushPath, string(gzipped(t, bytes.Repeat([]byte("x"), 5<<20))), []string{"Content-Encoding", "gzip"}, 413, "larger than"},
+		"unknown kind":    {"/ingest/v1/person", "", nil, 404, `Unknown kind "person"; kinds: network-person`},
+		"internal kind":   {"/ingest/v1/codehost-list", "", nil, 404, "Unknown kind"},
+		"another path":    {"/v1/person", "", nil, 404, "POST /ingest/v1/KIND"},
+		"no token":        {pushPath, "", []string{"Authorization", ""}, 401, "operator token"},
+		"wrong token":     {pushPath, "", []string{"Authorization", "Bearer mo_wrong"}, 401, "operator token"},
+		"another scheme":  {pushPath, "", []string{"Authorization", "Basic " + token}, 401, "operator token"},
+		"no content type": {pushPath, "{}", []string{"Content-Type", ""}, 415, "application/x-ndjson"},
+		"form": {pushPath, "{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"application/x-ndjson"},
+		"brotli": {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip, zstd or absent"},
+		"not gzip": {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "does not " +
+			"match its Content-Encoding"},
+		"not zstd": {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "does not match its " +
+			"Content-Encoding"},
+		"tar archive": {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
+		"zip file":    {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
+		"truncated gzip": {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400,
+			"corrupt after line"},
+		"too large": {pushPath, large, nil, 413, "larger than 100.0 kB"},
+		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"},
+			413, "Everything up to acknowledged.lines is stored"},
+		"an endless line": {pushPath, string(gzipped(t, bytes.Repeat([]byte("x"), 5<<20))),
+			[]string{"Content-Encoding", "gzip"}, 413, "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := push(t, s, c.path, strings.NewReader(c.body), c.header...)
@@ -197,7 +207,7 @@ func TestPushRefused(t *testing.T) {
 			require.False(t, a.Complete)
 		})
 	}
-	// Without a length known beforehand: what was stored is said.
+	// The size is not known beforehand: the stored lines are reported.
 	a := push(t, s, pushPath, io.MultiReader(strings.NewReader(large)))
 	require.Equal(t, 413, a.status)
 	require.False(t, a.Complete)
@@ -211,9 +221,9 @@ func TestPushRefused(t *testing.T) {
 	require.Equal(t, "POST", res.Header.Get("Allow"))
 }
 
-// Whoever sends nothing of a body that is refused, or reads no answer, is left after a
-// while: that takes no token.
-func TestPushSilent(t *testing.T) {
+// Clients that send no more of a rejected body, or do not read the response, are disconnected. No
+// token is needed for that.
+func TestPush_SilentClientIsDisconnected(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Idle = time.Second
 	s := serve(t, cfg, ingest.Deps{})
@@ -225,7 +235,8 @@ func TestPushSilent(t *testing.T) {
 	}
 	for path, status := range map[string]string{pushPath: "401", "/ingest/v1/person": "404", "/": "404"} {
 		conn := dial()
-		_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10\r\n\r\n", path)
+		_, err := fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10\r\n\r\n", path)
 		require.NoError(t, err)
 		answered, err := io.ReadAll(conn)
 		require.NoError(t, err, "%s: not ended", path)
@@ -238,12 +249,12 @@ func TestPushSilent(t *testing.T) {
 	for err == nil {
 		_, err = conn.Write(requests)
 	}
-	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "its answers are waited for")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "service waits for its response")
 	require.NoError(t, conn.Close())
 }
 
-// More pushes than may run are told to come again; one that says nothing is ended.
-func TestPushConcurrent(t *testing.T) {
+// Pushes beyond the limit are rejected; a silent one is ended.
+func TestPush_LimitsConcurrency(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Concurrent, cfg.Push.Idle = 1, 5*time.Second
 	s := serve(t, cfg, ingest.Deps{})
@@ -252,27 +263,28 @@ func TestPushConcurrent(t *testing.T) {
 	go func() { first <- push(t, s, pushPath, slow) }()
 	_, err := io.WriteString(slow.w, people(0, 3))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 }, 20*time.Second, 10*time.Millisecond)
-	// It says something until the other has been refused.
-	refused := make(chan struct{})
-	var talk sync.WaitGroup
-	talk.Go(func() {
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 },
+		20*time.Second, 10*time.Millisecond)
+	// It sends data until the other push has been rejected.
+	rejected := make(chan struct{})
+	var feed sync.WaitGroup
+	feed.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				_, _ = io.WriteString(slow.w, " ")
-			case <-refused:
+			case <-rejected:
 				return
 			}
 		}
 	})
 	a := push(t, s, pushPath, strings.NewReader(people(5, 6)))
-	close(refused)
+	close(rejected)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	talk.Wait()
+	feed.Wait()
 	a = <-first
 	require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
 	require.Equal(t, int64(3), a.Acknowledged.Lines)
@@ -281,9 +293,9 @@ func TestPushConcurrent(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status)
 }
 
-// Brokers that are away end a push with what is stored, and a client that pushes
-// the rest loses nothing.
-func TestPushOutage(t *testing.T) {
+// A push ends with the stored position if brokers are unavailable. A client that pushes the rest
+// loses nothing.
+func TestPush_OutageReportsStoredLines(t *testing.T) {
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
 	addr := b.Addrs()[0]
@@ -295,9 +307,10 @@ func TestPushOutage(t *testing.T) {
 	go func() { first <- push(t, s, pushPath, body) }()
 	_, err := io.WriteString(body.w, people(0, 500))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 500 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 500 },
+		20*time.Second, 10*time.Millisecond)
 	require.NoError(t, b.Close())
-	_, _ = io.WriteString(body.w, people(500, 900)) // the server may have hung up
+	_, _ = io.WriteString(body.w, people(500, 900)) // the server may have disconnected
 	a := <-first
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Equal(t, "5", a.header.Get("Retry-After"))

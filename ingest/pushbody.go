@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// pushBody reads a request's body, with a deadline for each read, and no more once
-// it is closed: the connection may then be another request's.
+// pushBody reads a request body with a deadline for each read. It reads nothing after close,
+// because the connection may then serve another request.
 type pushBody struct {
 	in       io.Reader
 	control  *http.ResponseController
 	idle     time.Duration
 	encoding string
-	begun    bool
+	checked  bool
 	head     []byte
 
-	mu      sync.Mutex
-	closed  bool
-	ended   bool  // the body was read to its end
-	failed  error // the first error of a read but io.EOF
-	active  int   // reads that are under way
-	reading sync.WaitGroup
+	mu          sync.Mutex
+	closed      bool
+	atEOF       bool  // the body was read to its end
+	readErr     error // the first read error other than io.EOF
+	activeReads int   // reads in progress
+	reading     sync.WaitGroup
 }
 
-var errEncoding = errors.New("the body is not encoded as Content-Encoding says")
+var errEncoding = errors.New("the body does not match its Content-Encoding")
 
 func (b *pushBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
-	if b.closed || b.failed != nil {
+	if b.closed || b.readErr != nil {
 		defer b.mu.Unlock()
-		return 0, errors.Join(b.failed, os.ErrClosed)
+		return 0, errors.Join(b.readErr, os.ErrClosed)
 	}
 	b.reading.Add(1)
-	b.active++
+	b.activeReads++
 	// Without deadlines (a connection that knows none) the client's own apply.
 	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
 	b.mu.Unlock()
@@ -44,22 +44,21 @@ func (b *pushBody) Read(p []byte) (int, error) {
 	n, err := b.read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.active--
+	b.activeReads--
 	switch {
 	case err == io.EOF: //nolint:errorlint // io.EOF is never wrapped by readers
-		b.ended = true
-		// From here on the server itself reads, for the next request: that has
-		// all the time it wants.
+		b.atEOF = true
+		// The server now reads the next request, without a deadline of ours.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil && !b.closed:
-		b.failed = err
+		b.readErr = err
 	}
 	return n, err
 }
 
 func (b *pushBody) read(p []byte) (int, error) {
-	if !b.begun {
-		if err := b.begin(); err != nil {
+	if !b.checked {
+		if err := b.checkMagic(); err != nil {
 			return 0, err
 		}
 	}
@@ -71,18 +70,17 @@ func (b *pushBody) read(p []byte) (int, error) {
 	return b.in.Read(p)
 }
 
-// err is why the body could not be read to its end, if that was it. It is not the
-// error of a request whose connection is gone: the run ends for the same reason
-// without naming it.
+// err returns the first read error. It is nil if the connection of the request is gone: the run
+// then ends for the same reason without naming it.
 func (b *pushBody) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failed
+	return b.readErr
 }
 
-// begin looks whether the body begins as its encoding does.
-func (b *pushBody) begin() error {
-	b.begun = true
+// checkMagic reports errEncoding unless the body starts with the magic number of its encoding.
+func (b *pushBody) checkMagic() error {
+	b.checked = true
 	magic := map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd"}[b.encoding]
 	if magic == "" {
 		return nil
@@ -96,14 +94,13 @@ func (b *pushBody) begin() error {
 	return err
 }
 
-// close waits until nothing reads the body any more. A body that was read to its end
-// is left alone: the server watches the connection then, and takes a deadline that
-// passes for the end of the connection, and so of the request that comes next on it.
+// close stops reads and waits for those in progress. It sets no deadline after a body was read to
+// its end: the server then watches the connection, and would take an expired deadline for its end.
 func (b *pushBody) close() {
 	b.mu.Lock()
 	b.closed = true
-	if b.active > 0 && !b.ended {
-		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up what reads
+	if b.activeReads > 0 && !b.atEOF {
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up pending reads
 	}
 	b.mu.Unlock()
 	b.reading.Wait()

@@ -29,14 +29,14 @@ func erasures(t *testing.T) ingest.Deps {
 	return ingest.Deps{Suppressed: set}
 }
 
-// An erasure that is one JSON object is bounded as other pushes are: in size, and in
-// how long its client may say nothing.
-func TestPushErasure(t *testing.T) {
+// An erasure as one JSON object has the limits of other pushes.
+func TestPushErasure_LimitsSizeAndIdleTime(t *testing.T) {
 	cfg := config(t)
 	cfg.Push.Concurrent, cfg.Push.Idle = 1, 4*time.Second
 	s := serve(t, cfg, erasures(t))
 	object := []string{"Content-Type", "application/json"}
-	order := "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"a@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n"
+	order := "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"a@mail.example\"}],\n \"requested_at\": " +
+		"\"2026-11-21\"\n}\n"
 
 	silent := newGate()
 	first := make(chan answer, 1)
@@ -46,10 +46,10 @@ func TestPushErasure(t *testing.T) {
 	select {
 	case a := <-first:
 		require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
-		require.Contains(t, a.Detail, "Nothing came for 4s")
+		require.Contains(t, a.Detail, "No data received for 4s")
 	case <-time.After(20 * time.Second):
 		_ = silent.w.Close()
-		require.Fail(t, "a client that says nothing is waited for")
+		require.Fail(t, "service waits for a silent client")
 	}
 	require.NoError(t, silent.w.Close())
 
@@ -58,25 +58,29 @@ func TestPushErasure(t *testing.T) {
 	require.Contains(t, a.Detail, "larger than 1 MiB")
 	a = push(t, s, erasurePath, strings.NewReader(order[:20]), object...)
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Equal(t, "The body is no JSON object.", a.Detail)
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Equal(t, "The body is not a JSON object.", a.Detail)
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 
-	// The deadline of a body is not that of its connection.
+	// The deadline of a body must not affect its connection.
 	for range 3 {
 		a = push(t, s, erasurePath, strings.NewReader(order), object...)
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
 		require.True(t, a.Complete)
 		<-time.After(cfg.Push.Idle / 2)
 	}
-	require.NotZero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.NotZero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// An erasure is taken in any encoding that a push may have.
-func TestPushErasureEncodings(t *testing.T) {
+func TestPushErasure_AcceptsAllEncodings(t *testing.T) {
 	cfg := config(t)
 	s := serve(t, cfg, erasures(t))
 	order := func(name string) []byte {
-		return fmt.Appendf(nil, "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n", name)
+		return fmt.Appendf(
+			nil,
+			"{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": "+
+				"\"2026-11-21\"\n}\n",
+			name,
+		)
 	}
 	send := func(body []byte, header ...string) answer {
 		return push(t, s, erasurePath, bytes.NewReader(body), header...)
@@ -88,12 +92,12 @@ func TestPushErasureEncodings(t *testing.T) {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
 		require.Equal(t, http.StatusOK, a.status, a.Detail)
 		require.Equal(t, int64(1), a.Counts[0].Published, c.encoding)
-		require.Equal(t, int64(n+1), ends(t, cfg.Bus, event.TopicErasureRequest), c.encoding)
+		require.Equal(t, int64(n+1), endOffsetSum(t, cfg.Bus, event.TopicErasureRequest), c.encoding)
 	}
 	a := send(bytes.ReplaceAll(order("lines"), []byte("\n"), nil), "Content-Encoding", "identity")
 	require.Equal(t, int64(1), a.Counts[0].Published)
 
-	bomb := gzipped(t, append(bytes.Repeat([]byte(" "), record.MaxSize), order("bomb")...))
+	huge := gzipped(t, append(bytes.Repeat([]byte(" "), record.MaxSize), order("huge")...))
 	whole := gzipped(t, order("half"))
 	for name, c := range map[string]struct {
 		encoding string
@@ -101,20 +105,21 @@ func TestPushErasureEncodings(t *testing.T) {
 		status   int
 		detail   string
 	}{
-		"too large":  {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
-		"no gzip":    {"gzip", order("plain"), http.StatusBadRequest, "not what Content-Encoding says"},
-		"half":       {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "not what Content-Encoding says"},
-		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest, "no JSON object"},
+		"too large": {"gzip", huge, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
+		"not gzip":  {"gzip", order("plain"), http.StatusBadRequest, "does not match its Content-Encoding"},
+		"half":      {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "does not match its Content-Encoding"},
+		"two requests": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest,
+			"not a JSON object"},
 	} {
 		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
 		require.Equal(t, c.status, a.status, name)
 		require.Contains(t, a.Detail, c.detail, name)
 	}
-	require.Equal(t, int64(4), ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Equal(t, int64(4), endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// Nobody but who has the instance's root secret orders erasures: they would recognize nobody, and stop all others.
-func TestErasuresOfAnotherSecret(t *testing.T) {
+// Erasures under another root secret would match no record, and would stop all other consumers.
+func TestPushErasure_RequiresRootSecretOfInstance(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
 	other, err := suppress.NewKey([]byte(strings.Repeat("o", 32)))
 	require.NoError(t, err)
@@ -123,17 +128,16 @@ func TestErasuresOfAnotherSecret(t *testing.T) {
 	const order = `{"identifiers": [{"type": "email", "value": "a@mail.example"}], "requested_at": "2026-11-21"}`
 	a := push(t, s, erasurePath, strings.NewReader(order), "Content-Type", "application/json")
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.Detail)
-	require.Contains(t, a.Detail, "another root secret")
+	require.Contains(t, a.Detail, "the root secret of this server differs")
 	_, err = ingest.Erase(t.Context(), cfg, deps, record.Erasure{
 		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "a@mail.example"}}, RequestedAt: "2026-11-21",
 	})
 	require.ErrorIs(t, err, suppress.ErrOtherKey)
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasure))
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasure))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }
 
-// A service that stops does not wait for a client that says nothing.
-func TestPushErasureStopped(t *testing.T) {
+func TestPushErasure_StopDoesNotWaitForSilentClient(t *testing.T) {
 	cfg := ingest.Config{Bus: config(t).Bus, Token: token, DrainTimeout: 20 * time.Second}
 	cfg.Push.Concurrent = 1
 	s, err := ingest.New(t.Context(), cfg, erasures(t))
@@ -142,16 +146,17 @@ func TestPushErasureStopped(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
-	// Requests are taken once the writer is there.
+	// Requests are accepted once the writer exists.
 	require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader("")).status)
 	silent := newGate()
 	first := make(chan answer, 1)
-	asking := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
-	defer asking.CloseIdleConnections()
+	requested := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	defer requested.CloseIdleConnections()
 	go func() {
-		first <- pushBy(t, asking, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
+		first <- pushBy(t, requested, s, erasurePath, silent, "Content-Type", "application/json", "Expect",
+			"100-continue")
 	}()
-	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns once the service reads it
+	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns when the service reads it
 	require.NoError(t, err)
 	require.Equal(t, http.StatusTooManyRequests, push(t, s, pushPath, strings.NewReader("")).status)
 	began := time.Now()
@@ -162,5 +167,5 @@ func TestPushErasureStopped(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Less(t, time.Since(began), 10*time.Second)
 	require.NoError(t, silent.w.Close())
-	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicErasureRequest))
 }

@@ -18,9 +18,8 @@ import (
 	"muster/schemas/record"
 )
 
-// ends returns the sum of the end offsets of a topic: how many messages were ever
-// stored.
-func ends(t testing.TB, cfg bus.Config, topics ...string) int64 {
+// endOffsetSum returns the sum of the end offsets of topics: the number of messages ever stored.
+func endOffsetSum(t testing.TB, cfg bus.Config, topics ...string) int64 {
 	t.Helper()
 	bounds, err := bus.EndOffsets(t.Context(), cfg, topics)
 	require.NoError(t, err)
@@ -31,8 +30,8 @@ func ends(t testing.TB, cfg bus.Config, topics ...string) int64 {
 	return n
 }
 
-// seenPairs returns the pairs on the topic of seen versions, the last by key.
-func seenPairs(t testing.TB, cfg bus.Config) map[string]event.Seen {
+// versionBumps returns the messages on the topic of version bumps, the last one per key.
+func versionBumps(t testing.TB, cfg bus.Config) map[string]event.Seen {
 	t.Helper()
 	out := map[string]event.Seen{}
 	for _, m := range topic(t, cfg, event.TopicSeen) {
@@ -47,16 +46,15 @@ func seenPairs(t testing.TB, cfg bus.Config) map[string]event.Seen {
 	return out
 }
 
-func kept(t testing.TB) ingest.Config {
+func withStateDir(t testing.TB) ingest.Config {
 	t.Helper()
 	return ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, StateDir: t.TempDir()}
 }
 
-// A refresh of which 2% changed publishes exactly those, and the versions of the
-// others.
-func TestRefresh(t *testing.T) {
+// A refresh in which 2% of the records changed publishes exactly those, and version bumps for the others.
+func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 	const n = 2000
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	version := func(date string, changed int) string {
 		var b strings.Builder
@@ -65,7 +63,8 @@ func TestRefresh(t *testing.T) {
 			if i < changed {
 				name = "of " + date
 			}
-			fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"%s","username":"user-%d","full_name":"%s"}`+"\n", i, date, i, name)
+			fmt.Fprintf(&b, `{"profile_id":"p_%d","last_updated":"%s","username":"user-%d","full_name":"%s"}`+"\n", i,
+				date, i, name)
 		}
 		return b.String()
 	}
@@ -80,20 +79,20 @@ func TestRefresh(t *testing.T) {
 	run(version("2026-01-01", 0), ingest.Counts{Read: n, Published: n})
 	run(version("2026-01-01", 0), ingest.Counts{Read: n, Unchanged: n})
 	run(version("2026-01-01T00:00:00Z", 0), ingest.Counts{Read: n, Unchanged: n})
-	require.Equal(t, int64(n), ends(t, cfg.Bus, kind.Topic()))
-	require.Zero(t, ends(t, cfg.Bus, event.TopicSeen))
+	require.Equal(t, int64(n), endOffsetSum(t, cfg.Bus, kind.Topic()))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicSeen))
 
 	s := run(version("2026-02", 40), ingest.Counts{Read: n, Published: 40, Seen: n - 40})
-	require.Equal(t, int64(n+40), ends(t, cfg.Bus, kind.Topic()))
+	require.Equal(t, int64(n+40), endOffsetSum(t, cfg.Bus, kind.Topic()))
 	require.Contains(t, s.String(), "1,960")
-	pairs := seenPairs(t, cfg.Bus)
+	pairs := versionBumps(t, cfg.Bus)
 	require.Len(t, pairs, n-40)
-	require.Equal(t, int64(n-40), ends(t, cfg.Bus, event.TopicSeen))
+	require.Equal(t, int64(n-40), endOffsetSum(t, cfg.Bus, event.TopicSeen))
 	require.Equal(t, "2026-02", pairs["network-person/p_1999"].Version, "as given")
 	require.NotContains(t, pairs, "network-person/p_39")
 
 	run(version("2026-01-15", 7), ingest.Counts{Read: n, Stale: n})
-	// Of equal versions the one that was published first stays.
+	// If versions tie, the first published record stays.
 	run(version("2026-02", 0), ingest.Counts{Read: n, Unchanged: n - 40, Stale: 40, Conflicting: 40})
 
 	cfg.Again = true
@@ -101,27 +100,30 @@ func TestRefresh(t *testing.T) {
 	run(version("2026-01", 0), ingest.Counts{Read: n, Stale: n})
 	cfg.Again = false
 
-	// Withdrawals are published whole, being small.
-	gone := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
-	run(fmt.Sprintf(gone, 2027)+fmt.Sprintf(gone, 2028)+fmt.Sprintf(gone, 2027), ingest.Counts{Read: 3, Published: 2, Stale: 1})
+	// Deletions are published completely, because they are small.
+	reset := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
+	run(fmt.Sprintf(reset, 2027)+fmt.Sprintf(reset, 2028)+fmt.Sprintf(reset, 2027),
+		ingest.Counts{Read: 3, Published: 2, Stale: 1})
 
 	// Without the state everything is published.
 	require.NoError(t, os.RemoveAll(cfg.StateDir))
 	run(version("2026-03", 0), ingest.Counts{Read: n, Published: n})
 }
 
-// What is split off is compared by itself, and lists are published whole.
-func TestRefreshOfSplitRecords(t *testing.T) {
-	cfg := kept(t)
+// Lists are published completely.
+func TestRefresh_ComparesExtractedRecordsSeparately(t *testing.T) {
+	cfg := withStateDir(t)
 	run := func(text string) ingest.Summary {
 		t.Helper()
-		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "people", []byte(text+"\n"))})
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
+			[]string{write(t, "people", []byte(text+"\n"))})
 		require.NoError(t, err)
 		require.True(t, s.Reconciles())
 		return s
 	}
 	person := `{"user_id":1,"last_updated":"%d","codehost_username":"u","repos_complete":true,"repos":[` +
-		`{"id":1,"updated_at":"2026","name":"a"},{"id":2,"updated_at":"%d","name":"b"},{"id":3,"updated_at":"2026","name":"%s"}]}`
+		`{"id":1,"updated_at":"2026","name":"a"},{"id":2,"updated_at":"%d","name":"b"},{"id":3,` +
+		`"updated_at":"2026","name":"%s"}]}`
 	s := run(fmt.Sprintf(person, 2026, 2026, "c"))
 	require.Equal(t, ingest.Counts{Split: 3, Published: 3}, counts(s, record.KindCodehostRepo))
 	s = run(fmt.Sprintf(person, 2027, 2027, "c"))
@@ -137,14 +139,13 @@ func TestRefreshOfSplitRecords(t *testing.T) {
 	require.Equal(t, int64(2), c.Stale+c.Published)
 }
 
-// Whatever versions come in whatever order over several runs: the last record of a
-// key, with the last pair about it, is its newest version, with one of the contents
-// that it had; and every count reconciles.
-func TestNewestIsLast(t *testing.T) {
+// For any versions in any order over several runs: the last record of a key, together with its last version bump,
+// has its newest version and one of the contents of that version. All counts reconcile.
+func TestRefresh_NewestVersionIsStoredLast(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
-			cfg := kept(t)
+			cfg := withStateDir(t)
 			kind := record.KindNetworkPerson
 			type state struct {
 				version record.Version
@@ -158,10 +159,11 @@ func TestNewestIsLast(t *testing.T) {
 					cfg.Lanes = 1 + r.IntN(9)
 				}
 				var paths []string
-				for range 1 + r.IntN(3) { // read beside one another
+				for range 1 + r.IntN(3) { // read concurrently
 					var b bytes.Buffer
 					for range 400 {
-						line := fmt.Sprintf(`{"profile_id":"%d","last_updated":"20%02d-01","username":"%c"}`, r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
+						line := fmt.Sprintf(`{"profile_id":"%d","last_updated":"20%02d-01","username":"%c"}`,
+							r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
 						rec, err := record.Decode(kind, []byte(line))
 						require.NoError(t, err)
 						newest[rec.Key] = max(newest[rec.Key], rec.Version)
@@ -181,7 +183,7 @@ func TestNewestIsLast(t *testing.T) {
 				total.Published += c.Published
 				total.Seen += c.Seen
 			}
-			pairs := seenPairs(t, cfg.Bus)
+			pairs := versionBumps(t, cfg.Bus)
 			last := values(t, cfg.Bus, kind)
 			require.Len(t, last, len(newest))
 			for key, want := range newest {
@@ -196,16 +198,16 @@ func TestNewestIsLast(t *testing.T) {
 				require.Equal(t, want, got.version, key)
 				require.True(t, contents[key][got], key)
 			}
-			require.Equal(t, total.Published, ends(t, cfg.Bus, kind.Topic()))
-			require.Equal(t, total.Seen, ends(t, cfg.Bus, event.TopicSeen))
+			require.Equal(t, total.Published, endOffsetSum(t, cfg.Bus, kind.Topic()))
+			require.Equal(t, total.Seen, endOffsetSum(t, cfg.Bus, event.TopicSeen))
 			require.NotZero(t, total.Seen)
 		})
 	}
 }
 
-// Topics that were lost are filled again, though everything was known.
-func TestRefreshOfLostTopics(t *testing.T) {
-	cfg := kept(t)
+// Topics are refilled although every record was published before.
+func TestRefresh_RefillsResetTopics(t *testing.T) {
+	cfg := withStateDir(t)
 	path := write(t, "people", []byte(people(0, 100)))
 	run := func() ingest.Counts {
 		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{path})
@@ -214,15 +216,14 @@ func TestRefreshOfLostTopics(t *testing.T) {
 	}
 	require.Equal(t, ingest.Counts{Read: 100, Published: 100}, run())
 	require.Equal(t, ingest.Counts{Read: 100, Unchanged: 100}, run())
-	cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing
+	cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // an empty broker
 	require.Equal(t, ingest.Counts{Read: 100, Published: 100}, run())
 	require.Equal(t, ingest.Counts{Read: 100, Unchanged: 100}, run())
 }
 
-// A dry run counts what a run would, says what it would reject, and leaves
-// nothing behind.
-func TestDryRun(t *testing.T) {
-	cfg := kept(t)
+// A dry run also lists what it would reject, and leaves no files.
+func TestDryRun_CountsAndPublishesNothing(t *testing.T) {
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	ctx := t.Context()
 	_, err := ingest.Files(ctx, cfg, ingest.Deps{}, kind, []string{write(t, "people", []byte(people(0, 100)))})
@@ -231,7 +232,7 @@ func TestDryRun(t *testing.T) {
 	path := write(t, "more", []byte(text))
 	want := ingest.Counts{Read: 121, Published: 50, Unchanged: 60, Seen: 10, Rejected: 1}
 
-	stored := ends(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected)
+	stored := endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected)
 	dry := ingest.Config{StateDir: cfg.StateDir, DryRun: true} // without brokers
 	for range 2 {
 		var rejected []event.Rejected
@@ -242,7 +243,7 @@ func TestDryRun(t *testing.T) {
 		require.Len(t, rejected, 1)
 		require.Equal(t, int64(111), rejected[0].Source.Line)
 	}
-	require.Equal(t, stored, ends(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected))
+	require.Equal(t, stored, endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected))
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
@@ -253,7 +254,8 @@ func TestDryRun(t *testing.T) {
 
 	nothing, err := ingest.Files(ctx, ingest.Config{DryRun: true}, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 121, Published: 110, Seen: 0, Unchanged: 10, Rejected: 1}, counts(nothing, kind))
+	require.Equal(t, ingest.Counts{Read: 121, Published: 110, Seen: 0, Unchanged: 10, Rejected: 1},
+		counts(nothing, kind))
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "muster-dry-run-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

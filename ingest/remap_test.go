@@ -35,10 +35,11 @@ func revisions(t testing.TB, cfg bus.Config, kind record.Kind) map[string]uint32
 
 const (
 	beforeMapping = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, last_updated: .day})`
-	afterMapping  = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, headline: .job, last_updated: .day})`
+	afterMapping  = `record("network-person"; {profile_id: .id, username: .nick, full_name: .name, headline: ` +
+		`.job, last_updated: .day})`
 )
 
-// workers returns n rows of people with their jobs.
+// workers returns n rows of people with jobs.
 func workers(n int) []byte {
 	var b strings.Builder
 	b.WriteString("id,nick,name,job,day\n")
@@ -51,7 +52,7 @@ func workers(n int) []byte {
 func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	const n = 40
 	kind := record.KindNetworkPerson
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	file := write(t, "people.csv", workers(n))
 	run := func(program string, remap bool, want ingest.Counts) ingest.Summary {
 		t.Helper()
@@ -71,8 +72,8 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	}
 	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
 	s := run(afterMapping, false, ingest.Counts{Split: n, Stale: n, Conflicting: n})
-	require.Contains(t, s.String(), "(of the same version)")
-	require.Zero(t, headlines(), "no half of the records is replaced")
+	require.Contains(t, s.String(), "(same version)")
+	require.Zero(t, headlines(), "no record is replaced")
 
 	run(afterMapping, true, ingest.Counts{Split: n, Published: n})
 	require.Equal(t, n, headlines())
@@ -85,16 +86,16 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	run(beforeMapping, true, ingest.Counts{Split: n, Published: n})
 	require.Zero(t, headlines())
 	last := revisions(t, cfg.Bus, kind)["mc-1"]
-	require.Greater(t, last, first, "also within the same second")
+	require.Greater(t, last, first, "within the same second")
 	cfg.Again = true
 	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
 	require.Equal(t, last, revisions(t, cfg.Bus, kind)["mc-1"])
 }
 
-// A dry run tells the conflicts, and what would be published with Remap.
-func TestRemap_DryRunTellsWhatWouldBeReplaced(t *testing.T) {
+// A dry run counts conflicts, and what Remap would publish.
+func TestRemap_DryRunCountsReplacedRecords(t *testing.T) {
 	kind := record.KindNetworkPerson
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	old := write(t, "old.ndjson", []byte(`{"profile_id":"1","username":"a","last_updated":"2026"}`+"\n"))
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{old})
 	require.NoError(t, err)
@@ -109,10 +110,10 @@ func TestRemap_DryRunTellsWhatWouldBeReplaced(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, kind))
 }
 
-// The version comes before the mapping revision, and a mapping revision before a deletion.
+// The order is version, mapping revision, deletion.
 func TestRemap_ReplacesNothingNewer(t *testing.T) {
 	kind := record.KindNetworkPerson
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	run := func(remap bool, line string) ingest.Counts {
 		t.Helper()
 		cfg.Remap = remap
@@ -122,22 +123,26 @@ func TestRemap_ReplacesNothingNewer(t *testing.T) {
 	}
 	published := ingest.Counts{Read: 1, Published: 1}
 	require.Equal(t, published, run(false, `{"profile_id":"1","username":"a","last_updated":"2026-02"}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, run(true, `{"profile_id":"1","username":"b","last_updated":"2026-01"}`))
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1},
+		run(true, `{"profile_id":"1","username":"b","last_updated":"2026-01"}`))
 	require.Equal(t, published, run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, run(false, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`),
-		"the record was withdrawn: this is no conflict of contents")
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1},
+		run(false, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`),
+		"a deletion is not a content conflict")
 	require.Equal(t, published, run(true, `{"profile_id":"1","username":"b","last_updated":"2026-02"}`))
-	require.Equal(t, ingest.Counts{Read: 1, Stale: 1, Conflicting: 1}, run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
+	require.Equal(t, ingest.Counts{Read: 1, Stale: 1, Conflicting: 1},
+		run(false, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
 	require.Equal(t, published, run(true, `{"profile_id":"1","last_updated":"2026-02","deleted":true}`))
 	require.Equal(t, published, run(false, `{"profile_id":"1","username":"c","last_updated":"2026-03"}`))
 }
 
-// Records that are split off carry the revision of their person.
-func TestRemap_CoversSplitRecords(t *testing.T) {
-	cfg := kept(t)
+func TestRemap_CoversExtractedRecords(t *testing.T) {
+	cfg := withStateDir(t)
 	cfg.Remap = true
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "x", []byte(
-		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,"updated_at":"2026"}]}`+"\n"))})
+		`{"user_id":1,"codehost_username":"u","last_updated":"2026","repos_complete":true,"repos":[{"id":2,`+
+			`"updated_at":"2026"}]}`+"\n",
+	))})
 	require.NoError(t, err)
 	revision := revisions(t, cfg.Bus, record.KindCodehostPerson)["1"]
 	require.NotZero(t, revision)
@@ -145,11 +150,10 @@ func TestRemap_CoversSplitRecords(t *testing.T) {
 	require.Equal(t, map[string]uint32{"1/repos": revision}, revisions(t, cfg.Bus, record.KindCodehostList))
 }
 
-// A run that is taken up again goes on with its revision.
 func TestRemap_ResumedRunKeepsItsRevision(t *testing.T) {
 	const n = 20_000
 	kind := record.KindNetworkPerson
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	cfg.Remap = true
 	half := gzipped(t, []byte(people(0, n/2)))
 	whole := append(half, gzipped(t, []byte(people(n/2, n)))...)
@@ -177,11 +181,12 @@ func TestRemap_ResumedRunKeepsItsRevision(t *testing.T) {
 }
 
 func TestPush_RemapReplacesTheSameVersion(t *testing.T) {
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	s := serve(t, cfg, ingest.Deps{})
 	pushed := func(query, username string) (published, conflicting int64) {
 		t.Helper()
-		a := push(t, s, pushPath+query, strings.NewReader(`{"profile_id":"1","username":"`+username+`","last_updated":"2026"}`))
+		a := push(t, s, pushPath+query,
+			strings.NewReader(`{"profile_id":"1","username":"`+username+`","last_updated":"2026"}`))
 		require.Equal(t, http.StatusOK, a.status)
 		return a.Counts[0].Published, a.Counts[0].Conflicting
 	}

@@ -17,7 +17,7 @@ import (
 	"muster/schemas/record"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -31,11 +31,12 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-func TestSummaryString(t *testing.T) {
+func TestSummary_String(t *testing.T) {
 	golden(t, "summary-complete.golden", ingest.Summary{
 		Run: "r1", StoredBytes: 123_456_789, Elapsed: 12345 * time.Millisecond,
 		Kinds: []ingest.KindCounts{
-			{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5}},
+			{Kind: record.KindCodehostPerson,
+				Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5}},
 			{Kind: record.KindCodehostRepo, Counts: ingest.Counts{Split: 42, Published: 42}},
 		},
 		Files: []ingest.FileSummary{
@@ -45,7 +46,9 @@ func TestSummaryString(t *testing.T) {
 	}.String())
 	golden(t, "summary-cut-short.golden", ingest.Summary{
 		Run: "r2", StoredBytes: 999, Elapsed: time.Second, Interrupted: true,
-		Kinds: []ingest.KindCounts{{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 12, Published: 9, Rejected: 1, Unfinished: 2}}},
+		Kinds: []ingest.KindCounts{
+			{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 12, Published: 9, Rejected: 1, Unfinished: 2}},
+		},
 		Files: []ingest.FileSummary{
 			{Path: "broken.gz", Lines: 10, Bytes: 4321, Err: errors.New("broken.gz: decompress gzip: unexpected EOF")},
 			{Path: "never.gz"},
@@ -53,35 +56,41 @@ func TestSummaryString(t *testing.T) {
 	}.String())
 	golden(t, "summary-unknown.golden", ingest.Summary{
 		Run: "r4", Files: []ingest.FileSummary{{Path: "p.ndjson", Lines: 2000, Complete: true}},
-		Kinds: []ingest.KindCounts{{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}}},
+		Kinds: []ingest.KindCounts{
+			{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}},
+		},
 		Unknown: []ingest.UnknownMember{
 			{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1204, Example: "p.ndjson:1"},
 			{Kind: record.KindNetworkPerson, Path: "a\nb\tc", Records: 2, Example: "p.ndjson:17"},
 		},
 	}.String())
-	golden(t, "summary-empty.golden", ingest.Summary{Run: "r3", Files: []ingest.FileSummary{{Path: "-", Complete: true}}}.String())
+	golden(t, "summary-empty.golden",
+		ingest.Summary{Run: "r3", Files: []ingest.FileSummary{{Path: "-", Complete: true}}}.String())
 }
 
-func TestReconciles(t *testing.T) {
+func TestSummary_ReconcilesPerKind(t *testing.T) {
 	s := ingest.Summary{Kinds: []ingest.KindCounts{
 		{Counts: ingest.Counts{Read: 3, Split: 2, Published: 3, Rejected: 1, Unfinished: 1}}, {},
 	}}
 	require.True(t, s.Reconciles())
-	// One kind's surplus does not make up for what another lacks.
+	// A surplus of one kind does not compensate for a deficit of another.
 	s.Kinds[0].Read++
 	s.Kinds[1].Published++
 	require.False(t, s.Reconciles())
 	require.Equal(t, int64(4), s.Total().Read)
 }
 
-func TestLogProgress(t *testing.T) {
+func TestLog_ReportsProgressAtInterval(t *testing.T) {
 	var out bytes.Buffer
-	l := ingest.NewLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}})), 5*time.Second)
+	l := ingest.NewLog(
+		slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})),
+		5*time.Second,
+	)
 	s := ingest.Snapshot{File: "f", StoredSize: 1000, Elapsed: 4 * time.Second}
 	l.Update(s)
 	s.Elapsed, s.StoredBytes, s.Read, s.Published, s.Rejected = 5*time.Second, 250, 600, 490, 10
@@ -94,7 +103,7 @@ func TestLogProgress(t *testing.T) {
 	golden(t, "progress-log.golden", out.String())
 }
 
-func TestBarProgress(t *testing.T) {
+func TestBar_ShowsProgress(t *testing.T) {
 	var out bytes.Buffer
 	b := ingest.NewBar(&out)
 	s := ingest.Snapshot{File: "dir/people.ndjson.gz", StoredSize: 2000}
@@ -118,19 +127,19 @@ func TestBarProgress(t *testing.T) {
 	b.Finish(ingest.Snapshot{File: "-", StoredSize: -1, StoredBytes: 5000, Read: 7})
 	require.Contains(t, out.String(), "standard input 7 records")
 
-	// A name makes no line of its own.
+	// A name with a line break stays on one line.
 	out.Reset()
 	ingest.NewBar(&out).Update(ingest.Snapshot{File: "a\n\tb\x1b.ndjson", StoredSize: 10})
 	require.Contains(t, out.String(), `a\u000a\u0009b\u001b.ndjson 0 records`)
 
-	// A terminal is what gets a bar; a file gets log lines.
+	// Terminals get a bar, files get log lines.
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
 	defer f.Close()
 	require.IsType(t, &ingest.Log{}, ingest.NewProgress(f, slog.New(slog.DiscardHandler)))
 }
 
-func TestExitError(t *testing.T) {
+func TestExitError_CodeAndReason(t *testing.T) {
 	cause := errors.New("cause")
 	err := &ingest.ExitError{Code: ingest.ExitFailed, Err: cause}
 	require.ErrorIs(t, err, cause)

@@ -19,33 +19,33 @@ import (
 	"muster/schemas/record"
 )
 
-// inFlight bounds what a run may have sent without knowing that it is
-// acknowledged: what waits in the lanes and what was written last. A chunk is of
-// 256 KiB, and there are some dozens of them at most between reading and settling.
-const inFlight = 64 * 256 << 10
+// maxInFlight is the maximum number of bytes that a run has sent without an acknowledgment: queued messages and
+// the last writes. There are at most some dozen chunks of 256 KiB between reading and completion.
+const maxInFlight = 64 * 256 << 10
 
 const childEnv = "MUSTER_TEST_INGEST_CHILD"
 
-// TestIngestChild is the process that TestKill kills.
-func TestIngestChild(t *testing.T) {
+// TestIngestChildProcess is the process that TestRun_KilledRunsResumeWithoutLoss kills.
+func TestIngestChildProcess(t *testing.T) {
 	args := strings.Split(os.Getenv(childEnv), "\n")
 	if len(args) < 3 {
-		return // not asked for
+		// Not run as a child process.
+		return
 	}
 	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{args[0]}}, StateDir: args[1]}
 	_, err := ingest.Files(context.Background(), cfg, ingest.Deps{}, record.KindNetworkPerson, args[2:])
 	require.NoError(t, err)
 }
 
-// kill -9 at drawn points of a run, again and again, until one of its processes
-// comes to the end: every record is published, what was noted as acknowledged is
-// never sent again, and the counts are those of all of the run.
-func TestKill(t *testing.T) {
-	for name, forget := range map[string]bool{"with versions": false, "without entries": true} {
+// Processes are killed at random points until one of them completes the run: every record is
+// published, records with a recorded acknowledgment are never sent again, and the counts are those
+// of the whole run.
+func TestRun_KilledRunsResumeWithoutLoss(t *testing.T) {
+	for name, deleteEntries := range map[string]bool{"with dedup store": false, "without entries": true} {
 		t.Run(name, func(t *testing.T) {
-			// On a busy machine a run may end before it is seen to be under way.
+			// On a busy machine a run may end before it is seen in progress.
 			n := 6000
-			for !killed(t, bigPeople(n), forget) {
+			for !killAndResume(t, bigPeople(n), deleteEntries) {
 				n *= 2
 				require.Less(t, n, 100_000, "no run was killed in time")
 			}
@@ -53,10 +53,10 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killed kills runs over people, and reports whether it came to that.
-func killed(t *testing.T, people []string, forget bool) bool {
+// killAndResume kills runs over people, and reports whether at least one was killed.
+func killAndResume(t *testing.T, people []string, deleteEntries bool) bool {
 	rng := rand.New(rand.NewPCG(uint64(len(people)), 3))
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	paths := []string{
 		write(t, "a", []byte(strings.Join(people[:len(people)/2], ""))),
 		write(t, "b", zstded(t, []byte(strings.Join(people[len(people)/2:], "")))),
@@ -64,16 +64,17 @@ func killed(t *testing.T, people []string, forget bool) bool {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	kind := record.KindNetworkPerson
-	var sent, noted, unknown int64 // at the last kill, and unknown at all of them
+	var sent, recorded, unknown int64 // at the last kill; unknown summed over all kills
 	kills := 0
 	for {
-		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestIngestChild$")
-		cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(append([]string{cfg.Bus.Brokers[0], cfg.StateDir}, paths...), "\n"))
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestIngestChildProcess$")
+		cmd.Env = append(os.Environ(),
+			childEnv+"="+strings.Join(append([]string{cfg.Bus.Brokers[0], cfg.StateDir}, paths...), "\n"))
 		require.NoError(t, cmd.Start())
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
-		// Until it has noted some more, or has ended.
-		goal := noted + 200 + rng.Int64N(1500)
+		// Wait until it has recorded progress, or has ended.
+		goal := recorded + 200 + rng.Int64N(1500)
 		ended := false
 		require.Eventually(t, func() bool {
 			select {
@@ -82,7 +83,7 @@ func killed(t *testing.T, people []string, forget bool) bool {
 				ended = true
 				return true
 			default:
-				return kills < 4 && notedLines(t, cfg.StateDir) >= goal
+				return kills < 4 && recordedLines(t, cfg.StateDir) >= goal
 			}
 		}, time.Minute, time.Millisecond)
 		if !ended {
@@ -91,12 +92,12 @@ func killed(t *testing.T, people []string, forget bool) bool {
 				ended = true // it was faster
 			}
 		}
-		now := ends(t, cfg.Bus, kind.Topic())
-		before := noted
-		noted = notedLines(t, cfg.StateDir)
-		t.Logf("noted %d of %d lines, %d messages are stored", noted, len(people), now)
-		// Sent by this process: at most what was not noted before, and what
-		// its predecessor had in flight.
+		now := endOffsetSum(t, cfg.Bus, kind.Topic())
+		before := recorded
+		recorded = recordedLines(t, cfg.StateDir)
+		t.Logf("recorded %d of %d lines, %d messages stored", recorded, len(people), now)
+		// This process sent at most the records without recorded acknowledgment, and what its
+		// predecessor had in flight.
 		require.LessOrEqual(t, now-sent, int64(len(people))-before)
 		if ended {
 			break
@@ -105,13 +106,14 @@ func killed(t *testing.T, people []string, forget bool) bool {
 		require.NoError(t, err)
 		require.Len(t, runs, 1)
 		if runs[0].State == "done" {
-			break // it had ended its run before it was killed
+			// It had ended its run before it was killed.
+			break
 		}
 		kills++
-		require.LessOrEqual(t, (now-noted)*int64(len(people[0])), int64(inFlight))
-		sent, unknown = now, unknown+now-noted
+		require.LessOrEqual(t, (now-recorded)*int64(len(people[0])), int64(maxInFlight))
+		sent, unknown = now, unknown+now-recorded
 		require.EqualValues(t, "stopped", runs[0].State)
-		if forget {
+		if deleteEntries {
 			entries, err := filepath.Glob(filepath.Join(cfg.StateDir, "versions", "[0-9][0-9]"))
 			require.NoError(t, err)
 			require.NotEmpty(t, entries)
@@ -123,7 +125,7 @@ func killed(t *testing.T, people []string, forget bool) bool {
 	if kills == 0 {
 		return false
 	}
-	require.Len(t, values(t, cfg.Bus, kind), len(people), "a record is missing")
+	require.Len(t, values(t, cfg.Bus, kind), len(people), "missing record")
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
@@ -132,15 +134,15 @@ func killed(t *testing.T, people []string, forget bool) bool {
 	c := runs[0].Counts[kind]
 	require.Equal(t, int64(len(people)), c.Read)
 	require.Equal(t, c.Read, c.Published+c.Unchanged)
-	if !forget {
-		// What was in flight at a kill may be stored and not known.
-		require.LessOrEqual(t, ends(t, cfg.Bus, kind.Topic()), int64(len(people))+unknown)
+	if !deleteEntries {
+		// Records in flight at a kill may be stored without being recorded.
+		require.LessOrEqual(t, endOffsetSum(t, cfg.Bus, kind.Topic()), int64(len(people))+unknown)
 	}
 	return true
 }
 
-// notedLines is the number of lines that the runs have noted as stored.
-func notedLines(t *testing.T, stateDir string) int64 {
+// recordedLines returns the number of lines recorded as stored.
+func recordedLines(t *testing.T, stateDir string) int64 {
 	runs, err := ingest.Runs(stateDir, 0)
 	require.NoError(t, err)
 	var n int64
@@ -157,28 +159,36 @@ func bigPeople(n int) []string {
 	text := randomText(900)
 	out := make([]string, n)
 	for i := range out {
-		out[i] = fmt.Sprintf(`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n", i, i, text)
+		out[i] = fmt.Sprintf(
+			`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n",
+			i, i, text,
+		)
 	}
 	return out
 }
 
-// A run that is asked to stop while the brokers are away goes on when they are
-// back, by the same command or by its id.
-func TestResume(t *testing.T) {
-	// On a busy machine a run may end before the brokers have gone.
+// A run that is interrupted during an outage resumes when the brokers are back, by the same command
+// or by its ID.
+func TestResume_ContinuesAfterInterruptInOutage(t *testing.T) {
+	// On a busy machine a run may end before the brokers are stopped.
 	n := 30_000
-	for !resumed(t, bigPeople(n)) {
+	for !interruptAndResume(t, bigPeople(n)) {
 		n *= 2
-		require.Less(t, n, 500_000, "no run was stopped in time")
+		require.Less(t, n, 500_000, "no stopped run in time")
 	}
 }
 
-// resumed stops a run over people and has it go on, and reports whether it came to that.
-func resumed(t *testing.T, lines []string) bool {
+// interruptAndResume interrupts a run over people and resumes it, and reports whether it was
+// interrupted.
+func interruptAndResume(t *testing.T, lines []string) bool {
 	dir := t.TempDir()
 	b := startBroker(t, dir, "127.0.0.1:0")
 	addr := b.Addrs()[0]
-	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{addr}}, StateDir: t.TempDir(), DrainTimeout: 300 * time.Millisecond}
+	cfg := ingest.Config{
+		Bus:          bus.Config{Brokers: []string{addr}},
+		StateDir:     t.TempDir(),
+		DrainTimeout: 300 * time.Millisecond,
+	}
 	path := write(t, "people", []byte(strings.Join(lines, "")))
 	kind := record.KindNetworkPerson
 	enough := errors.New("enough")
@@ -192,7 +202,7 @@ func resumed(t *testing.T, lines []string) bool {
 		defer close(done)
 		first, failure = ingest.Files(ctx, cfg, ingest.Deps{Progress: progress}, kind, []string{path})
 	}()
-	require.Eventually(t, func() bool { return notedLines(t, cfg.StateDir) > 1000 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return recordedLines(t, cfg.StateDir) > 1000 }, time.Minute, time.Millisecond)
 	require.NoError(t, b.Close())
 	require.Eventually(t, func() bool {
 		select {
@@ -201,7 +211,7 @@ func resumed(t *testing.T, lines []string) bool {
 		default:
 			return progress.snapshot().Stalled > 300*time.Millisecond
 		}
-	}, time.Minute, time.Millisecond, "the run waits")
+	}, time.Minute, time.Millisecond, "run waiting")
 	cancel(enough)
 	<-done
 	if failure == nil && first.Files[0].Complete {
@@ -210,12 +220,12 @@ func resumed(t *testing.T, lines []string) bool {
 	requireExit(t, ingest.ExitFailed, failure)
 	require.ErrorIs(t, failure, enough)
 	require.False(t, first.Files[0].Complete)
-	require.Equal(t, first.Files[0].Lines, notedLines(t, cfg.StateDir), "what is reported is what is noted")
+	require.Equal(t, first.Files[0].Lines, recordedLines(t, cfg.StateDir), "reported position is the recorded one")
 	require.True(t, first.Reconciles())
 
 	b = startBroker(t, dir, addr)
 	defer func() { require.NoError(t, b.Close()) }()
-	before := ends(t, cfg.Bus, kind.Topic())
+	before := endOffsetSum(t, cfg.Bus, kind.Topic())
 	second, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, first.Run[:13])
 	require.NoError(t, err)
 	require.Equal(t, first.Run, second.Run)
@@ -223,12 +233,12 @@ func resumed(t *testing.T, lines []string) bool {
 	c := counts(second, kind)
 	require.Equal(t, int64(len(lines)), c.Read)
 	require.Equal(t, c.Read, c.Published+c.Unchanged)
-	require.LessOrEqual(t, ends(t, cfg.Bus, kind.Topic())-before, int64(len(lines))-first.Files[0].Lines)
+	require.LessOrEqual(t, endOffsetSum(t, cfg.Bus, kind.Topic())-before, int64(len(lines))-first.Files[0].Lines)
 	require.Len(t, values(t, cfg.Bus, kind), len(lines))
 
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "no run was stopped")
+	require.ErrorContains(t, err, "no stopped run")
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, first.Run)
 	require.ErrorContains(t, err, "is done")
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "f00")
@@ -236,40 +246,39 @@ func resumed(t *testing.T, lines []string) bool {
 	return true
 }
 
-// An input that is damaged in its middle leaves a run that can go on, unless its
-// file changes.
-func TestResumeOfAChangedFile(t *testing.T) {
-	cfg := kept(t)
+// A run over a damaged input can be resumed, unless the file changes.
+func TestResume_RejectsChangedFile(t *testing.T) {
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	whole := gzipped(t, []byte(people(0, 5000)))
 	path := write(t, "people", whole[:len(whole)-20])
 	good := write(t, "good", []byte(people(6000, 6100)))
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
 	requireExit(t, ingest.ExitFailed, err)
-	stored := ends(t, cfg.Bus, kind.Topic())
+	stored := endOffsetSum(t, cfg.Bus, kind.Topic())
 
-	// The same files: the same run. It fails where it failed before.
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
+	// The same files are the same run. It fails where it failed before.
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, s.Run, again.Run)
-	require.Equal(t, stored, ends(t, cfg.Bus, kind.Topic()))
-	require.Equal(t, counts(s, kind), counts(again, kind))
+	require.Equal(t, s.Run, second.Run)
+	require.Equal(t, stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
+	require.Equal(t, counts(s, kind), counts(second, kind))
 
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "and has")
+	require.ErrorContains(t, err, "changed its size")
 	fixed, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
 	require.NoError(t, err)
 	require.NotEqual(t, s.Run, fixed.Run)
 	c := counts(fixed, kind)
 	require.Equal(t, int64(5100), c.Read)
-	require.Equal(t, stored, c.Unchanged, "nothing is published twice")
+	require.Equal(t, stored, c.Unchanged, "no record published twice")
 
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
-	require.Equal(t, fixed.Run, runs[0].ID, "the newest first")
+	require.Equal(t, fixed.Run, runs[0].ID, "newest first")
 	require.EqualValues(t, "stopped", runs[1].State)
 	require.NotEmpty(t, runs[1].Error)
 	require.NoError(t, ingest.RemoveRun(cfg.StateDir, s.Run))
@@ -278,9 +287,8 @@ func TestResumeOfAChangedFile(t *testing.T) {
 	require.Len(t, runs, 1)
 }
 
-// Two runs at a time share what is known: each record is published once.
-func TestTwoRunsAtATime(t *testing.T) {
-	cfg := kept(t)
+func TestRun_ConcurrentRunsPublishEachRecordOnce(t *testing.T) {
+	cfg := withStateDir(t)
 	path := write(t, "people", []byte(people(0, 20_000)))
 	kind := record.KindNetworkPerson
 	done := make(chan error, 2)
@@ -297,14 +305,17 @@ func TestTwoRunsAtATime(t *testing.T) {
 	require.NoError(t, errors.Join(<-done, <-done))
 	require.Equal(t, int64(20_000), total[0].Published+total[1].Published)
 	require.Equal(t, int64(20_000), total[0].Unchanged+total[1].Unchanged)
-	require.Equal(t, int64(20_000), ends(t, cfg.Bus, kind.Topic()))
+	require.Equal(t, int64(20_000), endOffsetSum(t, cfg.Bus, kind.Topic()))
 }
 
-// A run whose mapping was edited since does not go on: what it made before would stay as the old one made it.
-func TestResumeWithAnotherMapping(t *testing.T) {
-	cfg := kept(t)
+// Records of the old mapping would otherwise stay as the old one produced them.
+func TestResume_RejectsChangedMapping(t *testing.T) {
+	cfg := withStateDir(t)
 	mapping := func(name, version string) []byte {
-		return []byte(`record("network-person"; {profile_id: .id, username: .id, full_name: "` + name + `", last_updated: "` + version + `"})`)
+		return []byte(
+			`record("network-person"; {profile_id: .id, username: .id, ` +
+				`full_name: "` + name + `", last_updated: "` + version + `"})`,
+		)
 	}
 	cfg.Map = write(t, "m.jq", mapping("old", "2026"))
 	var text strings.Builder
@@ -315,17 +326,17 @@ func TestResumeWithAnotherMapping(t *testing.T) {
 	path := write(t, "f.ndjson.gz", whole[:len(whole)-20])
 	before, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, before.Run, again.Run, "nothing has changed")
+	require.Equal(t, before.Run, second.Run, "nothing has changed")
 
 	require.NoError(t, os.WriteFile(cfg.Map, mapping("new", "2027"), 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, before.Run)
-	require.ErrorContains(t, err, "another text")
+	require.ErrorContains(t, err, "has changed")
 	cfg.RunID = "run-2"
-	anew, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	fresh, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.Equal(t, "run-2", anew.Run)
+	require.Equal(t, "run-2", fresh.Run)
 	for id, v := range values(t, cfg.Bus, record.KindNetworkPerson) {
 		require.NotContains(t, v, "old", id)
 	}

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 
+	"muster/ingest/internal/checkpoint"
 	"muster/ingest/internal/convert"
+	"muster/ingest/internal/dedup"
 	"muster/ingest/internal/publish"
-	"muster/ingest/internal/runstate"
 	"muster/ingest/internal/source"
-	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -24,49 +25,48 @@ import (
 
 const progressInterval = 200 * time.Millisecond
 
-// errDrained ends writing when an interrupted run has waited long enough.
-var errDrained = errors.New("the brokers did not acknowledge in time")
+// errDrained is the cause of stopping writes when DrainTimeout has passed.
+var errDrained = errors.New("timed out waiting for broker acknowledgments")
 
-// run is one run over a list of inputs: some goroutines read, each one input at a
-// time, several decode, one hands over in the order of reading, and the
-// publisher's lanes write.
+// run is one run over a list of inputs. Readers each read one input at a time, workers decode, one
+// goroutine publishes in reading order, and the publisher's lanes write to Kafka.
 //
-//	read -> jobs -> decode -> ordered -> publish -> settled
+//	read -> jobs -> decode -> ordered -> publish -> onComplete
 type run struct {
-	cfg    Config
-	deps   Deps
-	meters *metrics
-	began  time.Time
-	inputs []*input
+	cfg       Config
+	deps      Deps
+	meters    *metrics
+	startTime time.Time
+	inputs    []*input
 
-	// asked ends when the run's caller wants it to stop. reading ends with it,
-	// and when publishing has failed. writing ends some time after asked.
-	asked       context.Context
-	reading     context.Context
+	// callerCtx ends when the caller stops the run. readCtx ends with it, and when publishing
+	// fails. writeCtx ends up to DrainTimeout after callerCtx.
+	callerCtx   context.Context
+	readCtx     context.Context
 	stopReading context.CancelCauseFunc
-	writing     context.Context
+	writeCtx    context.Context
 	stopWriting context.CancelCauseFunc
 
-	writer    *bus.Writer
-	ownWriter bool
-	publisher *publish.Publisher
-	mapper    convert.Mapper       // nil without a mapping
-	rejected  func(event.Rejected) // nil if nobody wants to know
-	unknown   *convert.Unknown     // nil but in a dry run
-	askedFor  *suppress.Set        // erasures of this run
-	via       string               // the way in of erasures
-	jobs      chan *job
-	ordered   chan *job
+	writer            *bus.Writer
+	ownWriter         bool
+	publisher         *publish.Publisher
+	mapper            convert.Mapper       // nil without a mapping
+	rejected          func(event.Rejected) // nil if there is no listener
+	unknown           *convert.Unknown     // nil except in a dry run
+	requestedErasures *suppress.Set        // erasures published by this run
+	via               string               // channel through which erasures arrive: file, http or command
+	jobs              chan *job
+	ordered           chan *job
 
-	current    atomic.Pointer[input] // the one opened last
+	current    atomic.Pointer[input] // the input opened last
 	storedSize int64
 
 	mu          sync.Mutex
-	handle      *runstate.Handle // nil when nothing is kept
-	tally       convert.Tally
-	readBefore  int64     // records that earlier processes of the run have read
-	outstanding int       // jobs handed over and not settled
-	lastAck     time.Time // or when the first of the outstanding was handed over
+	checkpoint  *checkpoint.Writer // nil without Config.StateDir
+	counts      convert.CountsByKind
+	readBefore  int64     // records read by earlier processes of the run
+	outstanding int       // jobs published but not completed
+	lastAck     time.Time // or the time of the first publish after an idle phase
 	failure     error
 }
 
@@ -76,55 +76,63 @@ type input struct {
 	kind record.Kind
 	open func(context.Context, source.Position) (source.Source, error)
 
-	source  atomic.Pointer[source.Source] // while it is open
-	taken   atomic.Int64                  // stored bytes, once it is closed
-	number  int                           // among the run's inputs
-	summary FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
-	read    source.Position               // under run.mu
-	ended   bool                          // under run.mu
-	queue   []*job                        // handed over, in order; under run.mu
+	source   atomic.Pointer[source.Source] // while it is open
+	consumed atomic.Int64                  // stored bytes, after it is closed
+	number   int                           // index in run.inputs
+	summary  FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
+	read     source.Position               // under run.mu
+	ended    bool                          // under run.mu
+	queue    []*job                        // published, in order; under run.mu
 }
 
-// job is one chunk on its way.
+// job is one chunk in the pipeline.
 type job struct {
 	input     *input
 	converter *convert.Converter
 	chunk     *source.Chunk
 	batch     *publish.Batch
 	converted chan struct{}
-	tally     convert.Tally
+	counts    convert.CountsByKind
 	err       error
 	stored    bool // under run.mu
 }
 
-// newRun begins a run. It writes with the given writer, or with one of its own
-// if that is nil. What is known of identities, if not nil, is left out.
-func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, known *versions.Store) *run {
+// newRun returns a run that has not started. If writer is nil, the run creates and closes its own.
+// If store is not nil, unchanged and stale records are not published.
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, store *dedup.Store) *run {
 	r := &run{
-		cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected,
-		askedFor: suppress.NewSet(deps.suppressionKey()), via: "file",
+		cfg: cfg, deps: deps, meters: meters, callerCtx: ctx, startTime: time.Now(),
+		counts: make(convert.CountsByKind), rejected: deps.Rejected,
+		requestedErasures: suppress.NewSet(deps.suppressionKey()), via: "file",
 	}
-	r.reading, r.stopReading = context.WithCancelCause(ctx)
-	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.readCtx, r.stopReading = context.WithCancelCause(ctx)
+	r.writeCtx, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.writer, r.ownWriter = writer, writer == nil && !cfg.DryRun
 	if r.ownWriter {
 		r.writer = newWriter(cfg, deps)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
-	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
+	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes,
+		publish.Options{Store: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r
 }
 
-// add appends an input of a number of stored bytes, -1 if that is not known.
-func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context, source.Position) (source.Source, error)) {
+// add appends an input of size stored bytes, or -1 if the size is not known.
+func (r *run) add(
+	path string,
+	kind record.Kind,
+	size int64,
+	open func(context.Context, source.Position) (source.Source, error),
+) {
 	if kind == record.KindErasure {
-		// Which of two entries of a hash is the newer is said when they are decoded, and compaction
-		// keeps the one that is published last: they are decoded in the order of publishing.
+		// Workers compare two entries of one hash while decoding, and compaction retains the one
+		// published last: decode in publishing order.
 		r.cfg.Workers, r.cfg.Readers = 1, 1
 	}
-	r.inputs = append(r.inputs, &input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
+	r.inputs = append(r.inputs,
+		&input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
 	if size < 0 || r.storedSize < 0 {
 		r.storedSize = -1
 	} else {
@@ -132,56 +140,58 @@ func (r *run) add(path string, kind record.Kind, size int64, open func(context.C
 	}
 }
 
-// keep makes the run go on where it stopped, and note how far it comes. The
-// inputs are added.
-func (r *run) keep(handle *runstate.Handle) {
-	if handle == nil {
+// restore resumes the run at its checkpoint and records further progress there. The inputs have been added.
+func (r *run) restore(checkpoint *checkpoint.Writer) {
+	if checkpoint == nil {
 		return
 	}
-	r.handle = handle
-	before := handle.Run()
+	r.checkpoint = checkpoint
+	before := checkpoint.Run()
 	for kind, c := range before.Counts {
 		r.readBefore += c.Read
-		r.tally.Add(kind, c)
+		r.counts.Add(kind, c)
 	}
 	for i, f := range before.Files {
 		in := r.inputs[i]
-		in.path, in.summary.Path = f.Path, f.Path // places read as they did before
+		// Locations must read as before.
+		in.path, in.summary.Path = f.Path, f.Path
 		in.read = source.Position{Line: f.Line, Offset: f.Offset}
-		in.summary.Lines, in.summary.Bytes, in.summary.Blank, in.summary.Complete = f.Line, f.Offset, f.Blank, f.Complete
+		in.summary.Lines, in.summary.Bytes, in.summary.Blank = f.Line, f.Offset, f.Blank
+		in.summary.Complete = f.Complete
 		if f.Complete {
-			in.taken.Store(f.Size)
+			in.consumed.Store(f.Size)
 		}
 		if f.Line > 0 {
-			r.deps.Logger.Info("the run goes on where it stopped", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
+			r.deps.Logger.Info("ingest: run resumed", slog.String("run_id", before.ID),
+				slog.String("path", f.Path), slog.Int64("line", f.Line), slog.Bool("complete", f.Complete))
 		}
 	}
 }
 
-// finish runs everything and waits until all of it has ended.
+// finish runs the pipeline and waits until all goroutines have ended.
 func (r *run) finish() (Summary, error) {
-	over := make(chan struct{})
-	var watching, decoding, handing sync.WaitGroup
-	watching.Go(func() { r.watch(over) })
-	watching.Go(func() { r.report(over) })
+	done := make(chan struct{})
+	var watching, decoding, publishing sync.WaitGroup
+	watching.Go(func() { r.watch(done) })
+	watching.Go(func() { r.report(done) })
 	for range r.cfg.Workers {
 		decoding.Go(r.decode)
 	}
-	handing.Go(r.handOver)
+	publishing.Go(r.publishInOrder)
 
 	r.read()
 	close(r.jobs)
 	close(r.ordered)
 	decoding.Wait()
-	handing.Wait()
+	publishing.Wait()
 	err := r.publisher.Close()
-	close(over)
+	close(done)
 	watching.Wait()
 	r.stopWriting(nil)
 	r.stopReading(nil)
 	if r.ownWriter {
 		if closeErr := r.writer.Close(); closeErr != nil {
-			r.deps.Logger.Warn("close the Kafka writer", "error", closeErr)
+			r.deps.Logger.Warn("ingest: closing the Kafka writer failed", slog.Any("error", closeErr))
 		}
 	}
 	r.deps.Progress.Finish(r.snapshot())
@@ -189,18 +199,18 @@ func (r *run) finish() (Summary, error) {
 	return s, r.outcome(s, err)
 }
 
-// read reads all inputs, some of them beside one another, begun in their order.
+// read reads all inputs, up to Config.Readers of them concurrently, started in order.
 func (r *run) read() {
 	waiting := make(chan *input, len(r.inputs))
 	for _, in := range r.inputs {
 		waiting <- in
 	}
 	close(waiting)
-	var reading sync.WaitGroup
+	var readers sync.WaitGroup
 	for range min(r.cfg.Readers, len(r.inputs)) {
-		reading.Go(func() {
+		readers.Go(func() {
 			for in := range waiting {
-				if r.reading.Err() != nil {
+				if r.readCtx.Err() != nil {
 					return
 				}
 				if in.summary.Complete {
@@ -210,18 +220,18 @@ func (r *run) read() {
 					r.mu.Lock()
 					in.summary.Err = err
 					r.mu.Unlock()
-					if r.reading.Err() == nil {
-						r.deps.Logger.Error("input could not be read to its end", "error", err)
+					if r.readCtx.Err() == nil {
+						r.deps.Logger.Error("ingest: reading an input failed", slog.Any("error", err))
 					}
 				}
 			}
 		})
 	}
-	reading.Wait()
+	readers.Wait()
 }
 
 func (r *run) readInput(in *input) (err error) {
-	s, err := in.open(r.reading, in.read)
+	s, err := in.open(r.readCtx, in.read)
 	if err != nil {
 		return err
 	}
@@ -229,12 +239,13 @@ func (r *run) readInput(in *input) (err error) {
 	r.current.Store(in)
 	defer func() {
 		err = errors.Join(err, s.Close())
-		in.taken.Store(s.Consumed())
+		in.consumed.Store(s.Consumed())
 		in.source.Store(nil)
 	}()
 	converter := convert.New(convert.Config{
-		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
-		Suppressed: r.deps.Suppressed, Asked: r.askedFor, Erased: r.deps.Erased, Via: r.via,
+		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now,
+		Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
+		Suppressed: r.deps.Suppressed, Requested: r.requestedErasures, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
 		chunk, err := s.Next()
@@ -246,8 +257,9 @@ func (r *run) readInput(in *input) (err error) {
 			return nil
 		}
 		if err != nil {
-			if r.reading.Err() != nil {
-				return nil // the reading was stopped, nothing is wrong with the input
+			if r.readCtx.Err() != nil {
+				// Reading was stopped; the input is not at fault.
+				return nil
 			}
 			return err
 		}
@@ -255,22 +267,22 @@ func (r *run) readInput(in *input) (err error) {
 		in.read = chunk.End
 		r.mu.Unlock()
 		j := &job{input: in, converter: converter, chunk: chunk, converted: make(chan struct{})}
-		j.batch = r.publisher.NewBatch(func(err error) { r.settled(j, err) })
+		j.batch = r.publisher.NewBatch(func(err error) { r.onComplete(j, err) })
 		r.ordered <- j
 		r.jobs <- j
 	}
 }
 
-// decode converts chunks, beside other goroutines that do.
+// decode converts chunks, concurrently with other workers.
 func (r *run) decode() {
 	for j := range r.jobs {
-		j.tally, j.err = j.converter.Chunk(r.writing, j.chunk, j.batch)
+		j.counts, j.err = j.converter.Chunk(r.writeCtx, j.chunk, j.batch)
 		close(j.converted)
 	}
 }
 
-// handOver publishes what is converted, in the order of reading.
-func (r *run) handOver() {
+// publishInOrder publishes converted jobs in reading order.
+func (r *run) publishInOrder() {
 	for j := range r.ordered {
 		<-j.converted
 		r.mu.Lock()
@@ -278,8 +290,8 @@ func (r *run) handOver() {
 			r.failure = j.err
 			r.stopReading(j.err)
 		}
-		for kind, c := range j.tally {
-			r.tally.Add(kind, convert.Counts{Read: c.Read, Split: c.Split})
+		for kind, c := range j.counts {
+			r.counts.Add(kind, convert.Counts{Read: c.Read, Split: c.Split})
 		}
 		stopped := r.failure != nil
 		if !stopped {
@@ -296,27 +308,28 @@ func (r *run) handOver() {
 	}
 }
 
-// settled takes the publisher's word about a chunk.
-func (r *run) settled(j *job, err error) {
+// onComplete records the outcome of a published job.
+func (r *run) onComplete(j *job, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outstanding--
 	if err != nil {
-		// Its memory is not given back: a write that was cut off may still
-		// use it.
+		// The chunk is not released: an aborted write may still use its memory.
 		return
 	}
 	r.lastAck = time.Now()
-	j.tally.Settle(j.batch.Outcomes())
-	for kind, c := range j.tally {
+	j.counts.ApplyOutcomes(j.batch.Outcomes())
+	for kind, c := range j.counts {
 		c.Read, c.Split = 0, 0 // counted when it was read
-		r.tally.Add(kind, c)
+		r.counts.Add(kind, c)
 	}
-	r.meters.add(j.tally)
+	r.meters.add(j.counts)
 	r.meters.blank.Add(float64(j.chunk.Blank))
 	if j.input.kind == record.KindErasure && !r.cfg.DryRun {
-		// Whoever compares next may be faster than who follows the topic.
-		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.noted(r.deps.Suppressed.Apply(m.Key, m.Value)) })
+		// Apply erasures immediately: the next comparison may run before the set's follower
+		// receives them.
+		j.batch.Each(event.TopicErasure,
+			func(m kafka.Message) { r.checkRecorded(r.deps.Suppressed.Apply(m.Key, m.Value)) })
 	}
 	j.input.summary.Blank += j.chunk.Blank
 	j.stored = true
@@ -324,76 +337,76 @@ func (r *run) settled(j *job, err error) {
 	j.chunk.Release()
 }
 
-// advance moves the place up to which all of an input is stored, and notes it.
+// advance moves the position up to which all of an input is stored, and records it.
 func (r *run) advance(in *input) {
 	var blank int64
-	var tally convert.Tally
+	var counts convert.CountsByKind
 	for len(in.queue) > 0 && in.queue[0].stored {
 		j := in.queue[0]
 		in.summary.Lines, in.summary.Bytes = j.chunk.End.Line, j.chunk.End.Offset
 		blank += j.chunk.Blank
-		if tally == nil {
-			tally = j.tally
+		if counts == nil {
+			counts = j.counts
 		} else {
-			for kind, c := range j.tally {
-				tally.Add(kind, c)
+			for kind, c := range j.counts {
+				counts.Add(kind, c)
 			}
 		}
 		in.queue[0] = nil
 		in.queue = in.queue[1:]
 	}
-	if tally != nil && r.handle != nil {
-		r.noted(r.handle.Advance(in.number, in.summary.Lines, in.summary.Bytes, blank, tally))
+	if counts != nil && r.checkpoint != nil {
+		r.checkRecorded(r.checkpoint.Advance(in.number, in.summary.Lines, in.summary.Bytes, blank, counts))
 	}
 	r.complete(in)
 }
 
-// complete notes that an input is stored to its end, when it is.
+// complete marks an input complete if it has been read and stored to its end.
 func (r *run) complete(in *input) {
 	if in.summary.Complete || !in.ended || in.summary.Lines != in.read.Line {
 		return
 	}
 	in.summary.Complete = true
-	if r.handle != nil {
-		r.noted(r.handle.Complete(in.number))
+	if r.checkpoint != nil {
+		r.checkRecorded(r.checkpoint.Complete(in.number))
 	}
 }
 
-// noted stops the run when what it did cannot be noted.
-func (r *run) noted(err error) {
+// checkRecorded stops the run if its progress could not be recorded.
+func (r *run) checkRecorded(err error) {
 	if err != nil && r.failure == nil {
 		r.failure = err
 		r.stopReading(err)
 	}
 }
 
-// watch ends reading when publishing has failed, and writing when the run was
-// asked to stop and its time to do so is over.
-func (r *run) watch(over <-chan struct{}) {
+// watch stops reading when publishing fails, and stops writing DrainTimeout after the caller has
+// stopped the run.
+func (r *run) watch(done <-chan struct{}) {
 	select {
-	case <-over:
+	case <-done:
 		return
 	case <-r.publisher.Stopped():
 		r.stopReading(publish.ErrStopped)
 		return
-	case <-r.asked.Done():
+	case <-r.callerCtx.Done():
 	}
 	timer := time.NewTimer(r.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-done:
 	case <-timer.C:
 		r.stopWriting(errDrained)
 	}
 }
 
-// report tells the progress until the run is over.
-func (r *run) report(over <-chan struct{}) {
+// report updates the progress until the run ends.
+func (r *run) report(done <-chan struct{}) {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-over:
+		case <-done:
 			return
 		case <-ticker.C:
 			r.deps.Progress.Update(r.snapshot())
@@ -402,13 +415,18 @@ func (r *run) report(over <-chan struct{}) {
 }
 
 func (r *run) snapshot() Snapshot {
-	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.began), ReadBefore: r.readBefore}
+	s := Snapshot{
+		StoredBytes: r.stored(),
+		StoredSize:  r.storedSize,
+		Elapsed:     time.Since(r.startTime),
+		ReadBefore:  r.readBefore,
+	}
 	if in := r.current.Load(); in != nil {
 		s.File = in.path
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.tally {
+	for _, c := range r.counts {
 		s.Read += c.Read
 		s.Published += c.Published
 		s.Known += c.Seen + c.Unchanged + c.Stale
@@ -420,36 +438,36 @@ func (r *run) snapshot() Snapshot {
 	return s
 }
 
-// stored is the number of stored bytes read.
+// stored returns the number of stored bytes read.
 func (r *run) stored() int64 {
 	var n int64
 	for _, in := range r.inputs {
 		if s := in.source.Load(); s != nil {
 			n += (*s).Consumed()
 		} else {
-			n += in.taken.Load()
+			n += in.consumed.Load()
 		}
 	}
 	return n
 }
 
-// summary says what the run did, once it is over.
+// summary returns what the run did. It is valid after the run has ended.
 func (r *run) summary() Summary {
-	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.startTime)}
 	s.Unknown, s.MoreUnknown = r.unknown.Members()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Kinds = kindCounts(r.tally)
+	s.Kinds = kindCounts(r.counts)
 	for _, in := range r.inputs {
 		f := in.summary
 		f.Complete = f.Complete && f.Err == nil
-		s.Interrupted = s.Interrupted || r.asked.Err() != nil && !f.Complete
+		s.Interrupted = s.Interrupted || r.callerCtx.Err() != nil && !f.Complete
 		s.Files = append(s.Files, f)
 	}
 	return s
 }
 
-// outcome is the error that the run ends with.
+// outcome returns the error that the run ends with.
 func (r *run) outcome(s Summary, published error) error {
 	var errs []error
 	for _, f := range s.Files {
@@ -464,7 +482,7 @@ func (r *run) outcome(s Summary, published error) error {
 		errs = append(errs, fmt.Errorf("publish records: %w", published))
 	}
 	if s.Interrupted {
-		errs = append(errs, fmt.Errorf("interrupted: %w", context.Cause(r.asked)))
+		errs = append(errs, fmt.Errorf("interrupted: %w", context.Cause(r.callerCtx)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &ExitError{Code: ExitFailed, Err: err}
@@ -474,7 +492,7 @@ func (r *run) outcome(s Summary, published error) error {
 		if n == 1 {
 			noun = "record was"
 		}
-		return &ExitError{Code: ExitRejected, Err: fmt.Errorf("%s %s rejected", grouped(n), noun)}
+		return &ExitError{Code: ExitRejected, Err: fmt.Errorf("%s %s rejected", groupDigits(n), noun)}
 	}
 	return nil
 }

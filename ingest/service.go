@@ -10,17 +10,16 @@ import (
 	"muster/schemas/event"
 )
 
-// Service is the part of ingest that runs for as long as the platform does: it
-// takes records that are pushed over HTTP. See [PushConfig] for its limits.
+// Service accepts records pushed over HTTP for as long as the platform runs. See [PushConfig] for its limits.
 //
 //	POST /ingest/v1/<kind>
 //	Authorization: Bearer <operator token>
 //	Content-Type: application/x-ndjson
 //	Content-Encoding: gzip, zstd or none
 //
-// The body is a stream of records, one JSON object a line. The answer says what
-// became of them, and up to which line all of them are stored: behind it a client
-// resumes when a push was cut short. At least once.
+// The body is a stream of records, one JSON object per line. The response has the outcome counts
+// and the line up to which everything is stored: after a push that was cut short, the client
+// resumes after that line. Delivery is at least once.
 type Service struct {
 	cfg    Config
 	deps   Deps
@@ -29,8 +28,8 @@ type Service struct {
 	pushes pushes
 }
 
-// New listens on the configured address and returns a service that answers once
-// it runs. Whoever does not call Run calls Close.
+// New listens on the configured address and returns a service that responds after Run is called. A
+// caller that does not call Run must call Close.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -44,7 +43,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.pushes.init(cfg)
 	s.server, err = service.NewServer(ctx, service.ServerConfig{
 		Addr: cfg.Addr, Handler: s.routes(), Logger: deps.Logger,
-		ReadTimeout: -1, // a body may take hours, but not be silent for long
+		ReadTimeout: -1, // a body may take hours; PushConfig.Idle limits silence
 		StopTimeout: cfg.DrainTimeout + time.Second,
 	})
 	if err != nil {
@@ -53,33 +52,32 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// URL is the address that is listened on, as an http URL without a path.
+// URL returns the address of the listener, as an http URL without a path.
 func (s *Service) URL() string { return s.server.URL() }
 
-// Run makes sure that the topics of records exist and answers requests until ctx
-// ends. It fails when the brokers do not answer within Config.ConnectTimeout.
+// Run creates missing topics and serves requests until ctx ends. It fails if the brokers do not
+// respond within Config.ConnectTimeout.
 func (s *Service) Run(ctx context.Context) error {
 	if err := ensureTopics(ctx, s.cfg, s.deps.Logger); err != nil {
 		if ctx.Err() != nil {
-			return s.Close() // asked to stop before it had begun
+			return s.Close() // stopped before it started
 		}
 		return fmt.Errorf("ingest: %w", err)
 	}
 	return s.servePushes(ctx)
 }
 
-// Close stops listening, for a service whose Run is never called.
+// Close stops listening. It is for a service whose Run is never called.
 func (s *Service) Close() error { return s.server.Close() }
 
-// Ready is nil when records can be published: the brokers answer and know the
-// topics.
+// Ready returns nil if records can be published: the brokers respond and have the topics.
 func (s *Service) Ready(ctx context.Context) error {
 	offsets, err := bus.EndOffsets(ctx, s.cfg.Bus, []string{event.TopicRejected})
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}
 	if len(offsets) == 0 {
-		return fmt.Errorf("ingest: the topic %s does not exist yet", event.TopicRejected)
+		return fmt.Errorf("ingest: topic %s does not exist", event.TopicRejected)
 	}
 	return nil
 }

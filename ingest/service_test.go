@@ -14,8 +14,7 @@ import (
 	"muster/platform/bus"
 )
 
-// Without an operator token nobody may push.
-func TestServiceWithoutToken(t *testing.T) {
+func TestService_WithoutTokenDeniesPushes(t *testing.T) {
 	cfg := config(t)
 	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
 	require.NoError(t, err)
@@ -30,7 +29,7 @@ func TestServiceWithoutToken(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestServiceWithoutBrokers(t *testing.T) {
+func TestService_WithoutBrokersFailsOrStops(t *testing.T) {
 	_, err := ingest.New(t.Context(), ingest.Config{}, ingest.Deps{})
 	require.ErrorContains(t, err, "no Kafka brokers")
 
@@ -41,10 +40,10 @@ func TestServiceWithoutBrokers(t *testing.T) {
 	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
 	require.NoError(t, err)
 	require.Error(t, s.Ready(t.Context()))
-	require.ErrorContains(t, s.Run(t.Context()), "did not answer within 200ms")
+	require.ErrorContains(t, s.Run(t.Context()), "no response from the Kafka brokers within 200ms")
 	require.NoError(t, s.Close())
 
-	// Asked to stop while it waits for them, it is done without an error.
+	// A service that is stopped while it waits for brokers returns no error.
 	cfg.ConnectTimeout = time.Hour
 	s, err = ingest.New(t.Context(), cfg, ingest.Deps{})
 	require.NoError(t, err)

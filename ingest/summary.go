@@ -12,79 +12,76 @@ import (
 	"muster/schemas/record"
 )
 
-// Counts are what became of the records of one kind.
+// Counts are the outcomes of the records of one kind.
 type Counts struct {
 	// Read is the number of records found in the input.
 	Read int64 `json:"read"`
-	// Split is the number of records that came out of other records, or that a
-	// mapping made of foreign objects, those that were then rejected included.
+	// Split is the number of records extracted from other records, or produced by a mapping from
+	// source objects. It includes those that were then rejected.
 	Split int64 `json:"split"`
-	// Published is the number of records that are stored on the kind's topic.
+	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
-	// Seen is the number of records that only have a newer version, which is stored
-	// on the topic of seen versions.
+	// Seen is the number of records with a newer version and the same content. The version is
+	// stored on the topic of version bumps.
 	Seen int64 `json:"seen"`
-	// Unchanged and Stale are the numbers of records that are known, version
-	// included, and that are older than what is known. They are not published.
+	// Unchanged and Stale are the numbers of records of the same version and content, and of
+	// records older than the last published version. They are not published.
 	Unchanged int64 `json:"unchanged"`
 	Stale     int64 `json:"stale"`
-	// Conflicting is how many of the stale records have the version of what is known and other
-	// content, as a changed mapping makes them. [Config.Remap] publishes them.
+	// Conflicting is the number of stale records with the same version and different content, as
+	// produced by a changed mapping. [Config.Remap] publishes them.
 	Conflicting int64 `json:"conflicting"`
-	// Rejected is the number of records that are stored on the topic of rejected
-	// records.
+	// Rejected is the number of records stored on the topic of rejected records.
 	Rejected int64 `json:"rejected"`
-	// Mapped and Dropped are of the objects of the kind [Foreign]: those of which
-	// the mapping made records, and those of which it made none.
+	// Mapped and Dropped are the numbers of source objects ([Foreign]) that the mapping converted
+	// to records, and that it skipped.
 	Mapped int64 `json:"mapped,omitzero"`
-	// Dropped also has the records of people who were erased, Suppressed how many of
-	// the dropped ones those are.
+	// Dropped includes the records of erased people; Suppressed is their number.
 	Dropped    int64 `json:"dropped,omitzero"`
 	Suppressed int64 `json:"suppressed,omitzero"`
-	// Unfinished is the number of records that were read or split off, and of
-	// which nothing says that they are stored anywhere. It is zero unless the
-	// run was cut short.
+	// Unfinished is the number of records that were read or extracted and are not known to be
+	// stored. It is zero unless the run was cut short.
 	Unfinished int64 `json:"unfinished"`
 }
 
-// Reconciles tells whether every record is accounted for (records.md, rule 6).
+// Reconciles reports whether every record is accounted for (records.md, rule 6).
 func (c Counts) Reconciles() bool {
 	return c.Read+c.Split == c.accounted()+c.Unfinished
 }
 
-// accounted is the number of records of which it is known what became of them.
+// accounted returns the number of records with a known outcome.
 func (c Counts) accounted() int64 {
 	return c.Published + c.Seen + c.Unchanged + c.Stale + c.Rejected + c.Mapped + c.Dropped
 }
 
-// countsOf returns the counts of what was read and settled so far.
+// countsOf returns the counts of what was read and completed so far.
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
-		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale, Conflicting: c.Conflicting,
-		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
+		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged,
+		Stale: c.Stale, Conflicting: c.Conflicting, Rejected: c.Rejected,
+		Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
 	}
 	out.Unfinished = c.Read + c.Split - out.accounted()
 	return out
 }
 
-// Foreign is the kind under which the objects that a mapping reads are counted.
-const Foreign = convert.Foreign
+// Foreign is the kind under which source objects, the inputs of a mapping, are counted.
+const Foreign = convert.SourceObject
 
-// kindCounts returns the counts of the kinds that occurred, in the order of
-// record.Definitions.
-func kindCounts(tally convert.Tally) []KindCounts {
-	kinds := []record.Kind{convert.Foreign}
+// kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.
+func kindCounts(counts convert.CountsByKind) []KindCounts {
+	kinds := []record.Kind{convert.SourceObject}
 	for _, d := range record.Definitions() {
 		kinds = append(kinds, d.Kind)
 	}
 	kinds = append(kinds, record.KindErasure)
-	var counts []KindCounts
+	var result []KindCounts
 	for _, kind := range kinds {
-		if c, ok := tally[kind]; ok {
-			counts = append(counts, KindCounts{Kind: kind, Counts: countsOf(c)})
+		if c, ok := counts[kind]; ok {
+			result = append(result, KindCounts{Kind: kind, Counts: countsOf(c)})
 		}
 	}
-	return counts
+	return result
 }
 
 // KindCounts are the counts of one kind.
@@ -93,47 +90,47 @@ type KindCounts struct {
 	Counts
 }
 
-// FileSummary is how far a run came in one input.
+// FileSummary is the progress of a run in one input.
 type FileSummary struct {
-	// Path is as it was given; "-" is standard input.
+	// Path is the path as given; "-" is standard input.
 	Path string `json:"path"`
-	// Lines and Bytes, of the uncompressed input, are the place up to which
-	// everything is stored: the run may be taken up behind it.
+	// Lines and Bytes, of the uncompressed input, are the position up to which everything is
+	// stored. A run can resume there.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
-	// Blank is the number of blank lines that were passed over.
+	// Blank is the number of blank lines skipped.
 	Blank int64 `json:"blank"`
-	// Complete says that the input was read to its end and all of it is stored.
+	// Complete reports whether the input was read to its end and all of it is stored.
 	Complete bool `json:"complete"`
-	// Err is why the input could not be read to its end.
+	// Err is the reason why the read input.
 	Err error `json:"-"`
 }
 
-// UnknownMember is a member that the schema of the records' kind does not have.
+// UnknownMember is a field that is not in the schema of the records' kind.
 type UnknownMember = convert.UnknownMember
 
-// Summary says what a run did.
+// Summary is the result of a run.
 type Summary struct {
-	// Run is the run's id.
+	// Run is the run ID.
 	Run string `json:"run"`
 	// Kinds has the kinds that occurred, in the order of record.Definitions.
 	Kinds []KindCounts `json:"kinds"`
-	// Files has every input, in the order given.
+	// Files has every input, in the given order.
 	Files []FileSummary `json:"files"`
-	// Unknown has, of a dry run over files, the members that the records' schemas do not have,
-	// what most records have first: at most 1,000, those that were found first.
+	// Unknown has the fields that are not in the records' schemas, the most frequent first. It is
+	// set by dry runs over files, and has the first 1,000 found.
 	Unknown []UnknownMember `json:"unknown,omitzero"`
-	// MoreUnknown says that there are others, which were not counted.
+	// MoreUnknown reports whether there were more, which were not counted.
 	MoreUnknown bool `json:"more_unknown,omitzero"`
-	// Remap says that the run's records carry a mapping revision.
+	// Remap reports whether the run's records carry a mapping revision.
 	Remap bool `json:"remap,omitzero"`
-	// Unattributed has what a run over git repositories dropped.
+	// Unattributed has the commits that a run over git repositories dropped.
 	Unattributed Unattributed `json:"unattributed,omitzero"`
-	// StoredBytes is how much was read, compressed as it is.
+	// StoredBytes is the number of bytes read, before decompression.
 	StoredBytes int64 `json:"stored_bytes"`
-	// Elapsed is how long it took.
+	// Elapsed is the duration of the run.
 	Elapsed time.Duration `json:"-"`
-	// Interrupted says that the run was asked to stop before its end.
+	// Interrupted reports whether the run was stopped before its end.
 	Interrupted bool `json:"interrupted"`
 }
 
@@ -157,7 +154,7 @@ func (s Summary) Total() Counts {
 	return t
 }
 
-// Complete tells whether every input was read to its end and all of it is stored.
+// Complete reports whether every input was read to its end and all of it is stored.
 func (s Summary) Complete() bool {
 	for _, f := range s.Files {
 		if !f.Complete {
@@ -167,7 +164,7 @@ func (s Summary) Complete() bool {
 	return true
 }
 
-// Reconciles tells whether every record of every kind is accounted for.
+// Reconciles reports whether every record of every kind is accounted for.
 func (s Summary) Reconciles() bool {
 	for _, k := range s.Kinds {
 		if !k.Reconciles() {
@@ -177,11 +174,11 @@ func (s Summary) Reconciles() bool {
 	return true
 }
 
-// maxShownUnknown is how many unknown members the summary for people has.
+// maxShownUnknown is the maximum number of unknown fields that String lists.
 const maxShownUnknown = 20
 
-// String returns the summary for people: a table of the counts, a line for
-// each input that is not stored completely, and a table of the unknown members.
+// String returns the summary as text: a table of the counts, a line for each input that is not
+// completely stored, and a table of the unknown fields.
 func (s Summary) String() string {
 	var b strings.Builder
 	var lines, blank int64
@@ -190,13 +187,14 @@ func (s Summary) String() string {
 		blank += f.Blank
 	}
 	total := s.Total()
-	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"), bytesText(s.StoredBytes))
+	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"),
+		formatBytes(s.StoredBytes))
 	if blank > 0 {
-		fmt.Fprintf(&b, " (%s blank)", grouped(blank))
+		fmt.Fprintf(&b, " (%s blank)", groupDigits(blank))
 	}
 	fmt.Fprintf(&b, ", %s", s.Elapsed.Round(time.Millisecond))
 	if seconds := s.Elapsed.Seconds(); seconds > 0 {
-		fmt.Fprintf(&b, ", %s records/s", grouped(int64(float64(total.accounted())/seconds)))
+		fmt.Fprintf(&b, ", %s records/s", groupDigits(int64(float64(total.accounted())/seconds)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -206,24 +204,24 @@ func (s Summary) String() string {
 		shown bool
 	}{
 		{"read", func(c Counts) int64 { return c.Read }, true},
-		{"split off", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
-		{"made", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
+		{"extracted", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
+		{"produced", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
 		{"published", func(c Counts) int64 { return c.Published }, true},
 		{"seen", func(c Counts) int64 { return c.Seen }, total.Seen > 0},
 		{"unchanged", func(c Counts) int64 { return c.Unchanged }, total.Unchanged > 0},
 		{"stale", func(c Counts) int64 { return c.Stale }, total.Stale > 0},
-		{"(of the same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
+		{"(same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
 		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
 		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
 		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},
-		{"(of erased people)", func(c Counts) int64 { return c.Suppressed }, total.Suppressed > 0},
+		{"(erased people)", func(c Counts) int64 { return c.Suppressed }, total.Suppressed > 0},
 		{"unfinished", func(c Counts) int64 { return c.Unfinished }, total.Unfinished > 0},
 	}
 	row := func(name string, c Counts) {
 		fmt.Fprintf(w, "%s\t", name)
 		for _, column := range columns {
 			if column.shown {
-				fmt.Fprintf(w, "%s\t", grouped(column.count(c)))
+				fmt.Fprintf(w, "%s\t", groupDigits(column.count(c)))
 			}
 		}
 		fmt.Fprintln(w)
@@ -259,7 +257,7 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	if len(s.Unknown) == 0 {
 		return
 	}
-	b.WriteString("members that the schema does not have, which are in no search, lookup or view:\n")
+	b.WriteString("fields not in the schema, and so not in searches, lookups and views:\n")
 	shown := s.Unknown[:min(len(s.Unknown), maxShownUnknown)]
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	hinted := slices.ContainsFunc(shown, func(u UnknownMember) bool { return u.DidYouMean != "" })
@@ -270,16 +268,16 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 		}
 		fmt.Fprintln(w)
 	}
-	row("kind", "member", "records", "example", "did you mean")
+	row("kind", "field", "records", "example", "did you mean")
 	for _, u := range shown {
-		row(string(u.Kind), console.Line(u.Path), grouped(u.Records), console.Line(u.Example), u.DidYouMean)
+		row(string(u.Kind), console.Line(u.Path), groupDigits(u.Records), console.Line(u.Example), u.DidYouMean)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	if more := len(s.Unknown) - len(shown); more > 0 {
-		fmt.Fprintf(b, "and %s more, which --json prints\n", grouped(int64(more)))
+		fmt.Fprintf(b, "and %s more, see --json\n", groupDigits(int64(more)))
 	}
 	if s.MoreUnknown {
-		b.WriteString("there are others, which were not counted\n")
+		b.WriteString("further unknown fields were not counted\n")
 	}
 }
 
@@ -287,11 +285,11 @@ func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return grouped(n) + " " + noun + "s"
+	return groupDigits(n) + " " + noun + "s"
 }
 
-// grouped writes a number with a comma before every three digits.
-func grouped(n int64) string {
+// groupDigits formats a number with a comma before every three digits.
+func groupDigits(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -299,7 +297,7 @@ func grouped(n int64) string {
 	return text
 }
 
-func bytesText(n int64) string {
+func formatBytes(n int64) string {
 	const step = 1000
 	if n < step {
 		return fmt.Sprintf("%d B", n)

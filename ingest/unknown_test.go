@@ -19,43 +19,66 @@ func dryRun(t *testing.T, cfg ingest.Config, kind record.Kind, paths ...string) 
 	return s
 }
 
-// A dry run says what it found in records that no search will find.
-func TestDryRunCountsUnknownMembers(t *testing.T) {
+func TestDryRun_CountsUnknownFields(t *testing.T) {
 	var lines strings.Builder
-	for i := range 3000 { // more than one chunk, decoded beside one another
+	for i := range 3000 { // more than one chunk, decoded concurrently
 		jobs := ""
 		if i%3 == 1 {
 			jobs = `,"experience":[{"title":"a","company_name":"Kora"},{"company_name":"Tide"}]`
 		}
-		fmt.Fprintf(&lines, `{"profile_id":"p_%d","last_updated":"2026","username":"u","fullname":"%s"%s}`+"\n", i, strings.Repeat("x", 400), jobs)
+		fmt.Fprintf(&lines, `{"profile_id":"p_%d","last_updated":"2026","username":"u","fullname":"%s"%s}`+"\n", i,
+			strings.Repeat("x", 400), jobs)
 	}
 	people := write(t, "people.ndjson", []byte(lines.String()))
 	s := dryRun(t, ingest.Config{Workers: 4}, record.KindNetworkPerson, people)
 	require.Equal(t, []ingest.UnknownMember{
-		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1", DidYouMean: "full_name"},
-		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2", DidYouMean: "experience[].company.name"},
+		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1",
+			DidYouMean: "full_name"},
+		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2",
+			DidYouMean: "experience[].company.name"},
 	}, s.Unknown, "%s", s)
 	require.False(t, s.MoreUnknown)
 
-	clean := write(t, "clean.ndjson", []byte(`{"profile_id":"p_1","last_updated":"2026","username":"u","full_name":"x"}`))
+	clean := write(t, "clean.ndjson",
+		[]byte(`{"profile_id":"p_1","last_updated":"2026","username":"u","full_name":"x"}`))
 	s = dryRun(t, ingest.Config{}, record.KindNetworkPerson, clean)
 	require.Empty(t, s.Unknown)
 	require.NotContains(t, s.String(), "members")
 }
 
-func TestUnknownMembersOfWhatIsMadeOfOthers(t *testing.T) {
-	owner := write(t, "owner.ndjson", []byte(`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025","stars":1},{"id":2,"updated_at":"2025","stars":2}]}`))
-	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1", DidYouMean: "repos[].stargazers_count"}},
-		dryRun(t, ingest.Config{}, record.KindCodehostPerson, owner).Unknown)
+func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
+	owner := write(
+		t,
+		"owner.ndjson",
+		[]byte(
+			`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025",`+
+				`"stars":1},{"id":2,"updated_at":"2025","stars":2}]}`,
+		),
+	)
+	require.Equal(
+		t,
+		[]ingest.UnknownMember{
+			{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1",
+				DidYouMean: "repos[].stargazers_count"},
+		},
+		dryRun(t, ingest.Config{}, record.KindCodehostPerson, owner).Unknown,
+	)
 
-	program := write(t, "mine.jq", []byte(`{kind: "microblog-person", record: {user_id: .id, last_updated: "2026", handle: .name}}`))
-	foreign := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
-	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: foreign + ":2", DidYouMean: "username"}},
-		dryRun(t, ingest.Config{Map: program}, "", foreign).Unknown)
+	program := write(t, "mine.jq",
+		[]byte(`{kind: "microblog-person", record: {user_id: .id, last_updated: "2026", handle: .name}}`))
+	objects := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
+	require.Equal(
+		t,
+		[]ingest.UnknownMember{
+			{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: objects + ":2",
+				DidYouMean: "username"},
+		},
+		dryRun(t, ingest.Config{Map: program}, "", objects).Unknown,
+	)
 }
 
-// Names may be anything: in every record another one, of any length.
-func TestUnknownMembersAreBounded(t *testing.T) {
+// Every record has a different name, of any length.
+func TestDryRun_LimitsUnknownFields(t *testing.T) {
 	var lines strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&lines, `{"profile_id":"p_%d","last_updated":"2026","username":"u"`, i)
@@ -71,5 +94,5 @@ func TestUnknownMembersAreBounded(t *testing.T) {
 		require.True(t, strings.HasSuffix(u.Path, "ä..."), u.Path)
 	}
 	require.True(t, s.MoreUnknown)
-	require.Contains(t, s.String(), "and 980 more, which --json prints\nthere are others, which were not counted\n")
+	require.Contains(t, s.String(), "and 980 more, see --json\nfurther unknown fields were not counted\n")
 }

@@ -33,7 +33,7 @@ func TestIngestGit_LastLineNamesTheFlagThatKeepsDroppedCommits(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}
 
 	_, errors := c.run(1, "ingest", "git", dir, "--dry-run")
-	require.Equal(t, "muster: ingest git: nothing was kept: 2 commits of 1 author dropped, because no account is known; "+
+	require.Equal(t, "muster: ingest git: nothing was published: 2 commits of 1 author dropped, because no account is known; "+
 		"pass --make-accounts to keep them, or --authors FILE", last(errors))
 	out, _ := c.run(0, "ingest", "git", dir, "--dry-run", "--make-accounts")
 	require.Contains(t, last(out), "total")

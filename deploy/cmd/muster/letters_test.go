@@ -255,7 +255,7 @@ func TestRefreshAndRejected(t *testing.T) {
 	out, _ = c.run(0, "ingest", "runs")
 	require.NotContains(t, out, runs[1].ID)
 	_, errors = c.run(2, "ingest", "--resume")
-	require.Contains(t, errors, "no run was stopped")
+	require.Contains(t, errors, "no stopped run")
 	for _, flag := range []string{"--again", "--restart", "--dry-run", "--map=" + mapping, "--format=csv"} {
 		_, errors = c.run(2, "ingest", "--resume", flag)
 		require.Contains(t, errors, "--resume goes with none of", flag)

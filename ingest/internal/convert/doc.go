@@ -1,13 +1,10 @@
-// Package convert turns lines of input into the messages that are published for
-// them.
+// Package convert converts lines of input to messages.
 //
-// Its one job: a line that is a record of the kind becomes a message on the
-// kind's topic and one for each record split off from it; a line that is none,
-// or an embedded entry that is none, becomes a letter on the topic of rejected
-// records with its reason and place (records.md, rule 4). Every line becomes at
-// least one message: none is passed over. Messages of one line follow the order
-// of the record's own parts; messages of several lines the order of the lines.
+// A valid record becomes a message on its kind's topic, plus one for each record extracted from it.
+// An invalid line, or an invalid embedded entry, becomes a message on the topic of rejected
+// records, with reason and location (records.md, rule 4). Every line yields at least one message,
+// except records that are dropped. Messages of one line follow the order of the record's parts, and
+// messages of several lines the order of the lines.
 //
-// A [Converter] holds no state between lines and may be used from any number of
-// goroutines.
+// A [Converter] has no state between lines and is safe for concurrent use.
 package convert

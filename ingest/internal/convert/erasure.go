@@ -15,17 +15,17 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasure publishes an order to forget somebody: an entry of the suppression set
-// for each identifier, and an event of the log. Neither holds an identifier. What
-// the set knows already, or newer, is not published again.
-func (w *work) erasure(line source.Line, rec *record.Record) error {
-	request := rec.Body.(*record.Erasure) // what Decode gives for the kind
+// publishErasure publishes an erasure request: an entry of the suppression set for each identifier, and an
+// event in the log of requests. Neither contains an identifier. Entries that the set already has,
+// in this version or a newer one, are not published again.
+func (w *work) publishErasure(line source.Line, rec *record.Record) error {
+	request := rec.Body.(*record.Erasure) // Decode sets this type for the kind
 	if err := w.Suppressed.Ours(); err != nil {
 		return err
 	}
-	identifiers, bad := hashes(w.Asked.Key(), request)
+	identifiers, bad := hashIdentifiers(w.Requested.Key(), request)
 	if bad != nil {
-		return w.reject(newLetter(line), record.KindErasure, 0, bad)
+		return w.reject(newRejection(line), record.KindErasure, 0, bad)
 	}
 	scope := suppress.Scope(request.Scope)
 	if scope == "" {
@@ -33,11 +33,13 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make a request id: %w", err)
+		return fmt.Errorf("create a request ID: %w", err)
 	}
 	logged := event.Erasure{
-		RequestID: "er_" + id.String(), Action: event.ErasureRequested, At: w.now, RequestedAt: rec.VersionText, Scope: string(scope),
-		By: brief(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number), Note: brief(request.Note), Urgent: request.Urgent,
+		RequestID: "er_" + id.String(), Action: event.ErasureRequested, At: w.now,
+		RequestedAt: rec.VersionText, Scope: string(scope),
+		By: truncate(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number),
+		Note: truncate(request.Note), Urgent: request.Urgent,
 	}
 	if rec.Deleted {
 		logged.Action, logged.Scope = event.ErasureWithdrawn, ""
@@ -46,7 +48,8 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	var messages []kafka.Message
 	for _, i := range identifiers {
 		entry := suppress.Entry{
-			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID, Lifted: rec.Deleted, Key: w.Asked.Key().ID(), Mark: i.mark,
+			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID,
+			Lifted: rec.Deleted, Key: w.Requested.Key().ID(), Mark: i.mark,
 		}
 		order, err := w.compare(i.hash, &entry)
 		if err != nil {
@@ -60,31 +63,32 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 		if err != nil {
 			return err
 		}
-		if err := w.Asked.Apply(m.Key, m.Value); err != nil {
+		if err := w.Requested.Apply(m.Key, m.Value); err != nil {
 			return err
 		}
-		m.Headers = w.headers.of(event.TypeSuppression, line, part)
+		m.Headers = w.headers.forMessage(event.TypeSuppression, line, part)
 		messages = append(messages, m)
 		part++
-		logged.Identifiers = append(logged.Identifiers, event.ErasureIdentifier{Type: string(i.typ), Hash: i.hash.String()})
+		logged.Identifiers = append(logged.Identifiers,
+			event.ErasureIdentifier{Type: string(i.typ), Hash: i.hash.String()})
 	}
 	switch {
 	case len(messages) > 0:
-		w.tally.Add(record.KindErasure, Counts{Published: 1})
+		w.counts.Add(record.KindErasure, Counts{Published: 1})
 	case older:
-		w.tally.Add(record.KindErasure, Counts{Stale: 1})
+		w.counts.Add(record.KindErasure, Counts{Stale: 1})
 		return nil
 	default:
-		w.tally.Add(record.KindErasure, Counts{Unchanged: 1})
+		w.counts.Add(record.KindErasure, Counts{Unchanged: 1})
 		return nil
 	}
 	value, err := json.Marshal(logged)
 	if err != nil {
-		return fmt.Errorf("write erasure: %w", err)
+		return fmt.Errorf("encode erasure: %w", err)
 	}
 	w.batch.Add(kafka.Message{
 		Topic: event.TopicErasureRequest, Key: []byte(logged.RequestID), Value: value,
-		Headers: w.headers.of(event.TypeErasureRequest, line, part),
+		Headers: w.headers.forMessage(event.TypeErasureRequest, line, part),
 	})
 	for _, m := range messages {
 		w.batch.Add(m)
@@ -95,99 +99,109 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	return nil
 }
 
-// compare says whether an entry is newer than what is known (1), the same (0) or
-// older.
+// compare reports whether an entry is newer than the known one (1), the same (0) or older (-1).
 func (w *work) compare(h suppress.Hash, e *suppress.Entry) (int, error) {
-	order, err := w.Asked.Compare(h, e)
+	order, err := w.Requested.Compare(h, e)
 	if err != nil || order <= 0 || w.Suppressed == nil {
 		return order, err
 	}
 	return w.Suppressed.Compare(h, e)
 }
 
-// EntryMessage is the message of an entry of the suppression set.
+// EntryMessage returns the message of an entry of the suppression set.
 func EntryMessage(h suppress.Hash, e suppress.Entry) (kafka.Message, error) {
 	value, err := json.Marshal(e)
 	if err != nil {
-		return kafka.Message{}, fmt.Errorf("write suppression entry: %w", err)
+		return kafka.Message{}, fmt.Errorf("encode suppression entry: %w", err)
 	}
 	return kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value}, nil
 }
 
-// CheckErasure says whether the identifiers of an erasure can be ones.
+// CheckErasure returns an error if an identifier of an erasure is invalid.
 func CheckErasure(r *record.Record) error {
 	request, ok := r.Body.(*record.Erasure)
 	if !ok {
-		return fmt.Errorf("a record of kind %s is no erasure", r.Kind)
+		return fmt.Errorf("a record of kind %s is not an erasure", r.Kind)
 	}
-	if _, bad := hashes(suppress.NoKey(), request); bad != nil {
+	if _, bad := hashIdentifiers(suppress.NoKey(), request); bad != nil {
 		return bad
 	}
 	return nil
 }
 
-type hashed struct {
+type hashedIdentifier struct {
 	typ  suppress.Type
 	hash suppress.Hash
 	mark string
 }
 
-// hashes makes the hashes of what a request names.
-func hashes(key *suppress.Key, request *record.Erasure) ([]hashed, *record.Invalid) {
-	out := make([]hashed, len(request.Identifiers))
+// hashIdentifiers hashes the identifiers of a request.
+func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdentifier, *record.Invalid) {
+	out := make([]hashedIdentifier, len(request.Identifiers))
 	for at, i := range request.Identifiers {
 		t := suppress.Type(i.Type)
 		if i.SHA256 != "" {
 			var sum [sha256.Size]byte
-			if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil { // the record was checked
-				return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].sha256", at), Reason: "is no SHA-256"}
+			if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil { // validated by the record schema
+				return nil, &record.Invalid{
+					Kind:   record.KindErasure,
+					Code:   record.CodeBadIdentity,
+					Path:   fmt.Sprintf("identifiers[%d].sha256", at),
+					Reason: "is not a SHA-256",
+				}
 			}
-			out[at] = hashed{t, key.Hash(t, sum), key.Mark(t, sum)}
+			out[at] = hashedIdentifier{t, key.Hash(t, sum), key.Mark(t, sum)}
 			continue
 		}
 		standard, err := suppress.Standard(t, string(i.Value))
 		if err != nil {
-			return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].value", at), Reason: err.Error()}
+			return nil, &record.Invalid{
+				Kind:   record.KindErasure,
+				Code:   record.CodeBadIdentity,
+				Path:   fmt.Sprintf("identifiers[%d].value", at),
+				Reason: err.Error(),
+			}
 		}
 		sum := suppress.Sum(standard)
-		out[at] = hashed{t, key.Hash(t, sum), key.Mark(t, sum)}
+		out[at] = hashedIdentifier{t, key.Hash(t, sum), key.Mark(t, sum)}
 	}
 	return out, nil
 }
 
-// suppressed drops a record of somebody who was erased, with what was split off
-// from it. Its identity is suppressed by itself from now on, so that neither an
-// older version of it that is stored is shown, nor a newer one that no longer
-// names what was asked for.
-func (w *work) suppressed(line source.Line, main *record.Record, parts []*record.Record, by suppress.Hash, part int) error {
-	w.tally.Add(main.Kind, Counts{Dropped: 1, Suppressed: 1})
+// dropSuppressed drops the record of an erased person, with the records extracted from it. It
+// suppresses the record's identity as well: so older stored versions stay hidden, and newer ones
+// that no longer have the requested identifier.
+func (w *work) dropSuppressed(
+	line source.Line, main *record.Record, parts []*record.Record, by suppress.Hash, part int,
+) error {
+	w.counts.Add(main.Kind, Counts{Dropped: 1, Suppressed: 1})
 	for _, p := range parts {
-		w.tally.Add(p.Kind, Counts{Split: 1, Dropped: 1, Suppressed: 1})
+		w.counts.Add(p.Kind, Counts{Split: 1, Dropped: 1, Suppressed: 1})
 	}
 	s, ok := suppress.SubjectOf(main)
 	if !ok {
 		return nil
 	}
 	derived, entry, ok := w.Suppressed.Derive(s.Platform, s.ID, by)
-	if !ok || w.Asked.Suppressed(derived) {
+	if !ok || w.Requested.Suppressed(derived) {
 		return nil
 	}
 	m, err := EntryMessage(derived, entry)
 	if err != nil {
 		return err
 	}
-	if err := w.Asked.Apply(m.Key, m.Value); err != nil {
+	if err := w.Requested.Apply(m.Key, m.Value); err != nil {
 		return err
 	}
-	m.Headers = w.headers.of(event.TypeSuppression, line, part)
+	m.Headers = w.headers.forMessage(event.TypeSuppression, line, part)
 	w.batch.Add(m)
 	return nil
 }
 
-// suppressedParts says which of the records that were split off from one that is not
-// suppressed are; nil when none is. Repositories and lists have no identifier but the
-// owner's, which was looked up.
-func (w *work) suppressedParts(parts []*record.Record) []suppress.Found {
+// findSuppressedParts looks up the records extracted from a record that is not suppressed. It
+// returns nil if there is nothing to look up. Repositories and lists have no identifier other than
+// the owner's, which was looked up before.
+func (w *work) findSuppressedParts(parts []*record.Record) []suppress.Found {
 	if len(parts) == 0 || w.Suppressed.Len() == 0 {
 		return nil
 	}

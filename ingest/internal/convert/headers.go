@@ -13,19 +13,19 @@ import (
 	"muster/schemas/event"
 )
 
-// Headers that give a message's place, as extensions of CloudEvents.
+// Headers with a message's location, as extensions of CloudEvents.
 const (
 	HeaderRun  = event.HeaderRun
 	HeaderFile = event.HeaderFile
 	HeaderLine = event.HeaderLine
 )
 
-// headers makes the headers of a chunk's messages: the CloudEvents attributes,
-// the trace, and the place. A message's id is its line, "line@offset" for a value that is not the
-// first on its line, with "/part" for what was made of a part of it; with the source, which names run and file, it is the
-// same however often the message is sent.
+// headers creates the headers of a chunk's messages: the CloudEvents attributes, the trace, and the
+// location. A message ID is the line, or "line@offset" for a value that is not the first on its
+// line, plus "/part" for a message of a part of it. Together with the source, which has run and
+// file, it is the same for every retry.
 type headers struct {
-	ctx       context.Context // of the trace
+	ctx       context.Context // for the trace
 	converter *Converter
 	now       time.Time
 	templates map[string][]kafka.Header
@@ -35,8 +35,8 @@ func newHeaders(ctx context.Context, c *Converter, now time.Time) *headers {
 	return &headers{ctx: ctx, converter: c, now: now, templates: make(map[string][]kafka.Header, 4)}
 }
 
-// of returns the headers of one message.
-func (h *headers) of(kind string, line source.Line, part int) []kafka.Header {
+// forMessage returns the headers of one message.
+func (h *headers) forMessage(kind string, line source.Line, part int) []kafka.Header {
 	template, ok := h.templates[kind]
 	if !ok {
 		template = h.template(kind)
@@ -55,8 +55,7 @@ func (h *headers) of(kind string, line source.Line, part int) []kafka.Header {
 	return out
 }
 
-// template returns the headers of a type of message, those that differ between
-// messages first.
+// template returns the headers of a message type. The ones that differ between messages come first.
 func (h *headers) template(kind string) []kafka.Header {
 	first := []kafka.Header{
 		{Key: bus.HeaderID}, {Key: HeaderLine},

@@ -12,24 +12,28 @@ import (
 	"muster/schemas/suppress"
 )
 
-// TestHashesOfValueAndSum: a request by value and one by SHA-256 give the same hash and
-// the same mark.
-func TestHashesOfValueAndSum(t *testing.T) {
+// A request by value and one by SHA-256 have the same hash and mark.
+func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
 	key := suppress.NoKey()
 	for _, typ := range suppress.Types() {
-		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.UserID: "42"}[typ]
+		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100",
+			suppress.UserID: "42"}[typ]
 		if value == "" {
 			value = "ada-l"
 		}
 		sum := sha256.Sum256([]byte(value))
-		rec, err := record.Decode(record.KindErasure, fmt.Appendf(nil, `{"identifiers":[{"type":%q,"value":%q},{"type":%q,"sha256":%q}],"requested_at":"2026-11-21"}`,
-			typ, value, typ, hex.EncodeToString(sum[:])))
+		rec, err := record.Decode(
+			record.KindErasure,
+			fmt.Appendf(nil,
+				`{"identifiers":[{"type":%q,"value":%q},{"type":%q,"sha256":%q}],"requested_at":"2026-11-21"}`, typ,
+				value, typ, hex.EncodeToString(sum[:])),
+		)
 		require.NoError(t, err)
 		request, ok := rec.Body.(*record.Erasure)
 		require.True(t, ok)
-		got, bad := hashes(key, request)
+		got, bad := hashIdentifiers(key, request)
 		require.Nil(t, bad)
-		want := hashed{typ, key.Of(typ, value), key.Mark(typ, sum)}
-		require.Equal(t, []hashed{want, want}, got)
+		want := hashedIdentifier{typ, key.Of(typ, value), key.Mark(typ, sum)}
+		require.Equal(t, []hashedIdentifier{want, want}, got)
 	}
 }

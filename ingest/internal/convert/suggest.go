@@ -12,19 +12,18 @@ import (
 	"muster/schemas/record"
 )
 
-// names knows the members of the kinds' schemas, each read when it is first needed. It is for
-// any number of goroutines.
-type names struct {
+// schemaFields caches the fields of the kinds' schemas. It is safe for concurrent use.
+type schemaFields struct {
 	mu    sync.Mutex
 	kinds map[record.Kind]*record.Members
 }
 
-// of returns the members of a kind's schema, nil if the kind has none.
-func (n *names) of(kind record.Kind) *record.Members {
+// forKind returns the fields of a kind's schema, nil if the kind has none.
+func (n *schemaFields) forKind(kind record.Kind) *record.Members {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if members, ok := n.kinds[kind]; ok {
-		return members
+	if fields, ok := n.kinds[kind]; ok {
+		return fields
 	}
 	if n.kinds == nil {
 		n.kinds = make(map[record.Kind]*record.Members)
@@ -33,15 +32,15 @@ func (n *names) of(kind record.Kind) *record.Members {
 	if !ok {
 		return nil
 	}
-	members, err := record.MembersOf(d)
+	fields, err := record.MembersOf(d)
 	if err != nil {
-		return nil // a test reads every schema
+		return nil // cannot happen: tests parse every schema
 	}
-	n.kinds[kind] = members
-	return members
+	n.kinds[kind] = fields
+	return fields
 }
 
-// compactObject returns a JSON object without white space; ok is false if raw is none.
+// compactObject returns a JSON object without white space; ok is false if raw is not a JSON object.
 func compactObject(raw []byte) (compact []byte, ok bool) {
 	value := jsontext.Value(raw)
 	if !value.IsValid() || value.Kind() != '{' {
@@ -51,40 +50,40 @@ func compactObject(raw []byte) (compact []byte, ok bool) {
 	return value, value.Compact() == nil
 }
 
-// suggest returns the member that was meant by an unknown one, as a path like that of the latter; empty if
-// none is close.
-func suggest(members *record.Members, path string) string {
-	beside, name := members.Beside(path)
-	if meant := meantBy(beside, name); meant != "" {
-		return path[:len(path)-len(name)] + meant
+// suggest returns the schema field that an unknown one may stand for, as a path in the same form,
+// or "" if none is similar.
+func suggest(fields *record.Members, path string) string {
+	siblings, name := fields.Beside(path)
+	if suggestions := suggestName(siblings, name); suggestions != "" {
+		return path[:len(path)-len(name)] + suggestions
 	}
 	return ""
 }
 
-// maxContained is by how many letters a known name may be longer than an unknown one that it contains:
-// "email" may be "emails", "profile" is not "profile_id".
-const maxContained = 2
+// maxExtraLetters is how many letters longer a suggested name may be than an unknown name that it
+// contains: "emails" is suggested for "email", "profile_id" is not for "profile".
+const maxExtraLetters = 2
 
-func meantBy(beside *record.Members, name string) string {
-	for _, target := range synonyms(squash(name)) {
-		if beside.Has(target) {
+func suggestName(siblings *record.Members, name string) string {
+	for _, target := range synonyms(normalizeName(name)) {
+		if siblings.Has(target) {
 			return target
 		}
 	}
 	for i := range name { // "company_name" is "company.name"
-		if (name[i] == '_' || name[i] == '.') && beside.Has(name[:i]+"."+name[i+1:]) {
+		if (name[i] == '_' || name[i] == '.') && siblings.Has(name[:i]+"."+name[i+1:]) {
 			return name[:i] + "." + name[i+1:]
 		}
 	}
-	known, ok := nearest.Name(name, beside.Names())
-	if !ok || strings.Contains(known, strings.ToLower(name)) && len(known) > len(name)+maxContained {
+	suggested, ok := nearest.Name(name, siblings.Names())
+	if !ok || strings.Contains(suggested, strings.ToLower(name)) && len(suggested) > len(name)+maxExtraLetters {
 		return ""
 	}
-	return known
+	return suggested
 }
 
-// squash returns the letters and digits of a name, in lower case.
-func squash(name string) string {
+// normalizeName returns the letters and digits of a name, in lower case.
+func normalizeName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return unicode.ToLower(r)
@@ -93,8 +92,8 @@ func squash(name string) string {
 	}, name[:min(len(name), maxUnknownPath)])
 }
 
-// synonyms returns what names of other systems mean here: the paths of members, of which those count that
-// the schema of the kind has. Names that may mean several things are left out.
+// synonyms returns the paths of the fields that a name common in other systems may stand for, in
+// any kind. Ambiguous names are omitted.
 func synonyms(name string) []string {
 	switch name {
 	case "id", "uid", "userid", "personid":
@@ -109,7 +108,8 @@ func synonyms(name string) []string {
 		return []string{"last_name"}
 	case "email", "mail", "emailaddress":
 		return []string{"emails"}
-	case "updated", "updatedat", "changed", "changedat", "modified", "modifiedat", "lastmodified", "lastchanged", "lastupdate":
+	case "updated", "updatedat", "changed", "changedat",
+		"modified", "modifiedat", "lastmodified", "lastchanged", "lastupdate":
 		return []string{"last_updated", "updated_at"}
 	case "job", "jobtitle", "title", "occupation":
 		return []string{"headline", "title"}
@@ -139,30 +139,30 @@ func synonyms(name string) []string {
 	return nil
 }
 
-// explain returns a defect's error with the names that may have been meant by members that are missing. raw is
-// the record.
-func (c *Converter) explain(kind record.Kind, raw []byte, reason error) error {
+// addSuggestions extends a validation error: missing fields get the name of an unknown field that
+// may stand for them. raw is the record.
+func (c *Converter) addSuggestions(kind record.Kind, raw []byte, reason error) error {
 	bad, ok := record.AsInvalid(reason)
 	if !ok || !isMissing(bad.Code) && len(bad.Also) == 0 {
 		return reason
 	}
-	meant := make(map[string]string) // by the missing member
-	members := c.names.of(kind)
+	suggestions := make(map[string]string) // by the missing field
+	fields := c.fields.forKind(kind)
 	object, ok := compactObject(raw)
-	if !ok || members == nil {
+	if !ok || fields == nil {
 		return reason
 	}
-	members.EachUnknown(object, func(path []byte) {
-		if len(path) > maxUnknownPath || len(meant) > maxUnknownPaths {
+	fields.EachUnknown(object, func(path []byte) {
+		if len(path) > maxUnknownPath || len(suggestions) > maxUnknownPaths {
 			return
 		}
-		if target := suggest(members, string(path)); target != "" && meant[target] == "" {
-			meant[target] = string(path)
+		if target := suggest(fields, string(path)); target != "" && suggestions[target] == "" {
+			suggestions[target] = string(path)
 		}
 	})
 	defects := bad.Defects()
 	for i := range defects {
-		if name := meant[defects[i].Path]; name != "" && isMissing(defects[i].Code) {
+		if name := suggestions[defects[i].Path]; name != "" && isMissing(defects[i].Code) {
 			defects[i].Reason += fmt.Sprintf("; the record has %q: did you mean %q?", name, defects[i].Path)
 		}
 	}

@@ -10,34 +10,34 @@ import (
 	"muster/schemas/record"
 )
 
-// Limits of what is kept of names that a schema does not have: they may be anything, of any
-// length, and another in every record.
+// Limits of the counts of unknown fields, whose names may be of any length and different in every record.
 const (
 	maxUnknownPaths = 1000
 	maxUnknownPath  = 200 // bytes
 )
 
-// UnknownMember is a member that the schema of the records' kind does not have.
+// UnknownMember is a field that is not in the schema of the records' kind.
 type UnknownMember struct {
 	Kind record.Kind `json:"kind"`
-	// Path is where it stands, as "experience[].company_name", cut off behind 200 bytes.
+	// Path is the path of the field, as "experience[].company_name", truncated to 200 bytes.
 	Path string `json:"path"`
-	// Records is how many records have it, Example the place of one of them, "people.ndjson:17".
+	// Records is the number of records with the field, Example the location of one of them,
+	// "people.ndjson:17".
 	Records int64  `json:"records"`
 	Example string `json:"example"`
-	// DidYouMean is a member that the schema has and that may be meant; empty if none is close.
+	// DidYouMean is a similar field of the schema; empty if there is none.
 	DidYouMean string `json:"did_you_mean,omitempty"`
 }
 
-// Unknown counts the members of records that their kinds' schemas do not have: those that
-// are the first 1,000 to be found, by whichever worker. It is for any number of goroutines.
+// Unknown counts fields that are not in the schemas of the records' kinds: the first 1,000 found by
+// any worker. It is safe for concurrent use.
 type Unknown struct {
-	names names
+	names schemaFields
 
-	mu      sync.Mutex
-	records int64
-	found   map[unknownKey]*unknownCount
-	more    bool // than are counted
+	mu        sync.Mutex
+	records   int64
+	found     map[unknownKey]*unknownCount
+	truncated bool // further fields were not counted
 }
 
 type unknownKey struct {
@@ -47,16 +47,16 @@ type unknownKey struct {
 
 type unknownCount struct {
 	records int64
-	last    int64 // the record it was last found in
+	last    int64 // number of the last record with the field
 	example event.Source
 }
 
-// NewUnknown returns counts of nothing yet.
+// NewUnknown returns an empty Unknown.
 func NewUnknown() *Unknown { return &Unknown{found: map[unknownKey]*unknownCount{}} }
 
-// add counts the members of a record, which is a compact JSON object, before anything is split off from it.
+// add counts the fields of a record, a compact JSON object before extraction.
 func (u *Unknown) add(kind record.Kind, compact []byte, at event.Source) {
-	members := u.names.of(kind)
+	members := u.names.forKind(kind)
 	if members == nil {
 		return
 	}
@@ -68,15 +68,16 @@ func (u *Unknown) add(kind record.Kind, compact []byte, at event.Source) {
 		c, ok := u.found[key]
 		switch {
 		case !ok && len(u.found) == maxUnknownPaths:
-			u.more = true
+			u.truncated = true
 			return
 		case !ok:
 			c = &unknownCount{example: at}
 			u.found[key] = c
 		case c.last == u.records:
-			return // another element of a list
+			return // another element of an array
 		case at.File == c.example.File && at.Line < c.example.Line:
-			c.example = at // chunks are converted beside one another
+			// Chunks are converted concurrently.
+			c.example = at
 		}
 		c.records++
 		c.last = u.records
@@ -90,9 +91,9 @@ func shortPath(path []byte) string {
 	return strings.ToValidUTF8(string(path[:maxUnknownPath]), "") + "..."
 }
 
-// Members returns what was counted, what most records have first, and whether there are more,
-// which were not. Without counts there is nothing.
-func (u *Unknown) Members() (members []UnknownMember, more bool) {
+// Members returns the counted fields, most frequent first, and whether further ones were not
+// counted. It returns nothing if u is nil.
+func (u *Unknown) Members() (members []UnknownMember, truncated bool) {
 	if u == nil {
 		return nil, false
 	}
@@ -102,11 +103,11 @@ func (u *Unknown) Members() (members []UnknownMember, more bool) {
 	for key, c := range u.found {
 		members = append(members, UnknownMember{
 			Kind: key.kind, Path: key.path, Records: c.records, Example: c.example.String(),
-			DidYouMean: suggest(u.names.of(key.kind), key.path),
+			DidYouMean: suggest(u.names.forKind(key.kind), key.path),
 		})
 	}
 	slices.SortFunc(members, func(a, b UnknownMember) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path))
 	})
-	return members, u.more
+	return members, u.truncated
 }

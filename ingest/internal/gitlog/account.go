@@ -22,23 +22,23 @@ type Account struct {
 	Username string
 }
 
-// made is the account number that stands for a text: 52 bits of its hash above
-// 2^52. Numbers below 2^53 are exact everywhere, and no code host counts so far.
-func made(text string) int64 {
+// syntheticID derives an account ID from a string: 52 bits of its hash above 2^52. Integers below
+// 2^53 are exact in all JSON implementations, and no code host has reached this range.
+func syntheticID(text string) int64 {
 	sum := sha256.Sum256([]byte(text))
 	return int64(1)<<52 | int64(binary.BigEndian.Uint64(sum[:8])>>12)
 }
 
-func madeName(text string) string {
+func syntheticUsername(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "git-" + hex.EncodeToString(sum[:6])
 }
 
-// Authors are the accounts of e-mail addresses that an operator knows.
+// Authors maps e-mail addresses to accounts, as provided by the operator.
 type Authors map[string]Account
 
-// ReadAuthors reads a CSV file with the columns email, user_id and username, in
-// any order, others beside them.
+// ReadAuthors reads a CSV file with the columns email, user_id and username, in any order. Other
+// columns are ignored.
 func ReadAuthors(path string) (authors Authors, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -48,13 +48,14 @@ func ReadAuthors(path string) (authors Authors, err error) {
 	r := csv.NewReader(f)
 	header, err := r.Read()
 	if err != nil {
-		return nil, fmt.Errorf("authors %s: read the header: %w", path, err)
+		return nil, fmt.Errorf("authors %s: read header: %w", path, err)
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	var at [3]int
+	var columns [3]int
 	for i, name := range []string{"email", "user_id", "username"} {
-		if at[i] = slices.Index(header, name); at[i] < 0 {
-			return nil, fmt.Errorf("authors %s: the header has no column %q; it needs email, user_id, username", path, name)
+		if columns[i] = slices.Index(header, name); columns[i] < 0 {
+			return nil, fmt.Errorf("authors %s: missing column %q; required columns: email, user_id, username", path,
+				name)
 		}
 	}
 	authors = Authors{}
@@ -67,83 +68,85 @@ func ReadAuthors(path string) (authors Authors, err error) {
 			return nil, fmt.Errorf("authors %s: %w", path, err)
 		}
 		line, _ := r.FieldPos(0)
-		if row[at[1]] == "" && row[at[2]] == "" {
-			continue // a template that is not filled in here
+		if row[columns[1]] == "" && row[columns[2]] == "" {
+			// A template row that is not completed.
+			continue
 		}
-		id, err := strconv.ParseInt(strings.TrimSpace(row[at[1]]), 10, 64)
+		id, err := strconv.ParseInt(strings.TrimSpace(row[columns[1]]), 10, 64)
 		if err != nil || id <= 0 {
 			return nil, fmt.Errorf("authors %s: line %d: user_id must be a positive integer", path, line)
 		}
-		if strings.TrimSpace(row[at[2]]) == "" {
+		if strings.TrimSpace(row[columns[2]]) == "" {
 			return nil, fmt.Errorf("authors %s: line %d: username is empty", path, line)
 		}
-		authors[address(row[at[0]])] = Account{ID: id, Username: strings.TrimSpace(row[at[2]])}
+		authors[address(row[columns[0]])] = Account{ID: id, Username: strings.TrimSpace(row[columns[2]])}
 	}
 }
 
-// address is the form in which addresses are compared.
+// address normalizes an address for comparison.
 func address(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// accounts finds the accounts of the authors of one history.
+// accounts resolves the authors of one history to accounts.
 type accounts struct {
 	opts      Options
 	platforms *identity.Platforms
 	mailmap   mailmap
-	byName    map[string]Account // by username in lower case, as found so far
-	// learn reads the no-reply addresses of the whole history. It is called once, when a username without an id comes.
+	byName    map[string]Account // by username in lower case; grows with the addresses read
+	// learn reads the no-reply addresses of the full history. It is called at most once, for the
+	// first username without an ID.
 	learn func() error
 }
 
 func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
 	a := &accounts{opts: opts, platforms: identity.Default(), mailmap: m, byName: map[string]Account{}, learn: learn}
-	for _, known := range opts.Authors {
-		a.byName[strings.ToLower(known.Username)] = known
+	for _, author := range opts.Authors {
+		a.byName[strings.ToLower(author.Username)] = author
 	}
 	for _, e := range m.entries {
-		a.noReply(e.email)
+		a.byNoReply(e.email)
 	}
 	return a
 }
 
-// of returns the account of an author.
-func (a *accounts) of(who author) (Account, bool, error) {
-	main := address(who.email)
-	var own []string // addresses that are this author's alone
-	if !who.byName {
-		own = append(own, who.commitEmail)
-		if found, ok := a.direct(who.commitEmail); ok {
+// resolve returns the account of an author.
+func (a *accounts) resolve(author author) (Account, bool, error) {
+	proper := address(author.email)
+	var ownAddresses []string // addresses that only this author uses
+	if !author.byName {
+		ownAddresses = append(ownAddresses, author.commitEmail)
+		if found, ok := a.byAddress(author.commitEmail); ok {
 			return found, true, nil
 		}
 	}
-	if found, ok := a.direct(who.email); ok {
+	if found, ok := a.byAddress(author.email); ok {
 		return found, true, nil
 	}
-	own = append(own, who.email)
-	for _, alias := range a.mailmap.aliases[fold(who.email)] {
-		own = append(own, alias)
-		if found, ok := a.noReply(alias); ok {
+	ownAddresses = append(ownAddresses, author.email)
+	for _, alias := range a.mailmap.aliases[fold(author.email)] {
+		ownAddresses = append(ownAddresses, alias)
+		if found, ok := a.byNoReply(alias); ok {
 			return found, true, nil
 		}
-		if found, ok := a.opts.Authors[address(alias)]; ok && !a.mailmap.namesAlone(alias) {
+		if found, ok := a.opts.Authors[address(alias)]; ok && !a.mailmap.requiresName(alias) {
 			return found, true, nil
 		}
 	}
-	username, found, err := a.named(own)
+	username, found, err := a.byUsername(ownAddresses)
 	if err != nil || found.ID != 0 {
 		return found, err == nil, err
 	}
-	if !a.opts.MakeAccounts || main == "" {
+	if !a.opts.MakeAccounts || proper == "" {
 		return Account{}, false, nil
 	}
 	// The proper address is the same for all addresses of one author.
 	if username == "" {
-		username = madeName(main)
+		username = syntheticUsername(proper)
 	}
-	return Account{ID: made(main), Username: username}, true, nil
+	return Account{ID: syntheticID(proper), Username: username}, true, nil
 }
 
-// named returns the username in the first no-reply address, and its account if another address shows the id.
-func (a *accounts) named(addresses []string) (string, Account, error) {
+// byUsername returns the username in the first no-reply address, and its account if another address has the ID.
+func (a *accounts) byUsername(addresses []string) (string, Account, error) {
 	first := ""
 	for _, alias := range addresses {
 		_, username, ok := a.platforms.NoReply(alias, a.opts.NoReplyHosts...)
@@ -168,16 +171,16 @@ func (a *accounts) named(addresses []string) (string, Account, error) {
 	return first, Account{}, nil
 }
 
-// direct returns the account that an address leads to by itself.
-func (a *accounts) direct(email string) (Account, bool) {
+// byAddress returns the account that an address identifies by itself.
+func (a *accounts) byAddress(email string) (Account, bool) {
 	if found, ok := a.opts.Authors[address(email)]; ok {
 		return found, true
 	}
-	return a.noReply(email)
+	return a.byNoReply(email)
 }
 
-// noReply returns the account of a no-reply address with an id, and remembers its username.
-func (a *accounts) noReply(email string) (Account, bool) {
+// byNoReply returns the account of a no-reply address with an ID, and records its username.
+func (a *accounts) byNoReply(email string) (Account, bool) {
 	id, username, ok := a.platforms.NoReply(email, a.opts.NoReplyHosts...)
 	if !ok || id == 0 {
 		return Account{}, false
@@ -189,7 +192,8 @@ func (a *accounts) noReply(email string) (Account, bool) {
 	return found, true
 }
 
-// reachable reports whether an address is one to write to: not empty, not too long, and no no-reply address.
+// reachable reports whether an address can receive mail: it is not empty, not too long, and not a
+// no-reply address.
 func (a *accounts) reachable(email string) bool {
 	local, host, ok := strings.Cut(email, "@")
 	if !ok || local == "" || host == "" || len(email) > maxText {
@@ -201,7 +205,7 @@ func (a *accounts) reachable(email string) bool {
 	return !isNoReply(local) && !slices.ContainsFunc(strings.Split(host, "."), isNoReply)
 }
 
-// accountType returns the type of an account, if its username shows it.
+// accountType returns the type of an account if its username implies one.
 func (a Account) accountType() string {
 	if strings.HasSuffix(a.Username, "[bot]") {
 		return "Bot"

@@ -11,7 +11,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestReadAuthors(t *testing.T) {
+func TestReadAuthors_ValidatesColumnsAndRows(t *testing.T) {
 	read := func(text string) (Authors, error) {
 		path := filepath.Join(t.TempDir(), "authors.csv")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -21,8 +21,8 @@ func TestReadAuthors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Authors{"jane@x.example": {12, "jane"}}, got)
 	for text, want := range map[string]string{
-		"":                                  "read the header",
-		"email,user_id\n":                   `no column "username"`,
+		"":                                  "read header",
+		"email,user_id\n":                   `missing column "username"`,
 		"email,user_id,username\na,x,b\n":   "line 2: user_id must be a positive integer",
 		"email,user_id,username\na,-1,b\n":  "line 2: user_id must be a positive integer",
 		"email,user_id,username\n\na,1,\n":  "line 3: username is empty",
@@ -35,7 +35,7 @@ func TestReadAuthors(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestEvidenceVersion(t *testing.T) {
+func TestEvidenceVersion_IsOlderThanCrawledVersions(t *testing.T) {
 	last := record.Version(0)
 	for _, unix := range []int64{-5, 1, 1_700_000_000, 1_700_000_001, 3_599_999_999, 9_000_000_000} {
 		v, err := record.ParseVersion(evidenceVersion(time.Unix(unix, 0)))

@@ -17,32 +17,33 @@ import (
 	"golang.org/x/text/encoding/ianaindex"
 )
 
-// maxObject bounds a commit in bytes. The history of a larger one is read, but not the commit itself.
+// maxObject is the maximum size of a commit in bytes. A larger commit is rejected, but its history is read.
 const maxObject = 4 << 20
 
-// commit is a commit of the history. Texts are UTF-8, whatever the commit's encoding is.
+// commit is a commit of the history. Strings are UTF-8, whatever the commit's encoding.
 type commit struct {
 	hash      string
-	large     bool // larger than maxObject: only the hash is known
+	large     bool // larger than maxObject: only the hash is set
 	author    signature
 	committer signature
 	message   string
 }
 
-// signature is the name, the address and the time of an author or a committer.
+// signature is the name, the address and the time of an author or committer.
 type signature struct {
 	name, email string
 	when        time.Time
 }
 
-// commits reads the commits that are reachable from some tips and not from others, the newest first.
+// commits iterates over the commits that are reachable from some tips and not from others, newest first.
 type commits struct {
 	stream *stream
 	in     *bufio.Reader
 	buf    []byte
 }
 
-// commits begins to read. Objects of excluded tips may be missing; commits may then come that were read before.
+// commits starts the iteration. Objects of excluded tips may be missing; then commits may be
+// returned that were read before.
 func (g gitDir) commits(ctx context.Context, tips, excluded []string) (*commits, error) {
 	var list strings.Builder
 	for _, h := range tips {
@@ -59,7 +60,7 @@ func (g gitDir) commits(ctx context.Context, tips, excluded []string) (*commits,
 	return &commits{stream: s, in: bufio.NewReaderSize(s, 64<<10)}, nil
 }
 
-// next returns the next commit, and io.EOF behind the last one.
+// next returns the next commit, and io.EOF after the last one.
 func (c *commits) next() (*commit, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *commits) next() (*commit, error) {
 	}
 	if size > maxObject {
 		if _, err := io.CopyN(io.Discard, c.in, size+1); err != nil {
-			return nil, c.broken(fields[0], err)
+			return nil, c.truncatedError(fields[0], err)
 		}
 		return &commit{hash: fields[0], large: true}, nil
 	}
@@ -90,15 +91,15 @@ func (c *commits) next() (*commit, error) {
 	}
 	c.buf = c.buf[:size+1]
 	if _, err := io.ReadFull(c.in, c.buf); err != nil {
-		return nil, c.broken(fields[0], err)
+		return nil, c.truncatedError(fields[0], err)
 	}
 	parsed := parseCommit(c.buf[:size])
 	parsed.hash = fields[0]
 	return parsed, nil
 }
 
-// broken explains an output that ends within a commit.
-func (c *commits) broken(hash string, err error) error {
+// truncatedError returns the error for output that ends within a commit.
+func (c *commits) truncatedError(hash string, err error) error {
 	if failed := c.stream.wait(); failed != nil {
 		err = failed
 	}
@@ -107,7 +108,7 @@ func (c *commits) broken(hash string, err error) error {
 
 func (c *commits) close() error { return c.stream.close() }
 
-// parseCommit reads the content of a commit object. Missing or malformed headers are left empty, as git does.
+// parseCommit parses a commit object. Missing or malformed headers are left empty, as in git.
 func parseCommit(raw []byte) *commit {
 	headers, message, _ := bytes.Cut(raw, []byte("\n\n"))
 	var author, committer []byte
@@ -129,7 +130,7 @@ func parseCommit(raw []byte) *commit {
 	}
 }
 
-// parseSignature reads "Name <address> seconds zone" as split_ident_line of git's ident.c does.
+// parseSignature parses "Name <address> seconds zone" like split_ident_line in git's ident.c.
 func parseSignature(line []byte, charset encoding.Encoding) signature {
 	s := signature{when: time.Unix(0, 0)}
 	name, rest, found := bytes.Cut(line, []byte("<"))
@@ -149,7 +150,7 @@ func parseSignature(line []byte, charset encoding.Encoding) signature {
 	return s
 }
 
-// decode returns a text as UTF-8 that a record can hold. What is invalid becomes U+FFFD.
+// decode converts to UTF-8 that a record can hold. Invalid bytes become U+FFFD.
 func decode(raw []byte, charset encoding.Encoding) string {
 	if charset != nil {
 		if text, err := charset.NewDecoder().Bytes(raw); err == nil {
@@ -160,16 +161,17 @@ func decode(raw []byte, charset encoding.Encoding) string {
 }
 
 var (
-	punctuation = regexp.MustCompile(`[^a-z0-9]+`)
-	numbered    = regexp.MustCompile(`^(iso8859|latin|cp|windows|ibm)(\d+)$`)
+	punctuationPattern = regexp.MustCompile(`[^a-z0-9]+`)
+	numberedPattern    = regexp.MustCompile(`^(iso8859|latin|cp|windows|ibm)(\d+)$`)
 )
 
-// charsetOf returns the encoding of a name in the header "encoding", which git gives to iconv. It returns nil for
-// UTF-8 and for unknown names. The IANA's names come first: to the WHATWG, iso-8859-1 is another charset.
+// charsetOf returns the encoding for the value of the header "encoding", which git passes to iconv.
+// It returns nil for UTF-8 and for unknown names. IANA names take precedence: the WHATWG uses
+// iso-8859-1 for a different charset.
 func charsetOf(name string) encoding.Encoding {
-	plain := punctuation.ReplaceAllString(strings.ToLower(name), "")
+	plain := punctuationPattern.ReplaceAllString(strings.ToLower(name), "")
 	candidates := []string{name}
-	if n := numbered.FindStringSubmatch(plain); n != nil {
+	if n := numberedPattern.FindStringSubmatch(plain); n != nil {
 		switch n[1] {
 		case "iso8859":
 			candidates = []string{"ISO-8859-" + n[2]}

@@ -6,21 +6,22 @@ import (
 	"path/filepath"
 )
 
-// Find returns the repositories that a folder names: the folder itself if it is one, or else those in it and below.
-// Inside the working files of a repository only clones count, which have a folder ".git": bare repositories there are
-// files of the project. Symbolic links are not followed. Folders that cannot be read are passed over and returned.
-func Find(folder string) (repositories, unreadable []string, err error) {
-	if _, err := os.Stat(folder); err != nil {
+// Find returns the repositories at a directory: the directory itself if it is one, or else those
+// below it. Inside the working tree of a repository only clones with a ".git" directory count: bare
+// repositories there are files of the project. Symbolic links are not followed. Unreadable
+// directories are skipped and returned.
+func Find(dir string) (repositories, unreadable []string, err error) {
+	if _, err := os.Stat(dir); err != nil {
 		return nil, nil, fmt.Errorf("open repository: %w", err)
 	}
-	if exists(filepath.Join(folder, dotGit)) || isBare(folder) {
-		return []string{folder}, nil, nil
+	if exists(filepath.Join(dir, dotGit)) || isBare(dir) {
+		return []string{dir}, nil, nil
 	}
-	type place struct {
-		path   string
-		inside bool // the working files of a repository
+	type location struct {
+		path       string
+		inWorkTree bool // the working tree of a repository
 	}
-	for queue := []place{{folder, false}}; len(queue) > 0; {
+	for queue := []location{{dir, false}}; len(queue) > 0; {
 		at := queue[0]
 		queue = queue[1:]
 		entries, err := os.ReadDir(at.path)
@@ -28,33 +29,33 @@ func Find(folder string) (repositories, unreadable []string, err error) {
 			unreadable = append(unreadable, at.path)
 			continue
 		}
-		if !at.inside && isBare(at.path) {
+		if !at.inWorkTree && isBare(at.path) {
 			repositories = append(repositories, at.path)
 			continue
 		}
 		for _, e := range entries {
-			if e.Name() == dotGit && (e.IsDir() || !at.inside) {
+			if e.Name() == dotGit && (e.IsDir() || !at.inWorkTree) {
 				repositories = append(repositories, at.path)
-				at.inside = true
+				at.inWorkTree = true
 			}
 		}
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != dotGit {
-				queue = append(queue, place{filepath.Join(at.path, e.Name()), at.inside})
+				queue = append(queue, location{filepath.Join(at.path, e.Name()), at.inWorkTree})
 			}
 		}
 	}
 	if len(repositories) == 0 {
-		return nil, unreadable, fmt.Errorf("open repository: no git repository in %s or below", folder)
+		return nil, unreadable, fmt.Errorf("open repository: no git repository in %s or below", dir)
 	}
 	return repositories, unreadable, nil
 }
 
-// isBare reports whether a folder has what git takes for a repository (gitrepository-layout(5)).
-func isBare(folder string) bool {
-	for name, dir := range map[string]bool{"HEAD": false, "objects": true, "refs": true} {
-		info, err := os.Stat(filepath.Join(folder, name))
-		if err != nil || info.IsDir() != dir {
+// isBare reports whether a directory has the layout of a repository (gitrepository-layout(5)).
+func isBare(dir string) bool {
+	for name, wantDir := range map[string]bool{"HEAD": false, "objects": true, "refs": true} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.IsDir() != wantDir {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 )
 
-// workingCopy makes a repository with working files and two commits of one author.
+// workingCopy creates a repository with working files and two commits of one author.
 func workingCopy(t testing.TB, init ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +23,8 @@ func workingCopy(t testing.TB, init ...string) string {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "f.go"), fmt.Append(nil, i), 0o600))
 		gitIn(t, dir, "", "add", ".")
-		gitIn(t, dir, "", "-c", "user.name=Ravn Holt", "-c", "user.email=ravn@form.example", "commit", "-q", "-m", "change")
+		gitIn(t, dir, "", "-c", "user.name=Ravn Holt", "-c", "user.email=ravn@form.example", "commit", "-q", "-m",
+			"change")
 	}
 	return dir
 }
@@ -44,12 +45,13 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 		dir := workingCopy(t, "--object-format=sha256")
 		all := requireRead(t, dir, "Go")
 		require.Len(t, all.commits[0].SHA, 64)
-		// What was read is not read again.
+		// Commits are not read again.
 		state := t.TempDir()
 		all, err := read(t, dir, Options{MakeAccounts: true, StateDir: state})
 		require.NoError(t, err)
 		require.NoError(t, all.repo.Done())
-		gitIn(t, dir, "", "-c", "user.name=R", "-c", "user.email=ravn@form.example", "commit", "-q", "--allow-empty", "-m", "third")
+		gitIn(t, dir, "", "-c", "user.name=R", "-c", "user.email=ravn@form.example", "commit", "-q", "--allow-empty",
+			"-m", "third")
 		all, err = read(t, dir, Options{MakeAccounts: true, StateDir: state})
 		require.NoError(t, err)
 		require.Len(t, all.commits, 1)
@@ -71,7 +73,7 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 		gitIn(t, workingCopy(t), "", "worktree", "add", "-q", "--detach", tree)
 		requireRead(t, tree, "Go")
 	})
-	t.Run("folder .git", func(t *testing.T) { requireRead(t, filepath.Join(workingCopy(t), dotGit), "Go") })
+	t.Run("directory .git", func(t *testing.T) { requireRead(t, filepath.Join(workingCopy(t), dotGit), "Go") })
 	t.Run("bare, packed references", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "bare.git")
 		gitIn(t, "/", "", "clone", "-q", "--bare", workingCopy(t), dir)
@@ -89,9 +91,11 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 	for filter, language := range map[string]string{"tree:0": "", "blob:none": "Go"} {
 		t.Run("partial clone "+filter, func(t *testing.T) {
 			origin := workingCopy(t)
-			require.NoError(t, os.WriteFile(filepath.Join(origin, mailmapName), []byte("R <ravn@form.example>\n"), 0o600))
+			require.NoError(t,
+				os.WriteFile(filepath.Join(origin, mailmapName), []byte("R <ravn@form.example>\n"), 0o600))
 			gitIn(t, origin, "", "add", ".")
-			gitIn(t, origin, "", "-c", "user.name=x", "-c", "user.email=ravn@form.example", "commit", "-q", "--amend", "-m", "mailmap")
+			gitIn(t, origin, "", "-c", "user.name=x", "-c", "user.email=ravn@form.example", "commit", "-q", "--amend",
+				"-m", "mailmap")
 			gitIn(t, origin, "", "config", "uploadpack.allowFilter", "true")
 			dir := filepath.Join(t.TempDir(), "clone.git")
 			gitIn(t, "/", "", "clone", "-q", "--bare", "--filter="+filter, "file://"+origin, dir)
@@ -101,7 +105,7 @@ func TestLog_ReadsEveryFormOfRepository(t *testing.T) {
 			require.Contains(t, gitIn(t, dir, "", "count-objects", "-v"), "\npacks: 1\n", "nothing was fetched")
 		})
 	}
-	t.Run("extension that git does not know", func(t *testing.T) {
+	t.Run("unknown git extension", func(t *testing.T) {
 		dir := workingCopy(t)
 		gitIn(t, dir, "", "config", "core.repositoryFormatVersion", "1")
 		gitIn(t, dir, "", "config", "extensions.fromTheFuture", "true")
@@ -123,22 +127,29 @@ func encoded(t testing.TB, e encoding.Encoding, s string) string {
 	return out
 }
 
-func TestParseCommit_DecodesTheEncodingHeader(t *testing.T) {
+func TestParseCommit_DecodesEncodingHeader(t *testing.T) {
 	for label, c := range map[string]struct {
 		encoding encoding.Encoding
 		text     string
 	}{
-		"ISO-8859-1": {charmap.ISO8859_1, "Renée Dumoûlin"}, "iso8859-1": {charmap.ISO8859_1, "é\u0080"}, "latin1": {charmap.ISO8859_1, "ß"},
-		"ISO8859-15": {charmap.ISO8859_15, "Œuvre €"}, "ISO-8859-2": {charmap.ISO8859_2, "Łódź"}, "latin-2": {charmap.ISO8859_2, "Łódź"},
-		"windows-1251": {charmap.Windows1251, "Зоя Лисина"}, "CP1251": {charmap.Windows1251, "Зоя"}, "cp1252": {charmap.Windows1252, "“é”"},
-		"KOI8-R": {charmap.KOI8R, "правка"}, "koi8r": {charmap.KOI8R, "правка"}, "CP866": {charmap.CodePage866, "правка"},
+		"ISO-8859-1": {charmap.ISO8859_1, "Renée Dumoûlin"}, "iso8859-1": {charmap.ISO8859_1, "é\u0080"},
+		"latin1":     {charmap.ISO8859_1, "ß"},
+		"ISO8859-15": {charmap.ISO8859_15, "Œuvre €"}, "ISO-8859-2": {charmap.ISO8859_2, "Łódź"},
+		"latin-2":      {charmap.ISO8859_2, "Łódź"},
+		"windows-1251": {charmap.Windows1251, "Зоя Лисина"}, "CP1251": {charmap.Windows1251, "Зоя"},
+		"cp1252": {charmap.Windows1252, "“é”"},
+		"KOI8-R": {charmap.KOI8R, "правка"}, "koi8r": {charmap.KOI8R, "правка"},
+		"CP866":  {charmap.CodePage866, "правка"},
 		"IBM850": {charmap.CodePage850, "é"}, "MacRoman": {charmap.Macintosh, "é"},
-		"Shift_JIS": {japanese.ShiftJIS, "山本葵"}, "SJIS": {japanese.ShiftJIS, "山本葵"}, "CP932": {japanese.ShiftJIS, "葵"},
-		"EUC-JP": {japanese.EUCJP, "誤りを直す"}, "eucJP": {japanese.EUCJP, "誤り"}, "ISO-2022-JP": {japanese.ISO2022JP, "山本葵"},
-		"UTF-8": {encoding.Nop, "Ünï"}, "utf8": {encoding.Nop, "山"}, "": {encoding.Nop, "山"},
+		"Shift_JIS": {japanese.ShiftJIS, "山本葵"}, "SJIS": {japanese.ShiftJIS, "山本葵"},
+		"CP932":  {japanese.ShiftJIS, "葵"},
+		"EUC-JP": {japanese.EUCJP, "誤りを直す"}, "eucJP": {japanese.EUCJP, "誤り"},
+		"ISO-2022-JP": {japanese.ISO2022JP, "山本葵"},
+		"UTF-8":       {encoding.Nop, "Ünï"}, "utf8": {encoding.Nop, "山"}, "": {encoding.Nop, "山"},
 	} {
 		raw := encoded(t, c.encoding, c.text)
-		text := "tree x\nauthor " + raw + " <a@x.example> 1700000000 +0000\ncommitter " + raw + " <c@x.example> 1700000001 +0200\n"
+		text := "tree x\nauthor " + raw + " <a@x.example> 1700000000 +0000\ncommitter " + raw + " <c@x.example> " +
+			"1700000001 +0200\n"
 		if label != "" {
 			text += "encoding " + label + "\n"
 		}
@@ -150,15 +161,17 @@ func TestParseCommit_DecodesTheEncodingHeader(t *testing.T) {
 	bad := parseCommit([]byte("author A\xff\xfe <a\x00\xff@x> 17 +0000\nencoding no-such-charset\n\nok \xff"))
 	require.Equal(t, signature{"A\ufffd", "a\ufffd\ufffd@x", bad.author.when}, bad.author)
 	require.Equal(t, "ok \ufffd", bad.message)
-	require.Equal(t, "山\ufffd", parseCommit([]byte("encoding EUC-JP\n\n"+encoded(t, japanese.EUCJP, "山")+"\xff")).message)
+	require.Equal(t, "山\ufffd",
+		parseCommit([]byte("encoding EUC-JP\n\n"+encoded(t, japanese.EUCJP, "山")+"\xff")).message)
 }
 
-// The text of git itself, where its iconv knows the charset.
+// Compared with git, for charsets that its iconv supports.
 func TestLog_DecodesAsGitDoes(t *testing.T) {
 	dir := bare(t)
 	parent := ""
 	for label, e := range map[string]encoding.Encoding{
-		"ISO-8859-1": charmap.ISO8859_1, "CP1251": charmap.Windows1251, "SJIS": japanese.ShiftJIS, "eucJP": japanese.EUCJP, "KOI8-R": charmap.KOI8R,
+		"ISO-8859-1": charmap.ISO8859_1, "CP1251": charmap.Windows1251, "SJIS": japanese.ShiftJIS,
+		"eucJP": japanese.EUCJP, "KOI8-R": charmap.KOI8R,
 	} {
 		name := map[bool]string{true: "é", false: "Зоя"}[e == charmap.ISO8859_1]
 		text := commitText("")
@@ -177,13 +190,16 @@ func TestLog_DecodesAsGitDoes(t *testing.T) {
 	for _, c := range sound {
 		fmt.Fprintf(&got, "%s|%s|%s\n", c.SHA, c.AuthorName, c.Message)
 	}
-	require.Equal(t, gitIn(t, dir, "", "-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H|%an|%s", "main"), got.String())
+	require.Equal(t,
+		gitIn(t, dir, "", "-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H|%an|%s", "main"),
+		got.String())
 }
 
 func TestParseSignature_ReadsAsGitDoes(t *testing.T) {
 	for line, want := range map[string]string{
 		"A B <a@x> 17 +0100": "A B|a@x|17", "<a@x> 17 +0100": "|a@x|17", "A <> 17 +0": "A||17", "A <a@x>": "A|a@x|0",
-		"A <a@x> soon": "A|a@x|0", "A <a@x>> 17 +0": "A|a@x|17", "A <a <b>> 5 +0": "A|a <b|5", "": "||0", "A a@x 17": "||0", "A <a@x 17 +0": "||0",
+		"A <a@x> soon": "A|a@x|0", "A <a@x>> 17 +0": "A|a@x|17", "A <a <b>> 5 +0": "A|a <b|5", "": "||0",
+		"A a@x 17": "||0", "A <a@x 17 +0": "||0",
 		"A <a@x> 99999999999999999999 +0": "A|a@x|0", "A\t <a@x> 17": "A|a@x|17",
 	} {
 		s := parseSignature([]byte(line), nil)
@@ -191,7 +207,7 @@ func TestParseSignature_ReadsAsGitDoes(t *testing.T) {
 	}
 }
 
-func TestFind_WalksFolders(t *testing.T) {
+func TestFind_WalksDirectories(t *testing.T) {
 	root := t.TempDir()
 	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
 	for _, dir := range []string{"one", "group/two", "one/vendor/clone"} {
@@ -207,7 +223,8 @@ func TestFind_WalksFolders(t *testing.T) {
 	found, unreadable, err := Find(root)
 	require.NoError(t, err)
 	require.Empty(t, unreadable)
-	require.ElementsMatch(t, []string{in("one"), in("group", "two"), in("three.git"), in("one", "vendor", "clone")}, found)
+	require.ElementsMatch(t, []string{in("one"), in("group", "two"), in("three.git"), in("one", "vendor", "clone")},
+		found)
 	found, _, err = Find(in("one"))
 	require.NoError(t, err)
 	require.Equal(t, []string{in("one")}, found)
@@ -218,9 +235,9 @@ func TestFind_WalksFolders(t *testing.T) {
 }
 
 func TestLog_FindsAccountsOfNoReplyAddresses(t *testing.T) {
-	dir := importHistory(t, "Mila Kern <7654321+milakern@users.noreply.codehost.example>", "Mila Kern <milakern@users.noreply.codehost.example>",
-		"Jori Salo <jorisalo@users.noreply.codehost.example>", "pinbot[bot] <5550001+pinbot[bot]@users.noreply.codehost.example>",
-		"Web <noreply@codehost.example>")
+	dir := importHistory(t, "Mila Kern <7654321+milakern@users.noreply.codehost.example>",
+		"Mila Kern <milakern@users.noreply.codehost.example>", "Jori Salo <jorisalo@users.noreply.codehost.example>",
+		"pinbot[bot] <5550001+pinbot[bot]@users.noreply.codehost.example>", "Web <noreply@codehost.example>")
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	require.NoError(t, err)
 	commits := map[string]int{}
@@ -244,7 +261,7 @@ func TestLog_FindsAccountsOfNoReplyAddresses(t *testing.T) {
 	}
 }
 
-func TestAccounts_AreFoundInOrder(t *testing.T) {
+func TestAccounts_ResolveInDocumentedOrder(t *testing.T) {
 	m := parseMailmap(`# comment
 Jane Doe <jane@corp.example> <jane@home.example>
 Jane Doe <jane@corp.example> J <12+jane@users.noreply.codehost.example>
@@ -256,19 +273,21 @@ Gate Two <two@x.example> Two <gate@x.example>
 Root One <rooted@x.example> One <root@x.example>
 garbage
 `)
-	known := Authors{
-		"boss@corp.example": {ID: 1, Username: "Boss"}, "new@x.example": {ID: 2, Username: "x"}, "gate@x.example": {ID: 3, Username: "gate"},
+	authors := Authors{
+		"boss@corp.example": {ID: 1, Username: "Boss"}, "new@x.example": {ID: 2, Username: "x"},
+		"gate@x.example": {ID: 3, Username: "gate"},
 		"root@x.example": {ID: 4, Username: "root"},
 	}
 	learned := 0
-	a := newAccounts(Options{Authors: known, NoReplyHosts: []string{"git.corp.example"}}, m, func() error { learned++; return nil })
+	a := newAccounts(Options{Authors: authors, NoReplyHosts: []string{"git.corp.example"}}, m,
+		func() error { learned++; return nil })
 	of := func(a *accounts, name, email string) (Account, bool) {
-		got, ok, err := a.of(m.lookup(signature{name: name, email: email}))
+		got, ok, err := a.resolve(m.lookup(signature{name: name, email: email}))
 		require.NoError(t, err)
 		return got, ok
 	}
 	of(a, "K", "34+kim@users.noreply.codehost.example")
-	for who, want := range map[string]Account{
+	for author, want := range map[string]Account{
 		"B|Boss@Corp.example":                            {1, "Boss"},
 		"K|34+kim@users.noreply.codehost.example":        {34, "kim"},
 		"J|jane@home.example":                            {12, "jane"},
@@ -287,10 +306,10 @@ garbage
 		"S|stranger@mail.example":                        {},
 		"S|":                                             {},
 	} {
-		name, email, _ := strings.Cut(who, "|")
+		name, email, _ := strings.Cut(author, "|")
 		got, ok := of(a, name, email)
-		require.Equal(t, want.ID != 0, ok, who)
-		require.Equal(t, want, got, who)
+		require.Equal(t, want.ID != 0, ok, author)
+		require.Equal(t, want, got, author)
 	}
 	require.Equal(t, 1, learned)
 
@@ -300,18 +319,20 @@ garbage
 	require.GreaterOrEqual(t, one.ID, int64(1)<<52)
 	require.Less(t, one.ID, int64(1)<<53)
 	require.Regexp(t, `^git-[0-9a-f]{12}$`, one.Username)
-	again, _ := of(all, "S", "stranger@mail.example ")
-	require.Equal(t, one, again)
+	second, _ := of(all, "S", "stranger@mail.example ")
+	require.Equal(t, one, second)
 	left, _ := of(all, "O", "old@x.example")
-	require.Equal(t, made("new@x.example"), left.ID, "mappings are not chained, as in git")
+	require.Equal(t, syntheticID("new@x.example"), left.ID, "mappings are not chained, as in git")
 	gate, _ := of(all, "Two", "gate@x.example")
-	require.Equal(t, made("two@x.example"), gate.ID)
+	require.Equal(t, syntheticID("two@x.example"), gate.ID)
 	named, _ := of(all, "S", "stranger@users.noreply.codehost.example")
 	require.Equal(t, "stranger", named.Username)
 	_, ok = of(all, "S", "")
 	require.False(t, ok)
 
 	failing := newAccounts(Options{}, m, func() error { return io.ErrUnexpectedEOF })
-	_, _, err := failing.of(author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"})
+	_, _, err := failing.resolve(
+		author{email: "x@users.noreply.codehost.example", commitEmail: "x@users.noreply.codehost.example"},
+	)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

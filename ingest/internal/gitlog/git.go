@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Bounds of the git program.
+// Limits of the git program.
 const (
 	// idleTimeout is how long git may print nothing. A file of the repository may be a pipe without a writer.
 	idleTimeout = 10 * time.Minute
-	// allocLimit bounds each allocation of git, and so every object that it reads.
+	// allocLimit is the maximum size of a single allocation of git, and so of every object that it reads.
 	allocLimit = "256m"
 	// maxStderr is how many bytes of git's messages are kept.
 	maxStderr = 2 << 10
@@ -25,16 +25,17 @@ const (
 	waitDelay = 5 * time.Second
 )
 
-var errIdle = errors.New("git printed nothing for too long, and was stopped")
+var errIdle = errors.New("git timed out without output")
 
-// gitDir runs git in one repository. Repositories may be hostile: git gets no configuration but the repository's own,
-// may not use the network or helpers, not even for missing objects of a partial clone, and runs no hooks.
+// gitDir runs git in one repository. Repositories may be hostile: git uses no configuration but the repository's
+// own, no network, no helpers (not even for missing objects of a partial clone), and no hooks.
 type gitDir struct {
-	path string // the folder ".git", a file ".git", or a bare repository
+	path string // the ".git" directory or file, or a bare repository
 	idle time.Duration
 }
 
-// environment returns the environment of git: without the caller's GIT_ variables, which could name another repository.
+// environment returns the environment of git. It omits the caller's GIT_ variables, which could
+// select another repository.
 func environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	return append(env,
@@ -44,37 +45,38 @@ func environment() []string {
 	)
 }
 
-// command returns a git command with a bounded standard error. The explicit --git-dir keeps git from looking for a
-// repository in the folders above.
-func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *head, error) {
+// command returns a git command with limited standard error. The explicit --git-dir keeps git from
+// searching parent directories.
+func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *limitedBuffer, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return nil, nil, errors.New("git is not installed: install it (Debian: apt-get install git), or add it to PATH")
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{ //nolint:gosec // git, on a folder that the operator named
+	args = append([]string{
 		"--git-dir=" + g.path,
 		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",
 		"-c", "core.deltaBaseCacheLimit=32m",
-	}, args...)...)
-	stderr := &head{}
-	// Working files are not needed: what the repository says of their place must not matter.
+	}, args...)
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // git, in a directory given by the operator
+	stderr := &limitedBuffer{}
+	// No working tree is needed, and the one that the repository configures must not matter.
 	cmd.Env = append(environment(), "GIT_WORK_TREE="+g.path)
 	cmd.Dir, cmd.Stderr, cmd.WaitDelay = string(os.PathSeparator), stderr, waitDelay
 	return cmd, stderr, nil
 }
 
-// head keeps the beginning of what is written to it.
-type head struct{ bytes.Buffer }
+// limitedBuffer stores the first maxStderr bytes written to it.
+type limitedBuffer struct{ bytes.Buffer }
 
 // Write implements io.Writer. It never fails.
-func (h *head) Write(p []byte) (int, error) {
-	if room := maxStderr - h.Len(); room > 0 {
-		h.Buffer.Write(p[:min(room, len(p))])
+func (h *limitedBuffer) Write(p []byte) (int, error) {
+	if left := maxStderr - h.Len(); left > 0 {
+		h.Buffer.Write(p[:min(left, len(p))])
 	}
 	return len(p), nil
 }
 
-// stream is the output of a git command, or of two with a pipe between them.
+// stream is the output of a git command, or of a pipeline of two.
 type stream struct {
 	out      io.Reader
 	idle     *time.Timer
@@ -82,17 +84,18 @@ type stream struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	commands []*exec.Cmd
-	stderr   []*head
+	stderr   []*limitedBuffer
 }
 
-// start runs a command, or the second one on the output of the first. input is the standard input of the first.
+// start runs a command, or a pipeline of two. input is the standard input of the first.
 func (g gitDir) start(ctx context.Context, input string, commands ...[]string) (_ *stream, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &stream{limit: g.idle, ctx: ctx, cancel: cancel}
 	s.idle = time.AfterFunc(g.idle, func() { s.cancel(errIdle) })
 	defer func() {
 		if err != nil {
-			_ = s.close() // the first error says why
+			// The first error is returned.
+			_ = s.close()
 		}
 	}()
 	var in io.Reader = strings.NewReader(input)
@@ -127,7 +130,7 @@ func (g gitDir) start(ctx context.Context, input string, commands ...[]string) (
 	return s, nil
 }
 
-// Read implements io.Reader. The time limit counts only while git is waited for.
+// Read implements io.Reader. The idle timeout applies only during reads.
 func (s *stream) Read(p []byte) (int, error) {
 	s.idle.Reset(s.limit)
 	n, err := s.out.Read(p)
@@ -138,14 +141,15 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wait waits for the commands, whose output has been read to its end, and returns what they failed with.
+// wait waits for the commands, whose output must have been read to its end, and returns their error.
 func (s *stream) wait() error {
 	s.idle.Reset(s.limit)
 	var failed error
 	for i, cmd := range s.commands {
 		err := cmd.Wait()
 		text := strings.TrimSpace(s.stderr[i].String())
-		if err != nil && (failed == nil || text != "") { // one that has no text only lost its reader
+		// A command without messages only lost its reader.
+		if err != nil && (failed == nil || text != "") {
 			failed = &gitError{text, err}
 		}
 	}
@@ -156,18 +160,18 @@ func (s *stream) wait() error {
 	return errors.Join(failed, s.close())
 }
 
-// close ends the commands and waits for them.
+// close kills the commands and waits for them.
 func (s *stream) close() error {
 	s.idle.Stop()
 	s.cancel(context.Canceled)
 	for _, cmd := range s.commands {
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed
 	}
 	s.commands = nil
 	return nil
 }
 
-// output returns what a command prints, of at most limit bytes.
+// output returns the output of a command, at most limit bytes.
 func (g gitDir) output(ctx context.Context, limit int64, input string, args ...string) ([]byte, error) {
 	s, err := g.start(ctx, input, args)
 	if err != nil {
@@ -175,7 +179,7 @@ func (g gitDir) output(ctx context.Context, limit int64, input string, args ...s
 	}
 	out, err := io.ReadAll(io.LimitReader(s, limit+1))
 	if int64(len(out)) > limit {
-		return nil, errors.Join(fmt.Errorf("git %s prints more than %d MiB", args[0], limit>>20), s.close())
+		return nil, errors.Join(fmt.Errorf("output of git %s exceeds %d MiB", args[0], limit>>20), s.close())
 	}
 	if err := errors.Join(s.wait(), err); err != nil {
 		return nil, err
@@ -183,13 +187,13 @@ func (g gitDir) output(ctx context.Context, limit int64, input string, args ...s
 	return out, nil
 }
 
-// gitError is a git command that failed.
+// gitError is a failed git command.
 type gitError struct {
 	stderr string
 	err    error
 }
 
-// Error returns the messages of git, on one line, and the command that repairs the repository.
+// Error returns git's messages on one line, and a hint for repairing the repository.
 func (e *gitError) Error() string {
 	text := strings.Join(strings.FieldsFunc(e.stderr, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if text == "" {
@@ -201,7 +205,7 @@ func (e *gitError) Error() string {
 	return text
 }
 
-// Unwrap returns the exit status.
+// Unwrap returns the exit error.
 func (e *gitError) Unwrap() error { return e.err }
 
 // status returns the exit status of git, or -1 if it did not exit by itself.
@@ -213,17 +217,17 @@ func status(err error) int {
 	return -1
 }
 
-// remedy returns the way to make a repository readable, by the messages of git, or "".
+// remedy returns how to repair the repository, based on git's messages, or "".
 func remedy(stderr string) string {
 	const (
-		restore = "the clone borrows objects from a folder that is missing (--shared, --reference): restore that " +
-			"folder and run `git repack -a -d` in the clone, or clone again without these options"
+		restore = "the clone borrows objects from a missing directory (--shared, --reference): restore the " +
+			"directory and run `git repack -a -d` in the clone, or clone again without these options"
 		refetch = "the partial clone lacks objects: run `git fetch --refetch --no-filter` in it, or clone again " +
 			"without --filter"
 		upgrade = "this version of git is too old for the repository: install a newer one"
 		large   = "the repository has an object of more than 256 MiB where a commit, a tag or a tree is expected"
 		check   = "objects are missing or damaged: `git fsck --full` lists them; clone the repository again"
-		mend    = "repair the file, or clone the repository again"
+		repair  = "repair the file, or clone the repository again"
 	)
 	for _, r := range []struct{ message, fix string }{
 		{"objects/info/alternates", restore}, {"alternate object path", restore},
@@ -233,7 +237,7 @@ func remedy(stderr string) string {
 		{"over limit", large},
 		{"bad object", check}, {"missing object", check}, {"missing blob", check}, {"Could not read", check},
 		{"corrupt", check}, {"unable to", check},
-		{"bad config", mend},
+		{"bad config", repair},
 	} {
 		if strings.Contains(stderr, r.message) {
 			return r.fix

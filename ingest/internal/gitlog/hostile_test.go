@@ -23,7 +23,7 @@ import (
 	"muster/schemas/record"
 )
 
-// gitIn runs git in a folder.
+// gitIn runs git in a directory.
 func gitIn(t testing.TB, dir, in string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
@@ -41,9 +41,10 @@ func bare(t testing.TB) string {
 	return dir
 }
 
-const signatures = "author A <1+a@users.noreply.codehost.example> 1700000000 +0000\ncommitter A <a@x> 1700000000 +0000\n"
+const signatures = "author A <1+a@users.noreply.codehost.example> 1700000000 +0000\ncommitter A <a@x> 1700000000 " +
+	"+0000\n"
 
-// commitText is a commit of the empty tree.
+// commitText returns a commit of the empty tree.
 func commitText(message string, parents ...string) string {
 	text := "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
 	for _, p := range parents {
@@ -54,7 +55,9 @@ func commitText(message string, parents ...string) string {
 
 func addCommit(t testing.TB, dir, ref, message string, parents ...string) string {
 	t.Helper()
-	h := strings.TrimSpace(gitIn(t, dir, commitText(message, parents...), "hash-object", "-t", "commit", "-w", "--stdin"))
+	h := strings.TrimSpace(
+		gitIn(t, dir, commitText(message, parents...), "hash-object", "-t", "commit", "-w", "--stdin"),
+	)
 	if ref != "" {
 		addRef(t, dir, ref, h)
 	}
@@ -67,8 +70,8 @@ func addRef(t testing.TB, dir, ref, hash string) {
 	require.NoError(t, os.WriteFile(path, []byte(hash+"\n"), 0o600))
 }
 
-// addBomb writes a loose object of zeros that is as long as it says, or is not.
-func addBomb(t testing.TB, dir, name, header string, size int) {
+// addHugeObject writes a loose object of zeros, whose size may differ from its header.
+func addHugeObject(t testing.TB, dir, name, header string, size int) {
 	t.Helper()
 	path := filepath.Join(dir, "objects", name[:2], name[2:])
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -96,7 +99,7 @@ type readings struct {
 	dropped int64
 }
 
-// read reads all of a repository.
+// read reads a repository completely.
 func read(t testing.TB, dir string, opts Options) (all readings, err error) {
 	t.Helper()
 	if opts.StateDir == "" {
@@ -138,14 +141,14 @@ func decoded[T any](t testing.TB, raw []byte) (v T) {
 	return v
 }
 
-// history reads all of a repository whose authors all get accounts.
+// history reads a repository with MakeAccounts.
 func history(t testing.TB, dir string) (sound []record.CodehostCommit, bad []string, err error) {
 	t.Helper()
 	all, err := read(t, dir, Options{MakeAccounts: true})
 	return all.commits, all.bad, err
 }
 
-// requireSmall checks that no child process so far took more memory than a few objects at their limit.
+// requireSmall checks that no child process so far used more memory than a few objects at their limit.
 func requireSmall(t testing.TB) {
 	t.Helper()
 	var usage syscall.Rusage
@@ -157,28 +160,28 @@ func requireSmall(t testing.TB) {
 	require.Less(t, usage.Maxrss*unit, int64(700<<20))
 }
 
-// A few hundred thousand bytes of a repository can stand for gigabytes.
-func TestLog_BoundsMemoryOfHugeObjects(t *testing.T) {
+// A few hundred kilobytes in a repository can decompress to gigabytes.
+func TestLog_HugeObjectsTakeBoundedMemory(t *testing.T) {
 	const size = 96 << 20
-	name := strings.Repeat("ab", 20)
-	for what, c := range map[string]struct {
+	object := strings.Repeat("ab", 20)
+	for name, c := range map[string]struct {
 		header string
 		size   int
 		err    string
 	}{
-		"commit":                  {header: fmt.Sprintf("commit %d", size), size: size, err: "git fsck --full"},
-		"commit over the limit":   {header: "commit 1099511627776", size: 1 << 20, err: "more than 256 MiB"},
-		"commit that is longer":   {header: "commit 10", size: size, err: "git fsck --full"},
-		"commit below zero":       {header: "commit -1", size: size, err: "git fsck --full"},
-		"blob":                    {header: fmt.Sprintf("blob %d", size), size: size},
-		"tree":                    {header: fmt.Sprintf("tree %d", size), size: size},
-		"object without a header": {header: strings.Repeat("x", 100), size: size, err: "git fsck --full"},
+		"commit":                      {header: fmt.Sprintf("commit %d", size), size: size, err: "git fsck --full"},
+		"commit over the limit":       {header: "commit 1099511627776", size: 1 << 20, err: "more than 256 MiB"},
+		"commit longer than declared": {header: "commit 10", size: size, err: "git fsck --full"},
+		"negative commit size":        {header: "commit -1", size: size, err: "git fsck --full"},
+		"blob":                        {header: fmt.Sprintf("blob %d", size), size: size},
+		"tree":                        {header: fmt.Sprintf("tree %d", size), size: size},
+		"object without a header":     {header: strings.Repeat("x", 100), size: size, err: "git fsck --full"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
 			addCommit(t, dir, "main", "sound")
-			addBomb(t, dir, name, c.header, c.size)
-			addRef(t, dir, "bomb", name)
+			addHugeObject(t, dir, object, c.header, c.size)
+			addRef(t, dir, "huge", object)
 			var sound []record.CodehostCommit
 			var bad []string
 			var err error
@@ -203,7 +206,10 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 	second := addCommit(t, dir, "", huge, first)
 	third := addCommit(t, dir, "side", huge+"and more", first)
 	addCommit(t, dir, "main", "last", second, third)
-	tag := strings.TrimSpace(gitIn(t, dir, "object "+first+"\ntype commit\ntag x\ntagger A <a@x> 1 +0000\n\n"+huge, "hash-object", "-t", "tag", "-w", "--stdin"))
+	tag := strings.TrimSpace(
+		gitIn(t, dir, "object "+first+"\ntype commit\ntag x\ntagger A <a@x> 1 +0000\n\n"+huge, "hash-object", "-t",
+			"tag", "-w", "--stdin"),
+	)
 	addRef(t, dir, "tag", tag)
 	for range 2 { // loose objects, then a pack
 		var sound []record.CodehostCommit
@@ -211,10 +217,10 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 		var err error
 		took := heaptest.Allocated(func() { sound, bad, err = history(t, dir) })
 		require.NoError(t, err)
-		require.Len(t, sound, 2, "also what large commits follow")
+		require.Len(t, sound, 2, "parents of large commits are read too")
 		require.ElementsMatch(t, []string{
-			`{"sha":"` + second + `"}is a commit of more than 4 MiB; it is passed over`,
-			`{"sha":"` + third + `"}is a commit of more than 4 MiB; it is passed over`,
+			`{"sha":"` + second + `"}is a commit larger than 4 MiB`,
+			`{"sha":"` + third + `"}is a commit larger than 4 MiB`,
 		}, bad)
 		require.Less(t, took, uint64(64<<20))
 		requireSmall(t)
@@ -224,8 +230,8 @@ func TestLog_ReadsHistoryAroundLargeCommits(t *testing.T) {
 	}
 }
 
-// However many tips there are, one commit is held at a time.
-func TestLog_BoundsMemoryOfManyTips(t *testing.T) {
+// One commit is held at a time, for any number of tips.
+func TestLog_ManyTipsTakeBoundedMemory(t *testing.T) {
 	dir := bare(t)
 	for i := range 40 {
 		addCommit(t, dir, fmt.Sprintf("b%d", i), strings.Repeat("all the same\n", 4_000_000/13)+fmt.Sprint(i))
@@ -252,8 +258,12 @@ func TestLog_BoundsMemoryOfManyTips(t *testing.T) {
 	requireSmall(t)
 }
 
-func TestLog_StopsWhenGitIsSilent(t *testing.T) {
-	for _, name := range []string{"refs/heads/x", "packed-refs", "HEAD", "config", "shallow", "commondir", "objects/ab/abababababababababababababababababababab"} {
+func TestLog_KillsSilentGit(t *testing.T) {
+	files := []string{
+		"refs/heads/x", "packed-refs", "HEAD", "config", "shallow", "commondir",
+		"objects/ab/abababababababababababababababababababab",
+	}
+	for _, name := range files {
 		t.Run(name, func(t *testing.T) {
 			dir := bare(t)
 			addCommit(t, dir, "main", "sound")
@@ -270,7 +280,7 @@ func TestLog_StopsWhenGitIsSilent(t *testing.T) {
 	}
 }
 
-func TestLog_RefusesMissingObjectsWithTheFix(t *testing.T) {
+func TestLog_MissingObjectsErrorNamesTheFix(t *testing.T) {
 	dir := bare(t)
 	addRef(t, dir, "main", strings.Repeat("ab", 20))
 	alternates := filepath.Join(dir, "objects", "info", "alternates")
@@ -296,8 +306,10 @@ func TestLog_RunsNoProgramsOfTheRepository(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700))
 	for _, key := range []string{
-		"core.fsmonitor", "core.pager", "pager.rev-list", "core.sshCommand", "core.gitProxy", "core.alternateRefsCommand", "core.editor",
-		"gpg.program", "log.showSignature", "diff.external", "credential.helper", "uploadpack.packObjectsHook", "remote.o.uploadpack", "remote.o.vcs",
+		"core.fsmonitor", "core.pager", "pager.rev-list", "core.sshCommand", "core.gitProxy",
+		"core.alternateRefsCommand", "core.editor",
+		"gpg.program", "log.showSignature", "diff.external", "credential.helper", "uploadpack.packObjectsHook",
+		"remote.o.uploadpack", "remote.o.vcs",
 		"alias.rev-list", "filter.x.smudge", "merge.x.driver",
 	} {
 		gitIn(t, dir, "", "config", key, program)

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// space is what git trims from names.
+// space is the set of characters that git trims from names.
 const space = " \t\r\n"
 
-// maxMailmap bounds a .mailmap file, in bytes.
+// maxMailmap is the maximum size of a .mailmap file in bytes.
 const maxMailmap = 1 << 20
 
-// mailmap maps the names and addresses of commits to proper ones, as git does (gitmailmap(5), mailmap.c). The zero
-// value maps nothing.
+// mailmap maps the names and addresses in commits to proper ones, like git (gitmailmap(5),
+// mailmap.c). The zero value maps nothing.
 type mailmap struct {
-	entries map[string]*mailmapEntry // by the address in commits, folded
-	aliases map[string][]string      // the addresses in commits of a proper address, folded
+	entries map[string]*mailmapEntry // by commit address, folded
+	aliases map[string][]string      // commit addresses by proper address, folded
 }
 
-// mailmapEntry is what the file says of one address in commits. The entry of the name in the commit comes first.
+// mailmapEntry has the mappings of one commit address. A mapping by name takes precedence.
 type mailmapEntry struct {
-	email  string // as the file has it
+	email  string // as written in the file
 	simple proper
-	byName map[string]proper // by the name in commits, folded
+	byName map[string]proper // by commit name, folded
 }
 
-// proper is a proper name and address, each empty if the commit's own is.
+// proper is a proper name and address. An empty field keeps the commit's value.
 type proper struct{ name, email string }
 
-// fold returns the form in which names and addresses are compared: ASCII letters without case, as git's strcasecmp.
+// fold normalizes names and addresses for comparison: ASCII letters in lower case, like git's strcasecmp.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -48,8 +48,8 @@ func parseMailmap(text string) mailmap {
 		if !ok || email == "" {
 			continue
 		}
-		commitName, commitEmail, _, two := cutNameAndEmail(rest)
-		if !two {
+		commitName, commitEmail, _, hasTwo := cutNameAndEmail(rest)
+		if !hasTwo {
 			email, commitEmail = "", email
 		}
 		m.add(proper{name, email}, commitName, commitEmail)
@@ -63,7 +63,7 @@ func parseMailmap(text string) mailmap {
 	return m
 }
 
-// cutNameAndEmail cuts "Name <address>" off a line.
+// cutNameAndEmail cuts "Name <address>" from the start of a line.
 func cutNameAndEmail(line string) (name, email, rest string, ok bool) {
 	name, rest, ok = strings.Cut(line, "<")
 	if !ok {
@@ -73,7 +73,7 @@ func cutNameAndEmail(line string) (name, email, rest string, ok bool) {
 	return strings.Trim(name, space), email, rest, ok
 }
 
-// add enters one line. Of equal lines the last one counts; a simple line replaces only what it has.
+// add adds one line. The last of equal lines wins; a simple line replaces only the parts that it has.
 func (m mailmap) add(to proper, name, email string) {
 	key := fold(email)
 	e, ok := m.entries[key]
@@ -93,7 +93,7 @@ func (m mailmap) add(to proper, name, email string) {
 	}
 }
 
-// addAliases enters an address in commits as an alias of its proper address, unless several authors share it.
+// addAliases adds a commit address as an alias of its proper address, unless several authors share it.
 func (m mailmap) addAliases(commit string, e *mailmapEntry) {
 	targets := map[string]bool{}
 	if e.simple.email != "" {
@@ -111,11 +111,11 @@ func (m mailmap) addAliases(commit string, e *mailmapEntry) {
 	}
 }
 
-// author is the author of a commit as .mailmap has it.
+// author is the author of a commit after applying .mailmap.
 type author struct {
 	name, email string // proper ones
 	commitEmail string
-	byName      bool // .mailmap told by the name in the commit: the address alone identifies no author
+	byName      bool // mapped by the name in the commit: the address alone identifies no author
 }
 
 // lookup returns the author of a commit.
@@ -139,8 +139,8 @@ func (m mailmap) lookup(s signature) author {
 	return a
 }
 
-// namesAlone reports whether .mailmap maps an address only together with names.
-func (m mailmap) namesAlone(email string) bool {
+// requiresName reports whether .mailmap maps an address only together with names.
+func (m mailmap) requiresName(email string) bool {
 	e, ok := m.entries[fold(email)]
 	return ok && e.simple == proper{}
 }

@@ -14,41 +14,41 @@ import (
 	"time"
 )
 
-// Options say how histories are read.
+// Options configure how histories are read.
 type Options struct {
-	// StateDir is the folder of the repositories' states.
+	// StateDir is the directory of the repositories' states.
 	StateDir string
-	// Full reads everything, whatever was read before.
+	// Full reads the full history, including commits read before.
 	Full bool
-	// Generation names what the brokers have. What was read in another one is read
-	// again.
+	// Generation identifies the contents of the topics. If it differs from that of the state, the
+	// full history is read again.
 	Generation string
-	// Authors are accounts that the operator knows.
+	// Authors are accounts provided by the operator.
 	Authors Authors
-	// NoReplyHosts are code hosts beside those of the platform whose no-reply
-	// addresses are read, without "users.noreply.".
+	// NoReplyHosts are additional code hosts whose no-reply addresses identify accounts, without
+	// "users.noreply.".
 	NoReplyHosts []string
-	// MakeAccounts makes up an account for every author who has none.
+	// MakeAccounts synthesizes an account for every author without one.
 	MakeAccounts bool
-	// Owner is the account that the repositories belong to. Without it, it is the
-	// one of the name in the address of the remote "origin", if its id is known.
+	// Owner is the account that owns the repositories. By default it is the account of the name in
+	// the URL of the remote "origin", if its ID is known.
 	Owner Account
 
 	idle time.Duration // idleTimeout if zero
 }
 
-// Repository is a repository that is read.
+// Repository is an open repository.
 type Repository struct {
-	path  string
-	opts  Options
-	git   gitDir
-	files string // the folder of the working files, or ""
-	state State
-	again bool  // what was read in another generation is read again
-	next  State // what the state will be
-	name  names
-	// unknown counts the commits of each author without an account, up to maxUnknown authors; unattributed those of
-	// all. attributed are the commits of authors with one.
+	path   string
+	opts   Options
+	git    gitDir
+	files  string // working tree, or ""
+	state  State
+	reread bool  // generation changed: the full history is read
+	next   State // state to be written by Done
+	name   names
+	// unknown has the authors without an account and their commit counts, up to maxUnknown authors.
+	// unattributed is the number of all their commits, attributed that of commits of other authors.
 	unknown                  map[string]*Unknown
 	unattributed, attributed int64
 	warnings                 []string
@@ -62,49 +62,48 @@ type Unknown struct {
 
 const maxUnknown = 100_000
 
-// Open opens a repository by its folder, which may be bare, or have a worktree.
-func Open(ctx context.Context, folder string, opts Options) (*Repository, error) {
-	full, err := filepath.Abs(folder)
+// Open opens a repository by its directory, which may be bare or have a working tree.
+func Open(ctx context.Context, dir string, opts Options) (*Repository, error) {
+	absolute, err := filepath.Abs(dir)
 	if err == nil {
-		full, err = filepath.EvalSymlinks(full)
+		absolute, err = filepath.EvalSymlinks(absolute)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open repository: %w", err)
 	}
-	r := &Repository{path: folder, opts: opts, git: gitDir{full, idleTimeout}, unknown: map[string]*Unknown{}}
-	if dot := filepath.Join(full, dotGit); exists(dot) {
-		r.git.path, r.files = dot, full
+	r := &Repository{path: dir, opts: opts, git: gitDir{absolute, idleTimeout}, unknown: map[string]*Unknown{}}
+	if dot := filepath.Join(absolute, dotGit); exists(dot) {
+		r.git.path, r.files = dot, absolute
 	}
 	if opts.idle > 0 {
 		r.git.idle = opts.idle
 	}
 	if _, err := r.git.output(ctx, maxLine, "", "rev-parse", "--git-dir"); err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", folder, err)
+		return nil, fmt.Errorf("open repository %s: %w", dir, err)
 	}
-	if r.state, err = readState(opts.StateDir, full); err != nil {
+	if r.state, err = readState(opts.StateDir, absolute); err != nil {
 		return nil, err
 	}
-	r.again = len(r.state.Tips) > 0 && r.state.Generation != opts.Generation
-	if opts.Full || r.again {
+	r.reread = len(r.state.Tips) > 0 && r.state.Generation != opts.Generation
+	if opts.Full || r.reread {
 		r.state.Tips = nil
 	}
-	r.next = State{Path: full, Generation: opts.Generation, Created: r.state.Created, Owner: r.state.Owner}
-	r.name, err = r.names(ctx, full)
+	r.next = State{Path: absolute, Generation: opts.Generation, Created: r.state.Created, Owner: r.state.Owner}
+	r.name, err = r.names(ctx, absolute)
 	return r, err
 }
 
-// Folder is the repository's folder, as it was named.
-func (r *Repository) Folder() string { return r.path }
+// Dir returns the repository's directory, as passed to Open.
+func (r *Repository) Dir() string { return r.path }
 
-// Again tells whether all is read because the brokers do not have what was read
-// before.
-func (r *Repository) Again() bool { return r.again }
+// Reread reports whether the full history is read because the brokers do not have what was read before.
+func (r *Repository) Reread() bool { return r.reread }
 
-// Done says that everything that was read is stored: it is not read again.
+// Done records that everything read is stored, so that it is not read again.
 func (r *Repository) Done() error { return r.next.write(r.opts.StateDir) }
 
-// Unattributed returns the number of commits whose authors have no account, and
-// these authors, by number of commits.
+// Unattributed returns the number of commits whose authors have no account, and these authors by
+// descending number of commits.
 func (r *Repository) Unattributed() (int64, []Unknown) {
 	var all []Unknown
 	for _, u := range r.unknown {
@@ -119,48 +118,47 @@ func (r *Repository) Unattributed() (int64, []Unknown) {
 	return r.unattributed, all
 }
 
-// OwnerKnown tells, once the history is read, whether the repository itself became
-// a record.
+// OwnerKnown reports whether the repository itself became a record. It is valid after the history was read.
 func (r *Repository) OwnerKnown() bool { return r.next.Owner.ID > 0 }
 
-// Warnings returns what a reading lacks, each time one sentence.
+// Warnings returns the limitations of the reading, one sentence each.
 func (r *Repository) Warnings() []string { return r.warnings }
 
 // Kept reports whether commits became records, or none had to be dropped.
 func (r *Repository) Kept() bool { return r.attributed > 0 || r.unattributed == 0 }
 
-func (r *Repository) passOver(who author) {
+func (r *Repository) countUnattributed(author author) {
 	r.unattributed++
-	key := short(address(who.email))
+	key := short(address(author.email))
 	u, ok := r.unknown[key]
 	if !ok {
 		if len(r.unknown) == maxUnknown {
 			return
 		}
-		u = &Unknown{Email: key, Name: short(who.name)}
+		u = &Unknown{Email: key, Name: short(author.name)}
 		r.unknown[key] = u
 	}
 	u.Commits++
 }
 
-// names are what a repository is called.
+// names are the owner and the name of a repository.
 type names struct{ owner, name string }
 
-func (n names) full() string {
+func (n names) fullName() string {
 	if n.owner == "" {
 		return n.name
 	}
 	return n.owner + "/" + n.name
 }
 
-// names returns those in the address of the remote "origin", or the folder's.
-func (r *Repository) names(ctx context.Context, folder string) (names, error) {
-	n := names{owner: r.opts.Owner.Username, name: strings.TrimSuffix(filepath.Base(folder), dotGit)}
-	if n.name == "" { // the folder is called ".git"
-		n.name = filepath.Base(filepath.Dir(folder))
+// names returns those in the URL of the remote "origin", or derives the name from the directory.
+func (r *Repository) names(ctx context.Context, dir string) (names, error) {
+	n := names{owner: r.opts.Owner.Username, name: strings.TrimSuffix(filepath.Base(dir), dotGit)}
+	if n.name == "" { // the directory is named ".git"
+		n.name = filepath.Base(filepath.Dir(dir))
 	}
 	out, err := r.git.output(ctx, maxLine, "", "config", "--get", "remote.origin.url")
-	if status(err) == 1 { // there is none
+	if status(err) == 1 { // no such remote
 		return n, nil
 	}
 	if err != nil {
@@ -172,7 +170,8 @@ func (r *Repository) names(ctx context.Context, folder string) (names, error) {
 	} else if _, after, scp := strings.Cut(url, ":"); scp && !strings.HasPrefix(url, "/") {
 		url = after
 	} else {
-		return n, nil // a folder of this machine
+		// A local path.
+		return n, nil
 	}
 	if owner, name := path.Split(url); owner != "" && name != "" {
 		n.name = name
@@ -183,9 +182,9 @@ func (r *Repository) names(ctx context.Context, folder string) (names, error) {
 	return n, nil
 }
 
-// tips returns the objects that branches, tags and HEAD name, each once, in their order.
+// tips returns the objects that branches, tags and HEAD point to, sorted, without duplicates.
 func (r *Repository) tips(ctx context.Context, head string) ([]string, error) {
-	// The type makes git look for the object: one that is missing is an error.
+	// Requesting the type makes git look the object up: a missing one is an error.
 	out, err := r.git.output(ctx, maxRefs, "", "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)")
 	if err != nil {
 		return nil, fmt.Errorf("list references: %w", err)
@@ -209,7 +208,7 @@ func (r *Repository) tips(ctx context.Context, head string) ([]string, error) {
 // head returns the commit that is checked out, or "".
 func (r *Repository) head(ctx context.Context) (string, error) {
 	out, err := r.git.output(ctx, maxLine, "", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-	if status(err) == 1 { // no commits yet, or a branch that is not there
+	if status(err) == 1 { // no commits yet, or an unborn branch
 		return "", nil
 	}
 	if err != nil {
@@ -218,8 +217,8 @@ func (r *Repository) head(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// readMailmap returns .mailmap: the working file, as git itself reads it, or the one of the commit that is checked
-// out. Without one, or if its objects are not in a partial clone, no name is mapped.
+// readMailmap reads .mailmap: the working file, as git does, or that of the checked-out commit.
+// Without one, or if its objects are missing in a partial clone, no name is mapped.
 func (r *Repository) readMailmap(ctx context.Context, head string) (mailmap, error) {
 	if text, ok := readMailmapFile(r.files); ok {
 		return parseMailmap(text), nil
@@ -236,8 +235,8 @@ func (r *Repository) readMailmap(ctx context.Context, head string) (mailmap, err
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		r.warnings = append(r.warnings, "names and addresses are used as they stand in commits, because "+mailmapName+
-			" cannot be read: "+err.Error())
+		r.warnings = append(r.warnings, mailmapName+" cannot be read, names and addresses are not mapped: "+
+			err.Error())
 	}
 	return mailmap{}, ctx.Err()
 }
@@ -246,20 +245,20 @@ const (
 	dotGit      = ".git"
 	mailmapName = ".mailmap"
 	symlinkMode = "120000"
-	maxLine     = 64 << 10 // bytes of a line that git prints
+	maxLine     = 64 << 10 // bytes of a line printed by git
 	maxRefs     = 64 << 20 // bytes of the list of references
 )
 
-// readMailmapFile reads the .mailmap in a folder of working files, if it is a file of at most maxMailmap.
-func readMailmapFile(folder string) (string, bool) {
-	if folder == "" {
+// readMailmapFile reads .mailmap in a working tree, if it is a regular file of at most maxMailmap bytes.
+func readMailmapFile(dir string) (string, bool) {
+	if dir == "" {
 		return "", false
 	}
-	root, err := os.OpenRoot(folder)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", false
 	}
-	defer func() { _ = root.Close() }() // it is only read from
+	defer func() { _ = root.Close() }() // opened for reading
 	info, err := root.Lstat(mailmapName)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxMailmap {
 		return "", false
@@ -268,13 +267,13 @@ func readMailmapFile(folder string) (string, bool) {
 	return string(text), err == nil
 }
 
-// maxFiles and maxNames bound the files that are looked at for the language, and the bytes of their names.
+// maxFiles and maxNames limit the files that are counted for the language, and the bytes of their names.
 const (
 	maxFiles = 200_000
 	maxNames = 64 << 20
 )
 
-// language returns the language that most files are written in, or "". A tree that cannot be read has none.
+// language returns the language of most files, or "". A tree that cannot be read has none.
 func (r *Repository) language(ctx context.Context, head string) string {
 	if head == "" {
 		return ""
@@ -301,7 +300,7 @@ func (r *Repository) language(ctx context.Context, head string) string {
 	return best
 }
 
-// splitNUL is a bufio.SplitFunc for texts that end with NUL.
+// splitNUL is a bufio.SplitFunc for NUL-terminated strings.
 func splitNUL(data []byte, _ bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return i + 1, data[:i], nil
@@ -309,7 +308,7 @@ func splitNUL(data []byte, _ bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// languageOf tells a program's language by the extension of its file.
+// languageOf returns the programming language of a file by its extension.
 func languageOf(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".go":

@@ -17,53 +17,52 @@ import (
 	"muster/schemas/record"
 )
 
-// Log is the [source.Source] of what is new in a repository: its commits, the
-// newest first, then their authors, then the repository. An object's number is its
-// place in this reading.
+// Log is the [source.Source] of the new records of a repository: its commits, newest first, then
+// their authors, then the repository. The number of an object is its position in this reading.
 type Log struct {
 	ctx      context.Context
 	repo     *Repository
-	commits  *commits // nil when all are read
+	commits  *commits // nil after all are read
 	tips     []string
 	accounts *accounts
 	people   map[int64]*person
-	users    map[string]int64 // the account of an address in commits, or shared
+	users    map[string]int64 // account ID by commit address, or shared
 	language string
 	newest   time.Time
 	oldest   time.Time
 	pos      source.Position
-	lines    []source.Line // made when all commits are read
+	lines    []source.Line // records to return after the commits
 	consumed atomic.Int64
 	failure  error
 }
 
 var _ source.Source = (*Log)(nil)
 
-// person is what commits say of an author.
+// person is what commits state about an author.
 type person struct {
 	account Account
 	email   string // the proper address
 	names   []string
 	emails  []string
-	newest  int64 // seconds since 1970
+	newest  int64 // Unix time in seconds
 }
 
-// shared marks an address that several authors commit with: it is the address of none of them.
+// shared marks an address that several authors commit with: it belongs to none of them.
 const shared = -1
 
-// maxEmails and maxSpellings are how many addresses and names of an author are kept, the newest ones.
+// maxEmails and maxSpellings are the maximum numbers of addresses and names per author; the newest are kept.
 const (
 	maxEmails    = 20
 	maxSpellings = 20
 )
 
-// chunkCommits and chunkBytes are about how much makes a chunk.
+// chunkCommits and chunkBytes are the approximate sizes of a chunk.
 const (
 	chunkCommits = 500
 	chunkBytes   = 256 << 10
 )
 
-// Log begins a reading. Reading ends with ctx's error once ctx has ended.
+// Log starts a reading. Reads return ctx's error after ctx has ended.
 func (r *Repository) Log(ctx context.Context) (*Log, error) {
 	l := &Log{ctx: ctx, repo: r, people: map[int64]*person{}, users: map[string]int64{}}
 	if err := l.begin(ctx); err != nil {
@@ -83,7 +82,8 @@ func (l *Log) begin(ctx context.Context) error {
 	}
 	r.next.Tips = l.tips
 	if slices.Equal(r.next.Tips, r.state.Tips) || len(l.tips) == 0 {
-		return nil // nothing is new
+		// Nothing is new.
+		return nil
 	}
 	mailmap, err := r.readMailmap(ctx, head)
 	if err != nil {
@@ -91,34 +91,35 @@ func (l *Log) begin(ctx context.Context) error {
 	}
 	l.language = r.language(ctx, head)
 	l.accounts = newAccounts(r.opts, mailmap, l.learn)
-	l.commits, err = r.git.commits(ctx, l.tips, hashes(r.state.Tips))
+	l.commits, err = r.git.commits(ctx, l.tips, objectNames(r.state.Tips))
 	return err
 }
 
-// learn reads the no-reply addresses of all of the history: some show the ids of usernames in others.
+// learn reads the no-reply addresses of the full history: some have the IDs of usernames in others.
 func (l *Log) learn() error {
 	return l.each(func(c *commit) error {
-		l.accounts.noReply(c.author.email)
+		l.accounts.byNoReply(c.author.email)
 		return nil
 	})
 }
 
-// recall adds to the authors of new commits what older commits say of them, because their records replace older ones.
-func (l *Log) recall() error {
+// addOlderCommits adds what older commits state about the authors of new commits, because their
+// records replace older ones.
+func (l *Log) addOlderCommits() error {
 	return l.each(func(c *commit) error {
-		who := l.accounts.mailmap.lookup(c.author)
-		account, ok, err := l.accounts.of(who)
+		author := l.accounts.mailmap.lookup(c.author)
+		account, ok, err := l.accounts.resolve(author)
 		if ok {
-			l.commitsWith(c.author.email, account)
+			l.recordUser(c.author.email, account)
 			if p := l.people[account.ID]; p != nil {
-				p.seen(account, who, c.author)
+				p.addCommit(account, author, c.author)
 			}
 		}
 		return err
 	})
 }
 
-// each reads all of the history once more.
+// each iterates over the full history.
 func (l *Log) each(do func(*commit) error) error {
 	all, err := l.repo.git.commits(l.ctx, l.tips, nil)
 	if err != nil {
@@ -141,8 +142,8 @@ func (l *Log) each(do func(*commit) error) error {
 // Name implements [source.Source].
 func (l *Log) Name() string { return l.repo.path }
 
-// Consumed implements [source.Source]. How much of a repository's files was read
-// says nothing: it is the size of what was made of it.
+// Consumed implements [source.Source]. It is the size of the records, because the number of
+// repository bytes read is not known.
 func (l *Log) Consumed() int64 { return l.consumed.Load() }
 
 // Close implements [source.Source].
@@ -157,7 +158,7 @@ func (l *Log) explain(err error) error {
 	if l.ctx.Err() != nil {
 		return l.ctx.Err()
 	}
-	return &source.Error{Name: l.repo.path, At: l.pos, Op: "read the history", Err: err}
+	return &source.Error{Name: l.repo.path, At: l.pos, Op: "read history", Err: err}
 }
 
 // Next implements [source.Source].
@@ -207,18 +208,19 @@ func (l *Log) Next() (*source.Chunk, error) {
 	return c, nil
 }
 
-// tooLarge is the line of a commit that was not read.
+// tooLarge returns the line for a commit that was not read.
 func tooLarge(hash string) source.Line {
 	return source.Line{
 		Kind: record.KindCodehostCommit, Raw: []byte(`{"sha":"` + hash + `"}`),
 		Bad: &record.Invalid{
 			Code:   record.CodeTooLarge,
-			Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over", maxObject>>20),
+			Reason: fmt.Sprintf("is a commit larger than %d MiB", maxObject>>20),
 		},
 	}
 }
 
-// nextCommit makes the record of the next commit, unless its author has no account. It returns io.EOF behind the last.
+// nextCommit returns the record of the next commit; ok is false if its author has no account. It
+// returns io.EOF after the last commit.
 func (l *Log) nextCommit() (source.Line, bool, error) {
 	c, err := l.commits.next()
 	if err != nil {
@@ -233,23 +235,23 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 	if when := c.committer.when; when.After(l.newest) {
 		l.newest = when
 	}
-	who := l.accounts.mailmap.lookup(c.author)
-	account, ok, err := l.accounts.of(who)
+	author := l.accounts.mailmap.lookup(c.author)
+	account, ok, err := l.accounts.resolve(author)
 	if err != nil {
 		return source.Line{}, false, err
 	}
 	if !ok {
-		l.repo.passOver(who)
+		l.repo.countUnattributed(author)
 		return source.Line{}, false, nil
 	}
 	l.repo.attributed++
-	l.commitsWith(c.author.email, account)
+	l.recordUser(c.author.email, account)
 	p, ok := l.people[account.ID]
 	if !ok {
 		p = &person{account: account, newest: math.MinInt64}
 		l.people[account.ID] = p
 	}
-	p.seen(account, who, c.author)
+	p.addCommit(account, author, c.author)
 	raw, err := json.Marshal(&record.CodehostCommit{
 		UserID:      &account.ID,
 		SHA:         c.hash,
@@ -258,16 +260,16 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 		AuthorName:  c.author.name,
 		AuthorEmail: c.author.email,
 		AuthorLogin: account.Username,
-		Repo:        &record.CommitRepo{FullName: l.repo.name.full(), Language: l.language},
+		Repo:        &record.CommitRepo{FullName: l.repo.name.fullName(), Language: l.language},
 	})
 	if err != nil {
-		return source.Line{}, false, fmt.Errorf("write commit %s: %w", c.hash, err)
+		return source.Line{}, false, fmt.Errorf("encode commit %s: %w", c.hash, err)
 	}
 	return source.Line{Kind: record.KindCodehostCommit, Raw: raw}, true, nil
 }
 
-// commitsWith notes whose an address in commits is.
-func (l *Log) commitsWith(email string, account Account) {
+// recordUser records the account that commits with an address.
+func (l *Log) recordUser(email string, account Account) {
 	email = address(email)
 	if user, ok := l.users[email]; !ok {
 		l.users[email] = account.ID
@@ -276,9 +278,9 @@ func (l *Log) commitsWith(email string, account Account) {
 	}
 }
 
-// seen takes down what a commit says of its author. The newest commits come first.
-func (p *person) seen(account Account, who author, written signature) {
-	name, email := short(who.name), address(who.email)
+// addCommit adds what a commit states about its author. Newer commits must come first.
+func (p *person) addCommit(account Account, author author, written signature) {
+	name, email := short(author.name), address(author.email)
 	if when := written.when.Unix(); when > p.newest {
 		p.newest, p.account.Username, p.email = when, account.Username, email
 		p.names = addNew(addNew(nil, 1, name), maxSpellings, p.names...)
@@ -287,33 +289,33 @@ func (p *person) seen(account Account, who author, written signature) {
 	p.emails = addNew(p.emails, maxEmails, email, address(written.email))
 }
 
-// addNew appends the texts that a list does not have, up to a number.
-func addNew(list []string, most int, texts ...string) []string {
-	for _, s := range texts {
-		if s != "" && len(list) < most && !slices.Contains(list, s) {
+// addNew appends the strings that a list does not have, up to a maximum length.
+func addNew(list []string, maxLen int, values ...string) []string {
+	for _, s := range values {
+		if s != "" && len(list) < maxLen && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// contacts returns the addresses at which an author can be reached, the proper one first.
+// contacts returns the addresses of an author that can receive mail, the proper one first.
 func (l *Log) contacts(p *person) []string {
 	var out []string
 	for _, email := range append([]string{p.email}, p.emails...) {
 		// A proper address is its owner's, even if others commit with it.
-		ofOthers := l.users[email] == shared && email != p.email
-		if l.accounts.reachable(email) && !ofOthers {
+		isShared := l.users[email] == shared && email != p.email
+		if l.accounts.reachable(email) && !isShared {
 			out = addNew(out, maxEmails, email)
 		}
 	}
 	return out
 }
 
-// conclude makes the records of the authors and of the repository.
+// conclude adds the records of the authors and of the repository.
 func (l *Log) conclude() error {
-	if len(hashes(l.repo.state.Tips)) > 0 && len(l.people) > 0 {
-		if err := l.recall(); err != nil {
+	if len(objectNames(l.repo.state.Tips)) > 0 && len(l.people) > 0 {
+		if err := l.addOlderCommits(); err != nil {
 			return err
 		}
 	}
@@ -337,11 +339,11 @@ func (l *Log) conclude() error {
 			return err
 		}
 	}
-	return l.repository()
+	return l.addRepository()
 }
 
-// repository makes the record of the repository, if its owner is known.
-func (l *Log) repository() error {
+// addRepository adds the record of the repository, if its owner is known.
+func (l *Log) addRepository() error {
 	r := l.repo
 	if r.next.Created.IsZero() || l.oldest.Before(r.next.Created) && !l.oldest.IsZero() {
 		r.next.Created = l.oldest
@@ -349,7 +351,7 @@ func (l *Log) repository() error {
 	if owner := l.accounts.byName[strings.ToLower(r.name.owner)]; owner.ID > 0 {
 		r.next.Owner = owner
 	}
-	for _, p := range l.people { // those that were made up, too
+	for _, p := range l.people { // including synthetic accounts
 		if strings.EqualFold(p.account.Username, r.name.owner) {
 			r.next.Owner = p.account
 		}
@@ -360,25 +362,25 @@ func (l *Log) repository() error {
 	if r.next.Owner.ID == 0 || l.newest.IsZero() {
 		return nil
 	}
-	id := made("repository " + strings.ToLower(r.name.full()))
+	id := syntheticID("repository " + strings.ToLower(r.name.fullName()))
 	return l.add(record.KindCodehostRepo, &record.CodehostRepo{
-		UserID: &r.next.Owner.ID, ID: &id, UpdatedAt: timestamp(l.newest), CreatedAt: record.PartialDate(timestamp(r.next.Created)),
-		Name: r.name.name, FullName: r.name.full(), Language: l.language,
+		UserID: &r.next.Owner.ID, ID: &id,
+		UpdatedAt: timestamp(l.newest), CreatedAt: record.PartialDate(timestamp(r.next.Created)),
+		Name: r.name.name, FullName: r.name.fullName(), Language: l.language,
 	})
 }
 
 func (l *Log) add(kind record.Kind, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", kind, err)
+		return fmt.Errorf("encode %s: %w", kind, err)
 	}
 	l.lines = append(l.lines, source.Line{Kind: kind, Raw: raw})
 	return nil
 }
 
-// evidenceVersion is the version of a person who follows from a commit of some
-// time: its seconds become microseconds after 1970. So among each other the newest
-// wins, and a record that somebody crawled always wins over them.
+// evidenceVersion returns the version of a person derived from a commit at time t: its Unix seconds are taken as
+// microseconds. So the newest commit wins among them, and every crawled record wins over them.
 func evidenceVersion(t time.Time) string {
 	const hour = 3_600_000_000 // microseconds
 	return time.UnixMicro(min(max(t.Unix(), 0), hour-1)).UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -386,10 +388,10 @@ func evidenceVersion(t time.Time) string {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// maxText bounds the names and addresses that are kept for each author, in bytes.
+// maxText is the maximum size of stored names and addresses, in bytes.
 const maxText = 1 << 10
 
-// short cuts a text that is longer.
+// short truncates a string to maxText.
 func short(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -16,22 +16,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// State is what is kept of a repository between runs.
+// State is the persistent state of a repository between runs.
 type State struct {
-	// Path is the repository's folder.
+	// Path is the repository's directory.
 	Path string `json:"path"`
-	// Tips are the commits and tags that references named.
+	// Tips are the commits and tags that references pointed to.
 	Tips []string `json:"tips"`
-	// Generation is the one that Tips were published in. It is empty in states of
-	// before it was noted.
+	// Generation is the generation that Tips were published in. It is empty in states of releases
+	// without generations.
 	Generation string `json:"generation,omitempty"`
-	// Created is when the first commit was made.
+	// Created is the time of the first commit.
 	Created time.Time `json:"created,omitzero"`
-	// Owner is the account that the repository belongs to, if it is known.
+	// Owner is the account that owns the repository, if it is known.
 	Owner Account `json:"owner,omitzero"`
 }
 
-// statePath is the file of a repository's state.
+// statePath returns the path of a repository's state file.
 func statePath(dir, repository string) string {
 	sum := sha256.Sum256([]byte(repository))
 	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")
@@ -44,27 +44,28 @@ func readState(dir, repository string) (State, error) {
 		return s, nil
 	}
 	if err != nil {
-		return s, fmt.Errorf("read the state of %s: %w", repository, err)
+		return s, fmt.Errorf("read state of %s: %w", repository, err)
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return s, fmt.Errorf("read the state of %s from %s (delete the file to begin anew): %w", repository, statePath(dir, repository), err)
+		return s, fmt.Errorf("read state of %s from %s (delete the file to start over): %w", repository,
+			statePath(dir, repository), err)
 	}
 	return s, nil
 }
 
-// write replaces the state at once.
+// write replaces the state atomically.
 func (s State) write(dir string) error {
 	raw, err := json.Marshal(s, jsontext.Multiline(true))
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("write the state of %s: %w", s.Path, err)
+		return fmt.Errorf("write state of %s: %w", s.Path, err)
 	}
 	path := statePath(dir, s.Path)
 	f, err := os.CreateTemp(dir, ".state-*")
 	if err != nil {
-		return fmt.Errorf("write the state of %s: %w", s.Path, err)
+		return fmt.Errorf("write state of %s: %w", s.Path, err)
 	}
 	_, err = f.Write(append(raw, '\n'))
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -72,14 +73,14 @@ func (s State) write(dir string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write the state of %s: %w", s.Path, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("write state of %s: %w", s.Path, err), os.Remove(f.Name()))
 	}
 	return nil
 }
 
-var hash = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+var objectNamePattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// hashes returns those of a state's tips that are object names. Without the others, commits are read again.
-func hashes(tips []string) []string {
-	return slices.DeleteFunc(slices.Clone(tips), func(t string) bool { return !hash.MatchString(t) })
+// objectNames returns the tips that are valid object names. Without the others, commits are read again.
+func objectNames(tips []string) []string {
+	return slices.DeleteFunc(slices.Clone(tips), func(t string) bool { return !objectNamePattern.MatchString(t) })
 }

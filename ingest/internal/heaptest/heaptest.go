@@ -1,4 +1,4 @@
-// Package heaptest measures what reading hostile input takes of memory.
+// Package heaptest measures the memory use of functions, for tests with hostile input.
 package heaptest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Allocated runs f and returns how many bytes it took from the heap in all.
+// Allocated runs f and returns the total number of bytes it allocated.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -15,22 +15,22 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Peak runs f and returns by how many bytes the heap in use was larger while it ran than before, as seen between
-// collections that f's own allocations trigger.
+// Peak runs f and returns the increase of the heap in use while it ran, in bytes. Collections are
+// triggered only by f's own allocations.
 func Peak(f func()) uint64 {
 	runtime.GC()
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
 	stop, peak := make(chan struct{}), make(chan uint64)
 	go func() {
-		var most uint64
+		var highest uint64
 		for {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapInuse)
+			highest = max(highest, now.HeapInuse)
 			select {
 			case <-stop:
-				peak <- most
+				peak <- highest
 				return
 			case <-time.After(2 * time.Millisecond):
 			}
@@ -38,6 +38,6 @@ func Peak(f func()) uint64 {
 	}()
 	f()
 	close(stop)
-	most := <-peak
-	return most - min(most, before.HeapInuse)
+	highest := <-peak
+	return highest - min(highest, before.HeapInuse)
 }

@@ -6,57 +6,63 @@ import (
 	"strings"
 )
 
-// context is what one @context adds to those around it.
+// context is an @context together with those around it.
 type context struct {
 	outer *context
 	terms map[string]term
-	// vocabulary is the IRI before names without a prefix.
+	// vocabulary is the IRI prefix of names without a prefix.
 	vocabulary string
-	assumed    bool // no context has said so
+	isDefault  bool // default, not set by a context
 	base       *url.URL
 }
 
 // term is the definition of a name.
 type term struct {
-	id        string // an IRI, a compact IRI or a keyword; empty: the name has no meaning
+	id        string // IRI, compact IRI or keyword; empty if the name is undefined
 	reference bool   // its strings are IRIs
-	language  bool   // its objects are maps by language
+	language  bool   // its objects are language maps
 }
 
 const schemaOrg = "https://schema.org/"
 
-// schemaIRI matches the beginning of the IRIs of the vocabulary.
+// schemaIRI matches the start of IRIs of the vocabulary.
 var schemaIRI = regexp.MustCompile(`^(?i:https?://(?:www\.)?schema\.org)(?:/|$)`)
 
-// schemaContext matches what stands for the vocabulary as a context.
+// schemaContext matches a context that stands for the vocabulary.
 var schemaContext = regexp.MustCompile(`^(?i:(?:https?:)?(?://)?(?:www\.)?schema\.org)(?:/.*)?$`)
 
 func newContext() *context {
-	return &context{vocabulary: schemaOrg, assumed: true, terms: map[string]term{"schema": {id: schemaOrg}}}
+	return &context{vocabulary: schemaOrg, isDefault: true, terms: map[string]term{"schema": {id: schemaOrg}}}
 }
 
-// with returns the context inside of an object that has an @context.
-func (c *context) with(local any) *context {
-	inner := &context{outer: c, terms: map[string]term{}, vocabulary: c.vocabulary, assumed: c.assumed, base: c.base}
+// nested returns the context inside an object that has an @context.
+func (c *context) nested(local any) *context {
+	inner := &context{
+		outer:      c,
+		terms:      map[string]term{},
+		vocabulary: c.vocabulary,
+		isDefault:  c.isDefault,
+		base:       c.base,
+	}
 	inner.add(local)
 	return inner
 }
 
 func (c *context) add(local any) {
 	switch v := local.(type) {
-	case nil: // takes back what the contexts around it say
+	case nil: // resets the contexts around it
 		*c = *newContext()
 	case string:
 		switch {
 		case schemaContext.MatchString(v):
-			c.vocabulary, c.assumed = schemaOrg, false
+			c.vocabulary, c.isDefault = schemaOrg, false
 			c.terms["id"], c.terms["type"] = term{id: "@id"}, term{id: "@type"}
-		case c.assumed:
+		case c.isDefault:
 			c.vocabulary = ""
 		}
 	case []any:
-		for _, one := range v {
-			c.add(one)
+		for _, element := range v {
+			c.add(element)
 		}
 	case map[string]any:
 		for name, definition := range v {
@@ -69,11 +75,11 @@ func (c *context) define(name string, definition any) {
 	switch name {
 	case "@vocab":
 		vocabulary, _ := definition.(string)
-		c.vocabulary, c.assumed = vocabulary, false
+		c.vocabulary, c.isDefault = vocabulary, false
 		return
 	case "@base":
 		text, _ := definition.(string)
-		c.base, _ = url.Parse(text) // nil without one that can be read
+		c.base, _ = url.Parse(text) // nil if the base is invalid
 		return
 	}
 	if strings.HasPrefix(name, "@") {
@@ -107,7 +113,7 @@ func (c *context) lookup(name string) (term, bool) {
 	return term{}, false
 }
 
-// maxExpansions bounds the terms that are defined by each other.
+// maxExpansions limits the chain of terms defined by each other.
 const maxExpansions = 8
 
 // expand returns the IRI or keyword of a name, and its definition.
@@ -117,11 +123,11 @@ func (c *context) expand(name string) (string, term) {
 		if strings.HasPrefix(name, "@") {
 			return name, t
 		}
-		if known, ok := c.lookup(name); ok && known.id != name {
-			if known.id == "" {
+		if definition, ok := c.lookup(name); ok && definition.id != name {
+			if definition.id == "" {
 				return "", t
 			}
-			name = known.id
+			name = definition.id
 			continue
 		}
 		prefix, local, compact := strings.Cut(name, ":")
@@ -131,11 +137,11 @@ func (c *context) expand(name string) (string, term) {
 			}
 			return c.iri(c.vocabulary) + name, t
 		}
-		known, ok := c.lookup(prefix)
-		if !ok || strings.HasPrefix(local, "//") || known.id == prefix {
+		definition, ok := c.lookup(prefix)
+		if !ok || strings.HasPrefix(local, "//") || definition.id == prefix {
 			return name, t
 		}
-		name = known.id + local
+		name = definition.id + local
 	}
 	return "", t
 }
@@ -143,17 +149,17 @@ func (c *context) expand(name string) (string, term) {
 // iri expands a vocabulary that is a compact IRI itself.
 func (c *context) iri(vocabulary string) string {
 	if prefix, local, ok := strings.Cut(vocabulary, ":"); ok && !strings.HasPrefix(local, "//") {
-		if known, ok := c.lookup(prefix); ok {
-			return known.id + local
+		if definition, ok := c.lookup(prefix); ok {
+			return definition.id + local
 		}
 	}
 	if schemaIRI.MatchString(vocabulary) && !strings.HasSuffix(vocabulary, "/") {
-		return vocabulary + "/" // as many pages write it
+		return vocabulary + "/" // many pages omit the slash
 	}
 	return vocabulary
 }
 
-// property returns the plain name of schema.org that a name means, or a keyword, or "" if it means nothing here.
+// property returns the plain schema.org name, or the keyword, that a name stands for, or "" if it is unknown.
 func (c *context) property(name string) (string, term) {
 	iri, t := c.expand(name)
 	if strings.HasPrefix(iri, "@") {
@@ -166,11 +172,12 @@ func (c *context) property(name string) (string, term) {
 	return strings.TrimPrefix(iri[len(prefix):], "/"), t
 }
 
-// identifier returns a node's @id: absolute where a prefix or the base makes it so.
+// identifier returns a node's @id. It is absolute if a prefix or the base defines it.
 func (c *context) identifier(id string) string {
 	if prefix, local, ok := strings.Cut(id, ":"); ok {
-		if known, found := c.lookup(prefix); found && !strings.HasPrefix(local, "//") && known.id != "" && prefix != "_" {
-			return known.id + local
+		if definition, found := c.lookup(prefix); found && !strings.HasPrefix(local, "//") && definition.id != "" &&
+			prefix != "_" {
+			return definition.id + local
 		}
 		return id
 	}

@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// Members of a normalized node beside its properties.
+// Fields of a normalized node, in addition to its properties.
 const (
-	// Date is the date of what names a node, where the node is not at the top of the document or has no date.
+	// Date is the date of the node that refers to a node, if the node is not at the top level or
+	// has no date.
 	Date = "@date"
-	// Nested is true for a node that is published only because another one names it.
+	// Nested is true for a node that is returned only because another one refers to it.
 	Nested = "@nested"
 )
 
-// Normalize returns the people and organizations of a document, which is JSON as Go reads it (map[string]any, []any,
-// string and so on): those at its top and in its graphs, and those that other nodes there name. Each has "@type", a list
-// of plain names that includes "Person" or "Organization" for their kinds.
+// Normalize returns the people and organizations of a document, decoded from JSON (map[string]any, []any, string
+// and so on): the nodes at its top level and in its graphs, and those they refer to. Each has "@type", a list of
+// plain names that includes "Person" or "Organization" for their subtypes.
 func Normalize(document any) []any {
 	d := &normalizer{byID: map[string]map[string]any{}}
 	d.top(newContext(), document)
@@ -34,25 +35,25 @@ func Normalize(document any) []any {
 	return out
 }
 
-// Limits of what references repeat: how deep, and how many values in all.
+// Limits of the values repeated by references: depth and total number.
 const (
 	maxReferences = 4
-	maxRepeated   = 500_000 // beside twice those of the document
+	maxRepeated   = 500_000 // in addition to twice the values of the document
 )
 
 type normalizer struct {
-	nodes    []map[string]any // to be returned
+	nodes    []map[string]any // nodes to return
 	byID     map[string]map[string]any
-	values   int // of the document
+	values   int // values in the document
 	repeated int
 }
 
-// top takes what stands at the top of a document or of a graph.
+// top adds the nodes at the top level of a document or of a graph.
 func (d *normalizer) top(c *context, v any) {
 	switch v := v.(type) {
 	case []any:
-		for _, one := range v {
-			d.top(c, one)
+		for _, element := range v {
+			d.top(c, element)
 		}
 	case map[string]any:
 		if n := d.node(c, v); n != nil {
@@ -69,7 +70,7 @@ func (d *normalizer) publish(n map[string]any) {
 	d.nodes = append(d.nodes, n)
 }
 
-// published marks nodes that are returned. No property has this name, nor is it returned.
+// published marks nodes that are returned. It is removed from the output, and no property has this name.
 const published = "@published"
 
 func onlyID(n map[string]any) bool {
@@ -77,10 +78,10 @@ func onlyID(n map[string]any) bool {
 	return ok && len(n) == 1
 }
 
-// node normalizes a node object. It returns nil for one that only holds a graph.
+// node normalizes a node object. It returns nil if the object only contains a graph.
 func (d *normalizer) node(c *context, object map[string]any) map[string]any {
 	if local, ok := object["@context"]; ok {
-		c = c.with(local)
+		c = c.nested(local)
 	}
 	n := map[string]any{}
 	graph := false
@@ -111,16 +112,16 @@ func (d *normalizer) node(c *context, object map[string]any) map[string]any {
 		return nil
 	}
 	if id, ok := n["@id"].(string); ok && len(n) > 1 {
-		if known := d.byID[id]; known != nil {
-			merge(known, n)
-			return known
+		if existing := d.byID[id]; existing != nil {
+			merge(existing, n)
+			return existing
 		}
 		d.byID[id] = n
 	}
 	return n
 }
 
-// types returns the plain names of a node's types, and what they are kinds of.
+// types returns the plain names of a node's types and their supertypes.
 func types(c *context, v any) []any {
 	var names []any
 	add := func(name string) {
@@ -132,8 +133,8 @@ func types(c *context, v any) []any {
 	each = func(v any) {
 		switch v := v.(type) {
 		case []any:
-			for _, one := range v {
-				each(one)
+			for _, element := range v {
+				each(element)
 			}
 		case string:
 			name, _ := c.property(v)
@@ -169,22 +170,24 @@ func (d *normalizer) value(c *context, t term, v any) any {
 	case map[string]any:
 		return d.object(c, t, v)
 	}
-	return v // a number or a boolean
+	// A number or a boolean.
+	return v
 }
 
-// list normalizes a list. Of texts in several languages those of the first one are taken.
+// list normalizes a list. If strings have different languages, only those in the language of the
+// first are kept.
 func (d *normalizer) list(c *context, t term, list []any) any {
 	out := make([]any, 0, len(list))
 	language := ""
-	for _, one := range list {
-		if tag := languageOf(c, one); tag != "" {
+	for _, element := range list {
+		if tag := languageOf(c, element); tag != "" {
 			if language == "" {
 				language = tag
 			} else if language != tag {
 				continue
 			}
 		}
-		if value := d.value(c, t, one); value != nil {
+		if value := d.value(c, t, element); value != nil {
 			out = flatten(out, value)
 		}
 	}
@@ -200,7 +203,7 @@ func languageOf(c *context, v any) string {
 	return strings.ToLower(tag)
 }
 
-// keyword returns the member of an object that a keyword or an alias of it names.
+// keyword returns the field of an object for a keyword or an alias of it.
 func keyword(c *context, object map[string]any, name string) any {
 	if v, ok := object[name]; ok {
 		return v
@@ -215,7 +218,7 @@ func keyword(c *context, object map[string]any, name string) any {
 
 func (d *normalizer) object(c *context, t term, object map[string]any) any {
 	if local, ok := object["@context"]; ok {
-		c = c.with(local)
+		c = c.nested(local)
 	}
 	for _, name := range []string{"@value", "@list", "@set"} {
 		if v := keyword(c, object, name); v != nil {
@@ -240,7 +243,8 @@ func (d *normalizer) object(c *context, t term, object map[string]any) any {
 	return n
 }
 
-// numbered returns the list that an object with the members "0", "1" and so on was, as PHP writes lists with gaps.
+// numbered returns the list encoded as an object with the fields "0", "1" and so on, as PHP encodes
+// lists with gaps.
 func numbered(object map[string]any) []any {
 	indices := make([]int, 0, len(object))
 	for name := range object {
@@ -273,28 +277,29 @@ func join(a, b any) any {
 	return flatten(flatten(nil, a), b)
 }
 
-// maxCompared is how many values of a property are compared with a further one.
+// maxCompared is the maximum number of values of a property that are compared with a further one.
 const maxCompared = 100
 
-// merge adds the properties of a node to those of another one of the same @id.
-func merge(known, n map[string]any) {
+// merge adds the properties of a node to those of another one with the same @id.
+func merge(existing, n map[string]any) {
 	for name, v := range n {
-		old, ok := known[name]
+		old, ok := existing[name]
 		switch {
 		case !ok:
-			known[name] = v
+			existing[name] = v
 		case name == "@id":
 		default:
 			all := flatten(nil, old)
-			for _, one := range flatten(nil, v) {
+			for _, element := range flatten(nil, v) {
 				same := func(other any) bool {
-					return isScalar(one) && one == other || !isScalar(one) && reflect.DeepEqual(one, other)
+					return isScalar(element) && element == other ||
+						!isScalar(element) && reflect.DeepEqual(element, other)
 				}
 				if !slices.ContainsFunc(all[:min(len(all), maxCompared)], same) {
-					all = append(all, one)
+					all = append(all, element)
 				}
 			}
-			known[name] = all
+			existing[name] = all
 		}
 	}
 }
@@ -307,50 +312,51 @@ func isScalar(v any) bool {
 	return true
 }
 
-// namingProperties returns the properties whose people and organizations are published, in the order in which their
-// date counts.
-func namingProperties() []string {
+// referringProperties returns the properties whose people and organizations are published. For
+// dates, earlier properties take precedence.
+func referringProperties() []string {
 	return []string{
-		"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy", "itemListElement", "item",
-		"hasPart",
+		"mainEntity", "author", "creator", "contributor", "editor", "publisher", "reviewedBy",
+		"itemListElement", "item", "hasPart",
 	}
 }
 
-// inherit publishes the people and organizations that nodes name, with the date of what names them.
+// inherit publishes the people and organizations that nodes refer to, with the date of the
+// referring node.
 func (d *normalizer) inherit() {
-	done, naming := make(map[string]bool, len(d.byID)), namingProperties()
+	visited, properties := make(map[string]bool, len(d.byID)), referringProperties()
 	var walk func(n map[string]any, date any, depth int)
 	walk = func(n map[string]any, date any, depth int) {
-		for _, own := range []string{"dateModified", "datePublished", "dateCreated", "uploadDate"} {
-			if v := n[own]; v != nil {
+		for _, field := range []string{"dateModified", "datePublished", "dateCreated", "uploadDate"} {
+			if v := n[field]; v != nil {
 				date = v
 				break
 			}
 		}
-		for _, property := range naming {
+		for _, property := range properties {
 			for _, v := range flatten(nil, n[property]) {
-				named, ok := v.(map[string]any)
+				target, ok := v.(map[string]any)
 				if !ok {
 					continue
 				}
-				if id, ok := named["@id"].(string); ok && d.byID[id] != nil {
-					named = d.byID[id]
+				if id, ok := target["@id"].(string); ok && d.byID[id] != nil {
+					target = d.byID[id]
 				}
-				if named[Date] == nil && date != nil {
-					named[Date] = date
+				if target[Date] == nil && date != nil {
+					target[Date] = date
 				}
-				if isPublished(named) && named[published] == nil {
-					named[Nested] = true
-					d.publish(named)
+				if isPublished(target) && target[published] == nil {
+					target[Nested] = true
+					d.publish(target)
 				}
-				if id, ok := named["@id"].(string); ok {
-					if done[id] {
+				if id, ok := target["@id"].(string); ok {
+					if visited[id] {
 						continue
 					}
-					done[id] = true
+					visited[id] = true
 				}
-				if depth < maxNaming {
-					walk(named, date, depth+1)
+				if depth < maxReferringDepth {
+					walk(target, date, depth+1)
 				}
 			}
 		}
@@ -360,15 +366,15 @@ func (d *normalizer) inherit() {
 	}
 }
 
-// maxNaming is how deep what is named may be: a list of pages, the element, the page, its author.
-const maxNaming = 8
+// maxReferringDepth is the maximum depth of references: a list of pages, the element, the page, its author.
+const maxReferringDepth = 8
 
 func isPublished(n map[string]any) bool {
 	names, _ := n["@type"].([]any)
 	return slices.Contains(names, any("Person")) || slices.Contains(names, any("Organization"))
 }
 
-// resolved returns a copy of a node, with the nodes in the place of references to them.
+// resolved returns a copy of a node in which references are replaced by their nodes.
 func (d *normalizer) resolved(n map[string]any, depth int) map[string]any {
 	out := make(map[string]any, len(n))
 	for name, v := range n {
@@ -387,8 +393,8 @@ func (d *normalizer) resolve(v any, depth int) any {
 	switch v := v.(type) {
 	case []any:
 		out := make([]any, 0, len(v))
-		for _, one := range v {
-			out = append(out, d.resolve(one, depth))
+		for _, element := range v {
+			out = append(out, d.resolve(element, depth))
 		}
 		return out
 	case map[string]any:
@@ -405,13 +411,13 @@ func (d *normalizer) resolve(v any, depth int) any {
 	return v
 }
 
-// reference matches a complete character reference of HTML.
-var reference = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
+// characterReference matches a complete HTML character reference.
+var characterReference = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
 
-// Unescape resolves the complete character references of a text once.
+// Unescape resolves the complete HTML character references of a string once.
 func Unescape(s string) string {
 	if !strings.Contains(s, "&") {
 		return s
 	}
-	return reference.ReplaceAllStringFunc(s, html.UnescapeString)
+	return characterReference.ReplaceAllStringFunc(s, html.UnescapeString)
 }

@@ -1,7 +1,8 @@
 package jsonld
 
-// isOrganizationType reports whether a type is a kind of Organization in schema.org 29
-// (https://schema.org/Organization, CC BY-SA 3.0), as the package schema-dts 2.1.0 lists them: NGO and Restaurant, say.
+// isOrganizationType reports whether a type is a subtype of Organization in schema.org 29
+// (https://schema.org/Organization, CC BY-SA 3.0), as listed by schema-dts 2.1.0; for example NGO
+// and Restaurant.
 func isOrganizationType(name string) bool {
 	switch name {
 	case "AccountingService", "AdultEntertainment", "Airline", "AmusementPark", "AnimalShelter",

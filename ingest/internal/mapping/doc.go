@@ -1,26 +1,25 @@
-// Package mapping makes records of foreign objects with programs in the language
-// of jq.
+// Package mapping converts source objects to records with jq programs.
 //
-// Its one job: a [Program], compiled once, turns one JSON object of any shape into
-// zero or more records of the form {"kind": ..., "record": {...}}. Programs are an
-// operator's files, or one of those that are shipped ([All]).
+// A [Program] is compiled once and converts one JSON object of any shape to zero or more records of
+// the form {"kind": ..., "record": {...}}. Programs are files of the operator or built in ([All]).
 //
-// A program sees the object as its input and three variables: $file and $line, the
-// object's place, and $received, the time of its reception. Beside jq's own
-// functions it has those of prelude.jq and
+// A program gets the object as its input and three variables: $file and $line, the object's
+// location, and $received, the time of its reception. In addition to jq's functions it has those of
+// prelude.jq and
 //
 //	noreply                   of a no-reply address of the code host: {user_id, username}, user_id null
-//	                          when the address does not reveal it; else null
-//	profile_username($p)      the username in a profile URL of platform $p, else null
-//	company_slug              the slug in a company's URL of the professional network, else null
-//	iso_date                  a date in any form of ISO 8601 as RFC 3339 writes it, else null
-//	unix_time                 the seconds since 1970 of a date, which fails for what is none
+//	                          if the address does not contain it; otherwise null
+//	profile_username($p)      the username in a profile URL of platform $p, otherwise null
+//	company_slug              the slug in a company URL of the professional network, otherwise null
+//	iso_date                  a date in any form of ISO 8601 in RFC 3339 format, otherwise null
+//	unix_time                 the Unix time of a date in seconds; it fails for an invalid date
 //
-// A program that begins with module {"input": "json-ld"}; gets what package jsonld makes of each document.
+// A program that begins with module {"input": "json-ld"}; gets the nodes that package jsonld
+// returns for each document.
 //
-// It reaches no file, no environment and no other input.
+// A program cannot access files, the environment or other inputs.
 //
-// Limits: a deadline for each object, a number of records, and a number of bytes of
-// them. Whatever fails concerns the one object: the error is a *record.Invalid, and
-// of that object nothing is used. A Program is safe for concurrent use.
+// Time, number of records and their total size are limited per object ([Limits]). An error concerns
+// one object only: it is a *record.Invalid, and no record of that object is used. A Program is safe
+// for concurrent use.
 package mapping

@@ -20,14 +20,13 @@ import (
 	"muster/schemas/record"
 )
 
-// Limits bound what a program may do with one object. The zero value of a field
-// means its default.
+// Limits limit the resources of a program per object. The zero value of a field selects its default.
 type Limits struct {
-	// Deadline is how long it may take; 2 s.
+	// Deadline is the maximum run time; the default is 2 s.
 	Deadline time.Duration
-	// Records is how many records it may make; 10,000.
+	// Records is the maximum number of records; the default is 10,000.
 	Records int
-	// Bytes is how large they may be together; 64 MiB.
+	// Bytes is the maximum total size of the records; the default is 64 MiB.
 	Bytes int
 }
 
@@ -61,24 +60,24 @@ type Program struct {
 
 var _ convert.Mapper = (*Program)(nil)
 
-// Shipped is a mapping that comes with muster.
+// Shipped is a built-in mapping.
 type Shipped struct {
 	Name string
-	// Source is the program's text. Its first comment says what it maps.
+	// Source is the program's source. Its first comment describes what it maps.
 	Source string
 }
 
-// About is the first line of the program's comment.
+// About returns the first line of the program's comment.
 func (s Shipped) About() string {
 	line, _, _ := strings.Cut(s.Source, "\n")
 	return strings.TrimSpace(strings.TrimPrefix(line, "#"))
 }
 
-// All returns the mappings that are shipped, by name.
+// All returns the built-in mappings, by name.
 func All() []Shipped {
 	entries, err := programs.ReadDir("programs")
 	if err != nil {
-		panic("mapping: " + err.Error()) // a test reads them all
+		panic("mapping: " + err.Error()) // cannot happen: tests load all programs
 	}
 	var all []Shipped
 	for _, e := range entries {
@@ -91,8 +90,8 @@ func All() []Shipped {
 	return all
 }
 
-// Load compiles the mapping of a name: one that is shipped, or a file. A file of
-// the name of a shipped mapping is named with its folder, "./codehost-events".
+// Load compiles a built-in mapping, by name, or a file. A file with the name of a built-in mapping
+// needs a directory, as in "./codehost-events".
 func Load(name string) (*Program, error) {
 	all := All()
 	if i := slices.IndexFunc(all, func(s Shipped) bool { return s.Name == name }); i >= 0 {
@@ -104,7 +103,8 @@ func Load(name string) (*Program, error) {
 		for i, s := range all {
 			names[i] = s.Name
 		}
-		return nil, fmt.Errorf("mapping %s: there is no such file, and the mappings that are shipped are %s: %w", name, strings.Join(names, ", "), err)
+		return nil, fmt.Errorf("mapping %s: no such file; built-in mappings: %s: %w",
+			name, strings.Join(names, ", "), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
@@ -112,7 +112,7 @@ func Load(name string) (*Program, error) {
 	return Compile(name, string(source), Limits{})
 }
 
-// Compile makes a program of its text.
+// Compile compiles a program. Zero limits select the defaults.
 func Compile(name, source string, limits Limits) (*Program, error) {
 	library, err := gojq.Parse(prelude)
 	if err != nil {
@@ -135,7 +135,8 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 	code, err := gojq.Compile(query,
 		gojq.WithVariables([]string{"$file", "$line", "$received"}),
 		gojq.WithFunction("noreply", 0, 0, func(v any, _ []any) any { return noReply(platforms, v) }),
-		gojq.WithFunction("profile_username", 1, 1, func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
+		gojq.WithFunction("profile_username", 1, 1,
+			func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
 		gojq.WithFunction("company_slug", 0, 0, func(v any, _ []any) any { return companySlug(platforms, v) }),
 		gojq.WithFunction("unix_time", 0, 0, func(v any, _ []any) any { return unixTime(v) }),
 		gojq.WithFunction("iso_date", 0, 0, func(v any, _ []any) any { return isoDate(v) }),
@@ -144,17 +145,23 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
 	sum := sha256.Sum256([]byte(source))
-	return &Program{name: name, sum: hex.EncodeToString(sum[:]), code: code, limits: limits.withDefaults(), jsonLD: jsonLD}, nil
+	return &Program{
+		name:   name,
+		sum:    hex.EncodeToString(sum[:]),
+		code:   code,
+		limits: limits.withDefaults(),
+		jsonLD: jsonLD,
+	}, nil
 }
 
-// readsJSONLD reads what a program's module directive says of its input.
+// readsJSONLD returns whether a program's module directive declares JSON-LD input.
 func readsJSONLD(meta *gojq.ConstObject) (bool, error) {
 	if meta == nil {
 		return false, nil
 	}
 	for name, v := range meta.ToValue() {
 		if name == "input" && v != "json-ld" {
-			return false, fmt.Errorf(`module: the input may be "json-ld" or left out, not %v`, v)
+			return false, fmt.Errorf(`module: input must be "json-ld" or absent, not %v`, v)
 		}
 		if name == "input" {
 			return true, nil
@@ -163,98 +170,102 @@ func readsJSONLD(meta *gojq.ConstObject) (bool, error) {
 	return false, nil
 }
 
-// ReadsLists reports whether the program wants a list as a whole: in JSON-LD it is a document, whose nodes may name
-// each other.
+// ReadsLists reports whether the program reads a top-level array as one object: a JSON-LD document
+// may be an array whose nodes refer to each other.
 func (p *Program) ReadsLists() bool { return p.jsonLD }
 
-// Sum is the SHA-256 of the program's text, in hexadecimal.
+// Sum returns the SHA-256 of the program's source, in hexadecimal.
 func (p *Program) Sum() string { return p.sum }
 
-// Name is the name that the program was loaded under.
+// Name returns the name that the program was loaded with.
 func (p *Program) Name() string { return p.name }
 
 // Map implements [convert.Mapper].
-func (p *Program) Map(ctx context.Context, object convert.Object) (made []convert.Mapped, err error) {
+func (p *Program) Map(ctx context.Context, object convert.Object) (records []convert.Mapped, err error) {
 	input, bad := parse(object.Raw)
 	if bad != nil {
 		return nil, bad
 	}
 	defer func() {
-		if r := recover(); r != nil { // an error in the interpreter is this object's misfortune alone
-			made, err = nil, p.failure("panics: %s", panicked(r))
+		// A panic in the interpreter must only affect this object.
+		if r := recover(); r != nil {
+			records, err = nil, p.failure("panicked: %s", describePanic(r))
 		}
 	}()
-	late, cancel := context.WithTimeout(ctx, p.limits.Deadline)
+	deadlineCtx, cancel := context.WithTimeout(ctx, p.limits.Deadline)
 	defer cancel()
 	if p.jsonLD {
 		switch input.(type) {
 		case []any, map[string]any:
 			input = jsonld.Normalize(input)
 		default:
-			return nil, p.failure("needs a node or a list of nodes, not %s", gojq.TypeOf(input))
+			return nil, p.failure("expects a node or an array of nodes, not %s", gojq.TypeOf(input))
 		}
 	}
-	outputs := p.code.RunWithContext(late, input, object.File, int(object.Number), object.Received.UTC().Format(time.RFC3339))
+	outputs := p.code.RunWithContext(deadlineCtx, input, object.File, int(object.Number),
+		object.Received.UTC().Format(time.RFC3339))
 	bytes := 0
 	for {
-		v, more := outputs.Next()
-		if !more {
-			return made, nil
+		v, ok := outputs.Next()
+		if !ok {
+			return records, nil
 		}
-		if failed, ok := v.(error); ok {
-			if halt, ok := errors.AsType[*gojq.HaltError](failed); ok && halt.Value() == nil {
-				return made, nil
+		if runErr, ok := v.(error); ok {
+			if halt, ok := errors.AsType[*gojq.HaltError](runErr); ok && halt.Value() == nil {
+				return records, nil
 			}
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if late.Err() != nil {
-				return nil, p.failure("takes longer than %s", p.limits.Deadline)
+			if deadlineCtx.Err() != nil {
+				return nil, p.failure("timed out after %s", p.limits.Deadline)
 			}
-			return nil, p.failure("fails: %s", explain(failed))
+			return nil, p.failure("failed: %s", explain(runErr))
 		}
-		one, bad := p.record(v)
+		mapped, bad := p.record(v)
 		if bad != nil {
 			return nil, bad
 		}
-		made = append(made, one)
-		bytes += len(one.JSON)
-		if len(made) > p.limits.Records {
-			return nil, p.failure("makes more than %d records of it", p.limits.Records)
+		records = append(records, mapped)
+		bytes += len(mapped.JSON)
+		if len(records) > p.limits.Records {
+			return nil, p.failure("returned more than %d records", p.limits.Records)
 		}
 		if bytes > p.limits.Bytes {
-			return nil, p.failure("makes more than %d bytes of it", p.limits.Bytes)
+			return nil, p.failure("returned more than %d bytes", p.limits.Bytes)
 		}
 	}
 }
 
-// record reads {"kind": ..., "record": {...}}.
+// record decodes {"kind": ..., "record": {...}}.
 func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 	output, ok := v.(map[string]any)
 	if !ok {
-		return convert.Mapped{}, p.failure("gives %s where {kind, record} is needed", gojq.TypeOf(v))
+		return convert.Mapped{}, p.failure("returned %s, {kind, record} is required", gojq.TypeOf(v))
 	}
 	for name := range output {
 		if name != "kind" && name != "record" {
-			return convert.Mapped{}, p.failure("gives an object with the member %s where {kind, record} is needed", shown(name))
+			return convert.Mapped{}, p.failure("returned an object with the field %s, {kind, record} is required",
+				quoteName(name))
 		}
 	}
 	name, ok := output["kind"].(string)
 	switch kind := record.Kind(name); {
 	case kind == record.KindErasure:
-		bad := p.failure("gives an erasure; write a file of erasures and give it to `muster ingest erasure`")
-		bad.Kind = record.KindErasure // the object names who is to be forgotten
+		bad := p.failure("returned an erasure; ingest erasures with `muster ingest erasure`")
+		bad.Kind = record.KindErasure // the object identifies the person to be erased
 		return convert.Mapped{}, bad
 	case !ok || !slices.Contains(record.Kinds(), kind):
-		return convert.Mapped{}, p.failure("gives a record of the kind %s; the kinds are %s", shown(name), kindNames())
+		return convert.Mapped{}, p.failure("returned a record of unknown kind %s; kinds: %s", quoteName(name),
+			kindNames())
 	}
 	body, ok := output["record"].(map[string]any)
 	if !ok {
-		return convert.Mapped{}, p.failure("gives a record that is %s where an object is needed", gojq.TypeOf(output["record"]))
+		return convert.Mapped{}, p.failure("returned a record that is %s, not an object", gojq.TypeOf(output["record"]))
 	}
 	text, err := gojq.Marshal(body)
 	if err != nil {
-		return convert.Mapped{}, p.failure("gives what cannot be written as JSON")
+		return convert.Mapped{}, p.failure("returned a value that cannot be encoded as JSON")
 	}
 	return convert.Mapped{Kind: record.Kind(name), JSON: text}, nil
 }
@@ -271,7 +282,7 @@ func kindNames() string {
 
 func (p *Program) failure(format string, args ...any) *record.Invalid {
 	return &record.Invalid{
-		Kind: convert.Foreign, Code: record.CodeMapping,
+		Kind: convert.SourceObject, Code: record.CodeMapping,
 		Reason: "is not mapped: " + p.name + " " + fmt.Sprintf(format, args...),
 	}
 }

@@ -19,13 +19,12 @@ import (
 	"muster/schemas/record"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Each mapping has a file of foreign objects and, beside it, what becomes of
-// them: the records, or why there are none.
-func TestShipped(t *testing.T) {
+// Each mapping has a file of source objects, and a golden file with the records or errors of each.
+func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 	all := mapping.All()
 	require.Len(t, all, 3)
 	for _, shipped := range all {
@@ -38,15 +37,16 @@ func TestShipped(t *testing.T) {
 			var out bytes.Buffer
 			kinds := map[record.Kind]int{}
 			for i, line := range bytes.Split(bytes.TrimSpace(in), []byte("\n")) {
-				made, err := program.Map(t.Context(), convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
+				records, err := program.Map(t.Context(),
+					convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
 				out.WriteString("object " + string(rune('a'+i)) + "\n")
 				if err != nil {
 					bad, ok := record.AsInvalid(err)
 					require.True(t, ok)
-					require.Equal(t, convert.Foreign, bad.Kind)
+					require.Equal(t, convert.SourceObject, bad.Kind)
 					out.WriteString("  rejected: " + bad.Error() + "\n")
 				}
-				for _, m := range made {
+				for _, m := range records {
 					kinds[m.Kind]++
 					_, err := record.Decode(m.Kind, m.JSON)
 					text := jsontext.Value(m.JSON)
@@ -76,38 +76,45 @@ func compile(t *testing.T, source string, limits mapping.Limits) *mapping.Progra
 	return p
 }
 
-// Whatever goes wrong with an object is that object's reason, and says so.
-func TestFailures(t *testing.T) {
+func TestMap_FailureConcernsOneObject(t *testing.T) {
 	limits := mapping.Limits{Deadline: time.Minute, Records: 10, Bytes: 1000}
 	quick := limits
 	quick.Deadline = 100 * time.Millisecond
 	for name, c := range map[string]struct{ program, object, code, reason string }{
-		"error":           {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq fails: error: no good"},
-		"type error":      {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
-		"endless":         {`def f: f; f`, `{}`, record.CodeMapping, "takes longer than 100ms"},
-		"endless output":  {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "makes more than 10 records"},
-		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "makes more than 1000 bytes"},
-		"no object":       {`"x"`, `{}`, record.CodeMapping, "gives string where {kind, record} is needed"},
-		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of the kind ""; the kinds are network-person`},
-		"erasure":         {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "gives an erasure"},
-		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of the kind "codehost-list"`},
-		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "gives a record that is null"},
-		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the member "x"`},
-		"halt_error":      {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
-		"after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping, "late"},
-		"truncated":       {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
-		"twice a key":     {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
-		"two values":      {`.`, `{} {}`, record.CodeSyntax, "second value"},
-		"bad UTF-8":       {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
-		"deep":            {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep, "deeper than 500"},
+		"error": {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq failed: error: " +
+			"no good"},
+		"type error": {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
+		"endless":    {`def f: f; f`, `{}`, record.CodeMapping, "timed out after 100ms"},
+		"endless output": {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "returned " +
+			"more than 10 records"},
+		"too many bytes": {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping,
+			"returned more than 1000 bytes"},
+		"not an object": {`"x"`, `{}`, record.CodeMapping, "returned string, {kind, record} is required"},
+		"missing kind":  {`{record: {}}`, `{}`, record.CodeMapping, `of unknown kind ""; kinds: network-person`},
+		"erasure":       {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "returned an erasure"},
+		"internal kind": {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of unknown kind ` +
+			`"codehost-list"`},
+		"missing record": {`{kind: "network-person"}`, `{}`, record.CodeMapping,
+			"returned a record that is null"},
+		"extra field": {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping,
+			`the field "x"`},
+		"halt_error": {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
+		"error after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping,
+			"late"},
+		"truncated":     {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
+		"duplicate key": {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
+		"two values":    {`.`, `{} {}`, record.CodeSyntax, "second value"},
+		"bad UTF-8":     {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
+		"deep": {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep,
+			"deeper than 500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := limits
 			if name == "endless" {
 				limits = quick
 			}
-			made, err := compile(t, c.program, limits).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
-			require.Empty(t, made)
+			records, err := compile(t, c.program, limits).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
+			require.Empty(t, records)
 			bad, ok := record.AsInvalid(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, c.code, bad.Code)
@@ -116,28 +123,28 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A reason is listed where the record is not: it names operations, types and fields.
-func TestReasonsTellNoValues(t *testing.T) {
+// Reasons are listed without access to the record: they contain operations, types and fields.
+func TestMap_ReasonsContainNoValues(t *testing.T) {
 	const object = `{"mail":"ada@mail.example","phone":15550100,"name":"Ada","at":{"ada@mail.example":1}}`
 	for program, reason := range map[string]string{
-		`.mail + 1`:                         "fails: cannot add: string",
-		`.phone / 0`:                        "fails: cannot divide number",
-		`.mail | .x`:                        "fails: expected an object but got: string",
-		`.at | .[0]`:                        "fails: expected an array but got: object",
-		`.mail | tonumber`:                  "fails: tonumber cannot be applied to its input",
-		`.mail | fromdateiso8601`:           "fails: strptime cannot be applied to its input",
-		`.phone | split(",")`:               "fails: split cannot be applied to: number",
-		`.name | test("(")`:                 "fails: invalid regular expression",
-		`. as $r | .mail | format($r.mail)`: "fails: format not defined",
-		`{(.phone): 1}`:                     "fails: expected a string for object key but got: number",
-		`error`:                             "fails: error: object",
-		`halt_error`:                        "fails: error: object",
-		`error("no such person")`:           "fails: error: no such person",
-		`try (.mail + 1) catch error`:       "fails: error: cannot add: string",
-		`try (.mail | tonumber) catch error("bad: " + .)`: "fails: error: bad",
-		`.at`:                       "gives an object with the member (not shown)",
-		`{kind: .mail, record: {}}`: "gives a record of the kind (not shown)",
-		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "gives a record that is number",
+		`.mail + 1`:                         "failed: cannot add: string",
+		`.phone / 0`:                        "failed: cannot divide number",
+		`.mail | .x`:                        "failed: expected an object but got: string",
+		`.at | .[0]`:                        "failed: expected an array but got: object",
+		`.mail | tonumber`:                  "failed: tonumber cannot be applied to its input",
+		`.mail | fromdateiso8601`:           "failed: strptime cannot be applied to its input",
+		`.phone | split(",")`:               "failed: split cannot be applied to: number",
+		`.name | test("(")`:                 "failed: invalid regular expression",
+		`. as $r | .mail | format($r.mail)`: "failed: format not defined",
+		`{(.phone): 1}`:                     "failed: expected a string for object key but got: number",
+		`error`:                             "failed: error: object",
+		`halt_error`:                        "failed: error: object",
+		`error("no such person")`:           "failed: error: no such person",
+		`try (.mail + 1) catch error`:       "failed: error: cannot add: string",
+		`try (.mail | tonumber) catch error("bad: " + .)`: "failed: error: bad",
+		`.at`:                       "returned an object with the field (not shown)",
+		`{kind: .mail, record: {}}`: "returned a record of unknown kind (not shown)",
+		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "returned a record that is number",
 	} {
 		_, err := compile(t, program, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(object)})
 		bad, ok := record.AsInvalid(err)
@@ -149,47 +156,55 @@ func TestReasonsTellNoValues(t *testing.T) {
 	}
 }
 
-// A run that ends is not the object's fault.
-func TestCanceled(t *testing.T) {
+// A canceled run must not reject the object.
+func TestMap_CanceledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := compile(t, `def f: f; f`, mapping.Limits{}).Map(ctx, convert.Object{Raw: []byte(`{}`)})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestValues(t *testing.T) {
+func TestMap_KeepsExactNumbers(t *testing.T) {
 	p := compile(t, `{kind: "network-person", record: {v: ., f: $file, l: $line, r: $received}}`, mapping.Limits{})
 	for _, v := range []string{
 		`null`, `true`, `false`, `""`, `"\u00e9\ud83d\ude00"`, `0`, `-7`, `9007199254740993`, `9223372036854775807`,
 		`123456789012345678901234567890`, `1.5`, `[]`, `{}`, `[1,[2,{"a":[null]}]]`,
 	} {
-		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(v), File: "a/b", Number: 3, Received: received})
+		records, err := p.Map(t.Context(), convert.Object{Raw: []byte(v), File: "a/b", Number: 3, Received: received})
 		require.NoError(t, err)
-		require.Len(t, made, 1)
+		require.Len(t, records, 1)
 		var got struct {
 			V jsontext.Value `json:"v"`
 			F string         `json:"f"`
 			L int            `json:"l"`
 			R string         `json:"r"`
 		}
-		require.NoError(t, json.Unmarshal(made[0].JSON, &got))
+		require.NoError(t, json.Unmarshal(records[0].JSON, &got))
 		require.JSONEq(t, v, string(got.V))
 		if v[0] >= '0' && v[0] <= '9' {
 			require.Equal(t, v, string(got.V), "exactly")
 		}
-		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z", strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
+		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z",
+			strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
 	}
-	made, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
+	records, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
 	require.NoError(t, err)
-	require.Empty(t, made)
+	require.Empty(t, records)
 }
 
-func TestEvidenceVersion(t *testing.T) {
+func TestPrelude_EvidenceVersion(t *testing.T) {
 	p := compile(t, `.[] | {kind: "network-person", record: {v: evidence_version}}`, mapping.Limits{})
-	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
+	records, err := p.Map(
+		t.Context(),
+		convert.Object{
+			Raw: []byte(
+				`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`,
+			),
+		},
+	)
 	require.NoError(t, err)
 	var got []string
-	for _, m := range made {
+	for _, m := range records {
 		var r struct {
 			V string `json:"v"`
 		}
@@ -199,13 +214,14 @@ func TestEvidenceVersion(t *testing.T) {
 		got = append(got, r.V)
 	}
 	require.Equal(t, []string{
-		"1970-01-01T00:28:20.000000Z"[:20] + "000000Z", "1970-01-01T00:28:20.000001Z", "1970-01-01T00:00:00.000000Z", "1970-01-01T00:26:17.836800Z",
+		"1970-01-01T00:28:20.000000Z"[:20] + "000000Z", "1970-01-01T00:28:20.000001Z",
+		"1970-01-01T00:00:00.000000Z", "1970-01-01T00:26:17.836800Z",
 	}, got)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoad_BuiltInOrFile(t *testing.T) {
 	_, err := mapping.Load("codehost-event")
-	require.ErrorContains(t, err, "no such file, and the mappings that are shipped are codehost-events, codehost-rest, schema-org")
+	require.ErrorContains(t, err, "no such file; built-in mappings: codehost-events, codehost-rest, schema-org")
 	path := filepath.Join(t.TempDir(), "m.jq")
 	require.NoError(t, os.WriteFile(path, []byte("# mine\n{kind: \"network-person\",\n  record: .}}\n"), 0o600))
 	_, err = mapping.Load(path)
@@ -217,15 +233,15 @@ func TestLoad(t *testing.T) {
 	p, err := mapping.Load(path)
 	require.NoError(t, err)
 	require.Equal(t, path, p.Name())
-	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+	records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
 	require.NoError(t, err)
-	require.Equal(t, `{"a":1}`, string(made[0].JSON))
-	for _, source := range []string{`env`, `$ENV`} { // nothing of the process's surroundings
+	require.Equal(t, `{"a":1}`, string(records[0].JSON))
+	for _, source := range []string{`env`, `$ENV`} { // no access to the process environment
 		t.Setenv("MUSTER_SECRET", "s3cret")
 		p := compile(t, `{kind: "network-person", record: {e: (`+source+`)}}`, mapping.Limits{})
-		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+		records, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
 		require.NoError(t, err)
-		require.Equal(t, `{"e":{}}`, string(made[0].JSON))
+		require.Equal(t, `{"e":{}}`, string(records[0].JSON))
 	}
 	for _, source := range []string{`input`, `import "a" as a; .`, `include "a"; .`, `input_filename`} {
 		_, err := mapping.Compile("x", source, mapping.Limits{})
@@ -250,7 +266,7 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(lines))/b.Elapsed().Seconds(), "objects/s")
 }
 
-// FuzzMap: no object makes the interpreter do anything but answer.
+// FuzzMap checks that no object makes the interpreter panic or hang.
 func FuzzMap(f *testing.F) {
 	all := mapping.All()
 	programs := make([]*mapping.Program, len(all))
@@ -264,12 +280,12 @@ func FuzzMap(f *testing.F) {
 			f.Add(line, uint8(i))
 		}
 	}
-	f.Fuzz(func(t *testing.T, raw []byte, which uint8) {
-		made, err := programs[int(which)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
+	f.Fuzz(func(t *testing.T, raw []byte, name uint8) {
+		records, err := programs[int(name)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
 		if err != nil {
 			_, ok := record.AsInvalid(err)
 			require.True(t, ok, "%v", err)
-			require.Empty(t, made)
+			require.Empty(t, records)
 		}
 	})
 }

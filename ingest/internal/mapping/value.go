@@ -15,12 +15,12 @@ import (
 	"muster/schemas/record"
 )
 
-// maxDepth is how deep a foreign object may be nested.
+// maxDepth is the maximum nesting depth of a source object.
 const maxDepth = 500
 
 var errDepth = errors.New("nested too deep")
 
-// parse reads one JSON value as jq knows values: integers of any size stay exact.
+// parse parses one JSON value to jq's types: integers of any size stay exact.
 func parse(raw []byte) (any, *record.Invalid) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	v, err := value(d, 1)
@@ -29,13 +29,21 @@ func parse(raw []byte) (any, *record.Invalid) {
 			return v, nil
 		}
 		if err == nil {
-			return nil, &record.Invalid{Kind: convert.Foreign, Code: record.CodeSyntax, Reason: "is followed by a second value"}
+			return nil, &record.Invalid{
+				Kind:   convert.SourceObject,
+				Code:   record.CodeSyntax,
+				Reason: "is followed by a second value",
+			}
 		}
 	}
 	if errors.Is(err, errDepth) {
-		return nil, &record.Invalid{Kind: convert.Foreign, Code: record.CodeTooDeep, Reason: fmt.Sprintf("is nested deeper than %d levels", maxDepth)}
+		return nil, &record.Invalid{
+			Kind:   convert.SourceObject,
+			Code:   record.CodeTooDeep,
+			Reason: fmt.Sprintf("is nested deeper than %d levels", maxDepth),
+		}
 	}
-	return nil, record.InvalidJSON(convert.Foreign, raw, err)
+	return nil, record.InvalidJSON(convert.SourceObject, raw, err)
 }
 
 func value(d *jsontext.Decoder, depth int) (any, error) {
@@ -84,8 +92,7 @@ func value(d *jsontext.Decoder, depth int) (any, error) {
 	return nil, fmt.Errorf("unexpected %v", token.Kind())
 }
 
-// number gives an integer as int, or as *big.Int if it is larger, anything else
-// as float64.
+// number parses an integer as int, or as *big.Int if it is larger, and other numbers as float64.
 func number(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.Atoi(text); err == nil {
@@ -99,5 +106,5 @@ func number(text string) (any, error) {
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return nil, fmt.Errorf("read number: %w", err)
 	}
-	return f, nil // too large a number is as large as can be, as in jq
+	return f, nil // overflow gives an infinity, as in jq
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits in a lane is bounded by its messages, whatever they were made of; a group that is larger than the bound
-// waits alone.
-func TestLane_BoundsMessagesThatWait(t *testing.T) {
+// A group larger than the limit is queued alone.
+func TestLane_LimitsQueuedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane()
 		put := 0
 		go func() {
 			for range 20 {
-				l.put(group{items: make([]item, waitingMessages/3)})
+				l.enqueue(group{items: make([]item, maxQueuedMessages/3)})
 				put++
 			}
-			l.put(group{items: make([]item, 2*waitingMessages)})
+			l.enqueue(group{items: make([]item, 2*maxQueuedMessages)})
 			put++
 			close(l.groups)
 		}()
@@ -26,16 +25,16 @@ func TestLane_BoundsMessagesThatWait(t *testing.T) {
 		require.Equal(t, 3, put)
 		taken, messages := 0, 0
 		for g := range l.groups {
-			l.taken(g)
+			l.release(g)
 			taken++
 			synctest.Wait()
 			l.mu.Lock()
-			messages = max(messages, l.waiting)
+			messages = max(messages, l.queued)
 			l.mu.Unlock()
 			require.LessOrEqual(t, put-taken, 3)
 		}
 		require.Equal(t, 21, taken)
-		require.LessOrEqual(t, messages, 2*waitingMessages)
-		require.Zero(t, l.waiting)
+		require.LessOrEqual(t, messages, 2*maxQueuedMessages)
+		require.Zero(t, l.queued)
 	})
 }

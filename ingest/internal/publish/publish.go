@@ -10,61 +10,60 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"muster/ingest/internal/versions"
+	"muster/ingest/internal/dedup"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
-// Limits of one write, and of what waits before it.
+// Limits of one write, and of the queue in front of it.
 const (
-	writeMessages = 2000
-	writeBytes    = 4 << 20
-	waitingGroups = 32
-	// waitingMessages bounds what waits in a lane. What a message takes is far more than a short line that it was made
-	// of, and all rejected records of a file share a lane.
-	waitingMessages = 2 * writeMessages
-	// linger is how long a lane waits for more: a write of a few messages costs the
-	// processor as much as one of hundreds.
+	maxWriteMessages = 2000
+	maxWriteBytes    = 4 << 20
+	maxQueuedGroups  = 32
+	// maxQueuedMessages limits the messages queued in a lane. A message takes far more memory than
+	// the short line it is derived from, and all rejected records of a file share a lane.
+	maxQueuedMessages = 2 * maxWriteMessages
+	// linger is how long a lane waits for more messages. A write of a few messages costs as much
+	// CPU as one of hundreds.
 	linger = 50 * time.Millisecond
 )
 
-// ErrStopped is the reason of batches that were not written because an earlier
-// write had failed for good.
-var ErrStopped = errors.New("publishing has stopped")
+// ErrStopped is the error of batches that were not written because an earlier write had failed
+// permanently.
+var ErrStopped = errors.New("publishing stopped")
 
-// Batch is a set of messages whose fate is reported together: all of what one
-// stretch of input became.
+// Batch is a set of messages that complete together: everything derived from one chunk of input.
 type Batch struct {
-	groups  [][]item
-	bytes   []int
-	pending atomic.Int32
-	failed  atomic.Pointer[error]
-	settled func(error)
-	again   bool
-	letter  func(record.Kind, Place, kafka.Message, error) (kafka.Message, error)
+	groups     [][]item
+	bytes      []int
+	pending    atomic.Int32
+	failed     atomic.Pointer[error]
+	onComplete func(error)
+	republish  bool
+	reject     func(record.Kind, Position, kafka.Message, error) (kafka.Message, error)
 
 	mu       sync.Mutex
 	outcomes Outcomes
 }
 
-// item is a message, of a record if it has a kind.
+// item is a message. It belongs to a record if kind is set.
 type item struct {
-	message kafka.Message
-	kind    record.Kind
-	stripe  int
-	state   versions.State
-	text    string // the version as given
-	deleted bool
-	place   Place
-	refused record.Kind // of the record whose letter it is, which the brokers refused
-	stored  bool        // though others of the same write are not
+	message      kafka.Message
+	kind         record.Kind
+	stripe       int
+	state        dedup.State
+	versionText  string // as given in the record
+	deleted      bool
+	position     Position
+	rejectedKind record.Kind // kind of the record that this rejected record replaces, after the brokers rejected it
+	stored       bool        // although other messages of the same write are not
 }
 
-// Place is where in its input a record stands.
-type Place struct{ Line, Offset int64 }
+// Position is the location of a record in its input.
+type Position struct{ Line, Offset int64 }
 
-// Len is the number of messages added.
+// Len returns the number of messages.
 func (b *Batch) Len() int {
 	n := 0
 	for _, g := range b.groups {
@@ -73,7 +72,7 @@ func (b *Batch) Len() int {
 	return n
 }
 
-// Each calls do with the messages of a topic, once the batch is settled.
+// Each calls do for each message of a topic. The batch must be complete.
 func (b *Batch) Each(topic string, do func(kafka.Message)) {
 	for _, g := range b.groups {
 		for i := range g {
@@ -86,81 +85,80 @@ func (b *Batch) Each(topic string, do func(kafka.Message)) {
 
 // Publisher writes batches.
 type Publisher struct {
-	writer  *bus.Writer
-	single  atomic.Pointer[bus.Writer]
-	opts    Options
-	lanes   []*lane
-	running sync.WaitGroup
-	stopped chan struct{}
-	once    sync.Once
-	err     error
-	// whole has the kinds that are published whole however little is new.
-	whole map[record.Kind]bool
+	writer          *bus.Writer
+	unbatchedWriter atomic.Pointer[bus.Writer]
+	opts            Options
+	lanes           []*lane
+	running         sync.WaitGroup
+	stopped         chan struct{}
+	once            sync.Once
+	err             error
+	// unconditional has the kinds that are published completely even if only the version is new.
+	unconditional map[record.Kind]bool
 }
 
-// group is a batch's share of a lane.
+// group is the part of a batch in one lane.
 type group struct {
 	batch *Batch
 	items []item
 	bytes int
 }
 
-// lane is a queue of groups, bounded by their number and by that of their messages.
+// lane is a queue of groups, bounded by the numbers of groups and messages.
 type lane struct {
 	groups  chan group
 	mu      sync.Mutex
-	room    *sync.Cond
-	waiting int // messages
+	notFull *sync.Cond
+	queued  int // number of messages
 }
 
 func newLane() *lane {
-	l := &lane{groups: make(chan group, waitingGroups)}
-	l.room = sync.NewCond(&l.mu)
+	l := &lane{groups: make(chan group, maxQueuedGroups)}
+	l.notFull = sync.NewCond(&l.mu)
 	return l
 }
 
-// put waits for room and adds a group.
-func (l *lane) put(g group) {
+// enqueue adds a group. It blocks while the lane is full.
+func (l *lane) enqueue(g group) {
 	l.mu.Lock()
-	for l.waiting > 0 && l.waiting+len(g.items) > waitingMessages {
-		l.room.Wait()
+	for l.queued > 0 && l.queued+len(g.items) > maxQueuedMessages {
+		l.notFull.Wait()
 	}
-	l.waiting += len(g.items)
+	l.queued += len(g.items)
 	l.mu.Unlock()
 	l.groups <- g
 }
 
-// taken gives the room of a group back.
-func (l *lane) taken(g group) {
+// release frees the queue space of a group.
+func (l *lane) release(g group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting -= len(g.items)
-	l.room.Signal()
+	l.queued -= len(g.items)
+	l.notFull.Signal()
 }
 
-// Options change what a publisher does. The zero value publishes everything.
+// Options configure a publisher. The zero value publishes everything.
 type Options struct {
-	// Versions, if set, is what is known of identities: what was published before
-	// is left out, and noted what is published now.
-	Versions *versions.Store
-	// Again publishes records also when they are known, except stale ones.
-	Again bool
-	// Whole publishes records whole of which only the version is new.
+	// Store, if set, is the deduplication store: unchanged and stale records are skipped, and
+	// published ones are recorded.
+	Store *dedup.Store
+	// Republish publishes unchanged records too, but not stale ones.
+	Republish bool
+	// Whole publishes complete records even if only the version is new.
 	Whole bool
-	// Dry writes nothing to the brokers and settles as if it did.
+	// Dry writes nothing to the brokers and completes batches as if it did.
 	Dry bool
 }
 
-// New starts a publisher with a number of lanes, which writes until ctx ends:
-// messages that are not acknowledged then count as not written. The writer stays
-// the caller's to close, after [Publisher.Close]. There are at most
-// versions.Stripes lanes.
+// New starts a publisher with a number of lanes, at most dedup.Stripes. It writes until ctx ends:
+// messages not acknowledged by then count as not written. The caller closes the writer, after
+// [Publisher.Close].
 func New(ctx context.Context, writer *bus.Writer, lanes int, opts Options) *Publisher {
-	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), whole: make(map[record.Kind]bool)}
+	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), unconditional: make(map[record.Kind]bool)}
 	for _, d := range record.Definitions() {
-		p.whole[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
+		p.unconditional[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
 	}
-	for range min(max(lanes, 1), versions.Stripes) {
+	for range min(max(lanes, 1), dedup.Stripes) {
 		l := newLane()
 		p.lanes = append(p.lanes, l)
 		p.running.Go(func() { p.run(ctx, l) })
@@ -168,48 +166,46 @@ func New(ctx context.Context, writer *bus.Writer, lanes int, opts Options) *Publ
 	return p
 }
 
-// NewBatch returns an empty batch. settled is called once, from any goroutine,
-// when all of the batch is stored (nil), or when some of it is not and never will
-// be by this publisher.
-func (p *Publisher) NewBatch(settled func(error)) *Batch {
+// NewBatch returns an empty batch. onComplete is called once, from any goroutine, with nil when all of the batch
+// is stored, or with an error when some of it is not and this publisher will not store it.
+func (p *Publisher) NewBatch(onComplete func(error)) *Batch {
 	return &Batch{
-		groups:  make([][]item, len(p.lanes)),
-		bytes:   make([]int, len(p.lanes)),
-		settled: settled,
+		groups:     make([][]item, len(p.lanes)),
+		bytes:      make([]int, len(p.lanes)),
+		onComplete: onComplete,
 	}
 }
 
-// Again has the records of this batch published also when they are known, as
-// Options.Again has all.
-func (b *Batch) Again() { b.again = true }
+// Republish publishes unchanged records of this batch too, as Options.Republish does for all batches.
+func (b *Batch) Republish() { b.republish = true }
 
-// Add adds a message, which has a topic and a key. Batches may be filled beside
-// one another, and not once they are published.
+// Add adds a message, which must have a topic and a key. Different batches may be filled
+// concurrently, but not after they are published.
 func (b *Batch) Add(m kafka.Message) {
-	b.add(item{message: m, stripe: versions.StripeOf(m.Key)})
+	b.add(item{message: m, stripe: dedup.StripeOf(m.Key)})
 }
 
-// AddRecord adds the message of a record, which is published whole, as a version
-// only, or not at all, depending on what is known of its identity.
-func (b *Batch) AddRecord(m kafka.Message, r *record.Record, place Place) {
+// AddRecord adds the message of a record. It is published completely, as a version bump, or not at
+// all, depending on the last published state of its identity.
+func (b *Batch) AddRecord(m kafka.Message, r *record.Record, position Position) {
 	b.add(item{
-		place:   place,
-		message: m, kind: r.Kind, stripe: versions.StripeOf(m.Key),
-		state: versions.State{Version: r.Version, Revision: r.Revision, Hash: r.Hash}, text: r.VersionText, deleted: r.Deleted,
+		position: position,
+		message:  m, kind: r.Kind, stripe: dedup.StripeOf(m.Key),
+		state:       dedup.State{Version: r.Version, Revision: r.Revision, Hash: r.Hash},
+		versionText: r.VersionText, deleted: r.Deleted,
 	})
 }
 
 func (b *Batch) add(i item) {
-	// The brokers' partitions are chosen by the same hash, so that with a number
-	// of lanes that divides theirs no two lanes share a partition.
+	// Brokers choose partitions by the same hash: if the number of lanes divides that of
+	// partitions, no two lanes share a partition.
 	lane := i.stripe % len(b.groups)
 	b.groups[lane] = append(b.groups[lane], i)
 	b.bytes[lane] += len(i.message.Key) + len(i.message.Value)
 }
 
-// Publish hands a batch over. Order is that of the calls, which must not run
-// beside one another. It waits while the lanes have enough to do; the batch is
-// settled in any case, and nothing it refers to may change until then.
+// Publish enqueues a batch. Batches are written in call order; calls must not be concurrent. It blocks while
+// lanes are full. The batch completes in any case, and nothing it refers to may change until then.
 func (p *Publisher) Publish(b *Batch) {
 	shares := int32(0)
 	for _, g := range b.groups {
@@ -217,17 +213,18 @@ func (p *Publisher) Publish(b *Batch) {
 			shares++
 		}
 	}
-	b.pending.Store(shares + 1) // one for this call: nothing settles before all is handed over
+	// The extra one keeps the batch from completing before everything is enqueued.
+	b.pending.Store(shares + 1)
 	for i, items := range b.groups {
 		if len(items) > 0 {
-			p.lanes[i].put(group{batch: b, items: items, bytes: b.bytes[i]})
+			p.lanes[i].enqueue(group{batch: b, items: items, bytes: b.bytes[i]})
 		}
 	}
-	b.settle(nil)
+	b.complete(nil)
 }
 
-// settle counts one share of a batch as done.
-func (b *Batch) settle(err error) {
+// complete counts one group of a batch as finished.
+func (b *Batch) complete(err error) {
 	if err != nil {
 		b.failed.CompareAndSwap(nil, &err)
 	}
@@ -237,21 +234,22 @@ func (b *Batch) settle(err error) {
 	if failed := b.failed.Load(); failed != nil {
 		err = *failed
 	}
-	b.settled(err)
+	b.onComplete(err)
 }
 
-// Stopped is closed when a write has failed for good; Close then returns why.
+// Stopped is closed when a write has failed permanently; Close then returns the error.
 func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 
-// Close waits until every batch that was published is settled and returns the
-// first error, if any. Nothing may be published beside it or afterwards.
+// Close waits until every published batch is complete and returns the first error. Nothing may be
+// published concurrently or afterwards.
 func (p *Publisher) Close() error {
 	for _, lane := range p.lanes {
 		close(lane.groups)
 	}
 	p.running.Wait()
-	if w := p.single.Load(); w != nil {
-		p.err = errors.Join(p.err, w.Writer.Close()) // its connections are those of p.writer, which goes on
+	if w := p.unbatchedWriter.Load(); w != nil {
+		// Its connections belong to p.writer, which stays open.
+		p.err = errors.Join(p.err, w.Writer.Close())
 	}
 	return p.err
 }
@@ -263,50 +261,51 @@ func (p *Publisher) fail(err error) {
 	})
 }
 
-// run writes what comes along a lane. After a failure it writes nothing any
-// more: a later message of a key must not be stored without the earlier one.
+// run writes the groups of a lane. After a failure it writes nothing: a later message of a key must
+// not be stored without the earlier one.
 func (p *Publisher) run(ctx context.Context, lane *lane) {
 	var failed error
 	var groups []group
 	for first := range lane.groups {
-		lane.taken(first)
+		lane.release(first)
 		groups = append(groups[:0], first)
 		if failed == nil {
-			groups = gather(groups, lane)
+			groups = collect(groups, lane)
 			if err := p.write(ctx, groups); err != nil {
 				p.fail(err)
 				failed = fmt.Errorf("%w: %w", ErrStopped, err)
 			}
 		}
 		for _, g := range groups {
-			g.batch.settle(failed)
+			g.batch.complete(failed)
 		}
-		clear(groups) // what is stored is not kept from being freed
+		// Allow completed batches to be freed.
+		clear(groups)
 	}
 }
 
-// write writes groups. Of messages that the brokers find too large others take the
-// place, and all is written again: what was decided of other records of the same
-// identities may not hold without them.
+// write writes groups. Messages that are too large for the brokers are replaced, and all groups are written
+// again: decisions about other records of the same identities may depend on the replaced ones.
 func (p *Publisher) write(ctx context.Context, groups []group) error {
 	for writer := p.writer; ; {
 		select {
-		case <-p.stopped: // by another lane
+		case <-p.stopped: // closed by another lane
 			return ErrStopped
 		default:
 		}
 		err := p.attempt(ctx, writer, groups)
-		refused, ok := errors.AsType[*refusal](err)
+		rejectedKind, ok := errors.AsType[*messageTooLargeError](err)
 		switch {
 		case !ok:
 			if err == nil {
-				noteRefused(groups)
+				countRejected(groups)
 			}
 			return err
 		case writer == p.writer:
-			writer = p.alone() // a message of another lane may have been the one
+			// A message of another lane in the same request may be the cause.
+			writer = p.unbatched()
 		default:
-			if err := refused.replace(); err != nil {
+			if err := rejectedKind.replace(); err != nil {
 				return err
 			}
 		}
@@ -314,8 +313,8 @@ func (p *Publisher) write(ctx context.Context, groups []group) error {
 }
 
 func (p *Publisher) attempt(ctx context.Context, writer *bus.Writer, groups []group) error {
-	if p.opts.Versions != nil {
-		return p.writeNew(ctx, writer, groups)
+	if p.opts.Store != nil {
+		return p.writeDeduplicated(ctx, writer, groups)
 	}
 	var out outgoing
 	for _, g := range groups {
@@ -326,26 +325,25 @@ func (p *Publisher) attempt(ctx context.Context, writer *bus.Writer, groups []gr
 	return p.send(ctx, writer, out)
 }
 
-// send writes to the brokers.
 func (p *Publisher) send(ctx context.Context, writer *bus.Writer, out outgoing) error {
 	if p.opts.Dry || len(out.messages) == 0 {
 		return nil
 	}
-	return out.refusal(bus.WriteAll(ctx, writer, out.messages))
+	return out.tooLargeError(bus.WriteAll(ctx, writer, out.messages))
 }
 
-// gather takes what comes soon, up to what one write should carry.
-func gather(groups []group, lane *lane) []group {
+// collect adds groups that arrive within linger, up to the limits of one write.
+func collect(groups []group, lane *lane) []group {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	count, bytes := len(groups[0].items), groups[0].bytes
-	for count < writeMessages && bytes < writeBytes {
+	for count < maxWriteMessages && bytes < maxWriteBytes {
 		select {
 		case g, open := <-lane.groups:
 			if !open {
 				return groups
 			}
-			lane.taken(g)
+			lane.release(g)
 			groups = append(groups, g)
 			count += len(g.items)
 			bytes += g.bytes

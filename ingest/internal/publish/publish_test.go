@@ -30,7 +30,7 @@ func start(t *testing.T) (*broker.Broker, bus.Config, *bus.Writer) {
 	cfg := bus.Config{Brokers: b.Addrs()}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: topic, Partitions: 4}}))
 	w := bus.NewWriter(cfg)
-	// Failures are to reach the publisher, and soon.
+	// Failures must reach the publisher soon.
 	w.MaxAttempts, w.WriteBackoffMin, w.BatchSize = 1, time.Millisecond, 50
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	return b, cfg, w
@@ -42,25 +42,32 @@ func read(t *testing.T, cfg bus.Config) []kafka.Message {
 	defer cancel()
 	var messages []kafka.Message
 	var mu sync.Mutex
-	f := bus.Follow(ctx, cfg, bus.FollowConfig{Topics: []string{topic}, MaxWait: 50 * time.Millisecond, Handle: func(_ context.Context, m kafka.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		messages = append(messages, m)
-		return nil
-	}})
+	f := bus.Follow(
+		ctx, cfg,
+		bus.FollowConfig{
+			Topics:  []string{topic},
+			MaxWait: 50 * time.Millisecond,
+			Handle: func(_ context.Context, m kafka.Message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				messages = append(messages, m)
+				return nil
+			},
+		},
+	)
 	require.NoError(t, f.WaitReady(ctx))
 	require.NoError(t, f.Close())
 	return messages
 }
 
-// settlements counts how batches were settled.
-type settlements struct {
+// completions counts how batches completed.
+type completions struct {
 	mu     sync.Mutex
 	stored int
 	errs   []error
 }
 
-func (s *settlements) settle(err error) {
+func (s *completions) complete(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -70,26 +77,32 @@ func (s *settlements) settle(err error) {
 	}
 }
 
-// A fifth of all writes fail, half of those after they were stored. Every
-// message is there, and of each key the last stored is the last published.
-func TestOrderUnderFaults(t *testing.T) {
+// A fifth of all writes fail, half of those after they were stored. Every message is stored, and
+// the last one stored per key is the last one published.
+func TestPublisher_KeepsOrderUnderFaults(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			const keys, batches, size = 23, 30, 40
 			b, cfg, w := start(t)
-			random := rand.New(rand.NewPCG(seed, 0)) // used on the cluster's goroutine alone
-			sometimes := func(kmsg.Request) bool { return random.IntN(10) == 0 }
+			random := rand.New(rand.NewPCG(seed, 0)) // used only in the cluster's goroutine
+			failing := func(kmsg.Request) bool { return random.IntN(10) == 0 }
 			faults := b.Cluster().Fault(
-				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1, When: sometimes},
-				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1, When: sometimes},
+				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1, When: failing},
+				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1, When: failing},
 			)
 			p := publish.New(t.Context(), w, 4, publish.Options{})
-			var got settlements
+			var got completions
 			n := 0
 			for range batches {
-				batch := p.NewBatch(got.settle)
+				batch := p.NewBatch(got.complete)
 				for range size {
-					batch.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(n % keys)), Value: []byte(strconv.Itoa(n))})
+					batch.Add(
+						kafka.Message{
+							Topic: topic,
+							Key:   []byte(strconv.Itoa(n % keys)),
+							Value: []byte(strconv.Itoa(n)),
+						},
+					)
 					n++
 				}
 				require.Equal(t, size, batch.Len())
@@ -117,23 +130,22 @@ func TestOrderUnderFaults(t *testing.T) {
 	}
 }
 
-// Without faults each key's messages are stored once and in order.
-func TestOrder(t *testing.T) {
+func TestPublisher_StoresOnceInOrder(t *testing.T) {
 	const keys, batches, size = 50, 40, 200
 	_, cfg, w := start(t)
-	w.WriteTimeout = time.Minute                           // a broker that is slow to answer would have messages stored twice
+	w.WriteTimeout = time.Minute                           // a slow broker would store messages twice
 	p := publish.New(t.Context(), w, 3, publish.Options{}) // does not divide the partitions
-	var got settlements
+	var got completions
 	n := 0
 	for range batches {
-		batch := p.NewBatch(got.settle)
+		batch := p.NewBatch(got.complete)
 		for range size {
 			batch.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(n % keys)), Value: []byte(strconv.Itoa(n))})
 			n++
 		}
 		p.Publish(batch)
 	}
-	p.Publish(p.NewBatch(got.settle)) // an empty one is settled too
+	p.Publish(p.NewBatch(got.complete)) // an empty batch completes too
 	require.NoError(t, p.Close())
 	require.Equal(t, batches+1, got.stored)
 	next := make(map[string]int)
@@ -149,21 +161,20 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A message that can never be stored stops the publisher: nothing published
-// later is stored, and every batch is settled.
-func TestRefused(t *testing.T) {
+// Nothing published later is stored, and every batch completes.
+func TestPublisher_UnstorableMessageStopsPublisher(t *testing.T) {
 	_, cfg, w := start(t)
 	p := publish.New(t.Context(), w, 2, publish.Options{})
-	var got settlements
-	bad := p.NewBatch(got.settle)
+	var got completions
+	bad := p.NewBatch(got.complete)
 	bad.Add(kafka.Message{Topic: topic, Key: []byte("a"), Value: make([]byte, 3<<20)})
 	p.Publish(bad)
 	<-p.Stopped()
-	later := p.NewBatch(got.settle)
+	next := p.NewBatch(got.complete)
 	for i := range 20 {
-		later.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(i)), Value: []byte("x")})
+		next.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(i)), Value: []byte("x")})
 	}
-	p.Publish(later)
+	p.Publish(next)
 	err := p.Close()
 	require.ErrorIs(t, err, kafka.MessageSizeTooLarge)
 	require.Zero(t, got.stored)
@@ -174,14 +185,13 @@ func TestRefused(t *testing.T) {
 	require.Empty(t, read(t, cfg))
 }
 
-// When the context ends, waiting for an absent broker ends too.
-func TestContextEnds(t *testing.T) {
+func TestPublisher_ContextEndsWaitForBroker(t *testing.T) {
 	b, _, w := start(t)
 	require.NoError(t, b.Close())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p := publish.New(ctx, w, 2, publish.Options{})
-	var got settlements
-	batch := p.NewBatch(got.settle)
+	var got completions
+	batch := p.NewBatch(got.complete)
 	for i := range 20 {
 		batch.Add(kafka.Message{Topic: topic, Key: []byte(strconv.Itoa(i)), Value: []byte("x")})
 	}
@@ -190,5 +200,5 @@ func TestContextEnds(t *testing.T) {
 	cancel(enough)
 	require.ErrorIs(t, p.Close(), enough)
 	require.Zero(t, got.stored)
-	require.Len(t, got.errs, 1, "settled once")
+	require.Len(t, got.errs, 1, "completed once")
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 
-	"muster/ingest/internal/versions"
+	"muster/ingest/internal/dedup"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
-// Outcome counts the records of a kind that were not published whole.
+// Outcome counts the records of a kind that were not published completely.
 type Outcome struct {
-	// Seen is the number of records whose content is known and whose version is
-	// new: the version was published, on event.TopicSeen.
-	Seen int64
-	// Unchanged is the number of records that were known, version included, and
-	// Stale of those that are older than what is known, or have its version, no greater
-	// revision and other content. Nothing was published for them.
+	// VersionOnly is the number of records with unchanged content and a new version. The version
+	// was published on event.TopicSeen.
+	VersionOnly int64
+	// Unchanged is the number of records with the last published version and content. Stale is the
+	// number of records that are older, or have the same version, no greater revision and different
+	// content. Nothing was published for them.
 	Unchanged, Stale int64
-	// Conflicting is how many of the stale ones have the version of what is known and other content.
+	// Conflicting is the number of stale records with the same version and different content.
 	Conflicting int64
-	// Refused is the number of records that the brokers found too large, and whose
-	// letters were published: [Batch.OnRefused].
-	Refused int64
+	// Rejected is the number of records that were too large for the brokers and were replaced by
+	// rejected records: [Batch.OnRejected].
+	Rejected int64
 }
 
-// Outcomes holds outcomes by kind.
+// Outcomes are outcomes by kind.
 type Outcomes map[record.Kind]Outcome
 
-// Outcomes returns what became of the batch's records, once it is settled.
+// Outcomes returns the outcomes of the batch's records. The batch must be complete.
 func (b *Batch) Outcomes() Outcomes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.outcomes
 }
 
-func (b *Batch) note(outcomes Outcomes) {
+func (b *Batch) addOutcomes(outcomes Outcomes) {
 	if len(outcomes) == 0 {
 		return
 	}
@@ -53,30 +53,30 @@ func (b *Batch) note(outcomes Outcomes) {
 	}
 	for kind, o := range outcomes {
 		sum := b.outcomes[kind]
-		sum.Seen += o.Seen
+		sum.VersionOnly += o.VersionOnly
 		sum.Unchanged += o.Unchanged
 		sum.Stale += o.Stale
 		sum.Conflicting += o.Conflicting
-		sum.Refused += o.Refused
+		sum.Rejected += o.Rejected
 		b.outcomes[kind] = sum
 	}
 }
 
-// writeNew writes what is not known yet and notes it as known. The identities are
-// held meanwhile.
-func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []group) (err error) {
-	var identities []versions.Identity
+// writeDeduplicated writes new records and records their states. It holds their identities until then.
+func (p *Publisher) writeDeduplicated(ctx context.Context, writer *bus.Writer, groups []group) (err error) {
+	var identities []dedup.Identity
 	for _, g := range groups {
 		for _, i := range g.items {
 			if i.kind != "" {
-				identities = append(identities, versions.NewIdentity(i.kind, i.message.Key, i.stripe))
+				identities = append(identities, dedup.NewIdentity(i.kind, i.message.Key, i.stripe))
 			}
 		}
 	}
-	if first := &groups[0].items[0]; len(identities) == 0 { // what is stored is noted beside nobody's Bind
-		identities = append(identities, versions.NewIdentity("", first.message.Key, first.stripe))
+	// MarkUsed requires a transaction that holds a stripe.
+	if first := &groups[0].items[0]; len(identities) == 0 {
+		identities = append(identities, dedup.NewIdentity("", first.message.Key, first.stripe))
 	}
-	tx, err := p.opts.Versions.Begin(ctx, identities)
+	tx, err := p.opts.Store.Begin(ctx, identities)
 	if err != nil {
 		return err
 	}
@@ -84,15 +84,15 @@ func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []g
 	outcomes := make([]Outcomes, len(groups))
 	n := 0
 	for group, g := range groups {
-		noted := make(Outcomes)
-		outcomes[group] = noted
+		counted := make(Outcomes)
+		outcomes[group] = counted
 		for at := range g.items {
 			i := &g.items[at]
 			if i.kind == "" {
 				out.add(i.message, g.batch, i)
 				continue
 			}
-			m, publish, err := p.decide(tx, n, *i, p.opts.Again || g.batch.again, noted)
+			m, publish, err := p.decide(tx, n, *i, p.opts.Republish || g.batch.republish, counted)
 			if err != nil {
 				return errors.Join(err, tx.Discard())
 			}
@@ -106,7 +106,7 @@ func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []g
 		return errors.Join(err, tx.Discard())
 	}
 	if topics := out.topics(); len(topics) > 0 && !p.opts.Dry {
-		if err := tx.Used(ctx, topics...); err != nil {
+		if err := tx.MarkUsed(ctx, topics...); err != nil {
 			return errors.Join(err, tx.Discard())
 		}
 	}
@@ -114,19 +114,21 @@ func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []g
 		return err
 	}
 	for at, g := range groups {
-		g.batch.note(outcomes[at])
+		g.batch.addOutcomes(outcomes[at])
 	}
 	return nil
 }
 
-// decide says what is published of the record that is the n-th of the
-// transaction, if anything; again: also when it is known.
-func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes Outcomes) (kafka.Message, bool, error) {
-	before, known := tx.Get(n)
+// decide returns the message to publish for the record that is the n-th of the transaction, and
+// whether to publish one. republish publishes unchanged records too.
+func (p *Publisher) decide(
+	tx *dedup.Tx, n int, i item, republish bool, outcomes Outcomes,
+) (kafka.Message, bool, error) {
+	before, found := tx.Get(n)
 	outcome := outcomes[i.kind]
 	sameContent := i.state.Hash == before.Hash
 	switch {
-	case !known:
+	case !found:
 	case i.state.Version < before.Version:
 		outcome.Stale++
 		outcomes[i.kind] = outcome
@@ -138,9 +140,9 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes 
 		}
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
-	case again:
+	case republish:
 		if i.state.Version == before.Version && i.state.Revision < before.Revision {
-			// What is published again keeps the revision by which it replaced other content.
+			// A republished record keeps the revision by which it replaced other content.
 			i.state.Revision = before.Revision
 			i.message.Headers = withRevision(i.message.Headers, before.Revision)
 		}
@@ -148,12 +150,12 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes 
 		outcome.Unchanged++
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
-	case sameContent && !i.deleted && !p.whole[i.kind]:
-		m, err := seen(i)
+	case sameContent && !i.deleted && !p.unconditional[i.kind]:
+		m, err := versionBump(i)
 		if err != nil {
 			return m, false, err
 		}
-		outcome.Seen++
+		outcome.VersionOnly++
 		outcomes[i.kind] = outcome
 		tx.Set(n, i.state)
 		return m, true, nil
@@ -162,27 +164,29 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes 
 	return i.message, true, nil
 }
 
-// withRevision returns headers with a mapping revision. It does not change the given ones.
+// withRevision returns a copy of headers with a mapping revision.
 func withRevision(headers []kafka.Header, revision uint32) []kafka.Header {
-	headers = slices.DeleteFunc(slices.Clone(headers), func(h kafka.Header) bool { return h.Key == event.HeaderRevision })
-	return append(headers, kafka.Header{Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(revision), 10)})
+	headers = slices.DeleteFunc(slices.Clone(headers),
+		func(h kafka.Header) bool { return h.Key == event.HeaderRevision })
+	return append(headers,
+		kafka.Header{Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(revision), 10)})
 }
 
-// replaces reports whether a record replaces one of the same version and other content that was
-// published before. Its content hash does not count: what was published first stays, so that a
-// changed mapping does not replace the half of all records whose new hash is greater. The hash
-// decides only between records that were published without knowledge of each other.
-func replaces(i item, before versions.State) bool {
+// replaces reports whether a record replaces a published one of the same version and different
+// content. The content hash does not count: the first published record stays, so that a changed
+// mapping does not replace the half of all records whose new hash is greater. The hash decides only
+// between records published without knowledge of each other.
+func replaces(i item, before dedup.State) bool {
 	return i.state.Revision > before.Revision || i.state.Revision == before.Revision && i.deleted
 }
 
-// seen makes the message of a new version out of that of its record, which it leaves
-// as it is: the record is published after all if the one before it is refused.
-func seen(i item) (kafka.Message, error) {
-	s := event.Seen{Kind: i.kind, Key: string(i.message.Key), Version: i.text, Hash: i.state.Hash}
+// versionBump returns the message for a record with a new version and unchanged content. It does not change the
+// record's message, which is published after all if the record before it is rejected.
+func versionBump(i item) (kafka.Message, error) {
+	s := event.Seen{Kind: i.kind, Key: string(i.message.Key), Version: i.versionText, Hash: i.state.Hash}
 	value, err := json.Marshal(s)
 	if err != nil {
-		return kafka.Message{}, fmt.Errorf("write seen version: %w", err)
+		return kafka.Message{}, fmt.Errorf("encode version bump: %w", err)
 	}
 	headers := slices.Clone(i.message.Headers)
 	for h := range headers {

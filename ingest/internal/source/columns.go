@@ -15,33 +15,32 @@ import (
 	"muster/schemas/record"
 )
 
-// columns turn a row's cells into a JSON object.
+// columns convert a row's cells to a JSON object.
 //
-// A column's name is the path of its field: "location.city" is the member city of
-// the object location, "skills.0.skill" the member skill of the first element of
-// the list skills; "\." is a dot within a name. The kind's JSON Schema says what a
-// cell is:
+// A column's name is the path of its field: "location.city" is the field city of the object
+// location, "skills.0.skill" the field skill of the first element of the array skills; "\." is a
+// dot within a name. The kind's JSON Schema determines the type of a cell:
 //
 //   - integer, number: the number in the cell;
 //   - boolean: true or false, in any letter case;
-//   - list of strings: a JSON list, or strings with ";" between them;
-//   - other lists, objects: JSON;
-//   - everything else, and every field that the kind does not know: a string.
+//   - array of strings: a JSON array, or strings separated by ";";
+//   - other arrays, objects: JSON;
+//   - everything else, and every field that is not in the schema: a string.
 //
-// An empty cell is no field. What is not of its column's type stays a string, so
-// that the record is rejected with the field's path.
+// An empty cell has no field. A value that is not of its column's type stays a string, so that the
+// record is rejected with the field's path.
 type columns struct {
 	root  *column
 	width int
 }
 
-// column is a field: an object or list of further columns, or a cell.
+// column is a field: an object or array of further columns, or a cell.
 type column struct {
 	name     string
 	children []*column
-	list     bool // the children are elements
+	array    bool // the children are elements
 	cell     int
-	is       cellType
+	cellType cellType
 }
 
 type cellType byte
@@ -54,44 +53,44 @@ const (
 	cellJSON
 )
 
-// schema is the part of JSON Schema that says of what type a field is.
+// schema is the part of JSON Schema that determines the type of a field.
 type schema struct {
 	Type       jsontext.Value     `json:"type"`
 	Properties map[string]*schema `json:"properties"`
 	Items      *schema            `json:"items"`
 }
 
-func (s *schema) is(name string) bool {
+func (s *schema) hasType(name string) bool {
 	return s != nil && bytes.Contains(s.Type, []byte(`"`+name+`"`))
 }
 
-// cellType is the type of a cell that the schema describes.
+// cellType returns the type of the cells that the schema describes.
 func (s *schema) cellType() cellType {
 	switch {
-	case s.is("integer"), s.is("number"):
+	case s.hasType("integer"), s.hasType("number"):
 		return cellNumber
-	case s.is("boolean"):
+	case s.hasType("boolean"):
 		return cellBoolean
-	case s.is("array") && s.Items.is("string"):
+	case s.hasType("array") && s.Items.hasType("string"):
 		return cellStrings
-	case s.is("array"), s.is("object"):
+	case s.hasType("array"), s.hasType("object"):
 		return cellJSON
 	}
 	return cellString
 }
 
-// maxColumns bounds a header.
+// maxColumns is the maximum number of columns in a header.
 const maxColumns = 4096
 
-// newColumns reads a header.
+// newColumns parses a header.
 func newColumns(header [][]byte, kind record.Kind) (*columns, error) {
 	if len(header) > maxColumns {
-		return nil, fmt.Errorf("there are more than %d columns", maxColumns)
+		return nil, fmt.Errorf("more than %d columns", maxColumns)
 	}
 	top := &schema{}
 	if d, ok := record.Lookup(kind); ok {
 		if err := json.Unmarshal(d.Schema, top); err != nil {
-			return nil, fmt.Errorf("read the JSON Schema of %s: %w", kind, err)
+			return nil, fmt.Errorf("parse JSON Schema of %s: %w", kind, err)
 		}
 	}
 	c := &columns{root: &column{cell: -1}, width: len(header)}
@@ -104,7 +103,7 @@ func newColumns(header [][]byte, kind record.Kind) (*columns, error) {
 			return nil, fmt.Errorf("column %d: %w", i+1, err)
 		}
 	}
-	if err := c.root.settle(); err != nil {
+	if err := c.root.findArrays(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -113,16 +112,16 @@ func newColumns(header [][]byte, kind record.Kind) (*columns, error) {
 // columnPath splits a column's name at its dots.
 func columnPath(name string) ([]string, error) {
 	if !utf8.ValidString(name) {
-		return nil, errors.New("its name is not UTF-8")
+		return nil, errors.New("name is not UTF-8")
 	}
 	const dot = "\x00"
 	path := strings.Split(strings.ReplaceAll(name, `\.`, dot), ".")
 	if len(path) > record.MaxDepth {
-		return nil, fmt.Errorf("its name has more than %d parts", record.MaxDepth)
+		return nil, fmt.Errorf("name has more than %d parts", record.MaxDepth)
 	}
 	for i, part := range path {
 		if part == "" {
-			return nil, fmt.Errorf("its name %q is empty, or a part of it", name)
+			return nil, fmt.Errorf("name %q has an empty part", name)
 		}
 		path[i] = strings.ReplaceAll(part, dot, ".")
 	}
@@ -146,22 +145,22 @@ func (c *column) add(path []string, cell int, s *schema) error {
 	}
 	switch {
 	case child.cell >= 0, len(rest) == 0 && len(child.children) > 0:
-		return fmt.Errorf("another column gives %q already", name)
+		return fmt.Errorf("duplicate column %q", name)
 	case len(rest) == 0:
-		child.cell, child.is = cell, s.cellType()
+		child.cell, child.cellType = cell, s.cellType()
 		return nil
 	}
 	return child.add(rest, cell, s)
 }
 
-// settle finds the lists: their elements are named 0, 1, 2 and so on.
-func (c *column) settle() error {
+// findArrays marks the columns that are arrays: their elements are named 0, 1, 2 and so on.
+func (c *column) findArrays() error {
 	numbers := 0
 	for _, f := range c.children {
 		if _, err := strconv.ParseUint(f.name, 10, 16); err == nil {
 			numbers++
 		}
-		if err := f.settle(); err != nil {
+		if err := f.findArrays(); err != nil {
 			return err
 		}
 	}
@@ -169,64 +168,64 @@ func (c *column) settle() error {
 	case numbers == 0 || c.name == "":
 		return nil
 	case numbers < len(c.children):
-		return fmt.Errorf("the columns under %q are partly numbers and partly names", c.name)
+		return fmt.Errorf("columns under %q mix numbers and names", c.name)
 	}
-	c.list = true
+	c.array = true
 	slices.SortFunc(c.children, func(a, b *column) int {
-		n, _ := strconv.Atoi(a.name) // settled above
+		n, _ := strconv.Atoi(a.name) // parsed above
 		m, _ := strconv.Atoi(b.name)
 		return n - m
 	})
 	return nil
 }
 
-// object writes the object of a row.
+// object returns the JSON object of a row.
 func (c *columns) object(fields [][]byte) []byte {
 	size := 2
 	for _, f := range fields {
 		size += len(f) + 16
 	}
-	out, said := c.root.append(make([]byte, 0, size), fields)
-	if !said {
+	out, hasValue := c.root.append(make([]byte, 0, size), fields)
+	if !hasValue {
 		return append(out, "{}"...)
 	}
 	return out
 }
 
-// append writes the field's value, unless it has none.
+// append appends the field's value, and reports whether it has one.
 func (c *column) append(out []byte, fields [][]byte) ([]byte, bool) {
 	if c.cell >= 0 {
 		if len(fields[c.cell]) == 0 {
 			return out, false
 		}
-		return c.is.append(out, fields[c.cell]), true
+		return c.cellType.append(out, fields[c.cell]), true
 	}
 	open, end := byte('{'), byte('}')
-	if c.list {
+	if c.array {
 		open, end = '[', ']'
 	}
-	said := false
+	hasValue := false
 	for _, f := range c.children {
 		before := len(out)
-		if said {
+		if hasValue {
 			out = append(out, ',')
 		} else {
 			out = append(out, open)
 		}
-		if !c.list {
+		if !c.array {
 			out = append(appendString(out, []byte(f.name)), ':')
 		}
 		var has bool
 		if out, has = f.append(out, fields); has {
-			said = true
+			hasValue = true
 		} else {
 			out = out[:before]
 		}
 	}
-	if said {
+	if hasValue {
 		out = append(out, end)
 	}
-	return out, said
+	return out, hasValue
 }
 
 func (t cellType) append(out, cell []byte) []byte {
@@ -267,13 +266,13 @@ func (t cellType) append(out, cell []byte) []byte {
 	return appendString(out, cell)
 }
 
-// appendString writes a JSON string. Bytes that are not UTF-8 stay as they are:
-// the record is rejected for them, with its path.
+// appendString appends a JSON string. Invalid UTF-8 is copied: the record is then rejected with the
+// path of the field.
 func appendString(out, text []byte) []byte {
 	return append(appendEscaped(append(out, '"'), text), '"')
 }
 
-// appendEscaped writes a part of a JSON string.
+// appendEscaped appends a part of a JSON string.
 func appendEscaped(out, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	for _, b := range text {

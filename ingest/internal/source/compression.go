@@ -11,42 +11,41 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxZstdWindow bounds the memory that a file may demand: 128 MiB is what the
-// zstd program itself accepts unless it is told otherwise.
+// maxZstdWindow is the maximum window size of zstd input. 128 MiB is the default limit of the zstd program.
 const maxZstdWindow = 128 << 20
 
-// magicSize is how many bytes are looked at to tell the formats apart.
+// magicSize is the number of bytes that identify a compression format.
 const magicSize = 8
 
-// ErrFormat is wrapped by the error for an input in a format that is not read
-// here.
+// ErrFormat is wrapped by the error for an input in an unsupported format.
 var ErrFormat = errors.New("unsupported format")
 
-// foreignFormat is a format that is not read, by the bytes that it begins with.
-type foreignFormat struct {
+// unsupportedFormat is a format that is recognized by its first bytes to report it as unsupported.
+type unsupportedFormat struct {
 	magic, name, fix string
 }
 
 const (
 	fixSaveAs   = "save the table as CSV"
 	fixConvert  = "convert it to NDJSON, CSV or Parquet"
-	fixCompress = "decompress it; gzip and zstd are read as they are"
+	fixCompress = "decompress it: only gzip and zstd are supported"
 	fixEncode   = "convert it to UTF-8, as with: iconv -f UTF-16 -t UTF-8"
 )
 
-// foreignFormats lists formats that crawlers, archives and spreadsheet programs use and that would otherwise be
-// reported as thousands of malformed lines.
-func foreignFormats() []foreignFormat {
-	return []foreignFormat{
+// unsupportedFormats returns formats that crawlers, archives and spreadsheet programs use, and that
+// would otherwise be reported as thousands of malformed lines.
+func unsupportedFormats() []unsupportedFormat {
+	return []unsupportedFormat{
 		{"BZh", "bzip2", fixCompress},
 		{"\xFD7zXZ\x00", "xz", fixCompress},
 		{"\x04\x22\x4D\x18", "lz4", fixCompress},
-		{"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it and ingest the files in it, or save the table as CSV"},
+		{"PK\x03\x04", "a zip archive or an Excel workbook",
+			"unpack it and ingest the files in it, or save the table as CSV"},
 		{"PK\x05\x06", "an empty zip archive", fixConvert},
 		{"7z\xBC\xAF\x27\x1C", "a 7z archive", "unpack it and ingest the files in it"},
 		{"Rar!\x1A\x07", "a rar archive", "unpack it and ingest the files in it"},
 		{"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "an Excel workbook", fixSaveAs},
-		{"PAR1", "Parquet", "ingest it as a file; it is not read from pipes or inside gzip and zstd"},
+		{"PAR1", "Parquet", "ingest it as an uncompressed file, not from a pipe"},
 		{"Obj\x01", "Avro", fixConvert},
 		{"SQLite format 3\x00", "an SQLite database", fixConvert},
 		{"%PDF-", "PDF", fixConvert},
@@ -55,10 +54,10 @@ func foreignFormats() []foreignFormat {
 	}
 }
 
-// refuseForeign returns an error that wraps [ErrFormat] if an input that begins with head is in a format that is not
-// read.
-func refuseForeign(head []byte) error {
-	for _, f := range foreignFormats() {
+// rejectUnsupported returns an error that wraps [ErrFormat] if head is the start of an input in an
+// unsupported format.
+func rejectUnsupported(head []byte) error {
+	for _, f := range unsupportedFormats() {
 		if bytes.HasPrefix(head, []byte(f.magic)) {
 			return fmt.Errorf("%w: the input is %s; %s", ErrFormat, f.name, f.fix)
 		}
@@ -72,8 +71,8 @@ func refuseForeign(head []byte) error {
 
 const tarHeaderSize = 512
 
-// isTar reports whether head begins with a header of tar (POSIX.1, ustar; GNU; the seventh edition): its checksum is
-// the sum of its bytes, with blanks in the place of the checksum itself.
+// isTar reports whether head starts with a tar header (POSIX.1 ustar, GNU or version 7): its
+// checksum is the sum of its bytes, with the checksum field counted as blanks.
 func isTar(head []byte) bool {
 	const begin, end = 148, 156
 	if len(head) < tarHeaderSize || head[0] == 0 {
@@ -96,9 +95,8 @@ type decompressor struct {
 	close func()
 }
 
-// decompress looks at the first bytes of an input and returns a reader of what
-// it holds: RFC 1952 (gzip, several members too), RFC 8878 (zstd, several
-// frames too), or the bytes as they are.
+// decompress returns a reader of the uncompressed input, by its first bytes: RFC 1952 (gzip,
+// multiple members), RFC 8878 (zstd, multiple frames), or no compression.
 func decompress(magic []byte, r io.Reader) (decompressor, error) {
 	plain := decompressor{Reader: r, op: "read", close: func() {}}
 	switch {
@@ -122,14 +120,13 @@ func decompress(magic []byte, r io.Reader) (decompressor, error) {
 	return plain, nil
 }
 
-// isPlain tells that an input that begins with magic is not compressed, as far
-// as decompress knows.
+// isPlain reports whether an input that starts with magic is in no supported compression format.
 func isPlain(magic []byte) bool {
 	return !bytes.HasPrefix(magic, []byte{0x1F, 0x8B}) && !isZstd(magic)
 }
 
-// isZstd knows a zstd frame and a skippable frame, which parallel compressors
-// put first (RFC 8878, 3.1).
+// isZstd reports whether magic starts a zstd frame or a skippable frame, which parallel compressors
+// write first (RFC 8878, 3.1).
 func isZstd(magic []byte) bool {
 	if bytes.HasPrefix(magic, []byte{0x28, 0xB5, 0x2F, 0xFD}) {
 		return true

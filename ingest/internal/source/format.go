@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Format is how an input is written.
+// Format is the format of an input.
 type Format string
 
-// The formats.
+// Input formats.
 const (
-	// FormatAuto is found out: Parquet by its first bytes, others by the file's
-	// extension, else by whether the first line looks like the names of columns.
+	// FormatAuto is detected: Parquet by its first bytes, other formats by the file's extension, or
+	// else by whether the first line looks like column names.
 	FormatAuto    Format = ""
-	FormatNDJSON  Format = "ndjson"  // JSON values, as a rule one a line
+	FormatNDJSON  Format = "ndjson"  // JSON values, usually one per line
 	FormatCSV     Format = "csv"     // RFC 4180 with a header; comma, semicolon or tab between fields
-	FormatTSV     Format = "tsv"     // the same with tabs
+	FormatTSV     Format = "tsv"     // CSV with tabs between fields
 	FormatParquet Format = "parquet" // Apache Parquet, from files only
 )
 
-// ParseFormat reads the name of a format; "auto" and "" are FormatAuto.
+// ParseFormat parses the name of a format; "auto" and "" are FormatAuto.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(strings.ToLower(name)); f {
 	case FormatAuto, "auto":
@@ -32,11 +32,10 @@ func ParseFormat(name string) (Format, error) {
 	case FormatNDJSON, FormatCSV, FormatTSV, FormatParquet:
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is no format; there are auto, ndjson (or json), csv, tsv, parquet", name)
+	return "", fmt.Errorf("unknown format %q; formats: auto, ndjson (or json), csv, tsv, parquet", name)
 }
 
-// formatOfName tells the format by a file's extension, under that of a
-// compression, or FormatAuto.
+// formatOfName returns the format by a file's extension, below that of a compression, or FormatAuto.
 func formatOfName(name string) Format {
 	name = strings.ToLower(name)
 	ext := filepath.Ext(name)
@@ -57,13 +56,13 @@ func formatOfName(name string) Format {
 	return FormatAuto
 }
 
-// KnownName tells that a file's name says in which format it is.
+// KnownName reports whether a file's extension determines its format.
 func KnownName(name string) bool { return formatOfName(name) != FormatAuto }
 
-// headerLine is a line that can be nothing but the names of at least two columns.
+// headerLine matches a line that can only be the names of at least two columns.
 var headerLine = regexp.MustCompile(`^(\x{FEFF})?"?[A-Za-z_][A-Za-z0-9_.]*"?([,;\t]"?[A-Za-z_][A-Za-z0-9_.]*"?)+$`)
 
-// formatOfText tells NDJSON from CSV by an input's first line.
+// formatOfText distinguishes CSV from NDJSON by the first line of an input.
 func formatOfText(head []byte) Format {
 	line := head
 	if i := bytes.IndexAny(head, newline+carriageReturn); i >= 0 {

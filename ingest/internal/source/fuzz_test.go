@@ -12,12 +12,12 @@ import (
 	"muster/ingest/internal/heaptest"
 )
 
-// FuzzParquet reads damaged files. Whatever they say, what is taken for the next rows is
-// bounded by the room that pages have.
+// FuzzParquet reads damaged files and checks that the memory for the next rows stays within the
+// page budget.
 func FuzzParquet(f *testing.F) {
 	const (
-		room = 2 << 20
-		most = 96 << 20 // of some pages, several times over: what is stored, uncompressed, written anew and decoded
+		budget   = 2 << 20
+		maxBytes = 96 << 20 // of several representations of pages: stored, uncompressed, re-encoded and decoded
 	)
 	type row struct {
 		T string   `parquet:"t,plain"`
@@ -34,14 +34,25 @@ func FuzzParquet(f *testing.F) {
 	rows := make([]row, 40)
 	for i := range rows {
 		text, yes := strconv.Itoa(i%5), i%3 == 0
-		rows[i] = row{T: text, S: "begins " + text, N: int64(i * i), M: int32(i), L: make([]int32, i%3), F: float64(i), P: []string{text}}
+		rows[i] = row{
+			T: text,
+			S: "begins " + text,
+			N: int64(i * i),
+			M: int32(i),
+			L: make([]int32, i%3),
+			F: float64(i),
+			P: []string{text},
+		}
 		if i%4 > 0 {
 			rows[i].D, rows[i].B = &text, &yes
 		}
 	}
 	for version := 1; version <= 2; version++ {
 		path := filepath.Join(f.TempDir(), "f.parquet")
-		require.NoError(f, parquet.WriteFile(path, rows, parquet.DataPageVersion(version), parquet.Compression(&parquet.Uncompressed)))
+		require.NoError(
+			f,
+			parquet.WriteFile(path, rows, parquet.DataPageVersion(version), parquet.Compression(&parquet.Uncompressed)),
+		)
 		data, err := os.ReadFile(path)
 		require.NoError(f, err)
 		f.Add(data)
@@ -61,15 +72,15 @@ func FuzzParquet(f *testing.F) {
 		took := heaptest.Allocated(func() {
 			s, err = Open(t.Context(), path, Options{MaxLine: 1 << 16, Head: 1 << 10, ChunkSize: 16 << 10})
 		})
-		require.Less(t, took, uint64(most))
+		require.Less(t, took, uint64(maxBytes))
 		p, ok := s.(*Parquet)
 		if err != nil || !ok {
 			return
 		}
-		p.room.all, p.room.left = room, room
+		p.budget.total, p.budget.remaining = budget, budget
 		for i := 0; err == nil && i < 100; i++ {
 			took := heaptest.Allocated(func() { _, err = s.Next() })
-			require.Less(t, took, uint64(most), "chunk %d: %v", i, err)
+			require.Less(t, took, uint64(maxBytes), "chunk %d: %v", i, err)
 		}
 		require.NoError(t, s.Close())
 	})

@@ -9,30 +9,31 @@ import (
 	"muster/schemas/record"
 )
 
-// JSON is a [Source] of JSON values that follow one another, as a rule one a line. White space between tokens carries
-// no meaning (RFC 8259, 2): a value may stand on several lines, and a line may hold several. A list at the top stands
-// for its elements, however many there are.
+// JSON is a [Source] of consecutive JSON values, usually one per line. White space between tokens
+// is insignificant (RFC 8259, 2): a value may span lines, and a line may have several values. A
+// top-level array stands for its elements, in any number.
 //
-// A line that is no JSON is one bad object. What tells it from the beginning of a value on several lines is how the
-// text goes on: a line is such a beginning if the lines behind it continue it without a fault, up to its end. Where
-// they do not, the line alone is bad, together with those below it that are indented further.
+// A line that is not JSON is one bad object. It is distinguished from the start of a multi-line
+// value by what follows: a line starts such a value if the next lines continue it without a syntax
+// error, up to its end. Otherwise the line alone is bad, together with the lines below it that have
+// a deeper indentation.
 type JSON struct {
 	*stream
-	list    list
-	midLine bool // something on the current line was consumed
-	resumed bool // nothing was read yet behind Options.From
-	pending pendingScan
+	arrayState arrayState
+	midLine    bool // part of the current line was consumed
+	resumed    bool // nothing was read yet after Options.From
+	pending    pendingScan
 }
 
-// list is the list at the top that the position is in.
-type list struct {
-	open      bool
-	begin     Line
-	needComma bool
-	faulty    bool // a fault between its elements was reported
+// arrayState is the top-level array that contains the current position.
+type arrayState struct {
+	open          bool
+	begin         Line
+	needComma     bool
+	errorReported bool // an error between its elements was reported
 }
 
-// pendingScan is how far the value at an offset was scanned, until the rest of it has come.
+// pendingScan is the scan state of an incomplete value at an offset.
 type pendingScan struct {
 	offset  int64
 	n       int
@@ -41,8 +42,8 @@ type pendingScan struct {
 
 func newJSON(l *stream) *JSON { return &JSON{stream: l, resumed: l.opts.From.Offset > 0} }
 
-// maxChunkLines bounds the objects of a chunk: what is kept of one while it is published, above all of a bad one, may
-// be far larger than the object.
+// maxChunkLines is the maximum number of objects in a chunk. The memory for an object until it is
+// published, above all a bad one, may be far larger than the object.
 const maxChunkLines = 512
 
 func (c *Chunk) empty() bool { return len(c.Lines) == 0 && c.Blank == 0 }
@@ -52,7 +53,7 @@ func (j *JSON) Next() (*Chunk, error) {
 	if j.failure != nil {
 		return nil, j.failure
 	}
-	if err := j.leaveOut(); err != nil {
+	if err := j.skipToStart(); err != nil {
 		j.failure = j.explain(err)
 		j.locate()
 		return nil, j.failure
@@ -64,7 +65,7 @@ func (j *JSON) Next() (*Chunk, error) {
 	var err error
 	for {
 		for len(c.Lines) < maxChunkLines {
-			n := j.take(c, buf[used:], ended)
+			n := j.takeNext(c, buf[used:], ended)
 			if n == 0 {
 				break
 			}
@@ -75,7 +76,7 @@ func (j *JSON) Next() (*Chunk, error) {
 		}
 		if len(buf)-used > j.opts.MaxLine+slack {
 			if c.empty() {
-				return j.oversize(buf[used:])
+				return j.takeOversize(buf[used:])
 			}
 			break
 		}
@@ -89,14 +90,14 @@ func (j *JSON) Next() (*Chunk, error) {
 	}
 	switch {
 	case ended && used == len(buf):
-		j.end(c)
+		j.finishInput(c)
 		j.failure = io.EOF
 	case err != nil && !ended:
 		j.failure = j.explain(err)
 	}
 	j.carry = append(j.carry[:0], buf[used:]...)
-	if j.tooMuch(j.pos.Offset) {
-		j.failure = j.explain(ErrTooMuch)
+	if j.exceedsMaxTotal(j.pos.Offset) {
+		j.failure = j.explain(ErrTooLarge)
 	}
 	j.locate()
 	if c.empty() && j.pos == start && j.failure != nil {
@@ -108,25 +109,26 @@ func (j *JSON) Next() (*Chunk, error) {
 	return c, nil
 }
 
-// end takes the end of the input.
-func (j *JSON) end(c *Chunk) {
-	if j.list.open {
-		j.fault(c, "opens a list that is not closed")
-		j.list.open = false
+// finishInput handles the end of the input.
+func (j *JSON) finishInput(c *Chunk) {
+	if j.arrayState.open {
+		j.reportArrayError(c, "starts an array that is not closed")
+		j.arrayState.open = false
 	}
-	if j.midLine { // the last line needs no line end
+	// The last line may lack a line end.
+	if j.midLine {
 		j.pos.Line++
 		j.midLine = false
 	}
 }
 
-// take adds what stands at the beginning of b to the chunk, moves the position behind it and returns its length. It
-// returns 0 if more of the input is needed, which never is when b is all that is left.
-func (j *JSON) take(c *Chunk, b []byte, ended bool) int {
+// takeNext adds the object at the start of b to the chunk, advances the position and returns its length. It returns 0
+// if more input is needed, which is never the case if b is the rest of the input.
+func (j *JSON) takeNext(c *Chunk, b []byte, ended bool) int {
 	if len(b) == 0 {
 		return 0
 	}
-	i := j.lead(b)
+	i := j.skipLead(b)
 	switch {
 	case i == len(b) && !ended && i <= j.opts.MaxLine:
 		return 0
@@ -141,24 +143,28 @@ func (j *JSON) take(c *Chunk, b []byte, ended bool) int {
 		}
 		return j.advance(b[:i+1])
 	}
-	if j.resumed { // a chunk ends behind an element, and so the list goes on with a comma or its end
+	// A chunk ends after an element, so an array continues with a comma or its end.
+	if j.resumed {
 		j.resumed = false
-		j.list = list{open: b[i] == ',' || b[i] == ']', begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset}}
+		j.arrayState = arrayState{
+			open:  b[i] == ',' || b[i] == ']',
+			begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset},
+		}
 	}
 	switch {
-	case j.list.open:
-		return j.element(c, b, i, ended)
+	case j.arrayState.open:
+		return j.takeElement(c, b, i, ended)
 	case b[i] == '{':
-		return j.object(c, b, i, ended)
+		return j.takeObject(c, b, i, ended)
 	case b[i] == '[':
-		return j.array(c, b, i, ended)
+		return j.takeArray(c, b, i, ended)
 	}
-	return j.line(c, b, 0, ended)
+	return j.takeLine(c, b, 0, ended)
 }
 
-// lead returns where the first byte is that is neither white space nor the byte order mark of the input, or the line's
-// end.
-func (j *JSON) lead(b []byte) int {
+// skipLead returns the index of the first byte after white space within the line, and after the byte
+// order mark at the start of the input.
+func (j *JSON) skipLead(b []byte) int {
 	i := 0
 	if j.pos.Offset == 0 && bytes.HasPrefix([]byte(byteOrderMark), b[:min(len(b), len(byteOrderMark))]) {
 		i = min(len(b), len(byteOrderMark))
@@ -169,7 +175,7 @@ func (j *JSON) lead(b []byte) int {
 	return i
 }
 
-// advance moves the position behind b and returns its length.
+// advance moves the position past b and returns its length.
 func (j *JSON) advance(b []byte) int {
 	j.pos.Offset += int64(len(b))
 	j.pos.Line += int64(bytes.Count(b, []byte(newline)))
@@ -194,8 +200,8 @@ func (j *JSON) add(c *Chunk, b []byte, begin, end int) {
 	c.Lines = append(c.Lines, line)
 }
 
-// line takes the line from b[begin] on as one object: NDJSON, or no JSON.
-func (j *JSON) line(c *Chunk, b []byte, begin int, ended bool) int {
+// takeLine takes the line starting at b[begin] as one object: NDJSON, or invalid.
+func (j *JSON) takeLine(c *Chunk, b []byte, begin int, ended bool) int {
 	end := bytes.IndexByte(b[begin:], '\n')
 	switch {
 	case end >= 0:
@@ -206,29 +212,30 @@ func (j *JSON) line(c *Chunk, b []byte, begin int, ended bool) int {
 		return 0
 	}
 	raw := bytes.TrimSuffix(b[begin:end], []byte(carriageReturn))
-	marked := j.pos.Offset == 0 && begin == 0 && bytes.HasPrefix(raw, []byte(byteOrderMark))
-	if marked {
+	hasMark := j.pos.Offset == 0 && begin == 0 && bytes.HasPrefix(raw, []byte(byteOrderMark))
+	if hasMark {
 		begin, raw = len(byteOrderMark), raw[len(byteOrderMark):]
 	}
 	j.add(c, b, begin, begin+len(raw))
-	if marked {
-		c.Lines[len(c.Lines)-1].Offset = 0 // the mark belongs to the line
+	if hasMark {
+		// The mark belongs to the line.
+		c.Lines[len(c.Lines)-1].Offset = 0
 	}
-	j.list.needComma = false
+	j.arrayState.needComma = false
 	return j.advance(b[:min(end+1, len(b))])
 }
 
-// object takes the object that begins at b[i].
-func (j *JSON) object(c *Chunk, b []byte, i int, ended bool) int {
+// takeObject takes the object that starts at b[i].
+func (j *JSON) takeObject(c *Chunk, b []byte, i int, ended bool) int {
 	if !j.midLine && isWholeLine(b[i:], j.opts.MaxLine, ended) {
-		return j.line(c, b, 0, ended)
+		return j.takeLine(c, b, 0, ended)
 	}
-	return j.value(c, b, i, ended)
+	return j.takeValue(c, b, i, ended)
 }
 
-// isWholeLine reports whether the first line of b, which begins with "{", needs no scanning: it ends with "}", and what
-// follows cannot belong to the same value. So it is one value, or bad all by itself.
-func isWholeLine(b []byte, most int, ended bool) bool {
+// isWholeLine reports whether the first line of b, which starts with "{", needs no scanning: it ends with "}",
+// and what follows cannot belong to the same value. So it is one value, or one bad object.
+func isWholeLine(b []byte, maxLen int, ended bool) bool {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
 		if !ended {
@@ -237,10 +244,10 @@ func isWholeLine(b []byte, most int, ended bool) bool {
 		end = len(b)
 	}
 	line := bytes.TrimRight(b[:end], " \t\r")
-	if line[len(line)-1] != '}' || len(line) > most {
+	if line[len(line)-1] != '}' || len(line) > maxLen {
 		return false
 	}
-	for rest := line; ; { // two values on a line
+	for rest := line; ; { // several values on a line
 		i := bytes.IndexByte(rest, '}')
 		if rest = bytes.TrimLeft(rest[i+1:], " \t\r"); len(rest) == 0 {
 			break
@@ -256,33 +263,35 @@ func isWholeLine(b []byte, most int, ended bool) bool {
 	return next[0] != ',' && next[0] != '}' && next[0] != ']'
 }
 
-// array takes a list at the top: it stands for its elements.
-func (j *JSON) array(c *Chunk, b []byte, i int, ended bool) int {
+// takeArray takes a top-level array, which stands for its elements.
+func (j *JSON) takeArray(c *Chunk, b []byte, i int, ended bool) int {
 	if j.opts.WholeLists && len(b)-i <= j.opts.MaxLine {
-		return j.value(c, b, i, ended)
+		return j.takeValue(c, b, i, ended)
 	}
-	k := i + 1 + blanks(b[i+1:])
+	k := i + 1 + whitespaceLen(b[i+1:])
 	switch {
 	case k == len(b) && !ended:
 		return 0
 	case k == len(b), b[k] != '{' && b[k] != '[' && b[k] != ']':
-		return j.value(c, b, i, ended) // no list of objects
+		// Not an array of objects.
+		return j.takeValue(c, b, i, ended)
 	case b[k] == ']':
 		return j.advance(b[:k+1])
 	}
-	j.list = list{open: true, begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset + int64(i)}}
-	n := j.element(c, b, k, ended)
-	if n == 0 { // the bracket is consumed with its first element, so that a place is never between them
-		j.list = list{}
+	j.arrayState = arrayState{open: true, begin: Line{Number: j.pos.Line + 1, Offset: j.pos.Offset + int64(i)}}
+	n := j.takeElement(c, b, k, ended)
+	// The bracket is consumed with its first element, so that no position is between them.
+	if n == 0 {
+		j.arrayState = arrayState{}
 	}
 	return n
 }
 
-// blanks returns the length of the white space that b begins with, line ends included.
-func blanks(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t\r\n")) }
+// whitespaceLen returns the length of the white space that b starts with, including line ends.
+func whitespaceLen(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t\r\n")) }
 
-// element takes the next element of a list, with the comma before it, or the list's end.
-func (j *JSON) element(c *Chunk, b []byte, i int, ended bool) int {
+// takeElement takes the next element of an array, with the comma before it, or the end of the array.
+func (j *JSON) takeElement(c *Chunk, b []byte, i int, ended bool) int {
 	begin := i
 	if b[i] == ',' {
 		i += len(b[i:]) - len(bytes.TrimLeft(b[i:], ", \t\r\n"))
@@ -293,36 +302,36 @@ func (j *JSON) element(c *Chunk, b []byte, i int, ended bool) int {
 	case i == len(b):
 		return j.advance(b)
 	case b[i] == ']':
-		j.list = list{}
+		j.arrayState = arrayState{}
 		return j.advance(b[:i+1])
-	case j.list.needComma && i == begin:
-		j.fault(c, "opens a list that lacks a comma between elements")
-		j.list.needComma = false
+	case j.arrayState.needComma && i == begin:
+		j.reportArrayError(c, "starts an array without a comma between elements")
+		j.arrayState.needComma = false
 	}
 	n, status := j.scan(b, i)
 	switch {
 	case status == scanMore && !ended:
 		return 0
 	case status == scanBad, status == scanMore && j.pending.scanner.state != inScalar:
-		return j.broken(c, b, i, n, ended)
+		return j.takeMalformed(c, b, i, n, ended)
 	}
 	j.add(c, b, i, n)
-	j.list.needComma = true
+	j.arrayState.needComma = true
 	return j.advance(b[:n])
 }
 
-// fault reports the first fault of a list that is in none of its elements.
-func (j *JSON) fault(c *Chunk, reason string) {
-	if j.list.faulty {
+// reportArrayError reports the first error of an array that is outside its elements.
+func (j *JSON) reportArrayError(c *Chunk, reason string) {
+	if j.arrayState.errorReported {
 		return
 	}
-	j.list.faulty = true
-	line := j.list.begin
+	j.arrayState.errorReported = true
+	line := j.arrayState.begin
 	line.Raw, line.Bad = []byte("["), &record.Invalid{Code: record.CodeSyntax, Reason: reason}
 	c.Lines = append(c.Lines, line)
 }
 
-// scan scans the value that begins at b[i] and returns where in b scanning ended.
+// scan scans the value that starts at b[i] and returns the index in b where scanning ended.
 func (j *JSON) scan(b []byte, i int) (int, scanStatus) {
 	p := &j.pending
 	if offset := j.pos.Offset + int64(i); p.offset != offset || p.n == 0 {
@@ -337,25 +346,26 @@ func (j *JSON) scan(b []byte, i int) (int, scanStatus) {
 	return i + n, status
 }
 
-// value takes the value that begins at b[i], outside of a list.
-func (j *JSON) value(c *Chunk, b []byte, i int, ended bool) int {
+// takeValue takes the value that starts at b[i], outside an array.
+func (j *JSON) takeValue(c *Chunk, b []byte, i int, ended bool) int {
 	n, status := j.scan(b, i)
 	switch {
 	case status == scanMore && !ended:
 		return 0
 	case status != scanDone:
-		return j.broken(c, b, i, n, ended)
+		return j.takeMalformed(c, b, i, n, ended)
 	}
 	k := n + len(b[n:]) - len(bytes.TrimLeft(b[n:], " \t\r"))
 	switch {
 	case n-i > j.opts.MaxLine:
-		k = n + lineEnd(b[n:]) // as if it had passed by
+		k = n + lineEnd(b[n:]) // consistent with oversize
 	case k == len(b) && !ended && len(b) <= j.opts.MaxLine:
-		return 0 // a line that has not come to its end
+		return 0 // the line is incomplete
 	case k < len(b) && b[k] == '\n':
 		k++
 	case k < len(b) && b[k] != '{' && b[k] != '[' && !j.midLine && bytes.IndexByte(b[i:n], '\n') < 0:
-		return j.line(c, b, 0, ended) // not followed by a value: the whole line is bad
+		// No value follows: the whole line is bad.
+		return j.takeLine(c, b, 0, ended)
 	case k < len(b):
 		k = n
 	}
@@ -363,7 +373,7 @@ func (j *JSON) value(c *Chunk, b []byte, i int, ended bool) int {
 	return j.advance(b[:k])
 }
 
-// lineEnd returns the length of the line end that b begins with, or 0.
+// lineEnd returns the length of the line end that b starts with, or 0.
 func lineEnd(b []byte) int {
 	switch {
 	case bytes.HasPrefix(b, []byte(newline)):
@@ -374,28 +384,29 @@ func lineEnd(b []byte) int {
 	return 0
 }
 
-// broken takes a value that begins at b[i] and has a fault at b[at]: as little as will do to go on behind it.
-func (j *JSON) broken(c *Chunk, b []byte, i, at int, ended bool) int {
+// takeMalformed takes a value that starts at b[i] and has a syntax error at b[at]. It takes the smallest
+// part after which reading can continue.
+func (j *JSON) takeMalformed(c *Chunk, b []byte, i, at int, ended bool) int {
 	first := bytes.IndexByte(b[i:], '\n')
-	if j.list.open {
+	if j.arrayState.open {
 		line := b[i:]
 		if first >= 0 {
 			line = b[i : i+first]
 		}
 		if n := skipElement(line); n > 0 && n <= j.opts.MaxLine {
 			j.add(c, b, i, i+n)
-			j.list.needComma = true
+			j.arrayState.needComma = true
 			return j.advance(b[:i+n])
 		}
 	}
 	if first < 0 || at <= i+first {
-		if j.list.open {
-			return j.line(c, b, i, ended)
+		if j.arrayState.open {
+			return j.takeLine(c, b, i, ended)
 		}
-		return j.line(c, b, 0, ended)
+		return j.takeLine(c, b, 0, ended)
 	}
-	end := j.indented(b, i, i+first+1, ended)
-	if at-i > j.opts.MaxLine { // as if it had passed by
+	end := j.indentedEnd(b, i, i+first+1, ended)
+	if at-i > j.opts.MaxLine { // consistent with oversize
 		if end = at + 1 + bytes.IndexByte(b[at:], '\n'); end == at && ended {
 			end = len(b)
 		} else if end == at {
@@ -406,16 +417,16 @@ func (j *JSON) broken(c *Chunk, b []byte, i, at int, ended bool) int {
 		return 0
 	}
 	raw := bytes.TrimRight(b[i:end], " \t\r\n")
-	if j.list.open {
+	if j.arrayState.open {
 		raw = bytes.TrimSuffix(raw, []byte(","))
 	}
 	j.add(c, b, i, i+len(raw))
-	j.list.needComma = false
+	j.arrayState.needComma = false
 	return j.advance(b[:end])
 }
 
-// skipElement returns how long a faulty element is, by its brackets and quotes, if another one or the end of the list
-// follows on the same line.
+// skipElement returns the length of a malformed element, by its brackets and quotes, if another
+// element or the end of the array follows on the same line. Otherwise it returns 0.
 func skipElement(line []byte) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(line); i++ {
@@ -436,9 +447,9 @@ func skipElement(line []byte) int {
 	return 0
 }
 
-// indented returns the end of the lines behind b[from] that are indented further than that of b[i], with the bracket
-// that closes them, or 0 if more of the input is needed.
-func (j *JSON) indented(b []byte, i, from int, ended bool) int {
+// indentedEnd returns the end of the lines after b[from] that are indented deeper than that of b[i],
+// including the closing bracket. It returns 0 if more input is needed.
+func (j *JSON) indentedEnd(b []byte, i, from int, ended bool) int {
 	indent := i - (bytes.LastIndexByte(b[:i], '\n') + 1)
 	for end := from; ; {
 		line := b[end:]
@@ -465,16 +476,16 @@ func (j *JSON) indented(b []byte, i, from int, ended bool) int {
 	}
 }
 
-// oversize lets an over-long object pass by, of which b has been read, and returns the chunk that is made of it alone:
-// a value to its end, or what is none to the end of its line.
-func (j *JSON) oversize(b []byte) (*Chunk, error) {
-	over := overlong{lineHash: lineHash{sha: sha256.New()}}
+// takeOversize skips an oversize object, of which b has been read, and returns it as a chunk of its
+// own. The object is a value up to its end, or an invalid line.
+func (j *JSON) takeOversize(b []byte) (*Chunk, error) {
+	over := oversizeObject{lineHash: lineHash{sha: sha256.New()}}
 	line := Line{Number: j.pos.Line + 1, Offset: j.pos.Offset, Inner: j.midLine}
-	i := j.lead(b)
-	if j.list.open {
+	i := j.skipLead(b)
+	if j.arrayState.open {
 		i += len(b[i:]) - len(bytes.TrimLeft(b[i:], ", \t\r\n"))
 	}
-	if i < len(b) && (j.list.open || b[i] == '{' || b[i] == '[') {
+	if i < len(b) && (j.arrayState.open || b[i] == '{' || b[i] == '[') {
 		if _, status := j.scan(b, i); status == scanMore {
 			value := j.pending.scanner
 			over.value = &value
@@ -482,7 +493,7 @@ func (j *JSON) oversize(b []byte) (*Chunk, error) {
 			line.Number += int64(bytes.Count(b[:i], []byte(newline)))
 		}
 	}
-	if over.value == nil && !j.list.open {
+	if over.value == nil && !j.arrayState.open {
 		i = 0
 		if j.pos.Offset == 0 && bytes.HasPrefix(b, []byte(byteOrderMark)) {
 			i = len(byteOrderMark)
@@ -498,7 +509,7 @@ func (j *JSON) oversize(b []byte) (*Chunk, error) {
 		var more bool
 		var err error
 		if buf, more, err = j.pump.next(j.ctx, buf[:0], true); !more {
-			if err != io.EOF { //nolint:errorlint // the pump passes io.EOF on as it is
+			if err != io.EOF { //nolint:errorlint // the pump does not wrap io.EOF
 				j.failure = j.explain(err)
 				j.pos = start
 				j.locate()
@@ -508,10 +519,10 @@ func (j *JSON) oversize(b []byte) (*Chunk, error) {
 			j.carry = j.carry[:0]
 			break
 		}
-		n := over.take(buf)
+		n := over.takeNext(buf)
 		j.advance(buf[:n])
-		if j.tooMuch(j.pos.Offset) {
-			j.failure = j.explain(ErrTooMuch)
+		if j.exceedsMaxTotal(j.pos.Offset) {
+			j.failure = j.explain(ErrTooLarge)
 			j.pos = start
 			j.locate()
 			return nil, j.failure
@@ -522,23 +533,24 @@ func (j *JSON) oversize(b []byte) (*Chunk, error) {
 	line.Oversize = &Oversize{}
 	line.Oversize.Length, line.Oversize.SHA256 = over.finish()
 	c := &Chunk{Lines: []Line{line}}
-	j.list.needComma = over.value != nil
+	j.arrayState.needComma = over.value != nil
 	if j.failure != nil {
-		j.end(c)
+		j.finishInput(c)
 	}
 	c.End = j.pos
 	return c, nil
 }
 
-// overlong is an object that passes by.
-type overlong struct {
+// oversizeObject is an oversize object that is being skipped.
+type oversizeObject struct {
 	lineHash
-	value *scanner // nil once it is no value, and ends with its line
+	value *scanner // nil for an invalid object, which ends with its line
 	ended bool
 }
 
-// take reads p up to the object's end and returns how much of p that is, with a line end behind it.
-func (o *overlong) take(p []byte) int {
+// takeNext reads p up to the object's end and returns the number of bytes read, including a line end
+// after the object.
+func (o *oversizeObject) takeNext(p []byte) int {
 	n := 0
 	if o.value != nil {
 		var status scanStatus

@@ -27,18 +27,18 @@ import (
 	"muster/ingest/internal/source"
 )
 
-var small = source.Options{MaxLine: 100, Head: 10, ChunkSize: 64}
+var smallLimits = source.Options{MaxLine: 100, Head: 10, ChunkSize: 64}
 
-// got is what a test compares of a line.
+// got is the part of a line that tests compare.
 type got struct {
 	text   string
 	number int64
 	offset int64
-	length int64 // of an over-long line
+	length int64 // of an oversize line
 }
 
-// drain reads a source to its end and returns its lines, the number of blank
-// ones, the last position and the error that ended it.
+// drain reads a source to its end and returns its lines, the number of blank ones, the last
+// position and the final error.
 func drain(t testing.TB, s source.Source) (lines []got, blank int64, end source.Position, err error) {
 	t.Helper()
 	for {
@@ -78,7 +78,7 @@ func zstded(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-func TestLines(t *testing.T) {
+func TestJSON_Lines(t *testing.T) {
 	long := strings.Repeat("0123456789", 30)
 	most := strings.Repeat("m", 100)
 	tests := map[string]struct {
@@ -90,19 +90,19 @@ func TestLines(t *testing.T) {
 		"one":                {in: "{}\n", lines: []got{{"{}", 1, 0, 0}}},
 		"no final newline":   {in: "{\"a\":1}\n{}", lines: []got{{`{"a":1}`, 1, 0, 0}, {"{}", 2, 8, 0}}},
 		"CRLF":               {in: "{}\r\n7\r\n", lines: []got{{"{}", 1, 0, 0}, {"7", 2, 4, 0}}},
-		"CR at the very end": {in: "{}\r", lines: []got{{"{}", 1, 0, 0}}},
+		"CR at the end":      {in: "{}\r", lines: []got{{"{}", 1, 0, 0}}},
 		"blank lines count":  {in: "\n{}\n \t\r\n\n77\n\n", lines: []got{{"{}", 2, 1, 0}, {"77", 5, 9, 0}}, blank: 4},
-		"only blank":         {in: "\n\n\n", blank: 3},
+		"only blank lines":   {in: "\n\n\n", blank: 3},
 		"bad UTF-8 is kept":  {in: "\xff\xc0\n", lines: []got{{"\xff\xc0", 1, 0, 0}}},
 		"NUL bytes are kept": {in: "a\x00b\n", lines: []got{{"a\x00b", 1, 0, 0}}},
 		"byte order mark":    {in: "\xEF\xBB\xBF{}\n{}\n", lines: []got{{"{}", 1, 0, 0}, {"{}", 2, 6, 0}}},
-		"the longest line":   {in: most + "\r\n{}\n", lines: []got{{most, 1, 0, 0}, {"{}", 2, 102, 0}}},
-		"the longest line with a mark": {
+		"longest line":       {in: most + "\r\n{}\n", lines: []got{{most, 1, 0, 0}, {"{}", 2, 102, 0}}},
+		"longest line with byte order mark": {
 			in:    "\xEF\xBB\xBF" + most + "\r\n{}\n",
 			lines: []got{{most, 1, 0, 0}, {"{}", 2, 105, 0}},
 		},
 		"one byte too long": {in: most + "x\n{}\n", lines: []got{{"mmmmmmmmmm", 1, 0, 101}, {"{}", 2, 102, 0}}},
-		"a carriage return makes it too long": {
+		"too long because of a carriage return": {
 			in:    most + "\r\r\n{}\n",
 			lines: []got{{"mmmmmmmmmm", 1, 0, 101}, {"{}", 2, 103, 0}},
 		},
@@ -111,20 +111,27 @@ func TestLines(t *testing.T) {
 			lines: []got{{"{}", 1, 0, 0}, {"0123456789", 2, 3, 300}, {"{}", 3, 305, 0}},
 		},
 		"far too long at the end": {in: long, lines: []got{{"0123456789", 1, 0, 300}}},
-		"two of them":             {in: long + "\n" + long + "\n", lines: []got{{"0123456789", 1, 0, 300}, {"0123456789", 2, 301, 300}}},
+		"two oversize lines": {
+			in:    long + "\n" + long + "\n",
+			lines: []got{{"0123456789", 1, 0, 300}, {"0123456789", 2, 301, 300}},
+		},
 	}
 	readers := map[string]func(io.Reader) io.Reader{
-		"whole":       func(r io.Reader) io.Reader { return r },
-		"byte a read": iotest.OneByteReader,
-		"half a read": iotest.HalfReader,
-		"data + EOF":  iotest.DataErrReader,
+		"whole":             func(r io.Reader) io.Reader { return r },
+		"one byte per read": iotest.OneByteReader,
+		"half reads":        iotest.HalfReader,
+		"data + EOF":        iotest.DataErrReader,
 	}
 	for name, tt := range tests {
-		forms := map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))}
+		forms := map[string][]byte{
+			"plain": []byte(tt.in),
+			"gzip":  gzipped(t, []byte(tt.in)),
+			"zstd":  zstded(t, []byte(tt.in)),
+		}
 		for form, data := range forms {
-			for how, wrap := range readers {
-				t.Run(name+"/"+form+"/"+how, func(t *testing.T) {
-					s, err := source.FromReader(t.Context(), "test", wrap(bytes.NewReader(data)), small)
+			for reader, wrap := range readers {
+				t.Run(name+"/"+form+"/"+reader, func(t *testing.T) {
+					s, err := source.FromReader(t.Context(), "test", wrap(bytes.NewReader(data)), smallLimits)
 					require.NoError(t, err)
 					lines, blank, end, err := drain(t, s)
 					require.Equal(t, io.EOF, err)
@@ -136,18 +143,18 @@ func TestLines(t *testing.T) {
 					require.NoError(t, s.Close())
 					require.NoError(t, s.Close())
 					_, err = s.Next()
-					require.Equal(t, io.EOF, err, "the end stays the end")
+					require.Equal(t, io.EOF, err, "io.EOF is permanent")
 				})
 			}
 		}
 	}
 }
 
-func TestOversizeHash(t *testing.T) {
+func TestJSON_OversizeHash(t *testing.T) {
 	for _, length := range []int{101, 105, 106, 1000, 200_000, 700_001} {
 		for _, ending := range []string{"", "\n", "\r\n"} {
 			line := bytes.Repeat([]byte("x"), length)
-			s, err := source.FromReader(t.Context(), "test", strings.NewReader(string(line)+ending), small)
+			s, err := source.FromReader(t.Context(), "test", strings.NewReader(string(line)+ending), smallLimits)
 			require.NoError(t, err)
 			c, err := s.Next()
 			require.NoError(t, err)
@@ -160,8 +167,8 @@ func TestOversizeHash(t *testing.T) {
 	}
 }
 
-// A line of 200 MiB passes by in the memory of a short one.
-func TestOversizeIsNotBuffered(t *testing.T) {
+// A line of 200 MiB is skipped with the memory of a short one.
+func TestJSON_OversizeLineIsNotBuffered(t *testing.T) {
 	const length = 200 << 20
 	s, err := source.FromReader(t.Context(), "test",
 		io.MultiReader(io.LimitReader(endless('x'), length), strings.NewReader("\n{}\n")),
@@ -181,7 +188,7 @@ func TestOversizeIsNotBuffered(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// endless gives one byte for ever.
+// endless is a reader of one byte, forever.
 type endless byte
 
 func (e endless) Read(p []byte) (int, error) {
@@ -191,7 +198,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestDamagedInput(t *testing.T) {
+func TestSource_DamagedInputReportsPosition(t *testing.T) {
 	var text bytes.Buffer
 	noise := make([]byte, 40)
 	for range 20_000 {
@@ -210,10 +217,10 @@ func TestDamagedInput(t *testing.T) {
 		op  string
 		bad bool // damage may go unnoticed for some lines
 	}{
-		"gzip cut in its middle": {in: bytes.NewReader(half(gzipped(t, whole))), op: "decompress gzip"},
-		"zstd cut in its middle": {in: bytes.NewReader(half(zstded(t, whole))), op: "decompress zstd"},
-		"gzip cut in its header": {in: bytes.NewReader(gzipped(t, whole)[:5]), op: "decompress gzip"},
-		"zstd cut in its header": {in: bytes.NewReader(zstded(t, whole)[:5]), op: "decompress zstd"},
+		"gzip truncated in the middle": {in: bytes.NewReader(half(gzipped(t, whole))), op: "decompress gzip"},
+		"zstd truncated in the middle": {in: bytes.NewReader(half(zstded(t, whole))), op: "decompress zstd"},
+		"gzip truncated in the header": {in: bytes.NewReader(gzipped(t, whole)[:5]), op: "decompress gzip"},
+		"zstd truncated in the header": {in: bytes.NewReader(zstded(t, whole)[:5]), op: "decompress zstd"},
 		"gzip with a flipped bit": {
 			in: bytes.NewReader(flipped(gzipped(t, whole))), op: "decompress gzip", bad: true,
 		},
@@ -224,7 +231,8 @@ func TestDamagedInput(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := source.FromReader(t.Context(), "people.gz", tt.in, source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+			s, err := source.FromReader(t.Context(), "people.gz", tt.in,
+				source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 			require.NoError(t, err)
 			lines, _, end, err := drain(t, s)
 			failure, ok := errors.AsType[*source.Error](err)
@@ -233,10 +241,10 @@ func TestDamagedInput(t *testing.T) {
 			require.Equal(t, tt.op, failure.Op)
 			require.Equal(t, end, failure.At)
 			require.NotZero(t, failure.Consumed)
-			require.Contains(t, err.Error(), "people.gz: "+tt.op+" behind line ")
+			require.Contains(t, err.Error(), "people.gz: "+tt.op+" after line ")
 			require.NotErrorIs(t, err, io.EOF)
-			for _, l := range lines { // no torn line was delivered
-				require.True(t, tt.bad || len(l.text) == 52, "a torn line: %s", l.text)
+			for _, l := range lines { // no truncated line was returned
+				require.True(t, tt.bad || len(l.text) == 52, "truncated line: %s", l.text)
 			}
 			_, again := s.Next()
 			require.Equal(t, err, again)
@@ -252,14 +260,14 @@ func flipped(b []byte) []byte {
 	return b
 }
 
-func TestSeveralMembers(t *testing.T) {
+func TestSource_MultiMemberCompression(t *testing.T) {
 	for name, in := range map[string][]byte{
 		"gzip":           append(gzipped(t, []byte("1\n2")), gzipped(t, []byte("3\n"))...),
 		"zstd":           append(zstded(t, []byte("1\n2")), zstded(t, []byte("3\n"))...),
 		"zstd, skipping": append([]byte{0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 9, 9}, zstded(t, []byte("1\n23\n"))...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := source.FromReader(t.Context(), "test", bytes.NewReader(in), small)
+			s, err := source.FromReader(t.Context(), "test", bytes.NewReader(in), smallLimits)
 			require.NoError(t, err)
 			lines, _, _, err := drain(t, s)
 			require.Equal(t, io.EOF, err)
@@ -269,11 +277,12 @@ func TestSeveralMembers(t *testing.T) {
 	}
 }
 
-func TestForeignFormats(t *testing.T) {
+func TestSource_RejectsUnsupportedFormats(t *testing.T) {
 	for name, magic := range map[string]string{
-		"bzip2": "BZh91AY&SY", "xz": "\xFD7zXZ\x00\x00", "zip": "PK\x03\x04....", "Parquet": "PAR1....", "UTF-16": "\xFF\xFE{\x00",
+		"bzip2": "BZh91AY&SY", "xz": "\xFD7zXZ\x00\x00", "zip": "PK\x03\x04....", "Parquet": "PAR1....",
+		"UTF-16": "\xFF\xFE{\x00",
 	} {
-		s, err := source.FromReader(t.Context(), "f", strings.NewReader(magic), small)
+		s, err := source.FromReader(t.Context(), "f", strings.NewReader(magic), smallLimits)
 		require.NoError(t, err)
 		_, err = s.Next()
 		require.ErrorIs(t, err, source.ErrFormat)
@@ -282,8 +291,8 @@ func TestForeignFormats(t *testing.T) {
 	}
 }
 
-// An archive is one error that says what to do, also compressed; none of it is taken for lines.
-func TestForeignFormats_TarInsideOfCompression(t *testing.T) {
+// An archive is one error with a hint, also inside compression; none of it is read as lines.
+func TestSource_RejectsTarInsideCompression(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, format := range []tar.Format{tar.FormatGNU, tar.FormatPAX, tar.FormatUSTAR} {
@@ -293,7 +302,7 @@ func TestForeignFormats_TarInsideOfCompression(t *testing.T) {
 	}
 	require.NoError(t, w.Close())
 	old := bytes.Clone(b.Bytes())
-	copy(old[257:265], make([]byte, 8)) // as the seventh edition wrote it
+	copy(old[257:265], make([]byte, 8)) // as in version 7
 	sum := 8 * int(' ')
 	for i, c := range old[:512] {
 		if i < 148 || i >= 156 {
@@ -305,7 +314,7 @@ func TestForeignFormats_TarInsideOfCompression(t *testing.T) {
 		for form, data := range map[string][]byte{"plain": data, "gzip": gzipped(t, data), "zstd": zstded(t, data)} {
 			for _, n := range []int{1, 100, 1 << 20} {
 				for _, format := range []source.Format{source.FormatAuto, source.FormatCSV, source.FormatNDJSON} {
-					opts := small
+					opts := smallLimits
 					opts.Format = format
 					s, err := source.FromReader(t.Context(), "f", &stutter{in: data, n: n}, opts)
 					require.NoError(t, err)
@@ -317,22 +326,22 @@ func TestForeignFormats_TarInsideOfCompression(t *testing.T) {
 			}
 		}
 	}
-	s, err := source.FromReader(t.Context(), "f", bytes.NewReader(gzipped(t, []byte("PK\x03\x04...."))), small)
+	s, err := source.FromReader(t.Context(), "f", bytes.NewReader(gzipped(t, []byte("PK\x03\x04...."))), smallLimits)
 	require.NoError(t, err)
 	_, err = s.Next()
 	require.ErrorContains(t, err, "Excel")
 }
 
-func TestOpen(t *testing.T) {
+func TestOpen_ReportsErrors(t *testing.T) {
 	dir := t.TempDir()
-	_, err := source.Open(t.Context(), filepath.Join(dir, "absent"), small)
+	_, err := source.Open(t.Context(), filepath.Join(dir, "absent"), smallLimits)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = source.Open(t.Context(), dir, small)
+	_, err = source.Open(t.Context(), dir, smallLimits)
 	require.ErrorContains(t, err, "is a directory")
 
 	path := filepath.Join(dir, "f.ndjson")
 	require.NoError(t, os.WriteFile(path, []byte("{}\n{}\n"), 0o600))
-	s, err := source.Open(t.Context(), path, small)
+	s, err := source.Open(t.Context(), path, smallLimits)
 	require.NoError(t, err)
 	require.Equal(t, path, s.Name())
 	lines, _, _, err := drain(t, s)
@@ -345,9 +354,8 @@ func TestOpen(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A producer that writes a line now and then sees each taken at once, and a
-// wait for it ends with the context.
-func TestSlowProducer(t *testing.T) {
+// A wait ends with the context.
+func TestSource_ReturnsLinesOfSlowWriterAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, w := io.Pipe()
@@ -377,37 +385,39 @@ func TestSlowProducer(t *testing.T) {
 	case err := <-waited:
 		require.ErrorIs(t, err, context.Canceled)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "the wait for input did not end")
+		require.Fail(t, "wait for input did not end")
 	}
 	require.NoError(t, s.Close())
 	require.NoError(t, w.Close())
 }
 
-// FuzzLines holds the reader against cutting the whole text apart at once.
+// FuzzLines compares the reader with splitting the whole text.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("77\n\r\n7"), uint8(3))
 	f.Add(bytes.Repeat([]byte("0123456789"), 25), uint8(1))
 	f.Add([]byte("\xEF\xBB\xBF\n"), uint8(0))
 	f.Fuzz(func(t *testing.T, in []byte, read uint8) {
-		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*M", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
-			return // compressed or foreign
+		if len(in) >= 2 &&
+			strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*M", string(in[:2])) ||
+			len(in) > 3 && in[1] == 0x2A {
+			return // compressed or unsupported
 		}
 		if bytes.ContainsAny(in, "{[") {
-			return // FuzzValues
+			return // covered by FuzzJSON
 		}
 		var want []got
 		var blanks, offset int64
 		for i, line := range bytes.SplitAfter(in, []byte("\n")) {
 			if len(line) == 0 {
-				break // what SplitAfter finds behind the last line end
+				break // the empty rest after the last line end
 			}
 			raw := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 			if i == 0 {
 				raw = bytes.TrimPrefix(raw, []byte("\xEF\xBB\xBF"))
 			}
 			switch {
-			case len(raw) > small.MaxLine:
-				want = append(want, got{string(raw[:small.Head]), int64(i + 1), offset, int64(len(raw))})
+			case len(raw) > smallLimits.MaxLine:
+				want = append(want, got{string(raw[:smallLimits.Head]), int64(i + 1), offset, int64(len(raw))})
 			case len(bytes.Trim(raw, " \t\r")) == 0:
 				blanks++
 			default:
@@ -415,7 +425,7 @@ func FuzzLines(f *testing.F) {
 			}
 			offset += int64(len(line))
 		}
-		s, err := source.FromReader(t.Context(), "fuzz", &stutter{in: in, n: int(read)%50 + 1}, small)
+		s, err := source.FromReader(t.Context(), "fuzz", &stutter{in: in, n: int(read)%50 + 1}, smallLimits)
 		require.NoError(t, err)
 		lines, blank, end, err := drain(t, s)
 		require.Equal(t, io.EOF, err)
@@ -449,9 +459,10 @@ func BenchmarkLines(b *testing.B) {
 		b.Run(form, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				s, err := source.FromReader(b.Context(), "bench", bytes.NewReader(data), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+				s, err := source.FromReader(b.Context(), "bench", bytes.NewReader(data),
+					source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 				require.NoError(b, err)
-				lines, _, _, err := drainCount(s)
+				lines, _, _, err := countLines(s)
 				require.Equal(b, io.EOF, err)
 				require.Equal(b, 20_000, lines)
 				require.NoError(b, s.Close())
@@ -460,7 +471,7 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-func drainCount(s source.Source) (lines int, blank int64, end source.Position, err error) {
+func countLines(s source.Source) (lines int, blank int64, end source.Position, err error) {
 	for {
 		c, err := s.Next()
 		if err != nil {
@@ -472,15 +483,14 @@ func drainCount(s source.Source) (lines int, blank int64, end source.Position, e
 	}
 }
 
-// A reading that begins behind any chunk of another gives the rest of it.
-func TestFrom(t *testing.T) {
+func TestJSON_ResumesAfterAnyChunk(t *testing.T) {
 	text := "\ufeff{\"a\":1}\r\n\n" + strings.Repeat(`{"b":"`+strings.Repeat("x", 80)+`"}`+"\n", 4000) + `{"c":3}`
 	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gzipped(t, []byte(text))} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
 			require.NoError(t, os.WriteFile(path, data, 0o600))
 			open := func(from source.Position) ([]source.Line, []source.Position) {
-				opts := small
+				opts := smallLimits
 				opts.From = from
 				s, err := source.Open(t.Context(), path, opts)
 				require.NoError(t, err)
@@ -513,74 +523,151 @@ func TestFrom(t *testing.T) {
 					require.Equal(t, all[i:], rest)
 				}
 			}
-			opts := small
+			opts := smallLimits
 			opts.From = source.Position{Line: 99, Offset: int64(len(text)) + 1}
 			s, err := source.Open(t.Context(), path, opts)
 			require.NoError(t, err)
 			defer s.Close()
 			_, err = s.Next()
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			require.ErrorContains(t, err, "begin at byte")
+			require.ErrorContains(t, err, "start at byte")
 		})
 	}
 }
 
-// Each text is read in several ways, which must give the same.
+// Each text is read with several buffer sizes, which must agree.
 func TestJSON_ReadsValuesNotLines(t *testing.T) {
 	tests := map[string]struct {
 		in    string
 		want  []got
 		blank int64
-		bad   string // the reason of the objects with Bad
+		bad   string // the reason of objects with Bad
 	}{
-		"pretty-printed object": {in: "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n", want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}}},
-		"pretty-printed list":   {in: "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n", want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}}},
-		"list on one line":      {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
-		"element a line":        {in: "[\n{\"a\":1},\n{\"b\":2}\n]\n", want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}}},
-		"comma first":           {in: "[ {\"a\":1}\n, {\"b\":2}\n]\n", want: []got{{`{"a":1}`, 1, 2, 0}, {`{"b":2}`, 2, 12, 0}}},
-		"comma at the end":      {in: "[{\"a\":1},\n]\n{\"b\":2}\n", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}}},
-		"lists within":          {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
-		"empty list":            {in: "[]\n[\n]\n"},
-		"list of numbers":       {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
-		"pages, one behind the other": {
-			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
+		"pretty-printed object": {
+			in:   "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n",
+			want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}},
 		},
-		"values side by side":       {in: `{"a":1}{"b":2} {"c":"}{"}`, want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}}},
-		"lines that end in CR":      {in: "{\"a\":1}\r{\"b\":2}\r", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 8, 0}}},
-		"NDJSON, then pretty":       {in: "{\"a\":1}\n{\n \"b\": 2\n}\n{\"c\":3}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {"{\n \"b\": 2\n}", 2, 8, 0}, {`{"c":3}`, 5, 20, 0}}},
-		"first line is balanced":    {in: "{\"a\": {}\n, \"b\": {}\n}\n", want: []got{{"{\"a\": {}\n, \"b\": {}\n}", 1, 0, 0}}},
-		"byte order mark":           {in: "\xEF\xBB\xBF[\n{\"a\":1}]", want: []got{{`{"a":1}`, 2, 5, 0}}},
-		"bad line":                  {in: "{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}, {`{"c":3}`, 3, 14, 0}, {`{"d":4}`, 4, 22, 0}}},
-		"bad first line":            {in: "{\"a\":[1,\n{\"b\":2}\n{\"c\":3}\n", want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}}},
-		"bad last line":             {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
-		"string that is not closed": {in: "{\"a\":\"x\n{\"b\":2}\n", want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}}},
-		"no JSON":                   {in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n", want: []got{{"x y", 1, 0, 0}, {`{"a":1}`, 2, 4, 0}, {"}", 3, 12, 0}, {"]", 4, 14, 0}, {`"s"`, 5, 16, 0}, {"null", 6, 20, 0}}},
-		"text behind a value":       {in: "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n", want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}}},
-		"open brackets":             {in: "{\n{\n{\n", want: []got{{"{", 1, 0, 0}, {"{", 2, 2, 0}, {"{", 3, 4, 0}}},
+		"pretty-printed array": {
+			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n",
+			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}},
+		},
+		"array on one line": {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
+		"one element per line": {
+			in:   "[\n{\"a\":1},\n{\"b\":2}\n]\n",
+			want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}},
+		},
+		"comma first": {
+			in:   "[ {\"a\":1}\n, {\"b\":2}\n]\n",
+			want: []got{{`{"a":1}`, 1, 2, 0}, {`{"b":2}`, 2, 12, 0}},
+		},
+		"comma at the end": {
+			in:   "[{\"a\":1},\n]\n{\"b\":2}\n",
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}},
+		},
+		"nested arrays":    {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
+		"empty array":      {in: "[]\n[\n]\n"},
+		"array of numbers": {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
+		"consecutive arrays": {
+			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2,
+				11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
+		},
+		"values on one line": {
+			in:   `{"a":1}{"b":2} {"c":"}{"}`,
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}},
+		},
+		"lines that end in CR": {
+			in:   "{\"a\":1}\r{\"b\":2}\r",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 8, 0}},
+		},
+		"NDJSON, then pretty": {
+			in:   "{\"a\":1}\n{\n \"b\": 2\n}\n{\"c\":3}\n",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {"{\n \"b\": 2\n}", 2, 8, 0}, {`{"c":3}`, 5, 20, 0}},
+		},
+		"first line is balanced": {
+			in:   "{\"a\": {}\n, \"b\": {}\n}\n",
+			want: []got{{"{\"a\": {}\n, \"b\": {}\n}", 1, 0, 0}},
+		},
+		"byte order mark": {in: "\xEF\xBB\xBF[\n{\"a\":1}]", want: []got{{`{"a":1}`, 2, 5, 0}}},
+		"bad line": {
+			in:   "{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4}\n",
+			want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}, {`{"c":3}`, 3, 14, 0}, {`{"d":4}`, 4, 22, 0}},
+		},
+		"bad first line": {
+			in:   "{\"a\":[1,\n{\"b\":2}\n{\"c\":3}\n",
+			want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}},
+		},
+		"bad last line": {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
+		"unclosed string": {
+			in:   "{\"a\":\"x\n{\"b\":2}\n",
+			want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}},
+		},
+		"not JSON": {
+			in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n",
+			want: []got{
+				{"x y", 1, 0, 0},
+				{`{"a":1}`, 2, 4, 0},
+				{"}", 3, 12, 0},
+				{"]", 4, 14, 0},
+				{`"s"`, 5, 16, 0},
+				{"null", 6, 20, 0},
+			},
+		},
+		"text after a value": {
+			in:   "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n",
+			want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}},
+		},
+		"open brackets": {in: "{\n{\n{\n", want: []got{{"{", 1, 0, 0}, {"{", 2, 2, 0}, {"{", 3, 4, 0}}},
 		"bad document": {
 			in:   "{\n  \"a\": 1,\n  \"b\" 2\n}\n{\n  \"c\": 3\n}\n",
 			want: []got{{"{\n  \"a\": 1,\n  \"b\" 2\n}", 1, 0, 0}, {"{\n  \"c\": 3\n}", 5, 22, 0}},
 		},
-		"bad element on a line": {in: `[{"a":1},{"b":},{"c":3}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":}`, 1, 9, 0}, {`{"c":3}`, 1, 16, 0}}},
-		"bad element on several lines": {
-			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": x y\n  },\n  {\n    \"c\": 3\n  }\n]\n",
-			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": x y\n  }", 5, 24, 0}, {"{\n    \"c\": 3\n  }", 8, 46, 0}},
+		"bad element on a line": {
+			in:   `[{"a":1},{"b":},{"c":3}]`,
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":}`, 1, 9, 0}, {`{"c":3}`, 1, 16, 0}},
 		},
-		"list that lacks a comma": {
-			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "lacks a comma",
+		"bad element on several lines": {
+			in: "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": x y\n  },\n  {\n    \"c\": 3\n  }\n]\n",
+			want: []got{
+				{"{\n    \"a\": 1\n  }", 2, 4, 0},
+				{"{\n    \"b\": x y\n  }", 5, 24, 0},
+				{"{\n    \"c\": 3\n  }", 8, 46, 0},
+			},
+		},
+		"array without a comma": {
+			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "array without a comma between elements",
 			want: []got{{`{"a":1}`, 2, 2, 0}, {"[", 1, 0, 0}, {`{"b":2}`, 3, 10, 0}, {`{"c":3}`, 4, 18, 0}},
 		},
-		"list that is not closed": {in: "[{\"a\":1},\n{\"b\":2}", bad: "is not closed", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}}},
-		"blank lines":             {in: "\n[\n\n{\"a\":1}\n]\n\n{\"b\":2}\n\n", want: []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}}, blank: 3},
-		"over-long element":       {in: `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n", want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}}},
-		"over-long document":      {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}}},
-		"over-long bad document":  {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}}},
+		"unclosed array": {
+			in:   "[{\"a\":1},\n{\"b\":2}",
+			bad:  "is not closed",
+			want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}},
+		},
+		"blank lines": {
+			in:    "\n[\n\n{\"a\":1}\n]\n\n{\"b\":2}\n\n",
+			want:  []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}},
+			blank: 3,
+		},
+		"oversize element": {
+			in:   `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n",
+			want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}},
+		},
+		"oversize document": {
+			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n",
+			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}},
+		},
+		"oversize bad document": {
+			in:   "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n",
+			want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}},
+		},
 	}
 	for name, tt := range tests {
-		for form, data := range map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))} {
+		forms := map[string][]byte{
+			"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in)),
+		}
+		for form, data := range forms {
 			for _, n := range []int{1, 2, 3, 7, 1000} {
 				t.Run(name+"/"+form, func(t *testing.T) {
-					s, err := source.FromReader(t.Context(), "test", &stutter{in: data, n: n}, small)
+					s, err := source.FromReader(t.Context(), "test", &stutter{in: data, n: n}, smallLimits)
 					require.NoError(t, err)
 					lines, blank, end, err := drainJSON(t, s, tt.bad)
 					require.Equal(t, io.EOF, err)
@@ -621,14 +708,15 @@ func drainJSON(t testing.TB, s source.Source, bad string) (lines []got, blank in
 	}
 }
 
-// However many elements a list has, what is held of it is a chunk.
-func TestJSON_ListOfAnyLengthTakesBoundedMemory(t *testing.T) {
+func TestJSON_ArrayOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	element := `{"profile_id":"p","username":"u","summary":"` + strings.Repeat("s", 150) + `"},`
 	const n = 300_000 // 60 MB
-	for name, between := range map[string]string{"one line": "", "element a line": "\n"} {
+	for name, separator := range map[string]string{"one line": "", "one element per line": "\n"} {
 		t.Run(name, func(t *testing.T) {
-			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n}, strings.NewReader("{}]"))
-			s, err := source.FromReader(t.Context(), "test", in, source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})
+			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + separator, n: n},
+				strings.NewReader("{}]"))
+			s, err := source.FromReader(t.Context(), "test", in,
+				source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})
 			require.NoError(t, err)
 			count := 0
 			took := heaptest.Peak(func() {
@@ -649,7 +737,7 @@ func TestJSON_ListOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	}
 }
 
-// repeated reads a text n times.
+// repeated is a reader of a text, n times.
 type repeated struct {
 	text string
 	n    int
@@ -670,14 +758,14 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A reading that begins behind any chunk, also within a list, gives what follows.
-func TestJSON_GoesOnWithinAList(t *testing.T) {
+func TestJSON_ResumesWithinAnArray(t *testing.T) {
 	element := "{\n  \"a\": \"" + strings.Repeat("x", 100) + "\"\n}"
 	for name, text := range map[string]string{
 		"pretty":      "[\n" + strings.Repeat(element+",\n", 3000) + "{}\n]\n{\"b\":1}\n",
 		"comma first": "[\n" + strings.Repeat(element+"\n, ", 3000) + "{}\n]\n{\"b\":1}\n",
 		"one line":    "[" + strings.Repeat(`{"a":"`+strings.Repeat("x", 100)+`"},`, 3000) + "{}]\n{\"b\":1}\n",
-		"two lists":   "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`, 1500) + "{}]{\"b\":1}\n",
+		"two arrays": "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`,
+			1500) + "{}]{\"b\":1}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.json")
@@ -714,16 +802,17 @@ func TestJSON_GoesOnWithinAList(t *testing.T) {
 	}
 }
 
-// A whole list is one object for those who want it, up to the limit.
-func TestJSON_WholeLists(t *testing.T) {
-	opts := small
+// Longer arrays are split.
+func TestJSON_WholeListsReturnsArraysAsObjects(t *testing.T) {
+	opts := smallLimits
 	opts.WholeLists = true
 	for in, want := range map[string][]got{
 		"[\n{\"a\":1},\n{\"b\":2}\n]\n":                  {{"[\n{\"a\":1},\n{\"b\":2}\n]", 1, 0, 0}},
 		`[{"a":1}]{"b":2}`:                               {{`[{"a":1}]`, 1, 0, 0}, {`{"b":2}`, 1, 9, 0}},
 		"[" + strings.Repeat(`{"a":12345},`, 20) + `{}]`: nil,
 		"[]": {{"[]", 1, 0, 0}},
-		"[{\"a\":1},\n{\"b\":2}\n{\"c\":3}]\n{\"d\":4}\n": {{`[{"a":1},`, 1, 0, 0}, {`{"b":2}`, 2, 10, 0}, {`{"c":3}]`, 3, 18, 0}, {`{"d":4}`, 4, 27, 0}},
+		"[{\"a\":1},\n{\"b\":2}\n{\"c\":3}]\n{\"d\":4}\n": {{`[{"a":1},`, 1, 0, 0}, {`{"b":2}`, 2, 10, 0},
+			{`{"c":3}]`, 3, 18, 0}, {`{"d":4}`, 4, 27, 0}},
 	} {
 		s, err := source.FromReader(t.Context(), "test", strings.NewReader(in), opts)
 		require.NoError(t, err)
@@ -737,34 +826,46 @@ func TestJSON_WholeLists(t *testing.T) {
 	}
 }
 
-// Texts that make scanning begin again at every line take time in proportion to their length.
-func TestJSON_HostileTextIsReadInTime(t *testing.T) {
+// Some texts make scanning restart at every line.
+func TestJSON_HostileTextTakesLinearTime(t *testing.T) {
 	const size = 128 << 10
-	for _, line := range []string{"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n", "{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n"} {
+	lines := []string{
+		"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n",
+		"{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n",
+	}
+	for _, line := range lines {
 		began := time.Now()
-		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))), source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
+		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))),
+			source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
 		require.NoError(t, err)
-		_, _, end, err := drainJSON(t, s, "list")
+		_, _, end, err := drainJSON(t, s, "array")
 		require.Equal(t, io.EOF, err)
 		require.Equal(t, int64(size/len(line)*len(line)), end.Offset)
 		require.Less(t, time.Since(began), 20*time.Second, "%q", line)
 	}
 }
 
-// FuzzJSON holds the reader against the decoder, and against itself with other pieces.
+// FuzzJSON compares the reader with the decoder, and with itself for other buffer sizes.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{"[{\"a\":1},\n {\"b\":2}] {}", "{\n\"a\":[]}\n{\"b\":\n{}", "[\n{\"a\":1}\n{\"b\":2}", "\xEF\xBB\xBF[ ]\r\n{} x\n", "[{\"a\":\"\\\"]\"}\n,", "[1]{"} {
+	seeds := []string{
+		"[{\"a\":1},\n {\"b\":2}] {}", "{\n\"a\":[]}\n{\"b\":\n{}", "[\n{\"a\":1}\n{\"b\":2}",
+		"\xEF\xBB\xBF[ ]\r\n{} x\n", "[{\"a\":\"\\\"]\"}\n,", "[1]{",
+	}
+	for _, seed := range seeds {
 		f.Add([]byte(seed), uint8(2))
 	}
 	opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatNDJSON}
 	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
-		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*MRaOb%P\xd0\xcfSQ", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
-			return // compressed or foreign
+		if len(in) >= 2 &&
+			strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*MRaOb%P\xd0\xcfSQ",
+				string(in[:2])) ||
+			len(in) > 3 && in[1] == 0x2A {
+			return // compressed or unsupported
 		}
 		read := func(n int) ([]got, source.Position) {
 			s, err := source.FromReader(t.Context(), "fuzz", &stutter{in: bytes.Clone(in), n: n}, opts)
 			require.NoError(t, err)
-			lines, _, end, err := drainJSON(t, s, "list")
+			lines, _, end, err := drainJSON(t, s, "array")
 			require.Equal(t, io.EOF, err)
 			return lines, end
 		}
@@ -784,9 +885,10 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// decoded returns the objects of a text that is a sequence of objects and lists of objects and nothing else.
+// decoded returns the objects of a text that only contains objects and arrays of objects.
 func decoded(in []byte) (objects []string, ok bool) {
-	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF"))), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF"))),
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		v, err := d.ReadValue()
 		switch {
@@ -798,7 +900,8 @@ func decoded(in []byte) (objects []string, ok bool) {
 			objects = append(objects, string(v))
 			continue
 		}
-		elements := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(v)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		elements := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(v)), jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true))
 		_, _ = elements.ReadToken()
 		for elements.PeekKind() != ']' {
 			v, err := elements.ReadValue()

@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What other libraries write, each in its own ways, is read as it was written.
-func TestParquetLibraries(t *testing.T) {
+func TestParquet_ReadsFilesOfOtherLibraries(t *testing.T) {
 	for name, row := range map[string]func(i int) string{
-		// Columns of pandas' categories. fastparquet 2026.9.0 leaves out the end of the last
-		// group of indexes, and writes zeros behind.
+		// Columns of pandas categories. fastparquet 2026.9.0 omits the end of the last group of
+		// indices and appends zeros.
 		"fastparquet": func(i int) string {
 			s := fmt.Sprintf(`{"n":%d,"c":"category %d"`, i, i*7%300)
 			if i%7 != 0 {
@@ -22,8 +21,8 @@ func TestParquetLibraries(t *testing.T) {
 			}
 			return s + "}"
 		},
-		// Booleans as runs of any length, which the library reads as runs of eight. PyArrow
-		// writes so where pages are of version 2.
+		// Booleans as runs of any length, which the library reads as runs of eight. PyArrow writes
+		// them in pages of version 2.
 		"arrow-booleans": func(i int) string {
 			s := fmt.Sprintf(`{"n":%d,"b":%t`, i, i < 13 || i > 900 || i%3 == 0)
 			if i%7 != 0 {
@@ -31,7 +30,7 @@ func TestParquetLibraries(t *testing.T) {
 			}
 			return s + "}"
 		},
-		// Each encoding for which PyArrow has to be asked.
+		// Encodings that PyArrow uses only on request.
 		"arrow-differences": func(i int) string {
 			s := fmt.Sprintf(`{"n":%d,"i":%d`, i, (1-i%2*2)*i*i*i)
 			if i%7 != 0 {

@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// Open opens a file of any format. Reading ends with ctx's error once ctx has
-// ended. The caller closes the source.
+// Open opens a file of any format. Reads return ctx's error after ctx has ended. The caller closes the source.
 func Open(ctx context.Context, path string, opts Options) (Source, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err // an fs.PathError: it names operation, path and cause
+		// The error is an fs.PathError with operation, path and cause.
+		return nil, err
 	}
 	if info.IsDir() {
 		return nil, fmt.Errorf("open %s: is a directory", path)
@@ -34,8 +34,8 @@ func Open(ctx context.Context, path string, opts Options) (Source, error) {
 	return openRegular(ctx, path, f, info.Size(), opts)
 }
 
-// pipe is a named pipe, or a device, that is opened when it is read: opening it waits
-// for its producer.
+// pipe is a named pipe or a device. It is opened on the first read, because opening it blocks until
+// it has a writer.
 type pipe struct {
 	path string
 
@@ -52,7 +52,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	return f.Read(b)
 }
 
-// open is called by the one goroutine that reads.
+// open opens the file on first use. It is called by the reading goroutine only.
 func (p *pipe) open() (*os.File, error) {
 	if p.file != nil {
 		return p.file, nil
@@ -70,7 +70,7 @@ func (p *pipe) open() (*os.File, error) {
 	return f, nil
 }
 
-// Close ends a read. Whoever still waits for a producer ends when one comes.
+// Close makes a read return. A blocked open returns only when a writer opens the pipe.
 func (p *pipe) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,14 +81,13 @@ func (p *pipe) Close() error {
 	return p.file.Close()
 }
 
-// FromReader reads from r, which stays the caller's to close. Reading ends with
-// ctx's error once ctx has ended, even while r is waiting for input; the one
-// goroutine that waits inside r then ends when r returns.
+// FromReader reads from r; the caller closes r. Reads return ctx's error after ctx has ended, even
+// while r blocks. The one goroutine that is blocked in r then ends when r returns.
 func FromReader(ctx context.Context, name string, r io.Reader, opts Options) (Source, error) {
 	return openStream(ctx, name, r, nil, opts)
 }
 
-// detectSize is how much of a file is looked at to find out its format.
+// detectSize is the number of bytes read to detect the format.
 const detectSize = 16 << 10
 
 func openRegular(ctx context.Context, path string, f *os.File, size int64, opts Options) (Source, error) {
@@ -98,7 +97,8 @@ func openRegular(ctx context.Context, path string, f *os.File, size int64, opts 
 		return nil, errors.Join(err, f.Close())
 	}
 	head = head[:n]
-	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV && opts.Format != FormatTSV {
+	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV &&
+		opts.Format != FormatTSV {
 		opts.Format = FormatParquet
 	}
 	if opts.Format == FormatParquet {
@@ -110,27 +110,29 @@ func openRegular(ctx context.Context, path string, f *os.File, size int64, opts 
 	return openStream(ctx, path, f, f, opts)
 }
 
-// openStream reads r, of which own is what is closed with the source.
-func openStream(ctx context.Context, name string, r io.Reader, own io.Closer, opts Options) (Source, error) {
-	closing := func(err error) error {
-		if own == nil {
+// openStream returns a source that reads r and closes owned, if it is not nil.
+func openStream(ctx context.Context, name string, r io.Reader, owned io.Closer, opts Options) (Source, error) {
+	closeAfter := func(err error) error {
+		if owned == nil {
 			return err
 		}
-		return errors.Join(err, own.Close())
+		return errors.Join(err, owned.Close())
 	}
 	if opts.Format == FormatParquet {
-		return nil, closing(fmt.Errorf("%s: Parquet is read from files only: its directory stands at its end", name))
+		return nil, closeAfter(
+			fmt.Errorf("%s: Parquet can only be read from files, because its footer is at the end", name),
+		)
 	}
 	l, err := newStream(ctx, name, r, opts)
 	if err != nil {
-		return nil, closing(err)
+		return nil, closeAfter(err)
 	}
-	l.own = own
-	if f, ok := own.(*os.File); ok && opts.Format == FormatNDJSON {
+	l.owned = owned
+	if f, ok := owned.(*os.File); ok && opts.Format == FormatNDJSON {
 		if info, err := f.Stat(); err != nil {
-			return nil, closing(err)
+			return nil, closeAfter(err)
 		} else if err := l.seek(f, info.Size()); err != nil {
-			return nil, closing(err)
+			return nil, closeAfter(err)
 		}
 	}
 	l.start()
@@ -143,16 +145,15 @@ func openStream(ctx context.Context, name string, r io.Reader, own io.Closer, op
 	return &detecting{stream: l}, nil
 }
 
-// detecting finds out the format when the first line has come: opening a pipe
-// must not wait for its producer.
+// detecting detects the format when the first line has arrived: opening a pipe must not wait for its writer.
 type detecting struct {
 	*stream
-	found Source
+	source Source
 }
 
 // Next implements [Source].
 func (d *detecting) Next() (*Chunk, error) {
-	if d.found == nil {
+	if d.source == nil {
 		for len(d.carry) < detectSize && !bytes.ContainsAny(d.carry, newline+carriageReturn) {
 			var err error
 			if d.carry, _, err = d.pump.next(d.ctx, d.carry, true); err != nil {
@@ -160,10 +161,10 @@ func (d *detecting) Next() (*Chunk, error) {
 			}
 		}
 		if formatOfText(d.carry) == FormatCSV {
-			d.found = newTable(d.stream)
+			d.source = newTable(d.stream)
 		} else {
-			d.found = newJSON(d.stream)
+			d.source = newJSON(d.stream)
 		}
 	}
-	return d.found.Next()
+	return d.source.Next()
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Levels are the same when they are written anew, and full ones are counted, in runs and
-// in groups.
-func TestCleanRuns(t *testing.T) {
+// Levels are unchanged after re-encoding, and the maximum ones are counted, in runs and in packed groups.
+func TestCleanRuns_PreservesLevels(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for width := 1; width <= 7; width++ {
 		for _, length := range []int{1, 7, 8, 9, 100, 1000} {
@@ -34,15 +33,14 @@ func TestCleanRuns(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, int64(length), all)
 			require.Equal(t, want, got, "width %d, length %d", width, length)
-			again, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, clean)
+			redecoded, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, clean)
 			require.NoError(t, err)
-			require.Equal(t, levels, again)
+			require.Equal(t, levels, redecoded)
 		}
 	}
 }
 
-// Pages give back what they took, whatever came before them.
-func TestPageRoom(t *testing.T) {
+func TestPageBudget_IsRestoredByRelease(t *testing.T) {
 	type row struct {
 		A *string  `parquet:"a,optional,dict"`
 		B []string `parquet:"b,list,plain"`
@@ -58,19 +56,23 @@ func TestPageRoom(t *testing.T) {
 	}
 	for version := 1; version <= 2; version++ {
 		path := filepath.Join(t.TempDir(), "f.parquet")
-		require.NoError(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2000), parquet.PageBufferSize(2000), parquet.DataPageVersion(version)))
+		require.NoError(
+			t,
+			parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2000), parquet.PageBufferSize(2000),
+				parquet.DataPageVersion(version)),
+		)
 		s, err := Open(t.Context(), path, Options{MaxLine: 1 << 20, Head: 64 << 10, ChunkSize: 1000})
 		require.NoError(t, err)
 		p := s.(*Parquet)
-		least := p.room.left
+		minimum := p.budget.remaining
 		for err == nil {
 			_, err = s.Next()
-			least = min(least, p.room.left)
+			minimum = min(minimum, p.budget.remaining)
 		}
 		require.ErrorIs(t, err, io.EOF)
-		require.Equal(t, p.room.all, p.room.left)
-		require.Less(t, least, p.room.all)
-		require.Greater(t, least, p.room.all-100_000)
+		require.Equal(t, p.budget.total, p.budget.remaining)
+		require.Less(t, minimum, p.budget.total)
+		require.Greater(t, minimum, p.budget.total-100_000)
 		require.NoError(t, s.Close())
 	}
 }

@@ -11,61 +11,60 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Parquet is a [Source] of the rows of an Apache Parquet file. A row becomes a
-// JSON object with a member for each column that is not null; nested columns,
-// lists and maps become objects and lists. Pages are read as they are needed, so
-// that memory depends on the size of pages, of which there is a limit, and not on that
-// of the file or of a row.
+// Parquet is a [Source] of the rows of an Apache Parquet file. A row becomes a JSON object with a
+// field for each column that is not null; nested columns, lists and maps become objects and arrays.
+// Pages are read on demand, so memory depends on the page size, which is limited, and not on the
+// size of the file or of a row.
 type Parquet struct {
-	ctx      context.Context
-	name     string
-	opts     Options
-	os       *os.File
-	size     int64
-	file     *parquet.File
-	shape    *shape
-	places   [][]chunkPlace // of each row group and column
-	room     *pageRoom
-	group    int           // the row group being read
-	columns  *columnReader // its values; nil before it is begun
-	pos      Position
-	total    int64
-	consumed atomic.Int64
-	text     rowText
-	broken   error // what the next call of Next returns
-	failure  error
-	closed   bool
+	ctx         context.Context
+	name        string
+	opts        Options
+	osFile      *os.File
+	size        int64
+	file        *parquet.File
+	shape       *shape
+	locations   [][]chunkLocation // by row group and column
+	budget      *pageBudget
+	group       int           // index of the current row group
+	columns     *columnReader // values of the current row group; nil before it is opened
+	pos         Position
+	total       int64
+	consumed    atomic.Int64
+	text        rowText
+	deferredErr error // returned by the next call of Next
+	failure     error
+	closed      bool
 }
 
 func openParquet(ctx context.Context, path string, f *os.File, size int64, opts Options) (p *Parquet, err error) {
 	if opts.ChunkSize <= 0 {
 		opts.ChunkSize = defaultChunkSize
 	}
-	p = &Parquet{ctx: ctx, name: path, opts: opts, os: f, size: size}
+	p = &Parquet{ctx: ctx, name: path, opts: opts, osFile: f, size: size}
 	defer func() {
-		if r := recover(); r != nil { // what the library makes of a damaged file
+		if r := recover(); r != nil { // the library panics on some corrupt files
 			err = fmt.Errorf("damaged: %v", r)
 		}
 		if err != nil {
-			err = errors.Join(&Error{Name: path, Op: "read the directory of Parquet", Err: err}, f.Close())
+			err = errors.Join(&Error{Name: path, Op: "read Parquet footer", Err: err}, f.Close())
 			p = nil
 		}
 	}()
-	if p.file, p.places, err = openDirectory(f, size); err != nil {
+	if p.file, p.locations, err = openFooter(f, size); err != nil {
 		return nil, err
 	}
-	p.room = newPageRoom(ctx, size)
+	p.budget = newPageBudget(ctx, size)
 	if p.shape, err = newShape(p.file.Root()); err != nil {
 		return nil, err
 	}
 	p.total = p.file.NumRows()
-	return p, p.begin(opts.From.Line)
+	return p, p.seek(opts.From.Line)
 }
 
-// begin finds the row to begin with.
-func (p *Parquet) begin(row int64) error {
+// seek skips to the first row to read.
+func (p *Parquet) seek(row int64) error {
 	if row > p.total {
-		return fmt.Errorf("begin behind row %d: there are only %d", row, p.total)
+		return fmt.Errorf("start after row %d: the file has only %d rows", row, p.total)
 	}
 	for p.pos.Line < row {
 		n := p.file.RowGroups()[p.group].NumRows()
@@ -88,23 +87,24 @@ func (p *Parquet) begin(row int64) error {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return fmt.Errorf("go to row %d: %w", row, err)
+			return fmt.Errorf("skip to row %d: %w", row, err)
 		}
 	}
 	return nil
 }
 
-// open begins the current row group.
+// open opens the current row group.
 func (p *Parquet) open() {
 	p.columns = &columnReader{}
 	for i, chunk := range p.file.RowGroups()[p.group].ColumnChunks() {
-		place := p.places[p.group][i]
+		location := p.locations[p.group][i]
 		if i == 0 {
-			p.pos.Offset = place.data
+			p.pos.Offset = location.data
 		}
-		source := newChunkPages(p.os, place, p.room)
+		source := newChunkPages(p.osFile, location, p.budget)
 		p.columns.all = append(p.columns.all, &columnCursor{
-			source: source, pages: chunk.(*parquet.FileColumnChunk).PagesFrom(source), buffer: make([]parquet.Value, cursorBuffer),
+			source: source, pages: chunk.(*parquet.FileColumnChunk).PagesFrom(source),
+			buffer: make([]parquet.Value, cursorBuffer),
 		})
 	}
 	p.shape.columns = p.columns
@@ -113,7 +113,7 @@ func (p *Parquet) open() {
 // Name implements [Source].
 func (p *Parquet) Name() string { return p.name }
 
-// Consumed implements [Source]: the share of the rows that were read, in bytes.
+// Consumed implements [Source]. It is the share of the rows that were read, scaled to bytes.
 func (p *Parquet) Consumed() int64 { return p.consumed.Load() }
 
 // Close implements [Source].
@@ -126,8 +126,8 @@ func (p *Parquet) Close() error {
 	if p.columns != nil {
 		err = p.columns.close()
 	}
-	p.room.close()
-	return errors.Join(err, p.os.Close())
+	p.budget.close()
+	return errors.Join(err, p.osFile.Close())
 }
 
 // Next implements [Source].
@@ -143,7 +143,7 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 			return
 		}
 		if !errors.Is(err, io.EOF) && p.ctx.Err() == nil {
-			err = &Error{Name: p.name, At: p.pos, Consumed: p.Consumed(), Op: "read Parquet", Err: torn(err)}
+			err = &Error{Name: p.name, At: p.pos, Consumed: p.Consumed(), Op: "read Parquet", Err: unexpectedEOF(err)}
 		}
 		p.failure = err
 	}()
@@ -157,7 +157,7 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 			break
 		}
 		more := false
-		if err = p.broken; err == nil {
+		if err = p.deferredErr; err == nil {
 			out, more, err = p.step(c, out)
 		}
 		switch {
@@ -165,8 +165,8 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 			if len(c.Lines) == 0 {
 				return nil, err
 			}
-			// What is sound is delivered; the next call returns the error.
-			p.broken = err
+			// Return the rows before the error; the next call returns the error.
+			p.deferredErr = err
 			c.End = p.pos
 			return c, nil
 		case !more:
@@ -186,10 +186,10 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 	return c, nil
 }
 
-// step reads the next row, unless the row group has no more.
+// step reads the next row; more is false at the end of the row group.
 func (p *Parquet) step(c *Chunk, out []byte) (_ []byte, more bool, err error) {
 	defer func() {
-		if r := recover(); r != nil { // what the library makes of a damaged page
+		if r := recover(); r != nil { // the library panics on some corrupt pages
 			more, err = false, fmt.Errorf("damaged: %v", r)
 		}
 	}()
@@ -205,7 +205,7 @@ func (p *Parquet) step(c *Chunk, out []byte) (_ []byte, more bool, err error) {
 // row appends a row's object to out and to the chunk.
 func (p *Parquet) row(c *Chunk, out []byte) ([]byte, error) {
 	t := &p.text
-	*t = rowText{out: out, begin: len(out), most: p.opts.MaxLine, head: p.opts.Head}
+	*t = rowText{out: out, begin: len(out), maxLen: p.opts.MaxLine, head: p.opts.Head}
 	p.shape.append(t)
 	if err := p.columns.end(); err != nil {
 		return out, err

@@ -8,31 +8,30 @@ import (
 )
 
 var (
-	errThrift  = errors.New("damaged: a directory or a page's header says that it has more than there is")
-	errPage    = errors.New("damaged: a page says that it has more than there is")
-	errShrinks = errors.New("damaged: a page has more values than it says")
+	errTruncatedThrift = errors.New("damaged: footer or page header is truncated")
+	errTruncatedPage   = errors.New("damaged: page is truncated")
+	errTooManyValues   = errors.New("damaged: page has more values than declared")
 )
 
-// thriftCheck walks through a structure of the compact protocol of Thrift, and checks that
-// its lists and texts are no longer than the bytes there are: the library makes room for
-// them before it reads them, and follows any nesting.
+// thriftCheck validates a structure of Thrift's compact protocol: lists and strings must not be
+// longer than the data, and nesting is limited. The library allocates memory for them before it
+// reads them, and follows any nesting.
 type thriftCheck struct {
-	data  []byte
-	at    int
-	parts int // elements of lists that are structures: row groups, columns in them
-	small int // those that are deeper
+	data       []byte
+	at         int
+	parts      int // structures in lists: row groups and their columns
+	smallParts int // structures in deeper lists
 }
 
 const maxThriftDepth = 16
 
-// partDepth is how deep the lists of a directory's parts stand, those of the columns of a
-// row group: deeper ones, such as how many pages have which encoding, have elements of a
-// few bytes.
+// partDepth is the depth of the lists of row groups and of their columns. Deeper lists, such as the
+// page counts per encoding, have elements of a few bytes.
 const partDepth = 2
 
 func (c *thriftCheck) byte() (byte, error) {
 	if c.at >= len(c.data) {
-		return 0, errThrift
+		return 0, errTruncatedThrift
 	}
 	c.at++
 	return c.data[c.at-1], nil
@@ -41,7 +40,7 @@ func (c *thriftCheck) byte() (byte, error) {
 func (c *thriftCheck) number() (int64, error) {
 	u, n := numberOf(c.data[c.at:])
 	if n <= 0 {
-		return 0, errThrift
+		return 0, errTruncatedThrift
 	}
 	c.at += n
 	return u, nil
@@ -49,14 +48,14 @@ func (c *thriftCheck) number() (int64, error) {
 
 func (c *thriftCheck) skip(n int64) error {
 	if n > int64(len(c.data)-c.at) {
-		return errThrift
+		return errTruncatedThrift
 	}
 	c.at += int(n)
 	return nil
 }
 
-// numberOf reads a number that is not negative, and returns how many bytes it takes. One
-// that is larger than it can be is as large as it can be.
+// numberOf reads a non-negative number and returns its encoded length. Numbers beyond the maximum
+// are clamped to it.
 func numberOf(data []byte) (int64, int) {
 	u, n := binary.Uvarint(data)
 	return int64(min(u, math.MaxInt64)), n
@@ -64,14 +63,14 @@ func numberOf(data []byte) (int64, int) {
 
 func (c *thriftCheck) structure(depth int) error {
 	if depth > maxThriftDepth {
-		return errThrift
+		return errTruncatedThrift
 	}
 	for {
 		b, err := c.byte()
 		if err != nil || b == 0 {
 			return err
 		}
-		if b>>4 == 0 { // the field's number follows
+		if b>>4 == 0 { // the field ID follows
 			if _, err := c.number(); err != nil {
 				return err
 			}
@@ -89,12 +88,12 @@ func (c *thriftCheck) value(kind byte, depth int) error {
 	switch kind {
 	case 1, 2, 3: // a boolean in a list, a byte
 		return c.skip(1)
-	case 4, 5, 6: // numbers
+	case 4, 5, 6: // integers
 		_, err := c.number()
 		return err
-	case 7: // a floating-point number
+	case 7: // a double
 		return c.skip(8)
-	case 8: // text
+	case 8: // a string or binary
 		n, err := c.number()
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func (c *thriftCheck) value(kind byte, depth int) error {
 	case 12:
 		return c.structure(depth + 1)
 	}
-	return errThrift // maps are nowhere in Parquet
+	return errTruncatedThrift // Parquet has no maps
 }
 
 func (c *thriftCheck) list(depth int) error {
@@ -115,13 +114,13 @@ func (c *thriftCheck) list(depth int) error {
 		n, err = c.number()
 	}
 	if err != nil || n > int64(len(c.data)-c.at) || depth > maxThriftDepth {
-		return errThrift
+		return errTruncatedThrift
 	}
 	kind := b & 15
 	switch {
 	case kind != 12:
 	case depth > partDepth:
-		c.small += int(n)
+		c.smallParts += int(n)
 	default:
 		c.parts += int(n)
 	}
@@ -133,18 +132,17 @@ func (c *thriftCheck) list(depth int) error {
 	return nil
 }
 
-// padding is how many values may follow behind the last one of a page: they come in
-// groups.
+// padding is how many values may follow the last one of a page, because values are written in groups.
 const padding = 1024
 
-// run is a run of equal values, or of groups of eight that are packed.
+// run is a run of equal values, or of bit-packed groups of eight values.
 type run struct {
 	data   []byte
 	packed bool
-	values int64 // those that the page has
+	values int64 // number of values that belong to the page
 }
 
-// value returns a value of the run.
+// value returns the i-th value of the run.
 func (r *run) value(i, width int64) uint64 {
 	if !r.packed {
 		i, width = 0, int64(len(r.data))*8
@@ -152,7 +150,7 @@ func (r *run) value(i, width int64) uint64 {
 	return bitsAt(r.data, i*width, width)
 }
 
-// bitsAt reads up to 64 bits. There are zeros behind the end.
+// bitsAt reads up to 64 bits. Bits after the end of data are zero.
 func bitsAt(data []byte, at, width int64) uint64 {
 	shift := uint(at % 8) //nolint:gosec // not negative
 	data = data[min(at/8, int64(len(data))):]
@@ -171,41 +169,42 @@ func bitsAt(data []byte, at, width int64) uint64 {
 	return v & (1<<width - 1)
 }
 
-// eachRun reads values that stand as runs (RLE, Encodings.md), and returns how many there
-// are. It checks that they are no more than the page has: each run may be of thousands of
-// millions.
-func eachRun(data []byte, width, values int64, use func(at int64, r run)) (int64, error) {
+// eachRun calls use for each run of RLE-encoded values (Encodings.md) and returns the number of
+// values. It returns errTooManyValues if there are more than the page declares: a single run can stand
+// for billions of values.
+func eachRun(data []byte, width, values int64, visit func(at int64, r run)) (int64, error) {
 	var all int64
 	for len(data) > 0 {
 		u, n := numberOf(data)
 		if n <= 0 {
-			return 0, errPage
+			return 0, errTruncatedPage
 		}
 		data = data[n:]
 		r := run{packed: u&1 != 0}
 		count, size := u>>1, (width+7)/8
 		if count == 0 {
-			continue // nothing follows, such as in the zeros at a page's end
+			continue // padding, such as zeros at the end of a page
 		}
 		if count > 1<<32 {
-			return 0, errShrinks
+			return 0, errTooManyValues
 		}
 		if r.packed {
 			count, size = count*8, count*width
 		}
 		if all+count > values+padding {
-			return 0, errShrinks
+			return 0, errTooManyValues
 		}
 		r.values = max(min(count, values-all), 0)
 		if r.packed && (r.values*width+7)/8 <= int64(len(data)) {
-			size = min(size, int64(len(data))) // some writers leave out the end of the last group
+			// Some writers omit the end of the last group.
+			size = min(size, int64(len(data)))
 		}
 		if size > int64(len(data)) {
-			return 0, errPage
+			return 0, errTruncatedPage
 		}
 		r.data = data[:size]
 		if r.values > 0 {
-			use(all, r)
+			visit(all, r)
 		}
 		all += r.values
 		data = data[size:]
@@ -213,11 +212,11 @@ func eachRun(data []byte, width, values int64, use func(at int64, r run)) (int64
 	return all, nil
 }
 
-// cleanRuns writes runs anew, with no more values than the page has, so that the library
-// reads the same as was checked. It returns how many there are, and how many are full, if
-// they are levels.
+// cleanRuns re-encodes runs with exactly the values that the page declares, so that the library
+// reads what was validated here. It returns the number of values and, for levels, how many have the
+// maximum level full.
 func cleanRuns(out, data []byte, width, values int64, full int) (_ []byte, all, count int64, err error) {
-	one := (width + 7) / 8
+	valueBytes := (width + 7) / 8
 	all, err = eachRun(data, width, values, func(_ int64, r run) {
 		if !r.packed {
 			out = binary.AppendUvarint(out, uint64(r.values)<<1) //nolint:gosec // not negative
@@ -232,9 +231,9 @@ func cleanRuns(out, data []byte, width, values int64, full int) (_ []byte, all, 
 			out = binary.AppendUvarint(out, uint64(groups)<<1|1)
 			out = append(out, r.data[:groups*width]...)
 		}
-		for i := groups * 8; i < r.values; i++ { // a group would have more of them
+		for i := groups * 8; i < r.values; i++ { // a packed group would have eight values
 			out = append(out, 1<<1)
-			out = append(out, binary.LittleEndian.AppendUint64(nil, r.value(i, width))[:one]...)
+			out = append(out, binary.LittleEndian.AppendUint64(nil, r.value(i, width))[:valueBytes]...)
 		}
 		if full > 0 {
 			for i := range r.values {
@@ -247,5 +246,5 @@ func cleanRuns(out, data []byte, width, values int64, full int) (_ []byte, all, 
 	return out, all, count, err
 }
 
-// levelWidth is how many bits a level takes.
-func levelWidth(most int) int64 { return int64(bits.Len64(uint64(max(most, 0)))) }
+// levelWidth returns the number of bits of a level.
+func levelWidth(maxLevel int) int64 { return int64(bits.Len64(uint64(max(maxLevel, 0)))) }

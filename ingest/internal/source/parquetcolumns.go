@@ -8,39 +8,39 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// maxValues bounds the values of one row, and so the time that it takes: a few bytes of
-// a page may stand for thousands of millions of them.
+// maxValues is the maximum number of values in a row, which bounds its processing time: a few bytes
+// of a page may stand for billions of values.
 const maxValues = 1 << 26
 
 var (
-	errUneven  = errors.New("damaged: columns end at different rows")
-	errMissing = errors.New("damaged: a row has no value of a column")
-	errValues  = fmt.Errorf("damaged: a row of more than %d values", maxValues)
+	errUnequalRows  = errors.New("damaged: columns have different row counts")
+	errMissingValue = errors.New("damaged: row without a value for a column")
+	errRowTooLong   = fmt.Errorf("damaged: row with more than %d values", maxValues)
 )
 
-// columnReader reads the values of a row group one by one, each column's in its order,
-// so that a row of any length takes no more memory than the pages it stands in.
+// columnReader reads the values of a row group one at a time, in column order, so that a row of any
+// length needs only the memory of its pages.
 type columnReader struct {
 	all    []*columnCursor
-	values int // of the row at hand
+	values int // in the current row
 	err    error
 }
 
-// columnCursor is a place in a column.
+// columnCursor is a position in a column.
 type columnCursor struct {
 	source *chunkPages
 	pages  *parquet.FilePages
 	page   parquet.Page
 	values parquet.ValueReader
 	buffer []parquet.Value
-	read   []parquet.Value // of buffer
+	read   []parquet.Value // the part of buffer not used yet
 	first  bool            // the next value is the row's first
 }
 
-// cursorBuffer is how many values of a column are taken out of a page at once.
+// cursorBuffer is how many values of a column are read from a page at a time.
 const cursorBuffer = 128
 
-// load makes the next value the first of read.
+// load ensures that read has the next value.
 func (c *columnCursor) load() error {
 	for len(c.read) == 0 {
 		if c.page == nil {
@@ -75,7 +75,7 @@ func (c *columnCursor) close() error {
 	return c.pages.Close()
 }
 
-// begin begins the next row. There is none when the columns are at their end.
+// begin starts the next row. It returns false if all columns are at their end.
 func (r *columnReader) begin() (bool, error) {
 	ended := 0
 	for _, c := range r.all {
@@ -97,21 +97,21 @@ func (r *columnReader) begin() (bool, error) {
 	case len(r.all):
 		return false, nil
 	}
-	return false, errUneven
+	return false, errUnequalRows
 }
 
-// peek returns the next value of a column, if it belongs to the row.
+// peek returns the next value of a column; ok is false if it belongs to the next row.
 func (r *columnReader) peek(i int) (parquet.Value, bool) {
 	c := r.all[i]
-	if len(c.read) == 0 && !r.more(c) {
+	if len(c.read) == 0 && !r.hasMore(c) {
 		return parquet.Value{}, false
 	}
 	v := c.read[0]
 	return v, c.first || v.RepetitionLevel() != 0
 }
 
-// more tells whether a column has a next value, once those that were read are used.
-func (r *columnReader) more(c *columnCursor) bool {
+// hasMore reports whether a column has a next value. It is called when read is empty.
+func (r *columnReader) hasMore(c *columnCursor) bool {
 	if r.err != nil {
 		return false
 	}
@@ -122,26 +122,26 @@ func (r *columnReader) more(c *columnCursor) bool {
 	return err == nil
 }
 
-// use passes over the next value of a column.
-func (r *columnReader) use(i int) {
+// skip skips the next value of a column.
+func (r *columnReader) skip(i int) {
 	c := r.all[i]
-	if len(c.read) == 0 && !r.more(c) || !c.first && c.read[0].RepetitionLevel() == 0 {
+	if len(c.read) == 0 && !r.hasMore(c) || !c.first && c.read[0].RepetitionLevel() == 0 {
 		if r.err == nil {
-			r.err = errMissing
+			r.err = errMissingValue
 		}
 		return
 	}
 	c.read, c.first = c.read[1:], false
 	if r.values++; r.values > maxValues && r.err == nil {
-		r.err = errValues
+		r.err = errRowTooLong
 	}
 }
 
-// end passes over what is left of the row.
+// end skips the rest of the row.
 func (r *columnReader) end() error {
 	for i := range r.all {
 		for _, ok := r.peek(i); ok; _, ok = r.peek(i) {
-			r.use(i)
+			r.skip(i)
 		}
 	}
 	return r.err

@@ -20,90 +20,90 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// The bounds of about how much memory the pages take that are open at once, one of each
-// column and its dictionary. Writers make pages of 1 MiB, some one of up to 100 MB for all
-// of a column's rows in a row group. What small files only claim is bounded by leastPages;
-// others may take pagesPerByte times their own size more, up to mostPages.
+// Limits of the memory for open pages: one of each column, plus its dictionary. Writers create
+// pages of 1 MiB; some write all of a column's rows in a row group as one page of up to 100 MB. The
+// budget for pages is minPageMemory plus pageMemoryPerByte times the file size, at most
+// maxPageMemory.
 const (
-	leastPages   = 512 << 20
-	mostPages    = 2 << 30
-	pagesPerByte = 16
+	minPageMemory     = 512 << 20
+	maxPageMemory     = 2 << 30
+	pageMemoryPerByte = 16
 )
 
-// maxPageHeader bounds the header of a page, in bytes. It may hold the least and the
-// largest value.
+// maxPageHeader is the maximum size of a page header in bytes. It may have the minimum and the
+// maximum value.
 const maxPageHeader = 4 << 20
 
-// pagesBegin is where the library is told that each column's pages begin.
+// pagesBegin is the offset at which the library is told that each column's pages start.
 const pagesBegin = 4
 
-// pageRoom is the memory that pages may still take, and what they share.
-type pageRoom struct {
-	ctx  context.Context
-	all  int64
-	left int64
-	zstd *zstd.Decoder
+// pageBudget is the remaining memory for pages, and their shared state.
+type pageBudget struct {
+	ctx       context.Context
+	total     int64
+	remaining int64
+	zstd      *zstd.Decoder
 }
 
-// newPageRoom makes room for the pages of a file of a size.
-func newPageRoom(ctx context.Context, size int64) *pageRoom {
-	all := leastPages + min(size, mostPages)*pagesPerByte
-	all = min(all, mostPages)
-	return &pageRoom{ctx: ctx, all: all, left: all}
+// newPageBudget returns the budget for a file of the given size.
+func newPageBudget(ctx context.Context, size int64) *pageBudget {
+	total := minPageMemory + min(size, maxPageMemory)*pageMemoryPerByte
+	total = min(total, maxPageMemory)
+	return &pageBudget{ctx: ctx, total: total, remaining: total}
 }
 
-func (r *pageRoom) close() {
+func (r *pageBudget) close() {
 	if r.zstd != nil {
 		r.zstd.Close()
 	}
 }
 
-// chunkPages gives the library the pages of a column, uncompressed, one behind the other,
-// and checks each before: the library makes room for what pages say of themselves, and
-// inflates them to any size. It is read from its beginning to its end, once.
+// chunkPages serves the pages of a column to the library, uncompressed and in sequence. It
+// validates each page first, because the library allocates whatever pages declare and decompresses
+// them to any size. It is read once, from start to end.
 type chunkPages struct {
-	chunkPlace
+	chunkLocation
 	file       io.ReaderAt
-	room       *pageRoom
-	head, body []byte // what is read next, and where
+	budget     *pageBudget
+	head, body []byte // data to be read next
 	at         int64
-	page       int64 // what the current page takes
+	page       int64 // memory of the current page
 	dictionary int64
 }
 
-func newChunkPages(f io.ReaderAt, place chunkPlace, room *pageRoom) *chunkPages {
-	return &chunkPages{chunkPlace: place, file: f, room: room, at: pagesBegin}
+func newChunkPages(f io.ReaderAt, location chunkLocation, budget *pageBudget) *chunkPages {
+	return &chunkPages{chunkLocation: location, file: f, budget: budget, at: pagesBegin}
 }
 
-// release gives back what the pages took.
+// release returns the memory of the pages to the budget.
 func (c *chunkPages) release() {
-	c.room.left += c.page + c.dictionary
+	c.budget.remaining += c.page + c.dictionary
 	c.page, c.dictionary = 0, 0
 }
 
-// ReadAt gives what follows, and maybe less than is asked for.
+// ReadAt reads the data at offset, which must be sequential. It may return less than requested.
 func (c *chunkPages) ReadAt(p []byte, offset int64) (int, error) {
 	if offset != c.at {
-		return 0, errors.New("damaged: a page that is not where it should be")
+		return 0, errors.New("damaged: page at a wrong offset")
 	}
 	for len(c.head)+len(c.body) == 0 {
 		if c.begin >= c.end {
 			return 0, io.EOF
 		}
-		if err := c.room.ctx.Err(); err != nil {
-			return 0, err // the context's own
+		if err := c.budget.ctx.Err(); err != nil {
+			return 0, err // the context's error
 		}
 		if err := c.fill(); err != nil {
-			return 0, fmt.Errorf("page at byte %d: %w", c.begin, torn(err))
+			return 0, fmt.Errorf("page at byte %d: %w", c.begin, unexpectedEOF(err))
 		}
 	}
 	n := copy(p, c.head)
 	c.head = c.head[n:]
-	more := copy(p[n:], c.body)
-	if c.body = c.body[more:]; len(c.body) == 0 {
+	copied := copy(p[n:], c.body)
+	if c.body = c.body[copied:]; len(c.body) == 0 {
 		c.body = nil // the library has a copy
 	}
-	n += more
+	n += copied
 	c.at += int64(n)
 	return n, nil
 }
@@ -116,24 +116,25 @@ func (c *chunkPages) fill() error {
 	}
 	values, ok := valuesOf(h)
 	if !ok {
-		return fmt.Errorf("damaged: a page of type %s", h.Type)
+		return fmt.Errorf("damaged: unexpected page type %s", h.Type)
 	}
 	stored, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length || c.size < 0 {
-		return errPage
+		return errTruncatedPage
 	}
-	size = max(size, stored) // if it is not compressed, nobody looks at what it says
-	before := c.page
-	// As it is stored, uncompressed, and the library's copy of that.
-	if err := c.take(h, c.cost(h, size, values), stored+2*size); err != nil {
+	// Writers may set any size for uncompressed pages.
+	size = max(size, stored)
+	previous := c.page
+	// The stored and the uncompressed page, and the library's copy.
+	if err := c.reserve(h, c.cost(h, size, values), stored+2*size); err != nil {
 		return err
 	}
 	body := make([]byte, stored)
 	if _, err := c.file.ReadAt(body, c.begin+length); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(body) { //nolint:gosec // as it is stored
-		return errors.New("damaged: its checksum is another one's")
+	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(body) { //nolint:gosec // stored as signed
+		return errors.New("damaged: checksum mismatch")
 	}
 	body, err = c.inflate(h, body)
 	if err != nil {
@@ -145,24 +146,24 @@ func (c *chunkPages) fill() error {
 	}
 	size = int64(len(levels) + len(body))
 	if size > math.MaxInt32 {
-		return errPage
+		return errTruncatedPage
 	}
 	clean.CompressedPageSize, clean.UncompressedPageSize = int32(size), int32(size)
 	head, err := thrift.Marshal(new(thrift.CompactProtocol), clean)
 	if err != nil {
-		return fmt.Errorf("copy the header: %w", err)
+		return fmt.Errorf("copy page header: %w", err)
 	}
 	c.head, c.body = append(head, levels...), body
 	c.begin += length + stored
-	if h.Type != format.DictionaryPage { // it takes the place of the one before
-		c.room.left += before
-		c.page -= before
+	// The page replaces the previous one.
+	if h.Type != format.DictionaryPage {
+		c.budget.remaining += previous
+		c.page -= previous
 	}
 	return nil
 }
 
-// valuesOf returns how many values a page says that it has, if it is one of those that
-// have any.
+// valuesOf returns the number of values that a page declares; ok is false for page types without values.
 func valuesOf(h *format.PageHeader) (int64, bool) {
 	switch h.Type {
 	case format.DataPage:
@@ -175,12 +176,12 @@ func valuesOf(h *format.PageHeader) (int64, bool) {
 	return 0, false
 }
 
-// take takes room for a page, or more of it. Something more is needed only for the moment.
-func (c *chunkPages) take(h *format.PageHeader, cost, moment int64) error {
-	if cost+moment > c.room.left {
-		return fmt.Errorf("pages that take more than %d MiB of memory at once", c.room.all>>20)
+// reserve takes memory for a page from the budget. transient bytes must also be available but are not taken.
+func (c *chunkPages) reserve(h *format.PageHeader, cost, transient int64) error {
+	if cost+transient > c.budget.remaining {
+		return fmt.Errorf("pages require more than %d MiB of memory", c.budget.total>>20)
 	}
-	c.room.left -= cost
+	c.budget.remaining -= cost
 	if h.Type == format.DictionaryPage {
 		c.dictionary += cost
 	} else {
@@ -189,15 +190,14 @@ func (c *chunkPages) take(h *format.PageHeader, cost, moment int64) error {
 	return nil
 }
 
-// Where a text begins, how long it is, and which value of the dictionary one is.
+// Sizes in the library's memory of a string offset, a string length, and a dictionary index.
 const (
 	offsetSize = 4
 	lengthSize = 4
 	indexSize  = 4
 )
 
-// cost is what the library keeps of a page without its values: its bytes as they are, and
-// a byte for each level.
+// cost returns the memory for a page without its values: its bytes as stored, and a byte per level.
 func (c *chunkPages) cost(h *format.PageHeader, size, values int64) int64 {
 	if h.Type == format.DictionaryPage {
 		return size + values*(c.size+offsetSize)
@@ -214,29 +214,29 @@ func (c *chunkPages) cost(h *format.PageHeader, size, values int64) int64 {
 	return size
 }
 
-// valueCost is what it keeps of the values beyond that. Some are longer as they are, and
-// the library has a copy of them for the moment.
-func (c *chunkPages) valueCost(h *format.PageHeader, values int64) (cost, moment int64) {
+// valueCost returns the additional memory for values. Some encodings grow when decoded, and the
+// library holds a transient copy of them.
+func (c *chunkPages) valueCost(h *format.PageHeader, values int64) (cost, transient int64) {
 	switch e := encodingOf(h); {
 	case h.Type == format.DictionaryPage:
-		return 0, 0 // see cost
+		return 0, 0 // included in cost
 	case dictionaryEncoded(h):
 		return values * indexSize, 0
-	case e == format.RLE: // a bit each
+	case e == format.RLE: // one bit each
 		return values/8 + 1, values/8 + 1
 	case c.kind == parquet.ByteArray && e == format.Plain:
 		return values * offsetSize, 0
-	case c.kind == parquet.ByteArray: // their lengths, twice for the moment
+	case c.kind == parquet.ByteArray: // lengths, with transient copies
 		return values * (lengthSize + offsetSize), values * 3 * lengthSize
 	case e == format.Plain:
 		return 0, 0
-	case e == format.ByteStreamSplit: // as long as they were
+	case e == format.ByteStreamSplit: // same size
 		return 0, values * c.sizeOf()
 	}
 	return values * c.sizeOf(), values * (c.sizeOf() + 2*lengthSize)
 }
 
-// header reads the next page's header, and returns how long it is.
+// header reads the next page's header and returns its length.
 func (c *chunkPages) header() (*format.PageHeader, int64, error) {
 	for size := int64(4 << 10); ; size *= 32 {
 		raw := make([]byte, min(size, c.end-c.begin))
@@ -270,16 +270,17 @@ func encodingOf(h *format.PageHeader) format.Encoding {
 
 func dictionaryEncoded(h *format.PageHeader) bool {
 	e := encodingOf(h)
-	return h.Type != format.DictionaryPage && (e == format.RLEDictionary || e == format.PlainDictionary) //nolint:staticcheck // old writers'
+	return h.Type != format.DictionaryPage &&
+		(e == format.RLEDictionary || e == format.PlainDictionary) //nolint:staticcheck // written by old writers
 }
 
-// inflate uncompresses a page. The levels of a page of version 2 are not compressed.
+// inflate decompresses a page. The levels of a version 2 page are not compressed.
 func (c *chunkPages) inflate(h *format.PageHeader, body []byte) ([]byte, error) {
 	size, levels := int64(h.UncompressedPageSize), int64(0)
 	if v2 := &h.DataPageHeaderV2; h.Type == format.DataPageV2 {
 		rep, def := int64(v2.V.RepetitionLevelsByteLength), int64(v2.V.DefinitionLevelsByteLength)
 		if levels = rep + def; rep < 0 || def < 0 || levels > min(int64(len(body)), size) {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			return body, nil
@@ -289,7 +290,7 @@ func (c *chunkPages) inflate(h *format.PageHeader, body []byte) ([]byte, error) 
 		return body, nil
 	}
 	if levels > 0 && levels == int64(len(body)) {
-		return body, nil // nothing but nulls
+		return body, nil // all values are null
 	}
 	out := make([]byte, size)
 	copy(out, body[:levels])
@@ -299,7 +300,7 @@ func (c *chunkPages) inflate(h *format.PageHeader, body []byte) ([]byte, error) 
 	return out, nil
 }
 
-// uncompress fills dst with what src holds, which must be just as much.
+// uncompress decompresses src to dst, which must have exactly the decompressed size.
 func (c *chunkPages) uncompress(dst, src []byte) error {
 	var r io.Reader
 	var err error
@@ -307,17 +308,17 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 	case format.Snappy:
 		n, err := snappy.DecodedLen(src)
 		if err != nil || n != len(dst) {
-			return errors.Join(err, errPage)
+			return errors.Join(err, errTruncatedPage)
 		}
 		_, err = snappy.Decode(dst, src)
-		return err // the caller does
+		return err // wrapped by the caller
 	case format.Lz4Raw:
 		if len(dst) == 0 {
 			return nil
 		}
 		n, err := lz4.UncompressBlock(src, dst)
 		if err != nil || n != len(dst) {
-			return errors.Join(err, errPage)
+			return errors.Join(err, errTruncatedPage)
 		}
 		return nil
 	case format.Gzip:
@@ -325,35 +326,38 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 	case format.Brotli:
 		r = brotli.NewReader(bytes.NewReader(src))
 	case format.Zstd:
-		if c.room.zstd == nil {
-			c.room.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if c.budget.zstd == nil {
+			c.budget.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxZstdWindow),
+				zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		}
 		if err == nil {
-			r, err = c.room.zstd, c.room.zstd.Reset(bytes.NewReader(src))
+			r, err = c.budget.zstd, c.budget.zstd.Reset(bytes.NewReader(src))
 		}
 	default:
 		return errors.ErrUnsupported
 	}
 	if err != nil {
-		return err // the caller does
+		return err // wrapped by the caller
 	}
 	if _, err := io.ReadFull(r, dst); err != nil {
-		return err // the caller does
+		return err // wrapped by the caller
 	}
 	if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
-		return errPage
+		return errTruncatedPage
 	}
 	return nil
 }
 
-// rewrite writes a page anew, in the one form that the library is given: levels and places
-// in a dictionary as clean runs, and all other values as they are. So there is one reading
-// of a file's bytes, the one here, which has bounds: the library makes room for whatever it
-// reads, and where it reads otherwise than a check, the check is of no use.
-func (c *chunkPages) rewrite(h *format.PageHeader, body []byte, values int64) (clean *format.PageHeader, levels, out []byte, err error) {
+// rewrite re-encodes a page in the only form that the library gets: levels and dictionary indices
+// as clean runs, all other values as PLAIN. So the file's bytes are decoded in one place, here,
+// with limits. Validating without re-encoding would be useless wherever the library decodes
+// differently.
+func (c *chunkPages) rewrite(
+	h *format.PageHeader, body []byte, values int64,
+) (clean *format.PageHeader, levels, out []byte, err error) {
 	if h.Type == format.DictionaryPage {
 		e := encodingOf(h)
-		if e != format.Plain && e != format.PlainDictionary { //nolint:staticcheck // old writers'
+		if e != format.Plain && e != format.PlainDictionary { //nolint:staticcheck // written by old writers
 			return nil, nil, nil, unsupported("dictionaries", e)
 		}
 		body, err = c.plain(h, format.Plain, body, values)
@@ -361,52 +365,53 @@ func (c *chunkPages) rewrite(h *format.PageHeader, body []byte, values int64) (c
 			NumValues: h.DictionaryPageHeader.V.NumValues, Encoding: format.Plain,
 		})}, nil, body, err
 	}
-	theirs, body, err := c.levels(h, body)
+	encoded, body, err := c.levels(h, body)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	present := values
-	for i, most := range []int{c.rep, c.def} {
-		if most == 0 {
+	for i, maxLevel := range []int{c.rep, c.def} {
+		if maxLevel == 0 {
 			continue
 		}
 		at := len(levels)
-		var all, full int64
-		levels, all, full, err = cleanRuns(append(levels, 0, 0, 0, 0), theirs[i], levelWidth(most), values, most)
+		var total, full int64
+		levels, total, full, err = cleanRuns(append(levels, 0, 0, 0, 0), encoded[i], levelWidth(maxLevel), values,
+			maxLevel)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if all < values {
-			return nil, nil, nil, errPage
+		if total < values {
+			return nil, nil, nil, errTruncatedPage
 		}
-		binary.LittleEndian.PutUint32(levels[at:], uint32(len(levels)-at-4)) //nolint:gosec // about as long as they were
+		binary.LittleEndian.PutUint32(levels[at:], uint32(len(levels)-at-4)) //nolint:gosec // about the original length
 		if i == 1 {
 			present = full
 		}
 	}
-	cost, moment := c.valueCost(h, present)
-	if err := c.take(h, cost, moment); err != nil {
+	cost, transient := c.valueCost(h, present)
+	if err := c.reserve(h, cost, transient); err != nil {
 		return nil, nil, nil, err
 	}
 	page := format.DataPageHeader{
-		NumValues: int32(values), Encoding: format.Plain, //nolint:gosec // as it says itself
+		NumValues: int32(values), Encoding: format.Plain, //nolint:gosec // checked by fill
 		RepetitionLevelEncoding: format.RLE, DefinitionLevelEncoding: format.RLE,
 	}
 	switch {
 	case !dictionaryEncoded(h):
 		out, err = c.plain(h, encodingOf(h), body, present)
 	case len(body) > 0 && body[0] > 32:
-		err = errPage
+		err = errTruncatedPage
 	default:
 		page.Encoding = format.RLEDictionary
-		if len(body) > 0 { // those that are missing are the first one
+		if len(body) > 0 { // missing indices are 0
 			out, _, _, err = cleanRuns(body[:1:1], body[1:], int64(body[0]), present, 0)
 		}
 	}
 	return &format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(page)}, levels, out, err
 }
 
-// levels cuts off a page's levels, those of repetition and those of definition.
+// levels splits off a page's repetition and definition levels.
 func (c *chunkPages) levels(h *format.PageHeader, body []byte) (levels [2][]byte, rest []byte, err error) {
 	if h.Type == format.DataPageV2 {
 		v2 := &h.DataPageHeaderV2.V
@@ -416,8 +421,8 @@ func (c *chunkPages) levels(h *format.PageHeader, body []byte) (levels [2][]byte
 	}
 	v1 := &h.DataPageHeader.V
 	encodings := []format.Encoding{v1.RepetitionLevelEncoding, v1.DefinitionLevelEncoding}
-	for i, most := range []int{c.rep, c.def} {
-		if most == 0 {
+	for i, maxLevel := range []int{c.rep, c.def} {
+		if maxLevel == 0 {
 			continue
 		}
 		if encodings[i] != format.RLE {
@@ -431,17 +436,17 @@ func (c *chunkPages) levels(h *format.PageHeader, body []byte) (levels [2][]byte
 }
 
 func unsupported(what string, e format.Encoding) error {
-	return fmt.Errorf("%s that are encoded as %s cannot be read", what, e)
+	return fmt.Errorf("unsupported encoding of %s: %s", what, e)
 }
 
-// prefixed cuts off bytes whose length stands before them.
+// prefixed splits off bytes with a length prefix.
 func prefixed(data []byte) (first, rest []byte, err error) {
 	if len(data) < 4 {
-		return nil, nil, errPage
+		return nil, nil, errTruncatedPage
 	}
 	n := int64(binary.LittleEndian.Uint32(data))
 	if n > int64(len(data)-4) {
-		return nil, nil, errPage
+		return nil, nil, errTruncatedPage
 	}
 	return data[4:][:n], data[4+n:], nil
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// sizeOf is how many bytes each value of the column takes as it is (PLAIN), if all take
-// the same.
+// sizeOf returns the PLAIN size of each value of the column, or 0 if it varies.
 func (c *chunkPages) sizeOf() int64 {
 	switch c.kind {
 	case parquet.Int32, parquet.Float:
@@ -25,26 +24,26 @@ func (c *chunkPages) sizeOf() int64 {
 	return 0
 }
 
-// plain returns a page's values as they are (PLAIN), just as many as there are.
+// plain decodes exactly the declared number of values to PLAIN.
 func (c *chunkPages) plain(h *format.PageHeader, e format.Encoding, body []byte, values int64) ([]byte, error) {
-	if values == 0 || c.kind < 0 { // of a kind that the library does not know, it reads nothing
+	if values == 0 || c.kind < 0 { // the library reads no values of unknown types
 		return nil, nil
 	}
 	size := c.sizeOf()
 	if c.kind == parquet.FixedLenByteArray && size <= 0 {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	switch {
 	case e == format.Plain && c.kind == parquet.Boolean:
-		return first(body, (values+7)/8)
+		return firstBytes(body, (values+7)/8)
 	case e == format.Plain && c.kind == parquet.ByteArray:
-		return plainTexts(body, values)
+		return plainStrings(body, values)
 	case e == format.Plain:
-		return first(body, values*size)
+		return firstBytes(body, values*size)
 	case e == format.RLE && c.kind == parquet.Boolean:
 		return plainBits(body, values)
 	case e == format.DeltaBinaryPacked && (c.kind == parquet.Int32 || c.kind == parquet.Int64):
-		return plainNumbers(body, values, size)
+		return plainIntegers(body, values, size)
 	case e == format.DeltaLengthByteArray && c.kind == parquet.ByteArray:
 		return plainLengths(body, values)
 	case e == format.DeltaByteArray && (c.kind == parquet.ByteArray || c.kind == parquet.FixedLenByteArray):
@@ -55,15 +54,15 @@ func (c *chunkPages) plain(h *format.PageHeader, e format.Encoding, body []byte,
 	return nil, unsupported("values", e)
 }
 
-func first(body []byte, n int64) ([]byte, error) {
+func firstBytes(body []byte, n int64) ([]byte, error) {
 	if n > int64(len(body)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	return body[:n], nil
 }
 
-// plainTexts cuts off what is behind the last text.
-func plainTexts(body []byte, values int64) ([]byte, error) {
+// plainStrings truncates the data after the last string.
+func plainStrings(body []byte, values int64) ([]byte, error) {
 	rest := body
 	var err error
 	for range values {
@@ -74,7 +73,7 @@ func plainTexts(body []byte, values int64) ([]byte, error) {
 	return body[:len(body)-len(rest)], nil
 }
 
-// plainBits reads booleans that stand as runs.
+// plainBits decodes RLE-encoded booleans.
 func plainBits(body []byte, values int64) ([]byte, error) {
 	body, _, err := prefixed(body)
 	if err != nil {
@@ -89,20 +88,20 @@ func plainBits(body []byte, values int64) ([]byte, error) {
 		}
 	})
 	if err == nil && all < values {
-		err = errPage
+		err = errTruncatedPage
 	}
 	return out, err
 }
 
-// plainStreams puts the bytes of each value together (BYTE_STREAM_SPLIT).
+// plainStreams decodes BYTE_STREAM_SPLIT.
 func plainStreams(body []byte, values, size int64) ([]byte, error) {
-	each := int64(len(body)) / size
-	if each < values || each*size != int64(len(body)) {
-		return nil, errPage
+	perBlock := int64(len(body)) / size
+	if perBlock < values || perBlock*size != int64(len(body)) {
+		return nil, errTruncatedPage
 	}
 	out := make([]byte, values*size)
 	for s := range size {
-		stream := body[s*each:][:values]
+		stream := body[s*perBlock:][:values]
 		for i, b := range stream {
 			out[int64(i)*size+s] = b
 		}
@@ -110,51 +109,51 @@ func plainStreams(body []byte, values, size int64) ([]byte, error) {
 	return out, nil
 }
 
-// eachDelta reads numbers that stand as differences (DELTA_BINARY_PACKED), just as many as
-// there are values, and returns what is behind them.
-func eachDelta(data []byte, values int64, use func(v int64)) ([]byte, error) {
-	var head [3]int64 // size of blocks, parts of a block, values
+// eachDelta calls use for each of exactly the given number of DELTA_BINARY_PACKED integers, and
+// returns the data after them.
+func eachDelta(data []byte, values int64, visit func(v int64)) ([]byte, error) {
+	var head [3]int64 // block size, miniblocks per block, number of values
 	for i := range head {
 		u, n := numberOf(data)
 		if n <= 0 {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		head[i], data = u, data[n:]
 	}
 	last, n := binary.Varint(data)
 	if n <= 0 {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	data = data[n:]
 	size, parts, left := head[0], head[1], head[2]
 	switch {
 	case left > values:
-		return nil, errShrinks
+		return nil, errTooManyValues
 	case left < values, size == 0, size > 1<<16, parts == 0, parts > size, size/parts%8 != 0:
-		return nil, errPage
+		return nil, errTruncatedPage
 	case left == 0:
 		return data, nil
 	}
-	each := size / parts
-	use(last)
+	perBlock := size / parts
+	visit(last)
 	for left--; left > 0; {
-		least, n := binary.Varint(data)
+		minDelta, n := binary.Varint(data)
 		if n <= 0 || n == len(data) {
-			return nil, errPage
+			return nil, errTruncatedPage
 		}
 		widths := data[n:][:min(parts, int64(len(data)-n))]
 		data = data[n:][len(widths):]
 		for _, w := range widths {
-			width, count := int64(w), min(left, each)
+			width, count := int64(w), min(left, perBlock)
 			if width > 64 || (count*width+7)/8 > int64(len(data)) {
-				return nil, errPage
+				return nil, errTruncatedPage
 			}
 			for i := range count {
-				last += least + int64(bitsAt(data, i*width, width)) //nolint:gosec // it wraps, as it did where it was written
-				use(last)
+				last += minDelta + int64(bitsAt(data, i*width, width)) //nolint:gosec // wraps by specification
+				visit(last)
 			}
-			// Some writers leave out the end of the last part.
-			data = data[min(each*width/8, int64(len(data))):]
+			// Some writers omit the end of the last miniblock.
+			data = data[min(perBlock*width/8, int64(len(data))):]
 			if left -= count; left == 0 {
 				break
 			}
@@ -163,20 +162,20 @@ func eachDelta(data []byte, values int64, use func(v int64)) ([]byte, error) {
 	return data, nil
 }
 
-// plainNumbers reads whole numbers that stand as differences.
-func plainNumbers(body []byte, values, size int64) ([]byte, error) {
+// plainIntegers decodes DELTA_BINARY_PACKED integers.
+func plainIntegers(body []byte, values, size int64) ([]byte, error) {
 	out := make([]byte, 0, values*size)
 	_, err := eachDelta(body, values, func(v int64) {
 		if size == 4 {
-			out = binary.LittleEndian.AppendUint32(out, uint32(v)) //nolint:gosec // counted in so many bits
+			out = binary.LittleEndian.AppendUint32(out, uint32(v)) //nolint:gosec // 32-bit arithmetic by specification
 		} else {
-			out = binary.LittleEndian.AppendUint64(out, uint64(v)) //nolint:gosec // the same bits
+			out = binary.LittleEndian.AppendUint64(out, uint64(v)) //nolint:gosec // same bits
 		}
 	})
 	return out, err
 }
 
-// lengthsOf reads lengths, and returns what is behind them.
+// lengthsOf decodes lengths and returns the data after them.
 func lengthsOf(body []byte, values int64) (lengths []int32, all int64, rest []byte, err error) {
 	lengths = make([]int32, 0, values)
 	bad := false
@@ -186,19 +185,19 @@ func lengthsOf(body []byte, values int64) (lengths []int32, all int64, rest []by
 		all += v
 	})
 	if err == nil && bad {
-		err = errPage
+		err = errTruncatedPage
 	}
 	return lengths, all, rest, err
 }
 
-// plainLengths reads texts whose lengths stand before all of them (DELTA_LENGTH_BYTE_ARRAY).
+// plainLengths decodes DELTA_LENGTH_BYTE_ARRAY.
 func plainLengths(body []byte, values int64) ([]byte, error) {
 	lengths, all, rest, err := lengthsOf(body, values)
 	if err != nil {
 		return nil, err
 	}
 	if all > int64(len(rest)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
 	out := make([]byte, 0, lengthSize*values+all)
 	for _, n := range lengths {
@@ -208,7 +207,7 @@ func plainLengths(body []byte, values int64) ([]byte, error) {
 	return out, nil
 }
 
-// plainPrefixes reads texts that begin like the one before (DELTA_BYTE_ARRAY).
+// plainPrefixes decodes DELTA_BYTE_ARRAY.
 func (c *chunkPages) plainPrefixes(h *format.PageHeader, body []byte, values int64) ([]byte, error) {
 	prefixes, common, body, err := lengthsOf(body, values)
 	if err != nil {
@@ -219,28 +218,28 @@ func (c *chunkPages) plainPrefixes(h *format.PageHeader, body []byte, values int
 		return nil, err
 	}
 	if all > int64(len(body)) {
-		return nil, errPage
+		return nil, errTruncatedPage
 	}
-	// What is written here, and the library's copy.
-	if err := c.take(h, 2*common, 0); err != nil {
+	// The data written here, and the library's copy.
+	if err := c.reserve(h, 2*common, 0); err != nil {
 		return nil, err
 	}
 	out := make([]byte, 0, lengthSize*values+common+all)
 	fixed := c.kind == parquet.FixedLenByteArray
-	var before, end int // where the one before stands
+	var previous, end int // bounds of the previous value
 	for i, n := range lengths {
 		p := prefixes[i]
 		size := int64(p) + int64(n)
-		if int(p) > end-before || size > math.MaxInt32 || fixed && size != c.size {
-			return nil, errPage
+		if int(p) > end-previous || size > math.MaxInt32 || fixed && size != c.size {
+			return nil, errTruncatedPage
 		}
 		if !fixed {
 			out = binary.LittleEndian.AppendUint32(out, uint32(size)) //nolint:gosec // see above
 		}
 		begin := len(out)
-		out = append(out, out[before:][:p]...)
+		out = append(out, out[previous:][:p]...)
 		out = append(out, body[:n]...)
-		body, before, end = body[n:], begin, len(out)
+		body, previous, end = body[n:], begin, len(out)
 	}
 	return slices.Clip(out), nil
 }

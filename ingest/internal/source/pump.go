@@ -11,27 +11,24 @@ const (
 	pieceCount = 4
 )
 
-// pump reads ahead in a goroutine of its own. It makes three things possible
-// that a plain reader does not: decompression runs beside splitting, a reader
-// of a slow producer can take what is there without waiting for more, and an
-// endless wait for input can be left behind.
+// pump reads ahead in a separate goroutine. So decompression runs concurrently with splitting, data of a slow
+// writer is available without waiting for more, and a reader blocked forever can be abandoned.
 type pump struct {
 	filled chan piece
 	free   chan []byte
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
-	failed error
+	err    error
 }
 
-// piece is one successful read, or the error that ended reading.
+// piece is the result of one read, or the error that ended reading.
 type piece struct {
 	data []byte
 	err  error
 }
 
-// newPump starts reading from r. ended is called, in the reading goroutine, when
-// reading has come to its end.
+// newPump starts reading from r. ended is called in the reading goroutine when it ends.
 func newPump(r io.Reader, ended func()) *pump {
 	p := &pump{
 		filled: make(chan piece, pieceCount),
@@ -79,12 +76,11 @@ func (p *pump) send(s piece) bool {
 	}
 }
 
-// next appends the next piece to dst. Without wait it returns dst as it is, and
-// false, when nothing has arrived yet. Once it has returned an error it goes on
-// returning it.
+// next appends the next piece to dst. If wait is false and nothing has arrived yet, it returns dst
+// and false. After an error it keeps returning that error.
 func (p *pump) next(ctx context.Context, dst []byte, wait bool) ([]byte, bool, error) {
-	if p.failed != nil {
-		return dst, false, p.failed
+	if p.err != nil {
+		return dst, false, p.err
 	}
 	if err := ctx.Err(); err != nil {
 		return dst, false, err
@@ -104,7 +100,7 @@ func (p *pump) next(ctx context.Context, dst []byte, wait bool) ([]byte, bool, e
 		}
 	}
 	if s.err != nil {
-		p.failed = s.err
+		p.err = s.err
 		return dst, false, s.err
 	}
 	dst = append(dst, s.data...)
@@ -112,6 +108,5 @@ func (p *pump) next(ctx context.Context, dst []byte, wait bool) ([]byte, bool, e
 	return dst, true, nil
 }
 
-// close tells the reading goroutine to end. A goroutine that waits inside a
-// read ends when that read does.
+// close stops the reading goroutine. If the goroutine is blocked in a read, it ends when that read returns.
 func (p *pump) close() { p.once.Do(func() { close(p.stop) }) }

@@ -7,30 +7,30 @@ import (
 	"hash"
 )
 
-// rowText is the JSON text of a row that is being written. Of one that becomes longer
-// than the limit only the beginning is kept; the rest is counted and hashed.
+// rowText builds the JSON text of a row. If the text exceeds the limit, only its start is kept; the
+// rest is counted and hashed.
 type rowText struct {
-	out    []byte // the chunk's text; the row's begins at begin
+	out    []byte // text of the chunk; the row starts at begin
 	begin  int
-	most   int
+	maxLen int
 	head   int
-	sum    hash.Hash // set when the row is too long
+	sum    hash.Hash // set if the row is too long
 	length int64
-	kept   []byte
+	prefix []byte
 }
 
-// spillSize is how much of the text of a row that is too long stands in memory.
+// spillSize is the buffer size for the text of a row that is too long.
 const spillSize = 64 << 10
 
-// spill takes what was written out of memory if it is too much.
+// spill hashes and drops the text in memory if it is too long.
 func (t *rowText) spill() {
 	size := len(t.out) - t.begin
 	if t.sum == nil {
-		if size <= t.most {
+		if size <= t.maxLen {
 			return
 		}
 		t.sum = sha256.New()
-		t.kept = bytes.Clone(t.out[t.begin:][:t.head])
+		t.prefix = bytes.Clone(t.out[t.begin:][:t.head])
 	} else if size < spillSize {
 		return
 	}
@@ -43,7 +43,7 @@ func (t *rowText) drop() {
 	t.out = t.out[:t.begin]
 }
 
-// finish makes the line, once all of the row is written.
+// finish returns the line of a complete row.
 func (t *rowText) finish() Line {
 	if t.spill(); t.sum == nil {
 		return Line{Raw: t.out[t.begin:len(t.out):len(t.out)]}
@@ -51,27 +51,27 @@ func (t *rowText) finish() Line {
 	t.drop()
 	over := &Oversize{Length: t.length}
 	t.sum.Sum(over.SHA256[:0])
-	return Line{Raw: t.kept, Oversize: over}
+	return Line{Raw: t.prefix, Oversize: over}
 }
 
 func (t *rowText) byte(b byte) { t.out = append(t.out, b) }
 
-// raw writes text of any length as it is.
+// raw appends text of any length.
 func (t *rowText) raw(text []byte) {
 	t.parts(text, func(out, part []byte) []byte { return append(out, part...) })
 }
 
-// string writes text of any length as a JSON string.
+// string appends text of any length as a JSON string.
 func (t *rowText) string(text []byte) {
 	t.byte('"')
 	t.parts(text, appendEscaped)
 	t.byte('"')
 }
 
-// base64 writes bytes as a JSON string.
+// base64 appends bytes as a JSON string.
 func (t *rowText) base64(b []byte) {
 	t.byte('"')
-	t.parts(b, base64.StdEncoding.AppendEncode) // parts end between its groups of three
+	t.parts(b, base64.StdEncoding.AppendEncode) // longValue is a multiple of three
 	t.byte('"')
 }
 

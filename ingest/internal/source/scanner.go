@@ -1,13 +1,13 @@
 package source
 
-// scanner finds the end of one JSON value whose bytes arrive in pieces. It checks what brackets, commas, colons and
-// quotes say of the structure. How strings and scalars are spelled is left to the decoder.
+// scanner finds the end of one JSON value whose bytes arrive in pieces. It checks the structure:
+// brackets, commas, colons and quotes. The syntax of strings and scalars is left to the decoder.
 type scanner struct {
-	stack  []byte // the open brackets
-	state  scanState
-	isName bool // the string at hand is a member's name
-	last   byte // the byte before
-	member bool // the value wanted is that of a member
+	stack   []byte // closing brackets of the open ones
+	state   scanState
+	isName  bool // the current string is a field name
+	last    byte // the previous byte
+	isField bool // the expected value is that of a field
 }
 
 type scanState byte
@@ -27,19 +27,19 @@ const (
 type scanStatus byte
 
 const (
-	// scanMore says that the value goes on behind the bytes given.
+	// scanMore means that the value continues after the given bytes.
 	scanMore scanStatus = iota
-	// scanDone says that the value ends where scanning stopped.
+	// scanDone means that the value ends where scanning stopped.
 	scanDone
-	// scanBad says that no value has the byte where scanning stopped.
+	// scanBad means that the byte where scanning stopped is invalid.
 	scanBad
 )
 
-// maxScanDepth bounds the brackets of a value that stands on several lines, and so the work for an input of nothing
-// but open brackets, where each line may begin such a value.
+// maxScanDepth is the maximum nesting of a multi-line value. It bounds the work for input of only
+// open brackets, where each line may start such a value.
 const maxScanDepth = 128
 
-// scan reads p, which follows what it was given before, and returns how many bytes of p belong to the value.
+// scan reads p, which continues the previous input, and returns how many bytes of p belong to the value.
 func (s *scanner) scan(p []byte) (int, scanStatus) {
 	for i := 0; i < len(p); i++ {
 		c := p[i]
@@ -75,8 +75,9 @@ func (s *scanner) scan(p []byte) (int, scanStatus) {
 		if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
 			continue
 		}
-		if s.member && s.state == wantValue && last == '\n' && (c == '{' || c == '[') {
-			return i, scanBad // no program breaks a line there: the line before was cut off, and here a record begins
+		if s.isField && s.state == wantValue && last == '\n' && (c == '{' || c == '[') {
+			// No program breaks a line here: the previous line was truncated, and a new record starts.
+			return i, scanBad
 		}
 		if !s.structure(c) {
 			return i, scanBad
@@ -88,7 +89,7 @@ func (s *scanner) scan(p []byte) (int, scanStatus) {
 	return len(p), scanMore
 }
 
-// structure takes a byte outside of strings and scalars and reports whether it may stand there.
+// structure processes a byte outside strings and scalars and reports whether it is valid there.
 func (s *scanner) structure(c byte) bool {
 	switch s.state {
 	case wantElement, wantMember:
@@ -105,12 +106,12 @@ func (s *scanner) structure(c byte) bool {
 	case wantValue:
 		return s.value(c)
 	case wantColon:
-		s.state, s.member = wantValue, true
+		s.state, s.isField = wantValue, true
 		return c == ':'
 	}
-	switch c { // wantComma
+	switch c {
 	case ',':
-		if s.state, s.member = wantValue, false; s.closing() == '}' {
+		if s.state, s.isField = wantValue, false; s.closing() == '}' {
 			s.state = wantName
 		}
 		return true
@@ -144,18 +145,18 @@ func (s *scanner) value(c byte) bool {
 	return true
 }
 
-// closing is the bracket that closes the innermost one.
+// closing returns the bracket that closes the innermost open one.
 func (s *scanner) closing() byte { return s.stack[len(s.stack)-1] }
 
 func (s *scanner) pop() { s.stack = s.stack[:len(s.stack)-1] }
 
-// ended notes the end of a value and reports whether it is the outermost one.
+// ended records the end of a value and reports whether it is the outermost one.
 func (s *scanner) ended() bool {
 	s.state = wantComma
 	return len(s.stack) == 0
 }
 
-// isScalar reports whether a byte may stand in a number or a literal.
+// isScalar reports whether a byte can be part of a number or a literal.
 func isScalar(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '+' || c == '.'
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// shape assembles JSON objects of Parquet's flat rows, by the repetition and
-// definition levels of their values (the Dremel paper's record assembly).
+// shape assembles JSON objects from Parquet's flat rows, by the repetition and definition levels of
+// their values (record assembly as in the Dremel paper).
 type shape struct {
 	root   *field
 	leaves int
-	err    error // the first that is wrong with the schema
-	// columns are where the values are taken from, and row is what they are written
-	// to, both of the row at hand.
+	err    error // the first error in the schema
+	// columns has the values of the current row, and row receives its text.
 	columns *columnReader
 	row     *rowText
 }
@@ -26,23 +25,23 @@ type shape struct {
 // field is a node of the file's schema.
 type field struct {
 	name     string
-	label    []byte // its name as a member of an object
+	label    []byte // name as an encoded JSON name with colon
 	children []*field
 	optional bool
 	repeated bool
 	def, rep int // maximum levels of the field
-	first    int // its first leaf column, and the one behind its last
+	first    int // its leaf columns are first to last-1
 	last     int
-	write    func(out []byte, v parquet.Value) []byte // of a leaf
-	text     bool                                     // a leaf is annotated as text
-	json     bool                                     // or as JSON
-	// list and pairs are set for the annotated groups LIST and MAP: they stand for
-	// the elements of their one repeated child.
-	list, pairs bool
-	element     *field // of a list whose repeated child wraps its element
+	write    func(out []byte, v parquet.Value) []byte // only for leaves
+	isString bool                                     // a leaf is annotated as a string
+	isJSON   bool                                     // a leaf is annotated as JSON
+	// isList and isMap are set for groups annotated as LIST and MAP: they stand for the elements of
+	// their one repeated child.
+	isList, isMap bool
+	element       *field // for a list whose repeated child wraps its element
 }
 
-var errNoColumns = errors.New("the file has no columns")
+var errNoColumns = errors.New("file has no columns")
 
 func newShape(root *parquet.Column) (*shape, error) {
 	s := &shape{}
@@ -66,19 +65,20 @@ func (s *shape) field(c *parquet.Column) *field {
 		s.leaves++
 		f.last = s.leaves
 		if scale := scaleOf(c.Type()); (scale < 0 || scale > maxScale) && s.err == nil {
-			s.err = fmt.Errorf("damaged: column %q is a decimal with %d digits behind its point; there may be 0 to %d", c.Name(), scale, maxScale)
+			s.err = fmt.Errorf("damaged: decimal column %q has scale %d; allowed are 0 to %d", c.Name(), scale,
+				maxScale)
 		}
 		f.write = writerOf(c.Type())
 		switch annotation(c).(type) {
 		case *format.StringType, *format.EnumType:
-			f.text = true
+			f.isString = true
 		case *format.JsonType:
-			f.json = true
+			f.isJSON = true
 		}
 		return f
 	}
 	for _, child := range c.Columns() {
-		if field := s.field(child); field.first < field.last { // else a group of no columns
+		if field := s.field(child); field.first < field.last { // otherwise a group without columns
 			f.children = append(f.children, field)
 		}
 	}
@@ -87,29 +87,29 @@ func (s *shape) field(c *parquet.Column) *field {
 		inner := f.children[0]
 		switch annotation(c).(type) {
 		case *format.ListType:
-			f.list = true
+			f.isList = true
 		case *format.MapType:
-			f.pairs = len(inner.children) == 2 && inner.children[0].write != nil && !inner.children[0].repeated
-			f.list = !f.pairs
+			f.isMap = len(inner.children) == 2 && inner.children[0].write != nil && !inner.children[0].repeated
+			f.isList = !f.isMap
 		}
-		// The repeated group of a list wraps its element, unless it has several
-		// fields, or a name of old writers: then it is the element itself.
-		if f.list && len(inner.children) == 1 && inner.name != "array" && !strings.HasSuffix(inner.name, "_tuple") {
+		// The repeated group of a list wraps its element, unless it has several fields or a name
+		// used by old writers: then it is the element itself.
+		if f.isList && len(inner.children) == 1 && inner.name != "array" && !strings.HasSuffix(inner.name, "_tuple") {
 			f.element = inner.children[0]
 		}
 	}
 	return f
 }
 
-// maxScale is as many digits as a decimal of 256 bits has, the widest there is in
-// files, and maxDecimal how many bytes are read as a number. A number is written with
-// all its digits, so that a file may not ask for a thousand million of them.
+// maxScale is the number of digits of a 256-bit decimal, the widest in use. maxDecimal is the
+// maximum number of bytes read as a number. Numbers are written with all digits, so a file must not
+// request a billion of them.
 const (
 	maxScale   = 76
 	maxDecimal = 64
 )
 
-// scaleOf is how many digits of a column's values stand behind the point.
+// scaleOf returns the number of decimal places of a column's values.
 func scaleOf(t parquet.Type) int {
 	if l := t.LogicalType(); l != nil {
 		if d, ok := l.Value.(*format.DecimalType); ok {
@@ -129,7 +129,7 @@ func annotation(c *parquet.Column) format.LogicalTypeValue {
 	return nil
 }
 
-// append writes the object of the row that the columns stand at.
+// append appends the object of the current row.
 func (s *shape) append(t *rowText) {
 	s.row = t
 	s.object(s.root)
@@ -138,24 +138,24 @@ func (s *shape) append(t *rowText) {
 // peek returns the next value of a field's first leaf.
 func (s *shape) peek(f *field) (parquet.Value, bool) { return s.columns.peek(f.first) }
 
-// pass uses up one value of every leaf of a field that is not there.
-func (s *shape) pass(f *field) {
+// skip skips one value of every leaf of an absent field.
+func (s *shape) skip(f *field) {
 	for i := f.first; i < f.last; i++ {
-		s.columns.use(i)
+		s.columns.skip(i)
 	}
 }
 
-// present tells whether the field is there, and otherwise passes over it.
+// present reports whether the field has a value, and skips it otherwise.
 func (s *shape) present(f *field) bool {
 	v, ok := s.peek(f)
 	if ok && v.DefinitionLevel() >= f.def {
 		return true
 	}
-	s.pass(f)
+	s.skip(f)
 	return false
 }
 
-// absent tells whether a member has no value, and then passes over it.
+// absent reports whether a field has no value, and then skips it.
 func (s *shape) absent(f *field) bool { return !f.repeated && f.optional && !s.present(f) }
 
 func (s *shape) object(f *field) {
@@ -170,13 +170,13 @@ func (s *shape) object(f *field) {
 		}
 		first = false
 		s.row.out = append(s.row.out, child.label...)
-		s.member(child)
+		s.fieldValue(child)
 	}
 	s.row.byte('}')
 }
 
-// member writes a field's value, which is there.
-func (s *shape) member(f *field) {
+// fieldValue appends a field's value, which is present.
+func (s *shape) fieldValue(f *field) {
 	if f.repeated {
 		s.elements(f, nil)
 		return
@@ -184,32 +184,32 @@ func (s *shape) member(f *field) {
 	s.value(f)
 }
 
-// orNull writes a field's value, or null.
-func (s *shape) orNull(f *field) {
+// valueOrNull appends a field's value, or null.
+func (s *shape) valueOrNull(f *field) {
 	if s.absent(f) {
 		s.row.out = append(s.row.out, "null"...)
 		return
 	}
-	s.member(f)
+	s.fieldValue(f)
 }
 
-// value writes one value of a field that is there.
+// value appends one value of a field, which is present.
 func (s *shape) value(f *field) {
 	switch {
 	case f.write != nil:
 		v, _ := s.peek(f)
 		s.leaf(f, v)
-		s.columns.use(f.first)
-	case f.list:
+		s.columns.skip(f.first)
+	case f.isList:
 		s.elements(f.children[0], f)
-	case f.pairs:
+	case f.isMap:
 		s.mapping(f.children[0])
 	default:
 		s.object(f)
 	}
 }
 
-// longValue is how many bytes of a value are written at once.
+// longValue is how many bytes of a value are appended at a time.
 const longValue = 48 << 10
 
 func (s *shape) leaf(f *field, v parquet.Value) {
@@ -219,30 +219,29 @@ func (s *shape) leaf(f *field, v parquet.Value) {
 		return
 	}
 	switch b := v.ByteArray(); {
-	case f.json && jsontext.Value(b).IsValid():
+	case f.isJSON && jsontext.Value(b).IsValid():
 		s.row.raw(b)
-	case f.text || f.json || utf8.Valid(b):
+	case f.isString || f.isJSON || utf8.Valid(b):
 		s.row.string(b)
 	default:
 		s.row.base64(b)
 	}
 }
 
-// element writes one element of an annotated list.
+// element appends one element of an annotated list.
 func (s *shape) element(list *field) {
 	if list.element == nil {
 		s.value(list.children[0])
 		return
 	}
-	s.orNull(list.element)
+	s.valueOrNull(list.element)
 }
 
-// elements writes a list: of the repeated field f, or of what that wraps for an annotated
-// one.
+// elements appends an array: of the repeated field f, or of its wrapped elements for an annotated list.
 func (s *shape) elements(f, annotated *field) {
 	s.row.byte('[')
 	if s.present(f) {
-		for first := true; first || s.again(f); first = false {
+		for first := true; first || s.hasNext(f); first = false {
 			if !first {
 				s.row.byte(',')
 			}
@@ -257,32 +256,31 @@ func (s *shape) elements(f, annotated *field) {
 	s.row.byte(']')
 }
 
-// again tells that another element of a list follows.
-func (s *shape) again(f *field) bool {
+// hasNext reports whether another element of the array follows.
+func (s *shape) hasNext(f *field) bool {
 	v, ok := s.peek(f)
 	return ok && v.RepetitionLevel() == f.rep
 }
 
-// mapping writes a map as an object. Keys that are no strings are written as
-// such.
+// mapping appends a map as an object. Keys that are not strings are written as strings.
 func (s *shape) mapping(pair *field) {
 	s.row.byte('{')
 	if s.present(pair) {
 		key, value := pair.children[0], pair.children[1]
-		for first := true; first || s.again(pair); first = false {
+		for first := true; first || s.hasNext(pair); first = false {
 			if !first {
 				s.row.byte(',')
 			}
 			s.key(key)
 			s.row.byte(':')
-			s.orNull(value)
+			s.valueOrNull(value)
 			s.row.spill()
 		}
 	}
 	s.row.byte('}')
 }
 
-// key writes a key, which is a leaf.
+// key appends a key, which is a leaf.
 func (s *shape) key(f *field) {
 	if s.absent(f) {
 		s.row.string(nil)
@@ -296,5 +294,5 @@ func (s *shape) key(f *field) {
 	} else {
 		s.row.string(name)
 	}
-	s.columns.use(f.first)
+	s.columns.skip(f.first)
 }

@@ -7,85 +7,80 @@ import (
 	"muster/schemas/record"
 )
 
-// Source is one input, read from its beginning to its end by one goroutine.
+// Source is one input, read once from start to end by one goroutine.
 type Source interface {
-	// Name says which input this is, as the operator wrote it; "-" is
-	// standard input. It is the "file" of every record's place.
+	// Name returns the input as given by the operator; "-" is standard input. It is the "file" in
+	// the location of every record.
 	Name() string
-	// Next returns the objects that follow, at most some hundreds, or the place behind
-	// what holds none, unless it fails.
-	// It returns io.EOF, alone, behind the last object, an [*Error] when the
-	// input fails, and the error of the context the source was opened with
-	// when that has ended. It does not wait for a chunk to fill up when a
-	// slow producer has sent at least one whole line.
+	// Next returns the next chunk of up to some hundred objects. A chunk without objects advances
+	// the position. Next returns nil and io.EOF after the last object, an [*Error] if the input
+	// fails, and the error of the source's context after it has ended. It does not wait for a chunk
+	// to fill up if a slow writer has sent at least one complete line.
 	Next() (*Chunk, error)
-	// Consumed is the number of bytes taken from the input so far, as stored
-	// (compressed if it is). It may be called from any goroutine.
+	// Consumed returns the number of bytes read from the input so far, before decompression. It is
+	// safe for concurrent use.
 	Consumed() int64
-	// Close releases what the source holds. It may be called more than once.
+	// Close releases the source. It may be called more than once.
 	Close() error
 }
 
-// Position is a place between two objects of an input. A reading that begins at
-// the End of a chunk (Options.From) gives what an uninterrupted one gives behind
-// that chunk, as long as the input is the same.
+// Position is a position between two objects of an input. A reading that starts at the End of a
+// chunk (Options.From) returns the same as an uninterrupted one after that chunk, if the input has
+// not changed.
 type Position struct {
-	// Line is the number of lines, rows or objects before this place, blank
-	// lines included.
+	// Line is the number of lines, rows or objects before this position, including blank lines.
 	Line int64
-	// Offset is the number of uncompressed bytes before this place.
+	// Offset is the number of uncompressed bytes before this position.
 	Offset int64
 }
 
-// Line is one object of an input, with its place: a JSON value, a line that is no JSON, without its line end, a row of
-// columns as a JSON object, or an object that the source made itself.
+// Line is one object of an input, with its location: a JSON value, a line that is not JSON (without
+// its line end), a row as a JSON object, or an object that the source created.
 type Line struct {
-	// Kind is set when the source knows better than the run of what kind the
-	// object is.
+	// Kind is set if the source determines the kind of the object itself.
 	Kind record.Kind
-	// Raw is the JSON text of the object; of an over-long one only the
-	// beginning. It is valid until the chunk is released.
+	// Raw is the JSON text of the object, or its start if the object is oversize. It is valid until
+	// the chunk is released.
 	Raw []byte
-	// Number counts from 1: the line that the object begins on, blank ones included, or rows, or objects.
+	// Number is the line that the object starts on, or the number of the row or object, counted
+	// from 1. Blank lines count.
 	Number int64
-	// Offset is that of the object's first byte in the uncompressed input. Rows
-	// of a Parquet file have that of their row group.
+	// Offset is the offset of the object's first byte in the uncompressed input. Rows of a Parquet
+	// file have the offset of their row group.
 	Offset int64
 	// Inner is set for a JSON value that is not the first on its line.
 	Inner bool
-	// Oversize is set when the object is longer than the limit.
+	// Oversize is set if the object is longer than the limit.
 	Oversize *Oversize
-	// Bad is set when what stands here cannot be made an object, and says why.
-	// Raw is then the text as it stands in the input.
+	// Bad is set if the input cannot be converted to an object, with the reason. Raw is then the
+	// text of the input.
 	Bad *record.Invalid
 }
 
-// Oversize describes a line too long to be kept.
+// Oversize describes an object that is too long to be kept.
 type Oversize struct {
-	// Length is that of the whole line in bytes, without its line end.
+	// Length is the length of the whole line in bytes, without its line end.
 	Length int64
-	// SHA256 is that of the whole line, without its line end.
+	// SHA256 is the hash of the whole line, without its line end.
 	SHA256 [sha256.Size]byte
 }
 
-// Chunk is a run of consecutive objects.
+// Chunk is a sequence of consecutive objects.
 type Chunk struct {
-	// Lines holds the objects, without blank lines and empty lists.
+	// Lines has the objects. Blank lines and empty arrays are omitted.
 	Lines []Line
-	// Blank is the number of lines passed over because they hold nothing but
-	// white space.
+	// Blank is the number of blank lines skipped.
 	Blank int64
-	// Dropped is the number of objects passed over because no record can be made
-	// of them.
+	// Dropped is the number of objects skipped because no record can be derived from them.
 	Dropped int64
-	// End is the place behind the chunk's last line.
+	// End is the position after the chunk's last line.
 	End Position
 
 	release func(*Chunk)
 }
 
-// Release gives the chunk's memory back for later chunks. Nothing that it held
-// may be used afterwards. Calling it is optional, calling it twice is not.
+// Release makes the chunk's memory available for later chunks. The chunk must not be used
+// afterwards. Calling Release is optional; calling it twice is an error.
 func (c *Chunk) Release() {
 	if c.release != nil {
 		c.release(c)
@@ -94,21 +89,20 @@ func (c *Chunk) Release() {
 
 // Error is a failure in the middle of an input.
 type Error struct {
-	// Name is that of the source.
+	// Name is the name of the source.
 	Name string
-	// At is the place behind the last line that could be read whole.
+	// At is the position after the last complete line.
 	At Position
-	// Consumed is the number of stored bytes taken until then.
+	// Consumed is the number of stored bytes read until then.
 	Consumed int64
-	// Op is what was being done: "read", "decompress gzip", ...
+	// Op is the failed operation: "read", "decompress gzip" and so on.
 	Op string
-	// Err is why it failed.
+	// Err is the cause.
 	Err error
 }
 
-// Error implements error.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s behind line %d (byte %d; stored byte %d): %v",
+	return fmt.Sprintf("%s: %s after line %d (byte %d; stored byte %d): %v",
 		e.Name, e.Op, e.At.Line, e.At.Offset, e.Consumed, e.Err)
 }
 

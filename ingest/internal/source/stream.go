@@ -19,65 +19,59 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Options bound what a source of lines keeps.
+// Options configure a source. Limits are in bytes.
 type Options struct {
-	// MaxLine is the longest object delivered whole, in bytes, a line without its line
-	// end (records.md, rule 4: 1 MiB).
+	// MaxLine is the longest object returned completely; a line counts without its line end
+	// (records.md, rule 4: 1 MiB).
 	MaxLine int
-	// Head is how much is kept of a longer one (records.md, rule 4: 64 KiB).
-	// It is less than MaxLine.
+	// Head is how much is kept of a longer one (records.md, rule 4: 64 KiB). It is at most MaxLine.
 	Head int
-	// ChunkSize is about how many bytes of lines make a chunk; 256 KiB when
-	// it is zero.
+	// ChunkSize is the approximate size of a chunk. The default is 256 KiB.
 	ChunkSize int
-	// MaxTotal bounds the uncompressed bytes of an input; 0 is no limit. What is
-	// read when it is passed is delivered, then reading fails with ErrTooMuch.
+	// MaxTotal is the maximum uncompressed size of an input; 0 means no limit. Data read before the
+	// limit is exceeded is returned, then reading fails with ErrTooLarge.
 	MaxTotal int64
-	// WholeLists delivers a JSON list at the top as one object, unless it is longer than MaxLine.
+	// WholeLists returns a top-level JSON array as one object, unless it is longer than MaxLine.
 	WholeLists bool
-	// Format is how the input is written; found out when it is FormatAuto.
+	// Format is the format of the input; FormatAuto detects it.
 	Format Format
-	// Kind is the kind of record that rows of columns are made objects of: it
-	// decides the types of the columns of CSV. Without one every cell is a string.
+	// Kind determines the types of the columns of CSV. Without it every cell is a string.
 	Kind record.Kind
-	// From is where reading begins: the End of a chunk of an earlier reading
-	// of the same input.
+	// From is where reading starts: the End of a chunk of an earlier reading of the same input.
 	From Position
 }
 
-// ErrTooMuch is wrapped by the error for an input that is larger than
-// Options.MaxTotal.
-var ErrTooMuch = errors.New("the input is too large")
+// ErrTooLarge is wrapped by the error for an input that is larger than Options.MaxTotal.
+var ErrTooLarge = errors.New("input too large")
 
 const defaultChunkSize = 256 << 10
 
-// slack is what may stand around a line of the longest length: a byte order
-// mark before it, a "\r" after it.
+// slack is the maximum number of bytes around a line: a byte order mark before it, a "\r" after it.
 const slack = 4
 
-// stream is the bytes of an input, decompressed and read ahead, and the place in them. The sources of text embed it.
+// stream is an input, decompressed and read ahead, with the current position. Text sources embed it.
 type stream struct {
 	ctx      context.Context
 	name     string
 	opts     Options
 	consumed *atomic.Int64
 	pump     *pump
-	own      io.Closer // nil when the bytes are not ours to close
+	owned    io.Closer // nil if the caller closes the input
 	closed   sync.Once
 
 	opening *opening
-	skip    int64  // bytes to leave out before the first line
-	carry   []byte // begins at pos, belongs to the next chunk
+	skip    int64  // bytes to skip before the first line
+	carry   []byte // starts at pos, belongs to the next chunk
 	pos     Position
 	failure error
 	buffers *sync.Pool
 }
 
-// seek leaves out what stands before the place to begin at, in a file that is
-// not compressed.
+// seek skips to the start position in a file that is not compressed.
 func (l *stream) seek(f *os.File, size int64) error {
 	if l.skip == 0 || l.skip > size {
-		return nil // reading says that the file is too short
+		// Reading reports that the file is too short.
+		return nil
 	}
 	head := make([]byte, magicSize)
 	n, err := f.ReadAt(head, 0)
@@ -91,7 +85,7 @@ func (l *stream) seek(f *os.File, size int64) error {
 		return err // an fs.PathError
 	}
 	l.consumed.Add(l.skip)
-	l.opening.sought, l.skip = true, 0
+	l.opening.seeked, l.skip = true, 0
 	return nil
 }
 
@@ -100,7 +94,7 @@ func newStream(ctx context.Context, name string, r io.Reader, opts Options) (*st
 		opts.ChunkSize = defaultChunkSize
 	}
 	if opts.Head <= 0 || opts.MaxLine < opts.Head {
-		return nil, fmt.Errorf("source %s: a line limit of %d bytes with a head of %d makes no sense", name, opts.MaxLine, opts.Head)
+		return nil, fmt.Errorf("source %s: invalid limits: line %d bytes, head %d bytes", name, opts.MaxLine, opts.Head)
 	}
 	consumed := new(atomic.Int64)
 	return &stream{
@@ -111,22 +105,22 @@ func newStream(ctx context.Context, name string, r io.Reader, opts Options) (*st
 	}, nil
 }
 
-// start starts reading.
+// start starts the pump.
 func (l *stream) start() { l.pump = newPump(l.opening, l.opening.close) }
 
-// opening finds out at the first read, in the pump's goroutine, what the input
-// holds: opening a pipe must not wait for its producer.
+// opening detects the compression on the first read, in the pump's goroutine: opening a pipe must
+// not wait for its writer.
 type opening struct {
 	counted *counter
 	inner   decompressor
-	begun   bool
-	sought  bool // the file is not compressed, and does not begin at its beginning
+	started bool
+	seeked  bool // the file is not compressed and is not read from its start
 	head    []byte
-	looked  bool // the beginning of what the input holds was looked at
+	checked bool // the start of the uncompressed input was checked
 }
 
-// Decompress reads what r holds: gzip, zstd, or the bytes as they are. done releases
-// what that takes, and leaves r open.
+// Decompress returns the uncompressed content of r: gzip, zstd or plain. done releases resources
+// and leaves r open.
 func Decompress(r io.Reader) (plain io.Reader, done func()) {
 	o := &opening{counted: &counter{r: r, n: new(atomic.Int64)}}
 	return o, o.close
@@ -142,53 +136,53 @@ func (e *opError) Error() string { return e.op + ": " + e.err.Error() }
 func (e *opError) Unwrap() error { return e.err }
 
 func (o *opening) Read(p []byte) (int, error) {
-	if !o.begun {
-		o.begun = true
+	if !o.started {
+		o.started = true
 		br := bufio.NewReaderSize(o.counted, pieceSize)
-		// A short input is no error here: what cannot be peeked at is
-		// reported when it is read.
+		// Ignore errors: if the input is short, reading reports it.
 		magic, _ := br.Peek(magicSize)
-		if o.sought {
+		if o.seeked {
 			magic = nil
 		}
 		var err error
 		if o.inner, err = decompress(magic, br); err != nil {
-			return 0, &opError{op: o.inner.op, err: torn(err)}
+			return 0, &opError{op: o.inner.op, err: unexpectedEOF(err)}
 		}
 	}
 	if o.inner.Reader == nil {
 		return 0, io.ErrUnexpectedEOF
 	}
 	n, err := o.inner.Read(p)
-	if !o.looked && !o.sought {
-		var foreign error
-		if n, err, foreign = o.look(p, n, err); foreign != nil {
-			return 0, &opError{op: "read", err: foreign}
+	if !o.checked && !o.seeked {
+		var formatErr error
+		if n, err, formatErr = o.checkFormat(p, n, err); formatErr != nil {
+			return 0, &opError{op: "read", err: formatErr}
 		}
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by readers
-		err = &opError{op: o.inner.op, err: torn(err)}
+		err = &opError{op: o.inner.op, err: unexpectedEOF(err)}
 	}
 	return n, err
 }
 
-// look refuses what the input holds, uncompressed, if that is an archive or another format. It returns how much of p is
-// read, and the error of the last read. Text holds no NUL: what has one waits until a header of tar would be complete.
-func (o *opening) look(p []byte, n int, failed error) (int, error, error) {
+// checkFormat rejects uncompressed content that is an archive or in an unsupported format. It
+// returns how much of p is read, and the error of the last read. Text has no NUL: if there is one,
+// a complete tar header is read first.
+func (o *opening) checkFormat(p []byte, n int, readErr error) (int, error, error) {
 	o.head = append(o.head, p[:min(n, tarHeaderSize-len(o.head))]...)
-	for failed == nil && n < len(p) && len(o.head) < tarHeaderSize && bytes.IndexByte(o.head, 0) >= 0 {
+	for readErr == nil && n < len(p) && len(o.head) < tarHeaderSize && bytes.IndexByte(o.head, 0) >= 0 {
 		var m int
-		m, failed = o.inner.Read(p[n:])
+		m, readErr = o.inner.Read(p[n:])
 		o.head = append(o.head, p[n:n+min(m, tarHeaderSize-len(o.head))]...)
 		n += m
 	}
-	o.looked = failed != nil || len(o.head) == tarHeaderSize
-	return n, failed, refuseForeign(o.head)
+	o.checked = readErr != nil || len(o.head) == tarHeaderSize
+	return n, readErr, rejectUnsupported(o.head)
 }
 
-// torn keeps an end of file inside a compressed stream's header from looking
-// like the orderly end of the input.
-func torn(err error) error {
+// unexpectedEOF converts io.EOF, so that an end of file inside a header does not look like the
+// regular end of the input.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -201,7 +195,7 @@ func (o *opening) close() {
 	}
 }
 
-// counter counts stored bytes.
+// counter counts the bytes read.
 type counter struct {
 	r io.Reader
 	n *atomic.Int64
@@ -219,27 +213,26 @@ func (l *stream) Name() string { return l.name }
 // Consumed implements [Source].
 func (l *stream) Consumed() int64 { return l.consumed.Load() }
 
-// Close implements [Source]. For an opened file it waits until nothing reads
-// it any more.
+// Close implements [Source]. For a file it waits until no read is in progress.
 func (l *stream) Close() error {
 	var err error
 	l.closed.Do(func() {
 		if l.pump != nil {
 			l.pump.close()
 		}
-		if l.own == nil {
+		if l.owned == nil {
 			return
 		}
-		err = l.own.Close()
-		if _, ok := l.own.(*os.File); ok && l.pump != nil {
+		err = l.owned.Close()
+		if _, ok := l.owned.(*os.File); ok && l.pump != nil {
 			<-l.pump.done
 		}
 	})
 	return err
 }
 
-// leaveOut reads over what stands before the place to begin at.
-func (l *stream) leaveOut() error {
+// skipToStart skips the input before the start position.
+func (l *stream) skipToStart() error {
 	n := min(int64(len(l.carry)), l.skip)
 	l.skip -= n
 	l.carry = append(l.carry[:0], l.carry[n:]...)
@@ -248,7 +241,7 @@ func (l *stream) leaveOut() error {
 		var err error
 		buf, _, err = l.pump.next(l.ctx, buf[:0], true)
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("begin at byte %d: %w", l.opts.From.Offset, io.ErrUnexpectedEOF)
+			return fmt.Errorf("start at byte %d: %w", l.opts.From.Offset, io.ErrUnexpectedEOF)
 		}
 		if err != nil {
 			return err
@@ -260,9 +253,11 @@ func (l *stream) leaveOut() error {
 	return nil
 }
 
-func (l *stream) tooMuch(offset int64) bool { return l.opts.MaxTotal > 0 && offset > l.opts.MaxTotal }
+func (l *stream) exceedsMaxTotal(offset int64) bool {
+	return l.opts.MaxTotal > 0 && offset > l.opts.MaxTotal
+}
 
-// explain makes the error that the caller sees.
+// explain returns the error for the caller.
 func (l *stream) explain(err error) error {
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -274,7 +269,7 @@ func (l *stream) explain(err error) error {
 	return e
 }
 
-// locate gives a failure its place, once everything before it is split.
+// locate sets the position of a failure, after everything before it was split.
 func (l *stream) locate() {
 	if e, ok := errors.AsType[*Error](l.failure); ok {
 		e.At = l.pos
@@ -287,8 +282,8 @@ const (
 	byteOrderMark  = "\uFEFF"
 )
 
-// blank tells a line of JSON white space (RFC 8259, 2).
-func blank(line []byte) bool {
+// isBlank reports whether a line is JSON white space (RFC 8259, 2).
+func isBlank(line []byte) bool {
 	for _, b := range line {
 		if b != ' ' && b != '\t' && b != '\r' {
 			return false
@@ -297,24 +292,23 @@ func blank(line []byte) bool {
 	return true
 }
 
-// lineHash hashes a line that arrives in pieces, without the "\r" that may turn
-// out to be part of its line end.
+// lineHash hashes a line that arrives in pieces, without a trailing "\r", which may belong to the line end.
 type lineHash struct {
-	sha    hash.Hash
-	length int64
-	held   bool
+	sha       hash.Hash
+	length    int64
+	pendingCR bool
 }
 
 func (h *lineHash) write(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if h.held {
+	if h.pendingCR {
 		h.sha.Write([]byte(carriageReturn))
 		h.length++
 	}
-	h.held = p[len(p)-1] == '\r'
-	if h.held {
+	h.pendingCR = p[len(p)-1] == '\r'
+	if h.pendingCR {
 		p = p[:len(p)-1]
 	}
 	h.sha.Write(p)

@@ -10,17 +10,16 @@ import (
 	"muster/schemas/record"
 )
 
-// Table is a [Source] of rows of text with a header: CSV (RFC 4180), with comma,
-// semicolon or tab between fields. A row becomes a JSON object, see [columns]. A
-// row's number is that of the line that it begins on; the header is line 1. Lines end
-// as the header does: with "\n", "\r\n" or "\r".
+// Table is a [Source] of rows of text with a header: CSV (RFC 4180), with comma, semicolon or tab
+// between fields. A row becomes a JSON object, see [columns]. A row's number is that of the line it
+// starts on; the header is line 1. All lines end like the header: with "\n", "\r\n" or "\r".
 //
-// A quoted field may hold line ends. A quote that is never closed makes one
-// rejected row of everything behind it, by its first bytes, length and hash.
+// A quoted field may contain line ends. If a quote is never closed, everything after it is one
+// rejected row, with its first bytes, length and hash.
 type Table struct {
-	*stream // the reading of bytes, and the place
+	*stream // input and position
 	comma   byte
-	lineEnd byte // '\n', or '\r' where that stands alone
+	lineEnd byte // '\n', or '\r' if lines end with it alone
 	header  *columns
 	fields  [][]byte
 }
@@ -30,7 +29,8 @@ func newTable(l *stream) *Table {
 	if l.opts.Format == FormatTSV {
 		t.comma = '\t'
 	}
-	l.pos, l.skip = Position{}, 0 // the header stands at the beginning
+	// The header is at the start.
+	l.pos, l.skip = Position{}, 0
 	return t
 }
 
@@ -39,7 +39,7 @@ type rowScanner struct {
 	comma   byte
 	lineEnd byte
 	state   rowState
-	lines   int64 // line ends seen since reset
+	lines   int64 // line ends since reset
 }
 
 type rowState byte
@@ -48,7 +48,7 @@ const (
 	atField rowState = iota
 	inPlain
 	inQuotes
-	behindQuote
+	afterQuote
 )
 
 func (s *rowScanner) reset() { s.state, s.lines = atField, 0 }
@@ -62,7 +62,7 @@ func (s *rowScanner) scan(p []byte) (int, bool) {
 		switch {
 		case s.state == inQuotes:
 			if c == '"' {
-				s.state = behindQuote
+				s.state = afterQuote
 			}
 		case c == s.lineEnd:
 			return i + 1, true
@@ -70,7 +70,7 @@ func (s *rowScanner) scan(p []byte) (int, bool) {
 			s.state = atField
 		case c == '"' && s.state != inPlain: // the first of a field, or the second of a pair
 			s.state = inQuotes
-		case c == '\r' && s.state == behindQuote:
+		case c == '\r' && s.state == afterQuote:
 		default:
 			s.state = inPlain
 		}
@@ -105,7 +105,7 @@ func (t *Table) Next() (*Chunk, error) {
 			}
 		}
 		if len(rows) == 0 && len(buf) > t.opts.MaxLine+slack {
-			return t.oversizeRow(buf, s)
+			return t.takeOversizeRow(buf, s)
 		}
 		if len(rows) > 0 && len(buf) >= t.opts.ChunkSize || len(rows) == maxChunkLines {
 			break
@@ -122,7 +122,7 @@ func (t *Table) Next() (*Chunk, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
-		if end < len(buf) { // the last row needs no line end
+		if end < len(buf) { // the last row may lack a line end
 			end = len(buf)
 			rows = append(rows, row{end: end, lines: s.lines + 1})
 		}
@@ -142,13 +142,13 @@ func (t *Table) Next() (*Chunk, error) {
 	return c, nil
 }
 
-// row is the end of a row in a buffer, and how many lines it has.
+// row is the end of a row in a buffer, and its number of lines.
 type row struct {
 	end   int
 	lines int64
 }
 
-// begin reads the header, and over what stands before the place to begin at.
+// begin reads the header and skips the input before the start position.
 func (t *Table) begin() error {
 	line, err := t.firstLine()
 	if err != nil {
@@ -166,12 +166,12 @@ func (t *Table) begin() error {
 		err = bad
 	}
 	if err != nil {
-		return &Error{Name: t.name, Consumed: t.Consumed(), Op: "read the header", Err: err}
+		return &Error{Name: t.name, Consumed: t.Consumed(), Op: "read header", Err: err}
 	}
 	t.pos = Position{Line: 1, Offset: int64(len(line))}
 	if from := t.opts.From; from.Offset > t.pos.Offset {
 		t.skip = from.Offset - t.pos.Offset
-		if err := t.leaveOut(); err != nil {
+		if err := t.skipToStart(); err != nil {
 			return t.explain(err)
 		}
 		t.pos = from
@@ -179,18 +179,22 @@ func (t *Table) begin() error {
 	return nil
 }
 
-// firstLine takes the first line out of the input, with its line end. A header
-// has no line ends within.
+// firstLine reads the first line, including its line end. A header must not contain line ends.
 func (t *Table) firstLine() ([]byte, error) {
-	const most = 1 << 20
+	const maxHeader = 1 << 20
 	for {
 		if n := t.endLine(t.carry); n > 0 {
 			line := bytes.Clone(t.carry[:n])
 			t.carry = append(t.carry[:0], t.carry[n:]...)
 			return line, nil
 		}
-		if len(t.carry) > most {
-			return nil, &Error{Name: t.name, Consumed: t.Consumed(), Op: "read the header", Err: fmt.Errorf("the first line is longer than %d bytes", most)}
+		if len(t.carry) > maxHeader {
+			return nil, &Error{
+				Name:     t.name,
+				Consumed: t.Consumed(),
+				Op:       "read header",
+				Err:      fmt.Errorf("first line is longer than %d bytes", maxHeader),
+			}
 		}
 		var err error
 		t.carry, _, err = t.pump.next(t.ctx, t.carry, true)
@@ -201,21 +205,22 @@ func (t *Table) firstLine() ([]byte, error) {
 			t.carry = t.carry[:0]
 			return line, nil
 		case errors.Is(err, io.EOF):
-			return nil, io.EOF // nothing at all
+			return nil, io.EOF // empty input
 		default:
 			return nil, t.explain(err)
 		}
 	}
 }
 
-// endLine returns the length of the first line with its end, which it takes for that of all lines, or 0 if b does not
-// show it yet.
+// endLine returns the length of the first line with its end, and sets the line end of the table. It
+// returns 0 if b does not have the complete line end.
 func (t *Table) endLine(b []byte) int {
 	i := bytes.IndexAny(b, newline+carriageReturn)
 	if i < 0 {
 		return 0
 	}
-	end := i + len(b[i:]) - len(bytes.TrimLeft(b[i:], carriageReturn)) // some programs write "\r\r\n"
+	// Some programs write "\r\r\n".
+	end := i + len(b[i:]) - len(bytes.TrimLeft(b[i:], carriageReturn))
 	switch {
 	case end == len(b):
 		return 0
@@ -226,19 +231,18 @@ func (t *Table) endLine(b []byte) int {
 	return i + 1
 }
 
-// separator is the commonest of the characters that separate names.
+// separator returns the most frequent separator in a header.
 func separator(header []byte) byte {
-	best, most := byte(','), 0
+	best, highest := byte(','), 0
 	for _, c := range []byte(",;\t") {
-		if n := bytes.Count(header, []byte{c}); n > most {
-			best, most = c, n
+		if n := bytes.Count(header, []byte{c}); n > highest {
+			best, highest = c, n
 		}
 	}
 	return best
 }
 
-// convert makes a chunk of rows that stand in data and moves the position behind
-// them. Objects are appended to data's buffer no further than their own.
+// convert converts the rows in data to a chunk and advances the position.
 func (t *Table) convert(data []byte, rows []row) *Chunk {
 	c := &Chunk{Lines: make([]Line, 0, len(rows))}
 	begin := 0
@@ -253,7 +257,7 @@ func (t *Table) convert(data []byte, rows []row) *Chunk {
 		case len(raw) > t.opts.MaxLine:
 			line.Raw = raw[:t.opts.Head]
 			line.Oversize = &Oversize{Length: int64(len(raw)), SHA256: sha256.Sum256(raw)}
-		case blank(raw) && (t.comma != '\t' || len(raw) == 0):
+		case isBlank(raw) && (t.comma != '\t' || len(raw) == 0):
 			c.Blank++
 			continue
 		default:
@@ -269,7 +273,7 @@ func (t *Table) convert(data []byte, rows []row) *Chunk {
 	return c
 }
 
-// object makes the object of a row, or says why there is none.
+// object returns the object of a row, or the reason why the row is invalid.
 func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
 	var bad *record.Invalid
 	t.fields, bad = splitFields(t.fields[:0], raw, t.comma)
@@ -277,7 +281,10 @@ func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
 		return raw, bad
 	}
 	if len(t.fields) != t.header.width {
-		return raw, &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("has %d fields where the header has %d", len(t.fields), t.header.width)}
+		return raw, &record.Invalid{
+			Code:   record.CodeSyntax,
+			Reason: fmt.Sprintf("has %d fields, the header has %d", len(t.fields), t.header.width),
+		}
 	}
 	return t.header.object(t.fields), nil
 }
@@ -288,7 +295,7 @@ func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Inv
 		if len(raw) == 0 || raw[0] != '"' {
 			field, rest, more := bytes.Cut(raw, []byte{comma})
 			if bytes.IndexByte(field, '"') >= 0 {
-				return nil, badField(len(fields), "has a quote inside, and does not begin with one")
+				return nil, badField(len(fields), "contains a quote but is not quoted")
 			}
 			fields = append(fields, field)
 			if !more {
@@ -297,7 +304,7 @@ func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Inv
 			raw = rest
 			continue
 		}
-		field, rest, bad := quoted(raw[1:])
+		field, rest, bad := parseQuoted(raw[1:])
 		if bad != "" {
 			return nil, badField(len(fields), bad)
 		}
@@ -306,19 +313,19 @@ func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Inv
 			return fields, nil
 		}
 		if rest[0] != comma {
-			return nil, badField(len(fields)-1, "goes on behind its closing quote")
+			return nil, badField(len(fields)-1, "has text after its closing quote")
 		}
 		raw = rest[1:]
 	}
 }
 
-// quoted reads a field behind its opening quote.
-func quoted(raw []byte) (field, rest []byte, bad string) {
+// parseQuoted parses a field after its opening quote.
+func parseQuoted(raw []byte) (field, rest []byte, bad string) {
 	var out []byte
 	for {
 		i := bytes.IndexByte(raw, '"')
 		if i < 0 {
-			return nil, nil, "has a quote that is not closed"
+			return nil, nil, "has an unclosed quote"
 		}
 		if i+1 < len(raw) && raw[i+1] == '"' {
 			out = append(out, raw[:i+1]...)
@@ -336,11 +343,10 @@ func badField(i int, reason string) *record.Invalid {
 	return &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
 }
 
-// oversizeRow lets an over-long row pass by, of which head has been read, and
-// returns the chunk that is made of it alone.
-func (t *Table) oversizeRow(head []byte, s rowScanner) (*Chunk, error) {
+// takeOversizeRow skips an oversize row, of which head has been read, and returns it as a chunk of its own.
+func (t *Table) takeOversizeRow(head []byte, s rowScanner) (*Chunk, error) {
 	start := t.pos
-	kept := bytes.Clone(head[:t.opts.Head])
+	prefix := bytes.Clone(head[:t.opts.Head])
 	sum := lineHash{sha: sha256.New()}
 	sum.write(head)
 	length, lines := int64(len(head)), s.lines
@@ -373,6 +379,6 @@ func (t *Table) oversizeRow(head []byte, s rowScanner) (*Chunk, error) {
 	t.pos = Position{Line: start.Line + lines, Offset: start.Offset + length}
 	over := &Oversize{}
 	over.Length, over.SHA256 = sum.finish()
-	line := Line{Raw: kept, Number: start.Line + 1, Offset: start.Offset, Oversize: over}
+	line := Line{Raw: prefix, Number: start.Line + 1, Offset: start.Offset, Oversize: over}
 	return &Chunk{Lines: []Line{line}, End: t.pos}, nil
 }

@@ -18,7 +18,7 @@ import (
 	"muster/schemas/record"
 )
 
-// object is what a test compares of an object of columns.
+// object is the part of an object that tests compare.
 type object struct {
 	text   string
 	number int64
@@ -54,7 +54,7 @@ func csvOptions(kind record.Kind) source.Options {
 	return source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatCSV, Kind: kind}
 }
 
-func TestTable(t *testing.T) {
+func TestTable_ConvertsRows(t *testing.T) {
 	const np = record.KindNetworkPerson
 	tests := map[string]struct {
 		kind record.Kind
@@ -62,12 +62,24 @@ func TestTable(t *testing.T) {
 		want []object
 	}{
 		"types": {
-			np, "profile_id,connections,location.city,emails,experience.1.title,experience.0.title,experience.0.current,x.y\n" +
+			np, "profile_id,connections,location.city,emails,experience.1.title,experience.0.title," +
+				"experience.0.current,x.y\n" +
 				"p1,12,Lagos,a@b.example; c@d.example,Two,One,TRUE,7\n" +
 				`7,12+,,"[""a;b"",""c""]",,,maybe,` + "\n",
 			[]object{
-				{text: `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},{"title":"Two"}],"x":{"y":"7"}}`, number: 2, offset: 107},
-				{text: `{"profile_id":"7","connections":"12+","emails":["a;b","c"],"experience":[{"current":"maybe"}]}`, number: 3, offset: 159},
+				{
+					text: `{"profile_id":"p1","connections":12,"location":{"city":"Lagos"},` +
+						`"emails":["a@b.example","c@d.example"],"experience":[{"title":"One","current":true},` +
+						`{"title":"Two"}],"x":{"y":"7"}}`,
+					number: 2,
+					offset: 107,
+				},
+				{
+					text: `{"profile_id":"7","connections":"12+","emails":["a;b","c"],` +
+						`"experience":[{"current":"maybe"}]}`,
+					number: 3,
+					offset: 159,
+				},
 			},
 		},
 		"quotes and line ends": {
@@ -78,19 +90,38 @@ func TestTable(t *testing.T) {
 				{text: `{"profile_id":"p3","summary":"\\"}`, number: 6, offset: 49},
 			},
 		},
-		"semicolons and a byte order mark": {np, "\ufeffprofile_id;headline\np1;a, b\n", []object{{text: `{"profile_id":"p1","headline":"a, b"}`, number: 2, offset: 23}}},
-		"tabs":                             {np, "profile_id\theadline\np1\ta\n\t\n", []object{{text: `{"profile_id":"p1","headline":"a"}`, number: 2, offset: 20}, {text: `{}`, number: 3, offset: 25}}},
-		"dots in a name":                   {"", `a\.b,c` + "\n1,2\n", []object{{text: `{"a.b":"1","c":"2"}`, number: 2, offset: 7}}},
-		"json in a cell":                   {np, "profile_id|x,skills,location\np1,\"[{\"\"skill\"\":\"\"go\"\"}]\",{\n", []object{{text: `{"profile_id|x":"p1","skills":[{"skill":"go"}],"location":"{"}`, number: 2, offset: 29}}},
+		"semicolons and a byte order mark": {
+			np,
+			"\ufeffprofile_id;headline\np1;a, b\n",
+			[]object{{text: `{"profile_id":"p1","headline":"a, b"}`, number: 2, offset: 23}},
+		},
+		"tabs": {
+			np,
+			"profile_id\theadline\np1\ta\n\t\n",
+			[]object{
+				{text: `{"profile_id":"p1","headline":"a"}`, number: 2, offset: 20},
+				{text: `{}`, number: 3, offset: 25},
+			},
+		},
+		"dots in a name": {
+			"",
+			`a\.b,c` + "\n1,2\n",
+			[]object{{text: `{"a.b":"1","c":"2"}`, number: 2, offset: 7}},
+		},
+		"json in a cell": {
+			np,
+			"profile_id|x,skills,location\np1,\"[{\"\"skill\"\":\"\"go\"\"}]\",{\n",
+			[]object{{text: `{"profile_id|x":"p1","skills":[{"skill":"go"}],"location":"{"}`, number: 2, offset: 29}},
+		},
 		"defects": {
 			np, "profile_id,headline\np1\np2,a,b\np3,a\"b\n\"p4\"x,y\n\xff,é\np5,\"open\n",
 			[]object{
-				{text: `p1`, number: 2, offset: 20, bad: "has 1 fields where the header has 2"},
-				{text: `p2,a,b`, number: 3, offset: 23, bad: "has 3 fields where the header has 2"},
-				{text: `p3,a"b`, number: 4, offset: 30, bad: "is not CSV: field 2 has a quote inside, and does not begin with one"},
-				{text: `"p4"x,y`, number: 5, offset: 37, bad: "is not CSV: field 1 goes on behind its closing quote"},
+				{text: `p1`, number: 2, offset: 20, bad: "has 1 fields, the header has 2"},
+				{text: `p2,a,b`, number: 3, offset: 23, bad: "has 3 fields, the header has 2"},
+				{text: `p3,a"b`, number: 4, offset: 30, bad: "is not CSV: field 2 contains a quote but is not quoted"},
+				{text: `"p4"x,y`, number: 5, offset: 37, bad: "is not CSV: field 1 has text after its closing quote"},
 				{text: "{\"profile_id\":\"\xff\",\"headline\":\"é\"}", number: 6, offset: 45},
-				{text: "p5,\"open", number: 7, offset: 50, bad: "is not CSV: field 2 has a quote that is not closed"},
+				{text: "p5,\"open", number: 7, offset: 50, bad: "is not CSV: field 2 has an unclosed quote"},
 			},
 		},
 		"lines that end in CR": {
@@ -101,13 +132,18 @@ func TestTable(t *testing.T) {
 				{text: `{"profile_id":"p3","summary":"e"}`, number: 6, offset: 38},
 			},
 		},
-		"lines that end in CR CR LF": {np, "profile_id,summary\r\r\np1,a\r\r\n", []object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}}},
-		"header alone":               {np, "profile_id,headline\n", nil},
-		"empty":                      {np, "", nil},
+		"lines that end in CR CR LF": {
+			np,
+			"profile_id,summary\r\r\np1,a\r\r\n",
+			[]object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}},
+		},
+		"header only": {np, "profile_id,headline\n", nil},
+		"empty":       {np, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			unwrapped := func(r io.Reader) io.Reader { return r }
+			for _, wrap := range []func(io.Reader) io.Reader{unwrapped, iotest.OneByteReader} {
 				s, err := source.FromReader(t.Context(), "f.csv", wrap(strings.NewReader(tt.text)), csvOptions(tt.kind))
 				require.NoError(t, err)
 				got, end, err := objects(t, s)
@@ -121,31 +157,30 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestTableHeader(t *testing.T) {
+func TestTable_RejectsInvalidHeaders(t *testing.T) {
 	for text, want := range map[string]string{
-		"a,a\n1,2\n":               `column 2: another column gives "a" already`,
-		"a,a.b\n1,2\n":             `column 2: another column gives "a" already`,
-		"a.b,a\n1,2\n":             `column 2: another column gives "a" already`,
-		"a,\n1,2\n":                `column 2: its name "" is empty`,
-		"a,b..c\n1,2\n":            `column 2: its name "b..c" is empty, or a part of it`,
-		"a.0,a.b\n1,2\n":           `the columns under "a" are partly numbers`,
-		"a,\"b\n1\",2\n":           `a quote that is not closed`,
-		"a,\xff\n1,2\n":            `column 2: its name is not UTF-8`,
-		strings.Repeat("a", 3<<20): `the first line is longer than`,
+		"a,a\n1,2\n":               `column 2: duplicate column "a"`,
+		"a,a.b\n1,2\n":             `column 2: duplicate column "a"`,
+		"a.b,a\n1,2\n":             `column 2: duplicate column "a"`,
+		"a,\n1,2\n":                `column 2: name "" has an empty part`,
+		"a,b..c\n1,2\n":            `column 2: name "b..c" has an empty part`,
+		"a.0,a.b\n1,2\n":           `columns under "a" mix numbers and names`,
+		"a,\"b\n1\",2\n":           `an unclosed quote`,
+		"a,\xff\n1,2\n":            `column 2: name is not UTF-8`,
+		strings.Repeat("a", 3<<20): `first line is longer than`,
 	} {
 		s, err := source.FromReader(t.Context(), "f.csv", strings.NewReader(text), csvOptions(""))
 		require.NoError(t, err)
 		_, _, err = objects(t, s)
 		var bad *source.Error
 		require.ErrorAs(t, err, &bad)
-		require.ErrorContains(t, err, "f.csv: read the header")
+		require.ErrorContains(t, err, "f.csv: read header")
 		require.ErrorContains(t, err, want)
 	}
 }
 
-// A row that is too long passes by in bounded memory, also one whose quote is
-// never closed; what follows is read.
-func TestTableOversize(t *testing.T) {
+// A row whose quote is never closed is skipped the same way; following rows are read.
+func TestTable_OversizeRowTakesBoundedMemory(t *testing.T) {
 	opts := csvOptions("")
 	opts.MaxLine, opts.Head, opts.ChunkSize = 1000, 10, 500
 	long := `1,"` + strings.Repeat("x\n", 200_000) + `"`
@@ -162,14 +197,14 @@ func TestTableOversize(t *testing.T) {
 	require.Equal(t, int64(len(text)), end.Offset)
 }
 
-// A reading that begins behind any chunk of another gives the rest of it.
-func TestTableFrom(t *testing.T) {
+func TestTable_ResumesAfterAnyChunk(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,b\n")
 	for i := range 30_000 {
 		fmt.Fprintf(&text, "%d,\"x\n%d\"\n", i, i)
 	}
-	for name, data := range map[string][]byte{"f.csv": []byte(text.String()), "f.csv.zst": zstded(t, []byte(text.String()))} {
+	files := map[string][]byte{"f.csv": []byte(text.String()), "f.csv.zst": zstded(t, []byte(text.String()))}
+	for name, data := range files {
 		path := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		opts := source.Options{MaxLine: 1 << 20, Head: 64 << 10}
@@ -190,8 +225,8 @@ func TestTableFrom(t *testing.T) {
 	}
 }
 
-// The format is found out from the name, or else from what the input begins with.
-func TestDetect(t *testing.T) {
+// The format is detected by the name, or else by the first bytes.
+func TestOpen_DetectsFormat(t *testing.T) {
 	table, lines := "profile_id,headline\np,h\n", `{"profile_id":"p"}`+"\n"
 	for name, c := range map[string]struct {
 		data []byte
@@ -218,34 +253,47 @@ func TestDetect(t *testing.T) {
 		require.NotEmpty(t, got, name)
 		require.Equal(t, c.want, got[0].text, name)
 
-		s, err = source.FromReader(t.Context(), "-", bytes.NewReader(c.data), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+		s, err = source.FromReader(t.Context(), "-", bytes.NewReader(c.data),
+			source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 		require.NoError(t, err)
 		_, _, err = objects(t, s)
 		require.ErrorIs(t, err, io.EOF)
 	}
-	s, err := source.FromReader(t.Context(), "-", iotest.ErrReader(errors.New("broken pipe")), source.Options{MaxLine: 1 << 20, Head: 64 << 10})
+	s, err := source.FromReader(t.Context(), "-", iotest.ErrReader(errors.New("broken pipe")),
+		source.Options{MaxLine: 1 << 20, Head: 64 << 10})
 	require.NoError(t, err)
 	_, _, err = objects(t, s)
 	require.ErrorContains(t, err, "broken pipe")
-	_, err = source.FromReader(t.Context(), "-", strings.NewReader(""), source.Options{MaxLine: 1 << 20, Head: 1, Format: source.FormatParquet})
-	require.ErrorContains(t, err, "from files only")
+	_, err = source.FromReader(t.Context(), "-", strings.NewReader(""),
+		source.Options{MaxLine: 1 << 20, Head: 1, Format: source.FormatParquet})
+	require.ErrorContains(t, err, "only be read from files")
 	for name, want := range map[string]source.Format{"auto": "", "": "", "CSV": "csv", "parquet": "parquet"} {
 		got, err := source.ParseFormat(name)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	_, err = source.ParseFormat("xml")
-	require.ErrorContains(t, err, `"xml" is no format`)
+	require.ErrorContains(t, err, `unknown format "xml"`)
 }
 
-// FuzzTable: whatever the text, each row is either an object or has its reason,
-// offsets grow, and pieces of any size give the same.
+// FuzzTable checks that each row is an object or has a reason, that offsets grow, and that buffer
+// sizes do not matter.
 func FuzzTable(f *testing.F) {
-	for _, seed := range []string{"a,b\n1,2\n", "a;b\n\"x\ny\";2", "a\tb\n\"\"\"\",\n", "a.0,a.1\n\xff,\n", "\"a\",b\n,,\r\n\r\n\"", "emails,connections\n[1,2\n"} {
+	seeds := []string{
+		"a,b\n1,2\n", "a;b\n\"x\ny\";2", "a\tb\n\"\"\"\",\n", "a.0,a.1\n\xff,\n", "\"a\",b\n,,\r\n\r\n\"",
+		"emails,connections\n[1,2\n",
+	}
+	for _, seed := range seeds {
 		f.Add(seed, byte(3))
 	}
 	f.Fuzz(func(t *testing.T, text string, n byte) {
-		opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatCSV, Kind: record.KindNetworkPerson}
+		opts := source.Options{
+			MaxLine:   200,
+			Head:      10,
+			ChunkSize: 64,
+			Format:    source.FormatCSV,
+			Kind:      record.KindNetworkPerson,
+		}
 		s, err := source.FromReader(t.Context(), "f", strings.NewReader(text), opts)
 		require.NoError(t, err)
 		got, end, err := objects(t, s)

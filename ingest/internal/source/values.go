@@ -15,8 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// writerOf returns how a leaf's values are written: what a record's field of
-// that meaning looks like in JSON.
+// writerOf returns the function that appends a leaf's values as JSON, by the column's logical type.
 func writerOf(t parquet.Type) func([]byte, parquet.Value) []byte {
 	var annotation format.LogicalTypeValue
 	if l := t.LogicalType(); l != nil {
@@ -70,13 +69,13 @@ func writerOf(t parquet.Type) func([]byte, parquet.Value) []byte {
 	return writePhysical
 }
 
-// isBytes says whether a value holds bytes. A damaged file may annotate a number
-// as text, and reading its bytes would read any memory.
+// isBytes reports whether a value has bytes. A corrupt file may annotate a number as a string;
+// reading its bytes would then access arbitrary memory.
 func isBytes(v parquet.Value) bool {
 	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 }
 
-// writePhysical writes a value by its physical type.
+// writePhysical appends a value by its physical type.
 func writePhysical(out []byte, v parquet.Value) []byte {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -104,8 +103,8 @@ func writePhysical(out []byte, v parquet.Value) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(out, '"'), v.ByteArray()), '"')
 }
 
-// appendFloat writes what is no number as a string: JSON has none of them, and
-// the field of the record says so.
+// appendFloat appends a JSON number. NaN and infinities become strings, so that the record is
+// rejected with the path of the field.
 func appendFloat(out []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(strconv.AppendFloat(append(out, '"'), f, 'g', -1, bits), '"')
@@ -131,7 +130,7 @@ func writeUUID(out []byte, v parquet.Value) []byte {
 	return append(out, `"`+text[:8]+"-"+text[8:12]+"-"+text[12:16]+"-"+text[16:20]+"-"+text[20:]+`"`...)
 }
 
-// appendDecimal writes an unscaled number of any width as a JSON number.
+// appendDecimal appends an unscaled number of any width as a JSON number.
 func appendDecimal(out []byte, v parquet.Value, scale int) []byte {
 	n := new(big.Int)
 	switch v.Kind() {

@@ -20,10 +20,10 @@ import (
 	"muster/ingest/internal/source"
 )
 
-// duckRows is how many rows DuckDB makes a row group of, with one page for each column.
+// duckRows is the number of rows per row group written by DuckDB, with one page per column.
 const duckRows = 122_880
 
-// opened opens a file of these bytes.
+// opened opens a file with these bytes.
 func opened(t *testing.T, data []byte) source.Source {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.parquet")
@@ -34,10 +34,10 @@ func opened(t *testing.T, data []byte) source.Source {
 	return s
 }
 
-// held is how many bytes of the heap are in use.
-func held() int64 {
+// heapInUse returns the bytes of the heap in use.
+func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what is in pools goes the second time
+	runtime.GC() // a second collection empties pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -57,10 +57,9 @@ func duckFile(t *testing.T, columns int, node parquet.Node, value func() parquet
 	return oneColumn(t, b.Bytes(), columns)
 }
 
-// Whoever writes a page for all of a row group's rows, or a hundred columns, has written
-// an ordinary file.
-func TestParquetLargePages(t *testing.T) {
-	const most = 300 // MiB
+// A page for all rows of a row group, or a hundred columns, are usual.
+func TestParquet_AcceptsLargePages(t *testing.T) {
+	const maxMiB = 300 // MiB
 	random := rand.New(rand.NewPCG(1, 2))
 	biography := strings.Repeat("born, lived, ", 61)
 	for name, c := range map[string]struct {
@@ -74,25 +73,26 @@ func TestParquetLargePages(t *testing.T) {
 		"numbers": {120, parquet.Optional(parquet.Leaf(parquet.DoubleType)), func() parquet.Value {
 			return parquet.DoubleValue(random.Float64())
 		}},
-		"dictionaries": {150, parquet.Optional(parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary)), func() parquet.Value {
-			return parquet.Int64Value(random.Int64N(100_000))
-		}},
+		"dictionaries": {150, parquet.Optional(parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary)),
+			func() parquet.Value {
+				return parquet.Int64Value(random.Int64N(100_000))
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, duckFile(t, c.columns, c.node, c.value))
-			before := held()
+			before := heapInUse()
 			c, err := s.Next()
 			require.NoError(t, err)
 			require.NotEmpty(t, c.Lines)
-			require.Less(t, held()-before, int64(most<<20))
+			require.Less(t, heapInUse()-before, int64(maxMiB<<20))
 		})
 	}
 }
 
-// oneColumn makes a file's one column into many, all of the same pages.
+// oneColumn repeats a file's only column, with the same pages.
 func oneColumn(t *testing.T, sound []byte, columns int) []byte {
 	t.Helper()
-	return remade(t, sound, func(md *format.FileMetaData) {
+	return rewriteFooter(t, sound, func(md *format.FileMetaData) {
 		leaf, chunk := md.Schema[1], md.RowGroups[0].Columns[0]
 		md.Schema[0].NumChildren.V = int32(columns)
 		md.Schema, md.RowGroups[0].Columns = md.Schema[:1], nil
@@ -105,8 +105,8 @@ func oneColumn(t *testing.T, sound []byte, columns int) []byte {
 	})
 }
 
-// A small file has large pages of nothing: as many as it may claim, and no more.
-func TestParquetLargeClaims(t *testing.T) {
+// A small file declares large pages: they are limited.
+func TestParquet_LimitsMemoryOfSmallFiles(t *testing.T) {
 	type null struct {
 		A *string `parquet:"a,optional,plain"`
 	}
@@ -117,24 +117,27 @@ func TestParquetLargeClaims(t *testing.T) {
 	require.Equal(t, "{}", string(c.Lines[0].Raw))
 
 	same := column(t, make([]dictRow, 1<<20), options...) // 6 GB of indices
-	shy := withPage(t, column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...), func(h *format.PageHeader, body []byte) []byte {
-		h.UncompressedPageSize = 0
-		return body
-	})
-	for _, data := range [][]byte{same, shy} {
+	atLeast := withPage(
+		t,
+		column(t, slices.Repeat([]textRow{{"twelve bytes"}}, 1<<16), options...),
+		func(h *format.PageHeader, body []byte) []byte {
+			h.UncompressedPageSize = 0
+			return body
+		},
+	)
+	for _, data := range [][]byte{same, atLeast} {
 		s := opened(t, oneColumn(t, data, 1500))
-		before := held()
+		before := heapInUse()
 		_, err = s.Next()
-		require.ErrorContains(t, err, "MiB of memory at once")
-		require.Less(t, held()-before, int64(800<<20))
+		require.ErrorContains(t, err, "MiB of memory")
+		require.Less(t, heapInUse()-before, int64(800<<20))
 	}
 }
 
-// A column of a row group is one part of a directory, whatever else is said of it.
-func TestParquetManyGroups(t *testing.T) {
+func TestParquet_AcceptsManyRowGroups(t *testing.T) {
 	sound := column(t, []textRow{{"x"}})
 	file := func(groups, stats int) []byte {
-		return remade(t, sound, func(md *format.FileMetaData) {
+		return rewriteFooter(t, sound, func(md *format.FileMetaData) {
 			g := md.RowGroups[0]
 			g.Columns[0].MetaData.EncodingStats = make([]format.PageEncodingStats, stats)
 			g.Columns[0].MetaData.Statistics = format.Statistics{}

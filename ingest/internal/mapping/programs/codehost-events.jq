@@ -2,15 +2,15 @@
 #
 # One object is one event; events of other types are dropped.
 #
-#   codehost-person  the account that pushed; and each author whose no-reply address reveals id and username
-#   codehost-repo    the repository, if the event shows its owner's id: the owner pushed, or it is the event's organization
-#   codehost-commit  each commit whose author's id is known: by the no-reply address, or because the address has
+#   codehost-person  the account that pushed, and each author whose no-reply address has ID and username
+#   codehost-repo    the repository, if the event has its owner's ID: the owner pushed, or is the event's organization
+#   codehost-commit  each commit whose author's ID is known: by the no-reply address, or because the address has
 #                    the username of the account that pushed
 #
-# An event is evidence of an account or a repository and no profile of it: those two get a version (evidence_version)
-# that every crawled record outdoes. Commits have the event's time for their own, which the archive does not give.
-# Events without a list of commits, as the archive has them since 2025, give person and repository only. Those of 2011
-# to 2014 have their commits in lists ("shas"); where they have no id of the account, as from 2012 on, they give nothing.
+# An event is evidence of an account or a repository, not a profile: these two get a version (evidence_version) that
+# is older than that of every crawled record. Commits get the time of the event, because the archive has no commit
+# times. Events without commits, as in archives since 2025, yield person and repository only. Events of 2011 to 2014
+# have their commits in arrays ("shas"); those without an account ID, as since 2012, yield nothing.
 
 select(.type == "PushEvent")
 | .created_at as $at

@@ -1,15 +1,15 @@
 # A dump of a code host's REST interface: users to codehost-person, repositories to codehost-repo.
 #
-# One object is a user, a repository, a list of them, or a page of search results ({"items": [...]}).
+# One object is a user, a repository, an array of them, or a page of search results ({"items": [...]}).
 #
-#   codehost-person  of a user or an organization; version: fetched_at if the dump has it, else updated_at
-#                    company: "@name" of an account without the sign, several with commas; other texts as they stand
-#   codehost-repo    of a repository, under its owner; version: the later of updated_at and pushed_at
+#   codehost-person  for a user or an organization; version: fetched_at if the dump has it, else updated_at
+#                    company: mentions ("@name") lose the sign and are separated by commas; other text is unchanged
+#   codehost-repo    for a repository, under its owner; version: the later of updated_at and pushed_at
 #
-# A user as lists show it (login and id alone) is no profile: it has no updated_at and is rejected for that.
-# Fields of the dump that the record has no name for are kept under their own (html_url of a user becomes url).
+# A user in a list response (login and ID only) is not a profile: it is rejected because it has no updated_at.
+# Fields of the dump without a counterpart in the record keep their names (html_url becomes url).
 
-# company without the signs of mentions, if it is nothing but mentions.
+# company returns the names in a text that consists only of mentions, or the text.
 def company:
   if type != "string" then . else gsub("^\\s+|\\s+$"; "")
     | if test("^@[^\\s@,;/&|+]+(?:[\\s,;/&|+]+@[^\\s@,;/&|+]+)*[\\s,;]*$")
@@ -60,7 +60,7 @@ def repo: record("codehost-repo"; {
 
 def one:
   if type == "array" then .[] | one
-  elif type != "object" then error("is \(type) where a user or a repository is needed")
+  elif type != "object" then error("is \(type), not a user or a repository")
   elif has("items") then .items | one
   elif has("full_name") and has("owner") then repo
   elif has("login") then person

@@ -1,17 +1,17 @@
-# Schema.org JSON-LD: Person to network-person, Organization and its kinds to network-company.
+# Schema.org JSON-LD: Person to network-person, Organization and its subtypes to network-company.
 #
-# One object is a node, a list of nodes, or a document with "@graph", in any form of JSON-LD: prefixed names, terms of an
-# @context, full IRIs, @value, @set, @list. `muster` brings it into one form before this program sees it (the module's
-# "input"): a list of people and organizations with plain names of schema.org, whose references to other nodes are
-# those nodes. Among them are those that pages and articles name (mainEntity, author, publisher, list items and the like);
-# such a one has "@nested", and "@date" is the date of what names it. Nodes of other types are passed over, and nodes
-# without a name, which say nothing.
+# One object is a node, an array of nodes, or a document with "@graph", in any form of JSON-LD: prefixed names, terms
+# of an @context, full IRIs, @value, @set, @list. It is normalized before this program gets it (the module's "input"):
+# to an array of people and organizations with plain schema.org names, in which references are replaced by their nodes.
+# It includes nodes that pages and articles refer to (mainEntity, author, publisher, list items and the like); these
+# have "@nested", and "@date" is the date of the referring node. Nodes of other types and nodes without a name are
+# dropped.
 #
 #   identity  "@id" if it is absolute, else the URL of a profile of the professional network in url or sameAs, else url,
 #             else identifier
-#   version   dateModified, else dateCreated, else "@date", as they stand; the time of reception only if there is no date
+#   version   dateModified, else dateCreated, else "@date", unchanged; the time of reception only if there is no date
 #   username  the slug of a profile of the professional network in "@id", url or sameAs; else the whole identity, which
-#             nobody has on the network
+#             is not a username on the network
 #
 # Person: names, image, jobTitle and worksFor (headline, current_position, experience), alumniOf (education),
 # hasCredential (certifications), knowsLanguage, knowsAbout (skills), address or homeLocation (location), email,
@@ -25,7 +25,7 @@ def types: ."@type";
 def is_person: types | index("Person") != null;
 def is_organization: types | index("Organization") != null;
 
-# text of a string, of {"@value": ...} or of a node's name; the first of several.
+# text returns a string, the value of {"@value": ...} or the name of a node; the first of several.
 def text:
   if type == "array" then [.[] | text | select(. != null)][0]
   elif type == "object" then (."@value" // .name // .value) | text
@@ -39,9 +39,9 @@ def link:
   else null end;
 def links: [many | link | select(type == "string")];
 def first_capture($re): if . == null then null else ([scan($re)][0] // null) end;
-# date in any form of ISO 8601; of another text the day, month or year that it begins with.
+# date returns a date in any form of ISO 8601, or the day, month or year at the start of another text.
 def date: text | if . == null then null else iso_date // (first_capture("^[0-9]{4}(?:-[0-9]{2}){0,2}") | iso_date) end;
-def given: [.name, .legalName, .givenName, .familyName | text | select(. != null) | test("\\S")] | any;
+def has_name: [.name, .legalName, .givenName, .familyName | text | select(. != null) | test("\\S")] | any;
 
 def absolute: select(type == "string" and test("^[A-Za-z][A-Za-z0-9+.-]*:"));
 def profiles: ."@id", (.url | links[]), (.sameAs | links[]) | select(type == "string");
@@ -80,7 +80,7 @@ def school: if type == "string" then {school: {name: .}} else {
     start: (.startDate | date), end: (.endDate | date)
   } end;
 
-# worksFor and alumniOf may wrap what they name in a Role or OrganizationRole with dates of its own.
+# worksFor and alumniOf may wrap their value in a Role or OrganizationRole with separate dates.
 def role($property): if type == "object" and ([."@type" // [] | .[]] | any(endswith("Role"))) then
     {role: (.roleName | text), start: (.startDate | date), end: (.endDate | date), of: .[$property]}
   else {role: null, start: null, end: null, of: .} end;
@@ -99,15 +99,18 @@ def person:
       first_name: (.givenName | text),
       middle_name: (.additionalName | text),
       last_name: (.familyName | text),
-      full_name: ((.name | text) // ([.givenName, .additionalName, .familyName] | map(text | select(. != null)) | join(" "))),
+      full_name: ((.name | text)
+        // ([.givenName, .additionalName, .familyName] | map(text | select(. != null)) | join(" "))),
       url: (.url | link),
       photo: (.image | link),
       headline: $titles[0],
       summary: (.description | text),
       location: ((.address // .homeLocation) | place),
-      current_position: ($jobs | map(select(.current))[0] | if . == null then null else {summary: .title, start, company} end),
+      current_position: ($jobs | map(select(.current))[0]
+        | if . == null then null else {summary: .title, start, company} end),
       experience: $jobs,
-      education: [.alumniOf | many | role("alumniOf") | . as $r | .of | many | school | {start: $r.start, end: $r.end} + prune],
+      education: [.alumniOf | many | role("alumniOf") | . as $r | .of | many | school
+        | {start: $r.start, end: $r.end} + prune],
       certifications: [.hasCredential | many | if type == "string" then {name: .} else {
         name: (.name | text), issuer: (.recognizedBy | text), credential_url: (.url | link),
         credential_id: (.identifier | text), issue_date: ((.dateCreated // .validFrom) | date)
@@ -121,7 +124,8 @@ def person:
     });
 
 def employees: if type == "object" then .value // .minValue else . end
-  | if type == "string" then first_capture("^[0-9]+$") | if . then tonumber else null end elif type == "number" then floor else null end;
+  | if type == "string" then first_capture("^[0-9]+$") | if . then tonumber else null end
+    elif type == "number" then floor else null end;
 
 def organization:
   identity as $id
@@ -135,7 +139,9 @@ def organization:
         description: (.description | text),
         industry: (.industry | text),
         employees: [.numberOfEmployees | many | employees][0],
-        company_size: (.numberOfEmployees | if type == "object" and .minValue != null and .maxValue != null then "\(.minValue)-\(.maxValue)" else null end),
+        company_size: (.numberOfEmployees
+          | if type == "object" and .minValue != null and .maxValue != null
+            then "\(.minValue)-\(.maxValue)" else null end),
         founded: (.foundingDate | date | if . then .[0:4] | tonumber else null end),
         website: (.url | link),
         phone: (.telephone | text),
@@ -151,5 +157,5 @@ def organization:
     });
 
 .[]
-| select(given and (."@nested" == null or identity != null))
+| select(has_name and (."@nested" == null or identity != null))
 | if is_person then person elif is_organization then organization else empty end

@@ -16,28 +16,29 @@ import (
 	"muster/schemas/record"
 )
 
-// limited returns a configuration whose topics take less than muster's own.
+// limited returns a configuration with topics that accept smaller messages than the default.
 func limited(t *testing.T, limits map[string]string) ingest.Config {
 	t.Helper()
 	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}}
 	var topics []bus.Topic
 	for name, limit := range limits {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 1, Config: map[string]string{"max.message.bytes": limit}})
+		topics = append(topics,
+			bus.Topic{Name: name, Partitions: 1, Config: map[string]string{"max.message.bytes": limit}})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg.Bus, topics))
 	return cfg
 }
 
-// A record that the brokers will not take is rejected, with its place; the others are
-// published, and this one once the topic takes it.
-func TestRefusedByBroker(t *testing.T) {
+// The other records are published, and this one after the topic limit is raised.
+func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 	kind := record.KindNetworkPerson
 	text := randomText(9000)
 	large := func(id, version, text string) string {
-		return `{"profile_id":"` + id + `","last_updated":"` + version + `","username":"l","summary":"` + text + `"}` + "\n"
+		return `{"profile_id":"` + id + `","last_updated":"` + version + `","username":"l",` +
+			`"summary":"` + text + `"}` + "\n"
 	}
 	input := people(0, 3) +
-		large("large", "2024", text) + large("large", "2025", text) + // no version of what is not there
+		large("large", "2024", text) + large("large", "2025", text) + // no version bump without a record
 		large("shrunk", "2024", text) + large("shrunk", "2025", "short") +
 		large("grown", "2024", "short") + large("grown", "2025", text) +
 		people(3, 6)
@@ -49,11 +50,11 @@ func TestRefusedByBroker(t *testing.T) {
 				cfg.StateDir = t.TempDir()
 			}
 			var log bytes.Buffer
-			var told atomic.Int64
-			deps := ingest.Deps{Logger: logger(&log), Rejected: func(event.Rejected) { told.Add(1) }}
+			var reported atomic.Int64
+			deps := ingest.Deps{Logger: logger(&log), Rejected: func(event.Rejected) { reported.Add(1) }}
 			s, err := ingest.Files(t.Context(), cfg, deps, kind, []string{path})
 			requireExit(t, ingest.ExitRejected, err)
-			require.Contains(t, log.String(), "max.message.bytes", "the operator was warned")
+			require.Contains(t, log.String(), "max.message.bytes", "warning about topic settings")
 			require.True(t, s.Reconciles())
 			require.True(t, s.Files[0].Complete)
 			require.Equal(t, ingest.Counts{Read: 12, Published: 8, Rejected: 4}, counts(s, kind))
@@ -62,10 +63,10 @@ func TestRefusedByBroker(t *testing.T) {
 			require.NotContains(t, got, "large")
 			require.Contains(t, got["shrunk"], `"2025"`)
 			require.Contains(t, got["grown"], `"2024"`)
-			require.Equal(t, int64(4), told.Load())
+			require.Equal(t, int64(4), reported.Load())
 
 			rejected := map[int64]event.Rejected{}
-			for _, r := range letters(t, cfg.Bus) {
+			for _, r := range rejectedRecords(t, cfg.Bus) {
 				rejected[r.Source.Line] = r
 			}
 			require.Len(t, rejected, 4)
@@ -88,16 +89,21 @@ func TestRefusedByBroker(t *testing.T) {
 				return
 			}
 			client := &kafka.Client{Addr: kafka.TCP(cfg.Bus.Brokers...)}
-			res, err := client.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{{
-				ResourceType: kafka.ResourceTypeTopic, ResourceName: kind.Topic(),
-				Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: "max.message.bytes", Value: "2097152"}},
-			}}})
+			res, err := client.IncrementalAlterConfigs(
+				t.Context(),
+				&kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+					ResourceType: kafka.ResourceTypeTopic, ResourceName: kind.Topic(),
+					Configs: []kafka.IncrementalAlterConfigsRequestConfig{
+						{Name: "max.message.bytes", Value: "2097152"},
+					},
+				}}},
+			)
 			require.NoError(t, err)
 			require.NoError(t, res.Resources[0].Error)
 			_, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
 			require.NoError(t, err)
 			got = values(t, cfg.Bus, kind)
-			require.Contains(t, got["shrunk"], `"short"`, "what is older is not published")
+			require.Contains(t, got["shrunk"], `"short"`, "older records are not published")
 			require.Contains(t, got["grown"], text)
 			require.Contains(t, got["large"], text)
 			for _, m := range topic(t, cfg.Bus, kind.Topic()) {
@@ -109,8 +115,7 @@ func TestRefusedByBroker(t *testing.T) {
 	}
 }
 
-// Of a rejected record whose letter is too large the beginning is kept.
-func TestRefusedLetter(t *testing.T) {
+func TestRun_TooLargeRejectedRecordIsTruncated(t *testing.T) {
 	kind := record.KindNetworkPerson
 	cfg := limited(t, map[string]string{event.TopicRejected: "110000", kind.Topic(): "200000"})
 	bad := `{"profile_id":"bad","last_updated":7,"summary":"` + randomText(200_000) + `"}`
@@ -120,7 +125,7 @@ func TestRefusedLetter(t *testing.T) {
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles())
 	require.Equal(t, ingest.Counts{Read: 8, Published: 6, Rejected: 2}, counts(s, kind))
-	all := letters(t, cfg.Bus)
+	all := rejectedRecords(t, cfg.Bus)
 	require.Len(t, all, 2)
 	for _, r := range all {
 		whole := map[int64]string{4: bad, 5: large}[r.Source.Line]
@@ -128,7 +133,7 @@ func TestRefusedLetter(t *testing.T) {
 		require.Equal(t, int64(len(whole)), r.Length)
 	}
 
-	// A letter that cannot be kept at all ends the run, audibly.
+	// A rejected record that cannot be stored at all ends the run with an error.
 	cfg = limited(t, map[string]string{event.TopicRejected: "5000"})
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)

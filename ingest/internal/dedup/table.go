@@ -1,4 +1,4 @@
-package versions
+package dedup
 
 import (
 	"cmp"
@@ -14,10 +14,10 @@ import (
 	"muster/schemas/record"
 )
 
-// The form of a file: a header page, then pages of slots. A slot is the identity
-// (12 bytes), a checksum of the rest, the version, the hash and the mapping revision;
-// all zero when free. Numbers are little-endian. Files of magicV1 have slots without a
-// revision, which then is 0; they are rewritten when a writer opens them.
+// A file is a header page, followed by pages of slots. A slot has the identity (12 bytes), a
+// checksum of the rest, the version, the hash and the mapping revision; it is all zero if free.
+// Numbers are little-endian. Files with magicV1 have slots without a revision, which is then 0;
+// they are rewritten when a writer opens them.
 const (
 	magic     = "musterv2"
 	magicV1   = "musterv1"
@@ -26,21 +26,20 @@ const (
 	pageSlots = pageSize / slotSize
 	pageSize  = 1024
 	idSize    = 12
-	// headerSize is that of what is used of the header page: magic, the number of
-	// pages, the number of entries, a checksum.
+	// headerSize is the size of the used part of the header page: magic, the number of pages, the
+	// number of entries, a checksum.
 	headerSize = 28
 	firstPages = 3
 )
 
-// id stands for an identity. It is the beginning of a SHA-256: nobody can choose
-// two identities that share one.
+// id is the prefix of an identity's SHA-256. Collisions cannot be constructed in practice.
 type id [idSize]byte
 
-// State is what is known of an identity.
+// State is the last published state of an identity.
 type State struct {
 	Version  record.Version
 	Revision uint32
-	// Hash is that of the content. A deletion has the greatest (record.Record.Hash).
+	// Hash is the content hash. A deletion has the greatest hash (record.Record.Hash).
 	Hash uint64
 }
 
@@ -50,17 +49,17 @@ func (s State) Compare(o State) int {
 	return cmp.Or(cmp.Compare(s.Version, o.Version), cmp.Compare(s.Revision, o.Revision), cmp.Compare(s.Hash, o.Hash))
 }
 
-// table is one file, mapped into memory.
+// table is one memory-mapped file.
 type table struct {
 	file  *os.File
 	data  []byte
 	pages uint64
 	used  uint64
-	slot  int // bytes of a slot
+	slot  int // bytes per slot
 }
 
-// mapTable maps a file that holds a table. ok is false, and the table nil, for a
-// file without a sound header or with pages missing, which counts as empty.
+// mapTable maps a file that has a table. ok is false, and the table nil, for a file with an invalid
+// header or missing pages, which counts as empty.
 func mapTable(file *os.File, write bool) (t *table, ok bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -84,14 +83,15 @@ func mapTable(file *os.File, write bool) (t *table, ok bool, err error) {
 	return t, true, nil
 }
 
-// createTable makes a file an empty table of so many pages and maps it. Every page
-// is written: a mapped page that the disk has no room for would be a fault.
+// createTable writes an empty table with the given number of pages to a file and maps it. Every
+// page is written: a mapped page without disk space would fault.
 func createTable(file *os.File, pages uint64) (*table, error) {
 	if err := file.Truncate(0); err != nil {
 		return nil, err
 	}
 	zero := make([]byte, 256*pageSize)
-	for at, size := int64(0), int64(pages+1)*pageSize; at < size; at += int64(len(zero)) { //nolint:gosec // far below the limit of files
+	size := int64(pages+1) * pageSize //nolint:gosec // far below the maximum file size
+	for at := int64(0); at < size; at += int64(len(zero)) {
 		if _, err := file.WriteAt(zero[:min(int64(len(zero)), size-at)], at); err != nil {
 			return nil, err
 		}
@@ -102,19 +102,19 @@ func createTable(file *os.File, pages uint64) (*table, error) {
 	}
 	t, ok, err := mapTable(file, true)
 	if err == nil && !ok {
-		err = fmt.Errorf("%s: changed while it was made", file.Name())
+		err = fmt.Errorf("%s: changed during creation", file.Name())
 	}
 	return t, err
 }
 
-// unmap lets the memory go; the file stays open.
+// unmap unmaps the memory. The file stays open.
 func (t *table) unmap() error {
 	data := t.data
 	t.data = nil
 	return syscall.Munmap(data)
 }
 
-// readHeader reads how large the table is.
+// readHeader reads the header and reports whether it is valid.
 func (t *table) readHeader() bool {
 	h := t.data[:headerSize]
 	switch string(h[:8]) {
@@ -141,25 +141,25 @@ func (t *table) header() []byte {
 	return h
 }
 
-// home is the page that an identity is looked for first. Its order is that of the
-// identities, whatever the number of pages, so that growing reads and writes in
-// sequence.
-func (t *table) home(i id) uint64 {
+// homePage returns the page where the search for an identity starts. Pages are in identity order,
+// whatever their number, so that growing reads and writes sequentially.
+func (t *table) homePage(i id) uint64 {
 	hi, _ := bits.Mul64(binary.BigEndian.Uint64(i[:8]), t.pages)
 	return hi
 }
 
-// find returns the slot of an identity, or the slot that it would take; nil when
-// there is none left.
+// find returns the slot of an identity, or the free slot that it would take. The slot is nil if the
+// table is full.
 func (t *table) find(i id) (slot []byte, found bool) {
 	first, second := binary.LittleEndian.Uint64(i[:]), binary.LittleEndian.Uint32(i[8:])
-	n := t.home(i)
+	n := t.homePage(i)
 	for range t.pages {
 		p := t.data[(n+1)*pageSize:][:pageSize]
 		for at := 0; at+t.slot <= pageSize; at += t.slot {
 			s := p[at : at+t.slot : at+t.slot]
 			if binary.LittleEndian.Uint64(s) == first && binary.LittleEndian.Uint32(s[8:]) == second {
-				return s, sound(s) // one that is half written is written again
+				// A partially written entry is overwritten.
+				return s, isValid(s)
 			}
 			if binary.LittleEndian.Uint32(s[idSize:]) == 0 {
 				return s, false
@@ -170,18 +170,18 @@ func (t *table) find(i id) (slot []byte, found bool) {
 	return nil, false
 }
 
-// sound tells an entry from one that was half written, and from none.
-func sound(s []byte) bool { return binary.LittleEndian.Uint32(s[idSize:]) == check(s) }
+// isValid reports whether a slot has a complete entry.
+func isValid(s []byte) bool { return binary.LittleEndian.Uint32(s[idSize:]) == checksum(s) }
 
-// check is never what a free slot has, which is zero.
-func check(s []byte) uint32 {
+// checksum returns the checksum of an entry. It is never 0, which marks a free slot.
+func checksum(s []byte) uint32 {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	return max(crc32.Update(crc32.Checksum(s[:idSize], castagnoli), castagnoli, s[idSize+4:]), 1)
 }
 
-func get(s []byte) State {
+func decodeEntry(s []byte) State {
 	state := State{
-		Version: record.Version(binary.LittleEndian.Uint64(s[16:])), //nolint:gosec // as it was put
+		Version: record.Version(binary.LittleEndian.Uint64(s[16:])), //nolint:gosec // as written by put
 		Hash:    binary.LittleEndian.Uint64(s[24:]),
 	}
 	if len(s) == slotSize {
@@ -194,14 +194,14 @@ func get(s []byte) State {
 func (t *table) put(i id, state State) error {
 	s, found := t.find(i)
 	if s == nil {
-		return errors.New("the table is full")
+		return errors.New("table full")
 	}
 	var entry [slotSize]byte
 	copy(entry[:], i[:])
-	binary.LittleEndian.PutUint64(entry[16:], uint64(state.Version)) //nolint:gosec // read back as it was
+	binary.LittleEndian.PutUint64(entry[16:], uint64(state.Version)) //nolint:gosec // converted back by decodeEntry
 	binary.LittleEndian.PutUint64(entry[24:], state.Hash)
 	binary.LittleEndian.PutUint32(entry[32:], state.Revision)
-	binary.LittleEndian.PutUint32(entry[idSize:], check(entry[:]))
+	binary.LittleEndian.PutUint32(entry[idSize:], checksum(entry[:]))
 	copy(s, entry[:])
 	if !found {
 		t.used++
@@ -210,22 +210,22 @@ func (t *table) put(i id, state State) error {
 	return nil
 }
 
-// limit is the number of entries from which on a table of so many pages grows:
+// growThreshold returns the number of entries at which a table of the given number of pages grows:
 // three quarters of its slots.
-func limit(pages uint64) uint64 { return pages * pageSlots / 4 * 3 }
+func growThreshold(pages uint64) uint64 { return pages * pageSlots / 4 * 3 }
 
-// copyTo puts every entry into another table. Both are visited in order.
+// copyTo copies every entry to another table. Both are visited in order.
 func (t *table) copyTo(to *table) error {
 	for n := range t.pages {
 		page := t.data[(n+1)*pageSize:][:pageSize]
 		for at := 0; at+t.slot <= pageSize; at += t.slot {
 			s := page[at:][:t.slot]
-			if !sound(s) {
+			if !isValid(s) {
 				continue
 			}
-			i, state := id(s[:idSize]), get(s)
-			// A torn page may have left an entry twice: the newer one is kept.
-			if other, found := to.find(i); found && state.Compare(get(other)) <= 0 {
+			i, state := id(s[:idSize]), decodeEntry(s)
+			// A torn page may have left an entry twice: keep the newer one.
+			if other, found := to.find(i); found && state.Compare(decodeEntry(other)) <= 0 {
 				continue
 			}
 			if err := to.put(i, state); err != nil {
@@ -236,9 +236,9 @@ func (t *table) copyTo(to *table) error {
 	return nil
 }
 
-// guarded runs what reads or writes mapped memory. A page that the disk cannot
-// give or take is a fault there, which becomes an error.
-func guarded(op string, do func() error) (err error) {
+// catchFaults runs code that accesses mapped memory. A page that the disk cannot read or write
+// causes a memory fault, which is returned as an error.
+func catchFaults(op string, do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		r := recover()
@@ -247,9 +247,10 @@ func guarded(op string, do func() error) (err error) {
 		}
 		fault, ok := r.(interface{ Addr() uintptr })
 		if !ok {
-			panic(r) // not what this guards against
+			// Not a memory fault.
+			panic(r)
 		}
-		err = fmt.Errorf("%s: the disk failed under memory address %#x", op, fault.Addr())
+		err = fmt.Errorf("%s: disk error at memory address %#x", op, fault.Addr())
 	}()
 	if err = do(); err != nil {
 		err = fmt.Errorf("%s: %w", op, err)

@@ -1,14 +1,14 @@
 //go:build !darwin
 
-package versions
+package dedup
 
 import (
 	"os"
 	"strings"
 )
 
-// bootOfSystem names the time since the machine was started, "" if nobody says it.
-func bootOfSystem() string {
+// bootID identifies the current boot of the machine. It is empty if the system does not provide it.
+func bootID() string {
 	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

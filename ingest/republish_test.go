@@ -13,14 +13,13 @@ import (
 	"muster/schemas/record"
 )
 
-// A run that publishes what is known begins anew where one was stopped that did not, and
-// stays one when it goes on.
-func TestAgainGoesOn(t *testing.T) {
+// A stopped run without Republish is not resumed by a run with it, and a run with it keeps the option.
+func TestRun_RepublishResumesAsRepublish(t *testing.T) {
 	const n = 20_000
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	half := gzipped(t, []byte(people(0, n/2)))
-	require.Greater(t, len(half), 64<<10, "the file is recognized by its beginning")
+	require.Greater(t, len(half), 64<<10, "file recognized by its first bytes")
 	whole := append(half, gzipped(t, []byte(people(n/2, n)))...)
 	damaged := slices.Clone(whole)
 	damaged[len(half)] = 0 // the header of the second half
@@ -29,68 +28,72 @@ func TestAgainGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	plain, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	stored := ends(t, cfg.Bus, kind.Topic())
+	stored := endOffsetSum(t, cfg.Bus, kind.Topic())
 	require.Equal(t, int64(n/2), stored)
 
 	cfg.Again, cfg.RunID = true, "run-2"
-	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
+	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.NotEqual(t, plain.Run, again.Run)
-	require.Equal(t, 2*stored, ends(t, cfg.Bus, kind.Topic()))
+	require.NotEqual(t, plain.Run, second.Run)
+	require.Equal(t, 2*stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 
 	cfg.Again, cfg.RunID = false, "run-3"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "known", []byte(people(0, n)))})
 	require.NoError(t, err)
-	before := ends(t, cfg.Bus, kind.Topic())
+	before := endOffsetSum(t, cfg.Bus, kind.Topic())
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	require.NoError(t, os.Chtimes(path, was.ModTime(), was.ModTime()))
-	resumed, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, again.Run)
+	resumed, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, second.Run)
 	require.NoError(t, err)
-	require.Equal(t, again.Run, resumed.Run)
+	require.Equal(t, second.Run, resumed.Run)
 	require.Equal(t, ingest.Counts{Read: n, Published: n}, counts(resumed, kind))
-	require.Equal(t, before+n-stored, ends(t, cfg.Bus, kind.Topic()))
+	require.Equal(t, before+n-stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 }
 
-// Pushes and histories, too, can be published again: an erasure that is withdrawn has
-// removed what was published.
-func TestAgainOfOtherWaysIn(t *testing.T) {
+// An erasure that was withdrawn has deleted what was published, so all ways to ingest can republish.
+func TestRepublish_PushAndGit(t *testing.T) {
 	t.Run("push", func(t *testing.T) {
-		cfg := kept(t)
+		cfg := withStateDir(t)
 		s := serve(t, cfg, ingest.Deps{})
-		stored := func() int64 { return ends(t, cfg.Bus, record.KindNetworkPerson.Topic()) }
+		stored := func() int64 { return endOffsetSum(t, cfg.Bus, record.KindNetworkPerson.Topic()) }
 		for range 2 {
 			require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader(people(0, 10))).status)
 			require.Equal(t, int64(10), stored())
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
-		for _, wrong := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
-			require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?"+wrong, strings.NewReader(people(0, 10))).status, wrong)
+		invalid := []string{
+			"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x",
+		}
+		for _, query := range invalid {
+			require.Equal(t, http.StatusBadRequest,
+				push(t, s, pushPath+"?"+query, strings.NewReader(people(0, 10))).status, query)
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=false", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
 	})
 	t.Run("git", func(t *testing.T) {
-		cfg := kept(t)
+		cfg := withStateDir(t)
 		r := newRepository(t)
 		r.commit("Jane", jane, "a.go", "package a")
-		for i, again := range []bool{false, true, false} {
-			cfg.Again = again
+		for i, republish := range []bool{false, true, false} {
+			cfg.Again = republish
 			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 			require.NoError(t, err)
-			require.Equal(t, []int64{1, 2, 2}[i], ends(t, cfg.Bus, record.KindCodehostCommit.Topic()))
+			require.Equal(t, []int64{1, 2, 2}[i], endOffsetSum(t, cfg.Bus, record.KindCodehostCommit.Topic()))
 		}
 	})
 }
 
-// A service that others may publish beside shares what is known with files on the same
-// folder: nothing older lies behind what is newer, content that has changed in between is
-// published, and so is a record of which only the version is new.
-func TestWholePushes(t *testing.T) {
-	cfg := kept(t)
+// A service whose topics others may publish to shares the deduplication store with file runs in the
+// same directory: older records are skipped, content that has changed in between is published, and
+// so are complete records of which only the version is new.
+func TestPush_WholePublishesVersionBumpsAsRecords(t *testing.T) {
+	cfg := withStateDir(t)
 	kind := record.KindNetworkPerson
 	person := func(name, version string) string {
-		return `{"profile_id":"p_1","last_updated":"` + version + `","username":"ada","full_name":"` + name + `"}` + "\n"
+		return `{"profile_id":"p_1","last_updated":"` + version + `","username":"ada",` +
+			`"full_name":"` + name + `"}` + "\n"
 	}
 	whole := cfg
 	whole.Whole = true
@@ -103,14 +106,14 @@ func TestWholePushes(t *testing.T) {
 	}
 	pushed := func(text string) int64 {
 		t.Helper()
-		before := ends(t, cfg.Bus, kind.Topic())
+		before := endOffsetSum(t, cfg.Bus, kind.Topic())
 		require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader(text)).status)
-		return ends(t, cfg.Bus, kind.Topic()) - before
+		return endOffsetSum(t, cfg.Bus, kind.Topic()) - before
 	}
 	require.Equal(t, int64(1), file(person("A", "2026-01")).Published)
 	require.Equal(t, int64(1), pushed(person("B", "2026-02")))
 	require.Equal(t, int64(1), file(person("A", "2026-03")).Published)
-	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only its version is new")
+	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only the version is new")
 	require.Equal(t, int64(1), file(person("A", "2026-05")).Seen)
 	require.Zero(t, pushed(person("A", "2026-05")))
 	require.Zero(t, pushed(person("B", "2026-02")), "older")

@@ -1,4 +1,4 @@
-package runstate
+package checkpoint
 
 import (
 	"crypto/sha256"
@@ -21,52 +21,51 @@ import (
 	"muster/schemas/record"
 )
 
-// State says what a run is doing.
+// State is the state of a run.
 type State string
 
-// The states of a run.
+// States of a run.
 const (
-	// Running: a process works on it.
+	// Running means that a process runs it.
 	Running State = "running"
-	// Stopped: it was interrupted, or has failed, and can be taken up.
+	// Stopped means that it was interrupted or has failed, and can be resumed.
 	Stopped State = "stopped"
-	// Done: every input was read to its end and all of it is stored.
+	// Done means that every input was read to its end and all of it is stored.
 	Done State = "done"
 )
 
-// Run is what is known of a run.
+// Run is a recorded run.
 type Run struct {
 	ID   string      `json:"id"`
 	Kind record.Kind `json:"kind"`
 	Map  string      `json:"map,omitempty"`
-	// MapSum is the SHA-256 of the mapping's text.
+	// MapSum is the SHA-256 of the mapping's source.
 	MapSum string `json:"map_sum,omitempty"`
 	Format string `json:"format,omitempty"`
-	// Again says that what is known is published, too.
-	Again bool `json:"again,omitzero"`
-	// Remap says that the records carry Revision, a mapping revision.
+	// Republish reports whether unchanged records are republished.
+	Republish bool `json:"again,omitzero"`
+	// Remap reports whether the records carry Revision, a mapping revision.
 	Remap    bool   `json:"remap,omitzero"`
 	Revision uint32 `json:"revision,omitzero"`
 	State    State  `json:"state"`
-	// Error is why it stopped, if it said so.
+	// Error is why it stopped, if known.
 	Error string    `json:"error,omitempty"`
 	Began time.Time `json:"began"`
-	// Ended is when it was stopped or done; of a killed run the last time that it
-	// noted something.
+	// Ended is when it stopped or completed; for a killed run, the time of its last journal entry.
 	Ended time.Time `json:"ended,omitzero"`
-	// Attempts is how often it was begun or taken up.
-	Attempts int           `json:"attempts"`
-	Files    []File        `json:"files"`
-	Counts   convert.Tally `json:"counts,omitempty"`
-	// Generation is that of what the brokers have, of which the places in Files
-	// speak. It is empty in runs of before it was noted.
+	// Attempts is how often it was started or resumed.
+	Attempts int                  `json:"attempts"`
+	Files    []File               `json:"files"`
+	Counts   convert.CountsByKind `json:"counts,omitempty"`
+	// Generation is the generation of the topics that the positions in Files refer to. It is empty
+	// in runs of releases without generations.
 	Generation string `json:"generation,omitempty"`
 
-	// Journal is the number of the journal that goes on behind this.
+	// Journal is the number of the journal that continues this file.
 	Journal int `json:"journal"`
 }
 
-// Rejected tells whether any record was.
+// Rejected returns the number of rejected records.
 func (r Run) Rejected() int64 {
 	var n int64
 	for _, c := range r.Counts {
@@ -75,30 +74,29 @@ func (r Run) Rejected() int64 {
 	return n
 }
 
-// File is one input of a run, how it is recognized, and how far it is stored.
+// File is one input of a run: how it is recognized, and its stored position.
 type File struct {
-	// Path is as it was given, Absolute where that was.
+	// Path is the path as given, Absolute its absolute form.
 	Path     string `json:"path"`
 	Absolute string `json:"absolute,omitempty"`
-	// Size, Modified and Head, a hash of the first bytes, are those of the file
-	// when the run began. An input without Absolute (standard input) has none and
-	// is never recognized.
+	// Size, Modified and Head, a hash of the first bytes, are of the time when the run began. An
+	// input without Absolute (standard input) has none and is never recognized.
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified,omitzero"`
 	Head     string    `json:"head,omitempty"`
 
-	// Line and Offset are the place up to which all is stored.
+	// Line and Offset are the position up to which everything is stored.
 	Line   int64 `json:"line"`
 	Offset int64 `json:"offset"`
 	Blank  int64 `json:"blank,omitzero"`
-	// Complete says that this is the end.
+	// Complete reports whether this position is the end.
 	Complete bool `json:"complete,omitzero"`
 }
 
-// headSize is how much of a file is looked at to recognize it.
+// headSize is the number of bytes hashed to recognize a file.
 const headSize = 64 << 10
 
-// Identify returns a file as it is now.
+// Identify returns the current identity of a file.
 func Identify(path string) (File, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -106,10 +104,11 @@ func Identify(path string) (File, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return File{}, err // names operation, path and cause
+		return File{}, err // has operation, path and cause
 	}
 	if !info.Mode().IsRegular() {
-		return File{Path: path}, nil // whoever feeds a pipe sees it opened, and closed
+		// Opening and closing a pipe would be visible to its writer.
+		return File{Path: path}, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -126,30 +125,30 @@ func Identify(path string) (File, error) {
 	}, nil
 }
 
-// Changed says how a file differs from what it was, or "" when it does not.
+// Changed returns how a file differs from its recorded state, or "" if it does not.
 func (f File) Changed(now File) string {
 	switch {
 	case f.Absolute == "" || now.Absolute == "":
-		return "cannot be recognized"
+		return "cannot be identified"
 	case f.Absolute != now.Absolute:
-		return "is another file"
+		return "is a different file"
 	case f.Size != now.Size:
-		return fmt.Sprintf("had %d bytes and has %d", f.Size, now.Size)
+		return fmt.Sprintf("changed its size from %d to %d bytes", f.Size, now.Size)
 	case f.Head != now.Head:
-		return "begins differently"
+		return "has different content"
 	case !f.Modified.Equal(now.Modified):
 		return fmt.Sprintf("was modified at %s", now.Modified.Format(time.RFC3339))
 	}
 	return ""
 }
 
-// Store is the folder of all runs.
+// Store is the directory of all runs.
 type Store struct{ dir string }
 
-// Open opens a folder, which is made if it does not exist.
+// Open opens a directory, which is created if it does not exist.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the runs: %w", err)
+		return nil, fmt.Errorf("open run directory: %w", err)
 	}
 	return &Store{dir: dir}, nil
 }
@@ -160,15 +159,14 @@ const (
 	journalName = "journal."
 )
 
-// ErrUnknown says that there is no run of that id; ErrRunning that another process
-// works on it.
+// ErrUnknown is returned for an ID without a run, ErrRunning if another process runs it.
 var (
 	ErrUnknown = errors.New("no such run")
-	ErrRunning = errors.New("the run is being worked on by another process")
+	ErrRunning = errors.New("run is in use by another process")
 )
 
-// List returns all runs, or a number of them that is above 0, the newest first. A run whose folder cannot be read is
-// left out and its error returned with the others.
+// List returns the runs, newest first: all of them, or at most number if that is positive. A run
+// that cannot be read is omitted, and its error is returned with the others.
 func (s *Store) List(number int) ([]Run, error) {
 	return s.list(number, func(string) bool { return true })
 }
@@ -194,7 +192,7 @@ func (s *Store) list(number int, want func(id string) bool) ([]Run, error) {
 		}
 		r, err := s.read(id)
 		switch {
-		case errors.Is(err, ErrUnknown): // is being made, or removed
+		case errors.Is(err, ErrUnknown): // being created or removed
 		case err != nil:
 			errs = append(errs, err)
 		default:
@@ -204,11 +202,11 @@ func (s *Store) list(number int, want func(id string) bool) ([]Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// ids are the names of the runs' folders, the newest first: they begin with the time.
+// ids returns the names of the runs' directories, newest first: IDs start with the time.
 func (s *Store) ids() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the runs: %w", err)
+		return nil, fmt.Errorf("list runs: %w", err)
 	}
 	var ids []string
 	for _, e := range slices.Backward(entries) {
@@ -219,7 +217,8 @@ func (s *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// isDone reports whether a run is done, as the beginning of its file says: the rest is long where the inputs are many.
+// isDone reports whether a run is done. It reads only the start of its file, because the rest is
+// long if there are many inputs.
 func (s *Store) isDone(id string) bool {
 	f, err := os.Open(filepath.Join(s.dir, id, fileName))
 	if err != nil {
@@ -245,7 +244,7 @@ func (s *Store) isDone(id string) bool {
 	}
 }
 
-// Get returns the run of an id, of which the beginning is enough if it is unique.
+// Get returns the run with the given ID. A unique prefix is enough.
 func (s *Store) Get(id string) (Run, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -263,7 +262,7 @@ func (s *Store) Get(id string) (Run, error) {
 	case 1:
 		return s.read(found[0])
 	}
-	return Run{}, fmt.Errorf("find run %q: %d runs begin like that", id, len(found))
+	return Run{}, fmt.Errorf("run ID prefix %q is ambiguous: it matches %d runs", id, len(found))
 }
 
 // read reads a run and its journal.
@@ -276,15 +275,16 @@ func (s *Store) read(id string) (Run, error) {
 	if r.State != Running {
 		return r, nil
 	}
-	// Whoever looks shares the lock with others who do, so that two of them do not take each other for the run's process.
-	lock, err := locked(dir, syscall.LOCK_SH)
+	// Readers share the lock, so that none of them takes another for the run's process.
+	lock, err := tryLock(dir, syscall.LOCK_SH)
 	switch {
 	case errors.Is(err, ErrRunning):
 		return r, nil
 	case err != nil:
 		return r, err
 	}
-	r.State = Stopped // its process is gone
+	// Its process is gone.
+	r.State = Stopped
 	return r, lock.Close()
 }
 
@@ -301,62 +301,63 @@ func load(dir string) (Run, error) {
 		return r, fmt.Errorf("read run %s: %w", filepath.Base(dir), err)
 	}
 	if r.Counts == nil {
-		r.Counts = make(convert.Tally)
+		r.Counts = make(convert.CountsByKind)
 	}
-	if err := r.replay(filepath.Join(dir, fmt.Sprint(journalName, r.Journal))); err != nil {
+	if err := r.replayJournal(filepath.Join(dir, fmt.Sprint(journalName, r.Journal))); err != nil {
 		return r, fmt.Errorf("read run %s: %w", r.ID, err)
 	}
 	return r, nil
 }
 
 const (
-	// glance is far longer than whoever only looks holds the lock.
-	glance = 200 * time.Millisecond
-	// again is after how long the lock is tried again.
-	again = time.Millisecond
+	// lockTimeout is much longer than readers hold the lock.
+	lockTimeout = 200 * time.Millisecond
+	// lockRetryInterval is the pause between attempts to lock.
+	lockRetryInterval = time.Millisecond
 )
 
-// take locks a run's folder for the process that works on it. It waits for those who only look.
-func take(dir string) (lock *os.File, err error) {
-	for until := time.Now().Add(glance); ; <-time.After(again) {
-		if lock, err = locked(dir, syscall.LOCK_EX); !errors.Is(err, ErrRunning) || time.Now().After(until) {
+// lockRun locks a run's directory for the process that runs it. It waits for readers.
+func lockRun(dir string) (lock *os.File, err error) {
+	for deadline := time.Now().Add(lockTimeout); ; <-time.After(lockRetryInterval) {
+		if lock, err = tryLock(dir, syscall.LOCK_EX); !errors.Is(err, ErrRunning) || time.Now().After(deadline) {
 			return lock, err
 		}
 	}
 }
 
-// locked locks a run's folder in a way of flock(2). The error is ErrRunning while another has it in a way that excludes this.
-func locked(dir string, how int) (*os.File, error) {
+// tryLock locks a run's directory in a mode of flock(2). It returns ErrRunning if another process
+// holds a conflicting lock.
+func tryLock(dir string, mode int) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("take run %s: %w", filepath.Base(dir), err)
+		return nil, fmt.Errorf("lock run %s: %w", filepath.Base(dir), err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), how|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(lock.Fd()), mode|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = ErrRunning
 		}
-		return nil, errors.Join(fmt.Errorf("take run %s: %w", filepath.Base(dir), err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("lock run %s: %w", filepath.Base(dir), err), lock.Close())
 	}
 	return lock, nil
 }
 
-// Remove forgets a run that nobody works on.
+// Remove removes a run that is not running.
 func (s *Store) Remove(id string) error {
 	r, err := s.Get(id)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(s.dir, r.ID)
-	lock, err := take(dir)
+	lock, err := lockRun(dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(dir), lock.Close())
 }
 
-// Prune removes the oldest runs that nobody can go on with, because they are done or
-// an input of theirs is never recognized, so that keep of them are left; and those that
-// were stopped before a time.
+// Prune removes the oldest runs that cannot be resumed, because they are done or have an input that
+// is never recognized, so that keep of them are left. It also removes stopped runs that ended
+// before the given time.
 func (s *Store) Prune(keep int, before time.Time) error {
 	ids, err := s.ids()
 	if err != nil {
@@ -364,7 +365,7 @@ func (s *Store) Prune(keep int, before time.Time) error {
 	}
 	var errs []error
 	for _, id := range ids {
-		goesOn := false
+		resumable := false
 		if !s.isDone(id) {
 			r, err := s.read(id)
 			if err != nil && !errors.Is(err, ErrUnknown) {
@@ -373,18 +374,19 @@ func (s *Store) Prune(keep int, before time.Time) error {
 			if err != nil || r.State == Running {
 				continue
 			}
-			goesOn = r.State != Done && !slices.ContainsFunc(r.Files, func(f File) bool { return f.Absolute == "" })
-			if goesOn && !r.Ended.Before(before) {
+			resumable = r.State != Done && !slices.ContainsFunc(r.Files, func(f File) bool { return f.Absolute == "" })
+			if resumable && !r.Ended.Before(before) {
 				continue
 			}
 		}
-		if !goesOn {
+		if !resumable {
 			if keep--; keep >= 0 {
 				continue
 			}
 		}
 		err := s.Remove(id)
-		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrRunning) { // another process was faster
+		// Otherwise another process was faster.
+		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrRunning) {
 			errs = append(errs, err)
 		}
 	}

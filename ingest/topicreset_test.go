@@ -18,38 +18,39 @@ import (
 	"muster/schemas/record"
 )
 
-// A run that was stopped begins again when the brokers have lost what it published,
-// whoever noticed that first.
-func TestResumeOfLostTopics(t *testing.T) {
+// The reset may be detected first by this run or by another command.
+func TestResume_RestartsAfterTopicReset(t *testing.T) {
 	kind := record.KindNetworkPerson
 	whole := gzipped(t, []byte(people(0, 5000)))
 	for name, c := range map[string]struct {
-		between func(*testing.T, ingest.Config) // before the run goes on
-		old     bool                            // the state is one of before generations
+		between func(*testing.T, ingest.Config) // before the run resumes
+		old     bool                            // the state has no generation
 		same    bool                            // nothing was lost
-		killed  bool                            // before the run could note how far the topics go
+		killed  bool                            // before the run recorded the end offsets
 		resume  bool
 	}{
-		"killed":                                 {killed: true},
-		"killed, and nothing was lost":           {killed: true, same: true},
-		"the same command":                       {},
-		"resume":                                 {resume: true},
-		"nothing was lost":                       {same: true},
-		"an old state":                           {old: true},
-		"an old state of which nothing was lost": {old: true, same: true},
-		"another run was first": {between: func(t *testing.T, cfg ingest.Config) {
-			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000, 7010)))})
+		"killed":                   {killed: true},
+		"killed, topics intact":    {killed: true, same: true},
+		"the same command":         {},
+		"resume":                   {resume: true},
+		"topics intact":            {same: true},
+		"state without generation": {old: true},
+		"state without generation, topics intact": {old: true, same: true},
+		"detected by another run": {between: func(t *testing.T, cfg ingest.Config) {
+			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000,
+				7010)))})
 			require.NoError(t, err)
 		}},
-		"a service was first, and the state is old": {old: true, resume: true, between: func(t *testing.T, cfg ingest.Config) {
+		"detected by a service, state without generation": {old: true, resume: true, between: func(t *testing.T,
+			cfg ingest.Config) {
 			serve(t, cfg, ingest.Deps{})
 		}},
-		"the folder was deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {
+		"state directory deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {
 			require.NoError(t, os.RemoveAll(filepath.Join(cfg.StateDir, "versions")))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := kept(t)
+			cfg := withStateDir(t)
 			good := write(t, "good", []byte(people(6000, 6100)))
 			path := write(t, "people", whole[:len(whole)-20])
 			paths := []string{good, path}
@@ -58,21 +59,21 @@ func TestResumeOfLostTopics(t *testing.T) {
 			stored := counts(first, kind).Published
 			require.Greater(t, stored, int64(100))
 			if c.old {
-				older(t, cfg.StateDir)
+				removeGenerations(t, cfg.StateDir)
 			}
 			if c.killed {
 				file := filepath.Join(cfg.StateDir, "versions", "topics.json")
 				raw, err := os.ReadFile(file)
 				require.NoError(t, err)
-				var noted map[string]any
-				require.NoError(t, json.Unmarshal(raw, &noted))
-				noted["ends"] = map[string]any{kind.Topic(): []int64{0}}
-				raw, err = json.Marshal(noted)
+				var recorded map[string]any
+				require.NoError(t, json.Unmarshal(raw, &recorded))
+				recorded["ends"] = map[string]any{kind.Topic(): []int64{0}}
+				raw, err = json.Marshal(recorded)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(file, raw, 0o600))
 			}
 			if !c.same {
-				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing
+				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // an empty broker
 			}
 			if c.between != nil {
 				c.between(t, cfg)
@@ -80,7 +81,7 @@ func TestResumeOfLostTopics(t *testing.T) {
 			var log bytes.Buffer
 			deps := ingest.Deps{Logger: logger(&log)}
 			var second ingest.Summary
-			before := ends(t, cfg.Bus, kind.Topic())
+			before := endOffsetSum(t, cfg.Bus, kind.Topic())
 			if c.resume {
 				second, err = ingest.Resume(t.Context(), cfg, deps, "")
 			} else {
@@ -92,20 +93,20 @@ func TestResumeOfLostTopics(t *testing.T) {
 			require.True(t, second.Files[0].Complete)
 			require.Equal(t, counts(first, kind), counts(second, kind))
 			if c.same && c.between == nil {
-				require.Equal(t, before, ends(t, cfg.Bus, kind.Topic()), "nothing is published twice")
-				require.NotContains(t, log.String(), "it begins again")
+				require.Equal(t, before, endOffsetSum(t, cfg.Bus, kind.Topic()), "no record published twice")
+				require.NotContains(t, log.String(), "the run restarts from the beginning")
 				return
 			}
-			require.Contains(t, log.String(), "it begins again")
-			require.Equal(t, before+stored, ends(t, cfg.Bus, kind.Topic()))
+			require.Contains(t, log.String(), "the run restarts from the beginning")
+			require.Equal(t, before+stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 			require.Contains(t, values(t, cfg.Bus, kind), "p_0")
-			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the file that was complete")
+			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the complete file")
 		})
 	}
 }
 
-// older makes a state folder one of before generations were noted.
-func older(t *testing.T, dir string) {
+// removeGenerations converts a state directory to the format of releases without generations.
+func removeGenerations(t *testing.T, dir string) {
 	t.Helper()
 	n := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -130,14 +131,13 @@ func older(t *testing.T, dir string) {
 		}
 		return os.WriteFile(path, []byte(head+tail), 0o600)
 	}))
-	require.Equal(t, 2, n, "the topics, and a run or a repository")
+	require.Equal(t, 2, n, "topics and a run or repository")
 }
 
-// A run whose brokers lose what it published while it runs says so, and what they
-// lack is published when it is run again.
-func TestLostMeanwhile(t *testing.T) {
+// The missing records are published by the next run.
+func TestRun_ReportsDataLostByBrokers(t *testing.T) {
 	kind := record.KindNetworkPerson
-	cfg := kept(t)
+	cfg := withStateDir(t)
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(400, 500)))})
 	require.NoError(t, err)
 	good := write(t, "good", []byte(people(0, 100)+"nonsense\n"))
@@ -153,9 +153,10 @@ func TestLostMeanwhile(t *testing.T) {
 	}()
 	_, err = io.WriteString(pipe.w, people(200, 300))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, kind)) == 300 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, kind)) == 300 }, 20*time.Second,
+		10*time.Millisecond)
 
-	// Another command finds another cluster.
+	// Another command connects to another cluster.
 	other := cfg
 	other.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	_, err = ingest.Files(t.Context(), other, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(0, 3)))})
@@ -163,7 +164,7 @@ func TestLostMeanwhile(t *testing.T) {
 	require.NoError(t, pipe.w.Close())
 	first := <-done
 	requireExit(t, ingest.ExitFailed, first.err)
-	require.ErrorContains(t, first.err, "is published when it is run again")
+	require.ErrorContains(t, first.err, "run it again to publish the missing records")
 	require.ErrorContains(t, first.err, "1 record was rejected")
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
@@ -171,41 +172,41 @@ func TestLostMeanwhile(t *testing.T) {
 	require.NotEmpty(t, runs[1].Error)
 }
 
-// A history is read again when the brokers have lost it, whoever noticed that
-// first, until all of it is stored.
-func TestGitOfLostTopics(t *testing.T) {
+// The reset may be detected first by this run or by another command. The history is read again
+// until all of it is stored.
+func TestGit_RereadsHistoryAfterTopicReset(t *testing.T) {
 	for name, between := range map[string]func(*testing.T, ingest.Config){
 		"the same command": nil,
-		"a service was first": func(t *testing.T, cfg ingest.Config) {
+		"detected by a service": func(t *testing.T, cfg ingest.Config) {
 			serve(t, cfg, ingest.Deps{})
 		},
-		"another repository was first": func(t *testing.T, cfg ingest.Config) {
+		"detected by another repository": func(t *testing.T, cfg ingest.Config) {
 			r := newRepository(t)
 			r.commit("Jane", jane, "z.go", "package z")
 			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 			require.NoError(t, err)
 		},
-		"the one before was cut off": func(t *testing.T, cfg ingest.Config) {
-			// As if it was killed before it noted how far it came.
-			marks, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
+		"previous run was interrupted": func(t *testing.T, cfg ingest.Config) {
+			// As if the process was killed before it recorded the end offsets.
+			restarts, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
 			require.NoError(t, err)
-			require.Len(t, marks, 1)
-			before, err := os.ReadFile(marks[0])
+			require.Len(t, restarts, 1)
+			before, err := os.ReadFile(restarts[0])
 			require.NoError(t, err)
-			var folder string
-			_, folder, _ = strings.Cut(string(before), `"path": "`)
-			folder, _, _ = strings.Cut(folder, `"`)
-			_, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{folder})
+			var dir string
+			_, dir, _ = strings.Cut(string(before), `"path": "`)
+			dir, _, _ = strings.Cut(dir, `"`)
+			_, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{dir})
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(marks[0], before, 0o600))
+			require.NoError(t, os.WriteFile(restarts[0], before, 0o600))
 		},
 	} {
 		for _, old := range []bool{false, true} {
 			if old {
-				name += ", and the state is old"
+				name += ", state without generation"
 			}
 			t.Run(name, func(t *testing.T) {
-				cfg := kept(t)
+				cfg := withStateDir(t)
 				r := newRepository(t)
 				r.commit("Jane", jane, "a.go", "package a")
 				r.commit("Jane", jane, "b.go", "package b")
@@ -217,14 +218,14 @@ func TestGitOfLostTopics(t *testing.T) {
 				}
 				require.Equal(t, ingest.Counts{Read: 2, Published: 2}, read())
 				if old {
-					older(t, cfg.StateDir)
+					removeGenerations(t, cfg.StateDir)
 				}
 				require.Zero(t, read())
 				dry := ingest.Config{StateDir: cfg.StateDir, DryRun: true}
 				s, err := ingest.Git(t.Context(), dry, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 				require.NoError(t, err)
 				require.Zero(t, s.Total())
-				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing
+				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // an empty broker
 				if between != nil {
 					between(t, cfg)
 				}

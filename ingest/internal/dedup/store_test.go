@@ -1,4 +1,4 @@
-package versions_test
+package dedup_test
 
 import (
 	"bufio"
@@ -22,32 +22,32 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/ingest/internal/versions"
+	"muster/ingest/internal/dedup"
 	"muster/schemas/record"
 )
 
-func open(t testing.TB, dir string) *versions.Store {
+func open(t testing.TB, dir string) *dedup.Store {
 	t.Helper()
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-func identity(key string) versions.Identity {
-	return versions.NewIdentity(record.KindNetworkPerson, []byte(key), versions.StripeOf([]byte(key)))
+func identity(key string) dedup.Identity {
+	return dedup.NewIdentity(record.KindNetworkPerson, []byte(key), dedup.StripeOf([]byte(key)))
 }
 
-func identities(keys []string) []versions.Identity {
-	out := make([]versions.Identity, len(keys))
+func identities(keys []string) []dedup.Identity {
+	out := make([]dedup.Identity, len(keys))
 	for i, k := range keys {
 		out[i] = identity(k)
 	}
 	return out
 }
 
-// set notes states of keys.
-func set(t testing.TB, s *versions.Store, states map[string]versions.State) {
+// set commits states of keys.
+func set(t testing.TB, s *dedup.Store, states map[string]dedup.State) {
 	t.Helper()
 	keys := make([]string, 0, len(states))
 	for k := range states {
@@ -61,52 +61,55 @@ func set(t testing.TB, s *versions.Store, states map[string]versions.State) {
 	require.NoError(t, tx.Commit())
 }
 
-// holds compares what a store knows with what it should.
-func holds(t testing.TB, s *versions.Store, keys []string, want map[string]versions.State) {
+// requireStates compares the states in a store with those in want.
+func requireStates(t testing.TB, s *dedup.Store, keys []string, want map[string]dedup.State) {
 	t.Helper()
 	tx, err := s.Begin(t.Context(), identities(keys))
 	require.NoError(t, err)
 	for i, k := range keys {
-		got, known := tx.Get(i)
+		got, found := tx.Get(i)
 		state, ok := want[k]
-		require.Equal(t, ok, known, k)
+		require.Equal(t, ok, found, k)
 		require.Equal(t, state, got, k)
 	}
 	require.NoError(t, tx.Discard())
 }
 
-// Any sequence of sets, discards, reopenings and uses by a second opener is what a
-// map would hold.
-func TestModel(t *testing.T) {
+// Any sequence of sets, discards, reopens and uses by a second store is compared with a map.
+func TestStore_BehavesLikeAMap(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			dir := t.TempDir()
-			stores := []*versions.Store{open(t, dir), open(t, dir)}
-			model := map[string]versions.State{}
+			stores := []*dedup.Store{open(t, dir), open(t, dir)}
+			model := map[string]dedup.State{}
 			keys := make([]string, 3000+r.IntN(8000))
 			for i := range keys {
 				keys[i] = "p_" + strconv.Itoa(i)
 			}
 			for range 60 {
 				s := stores[r.IntN(len(stores))]
-				some := make([]string, 1+r.IntN(600))
-				for i := range some {
-					some[i] = keys[r.IntN(len(keys))] // may repeat
+				subset := make([]string, 1+r.IntN(600))
+				for i := range subset {
+					subset[i] = keys[r.IntN(len(keys))] // may repeat
 				}
-				tx, err := s.Begin(t.Context(), identities(some))
+				tx, err := s.Begin(t.Context(), identities(subset))
 				require.NoError(t, err)
-				changed := map[string]versions.State{}
-				for i, k := range some {
+				changed := map[string]dedup.State{}
+				for i, k := range subset {
 					want, ok := changed[k]
 					if !ok {
 						want, ok = model[k]
 					}
-					got, known := tx.Get(i)
-					require.Equal(t, ok, known)
+					got, found := tx.Get(i)
+					require.Equal(t, ok, found)
 					require.Equal(t, want, got)
 					if r.IntN(3) > 0 {
-						changed[k] = versions.State{Version: record.Version(r.Int64()), Revision: r.Uint32(), Hash: r.Uint64()}
+						changed[k] = dedup.State{
+							Version:  record.Version(r.Int64()),
+							Revision: r.Uint32(),
+							Hash:     r.Uint64(),
+						}
 						tx.Set(i, changed[k])
 					}
 				}
@@ -119,34 +122,31 @@ func TestModel(t *testing.T) {
 					model[k] = v
 				}
 			}
-			holds(t, open(t, dir), keys, model)
+			requireStates(t, open(t, dir), keys, model)
 		})
 	}
 }
 
-// Kinds are kept apart.
-func TestKinds(t *testing.T) {
+func TestStore_KindsAreSeparate(t *testing.T) {
 	s := open(t, t.TempDir())
-	set(t, s, map[string]versions.State{"1": {Version: 1, Hash: 2}})
-	other := versions.NewIdentity(record.KindCodehostPerson, []byte("1"), versions.StripeOf([]byte("1")))
-	tx, err := s.Begin(t.Context(), []versions.Identity{other})
+	set(t, s, map[string]dedup.State{"1": {Version: 1, Hash: 2}})
+	other := dedup.NewIdentity(record.KindCodehostPerson, []byte("1"), dedup.StripeOf([]byte("1")))
+	tx, err := s.Begin(t.Context(), []dedup.Identity{other})
 	require.NoError(t, err)
-	_, known := tx.Get(0)
-	require.False(t, known)
+	_, found := tx.Get(0)
+	require.False(t, found)
 	require.NoError(t, tx.Commit())
 }
 
-// An identity that is held is not given to anybody else until it is let go, and
-// everybody gets it in the end.
-// writeV1 writes the file of a stripe as releases before mapping revisions did.
-func writeV1(t *testing.T, dir string, states map[string]versions.State) {
+// writeV1 writes the file of a stripe in the format of releases without mapping revisions.
+func writeV1(t *testing.T, dir string, states map[string]dedup.State) {
 	t.Helper()
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	const page, slot, pages = 1024, 32, 3
 	files := map[int][]byte{}
 	used := map[int]uint64{}
 	for key, state := range states {
-		stripe := versions.StripeOf([]byte(key))
+		stripe := dedup.StripeOf([]byte(key))
 		if files[stripe] == nil {
 			files[stripe] = make([]byte, (pages+1)*page)
 		}
@@ -174,30 +174,30 @@ func writeV1(t *testing.T, dir string, states map[string]versions.State) {
 	}
 }
 
-func TestStore_ReadsFilesOfBeforeMappingRevisions(t *testing.T) {
+func TestStore_ReadsFilesWithoutMappingRevisions(t *testing.T) {
 	dir := t.TempDir()
-	states := map[string]versions.State{}
+	states := map[string]dedup.State{}
 	var keys []string
 	for i := range 400 {
 		keys = append(keys, fmt.Sprint(i))
-		states[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+		states[keys[i]] = dedup.State{Version: record.Version(i), Hash: uint64(i) * 7919}
 	}
 	writeV1(t, dir, states)
 	s := open(t, dir)
-	scratch, err := s.Scratch(t.TempDir())
+	overlay, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
-	holds(t, scratch, keys, states) // reads the old files, and rewrites none
-	require.NoError(t, scratch.Close())
-	holds(t, s, keys, states)
-	states["7"] = versions.State{Version: 7, Revision: 4294967295, Hash: 1}
-	set(t, s, map[string]versions.State{"7": states["7"]})
-	holds(t, open(t, dir), keys, states)
+	requireStates(t, overlay, keys, states) // reads the old files without rewriting them
+	require.NoError(t, overlay.Close())
+	requireStates(t, s, keys, states)
+	states["7"] = dedup.State{Version: 7, Revision: 4294967295, Hash: 1}
+	set(t, s, map[string]dedup.State{"7": states["7"]})
+	requireStates(t, open(t, dir), keys, states)
 }
 
 func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 	dir := t.TempDir()
 	s, now := open(t, dir), time.Unix(1_800_000_000, 0)
-	next := func(s *versions.Store, now time.Time) uint32 {
+	next := func(s *dedup.Store, now time.Time) uint32 {
 		t.Helper()
 		revision, err := s.NextRevision(t.Context(), now)
 		require.NoError(t, err)
@@ -208,13 +208,13 @@ func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
 	require.Equal(t, uint32(1_800_000_002), next(s, now.Add(-time.Hour)), "the clock was set back")
 	require.Equal(t, uint32(1_800_003_600), next(s, now.Add(time.Hour)))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "revision"), nil, 0o600))
-	require.Equal(t, uint32(1_800_000_000), next(s, now), "a damaged file counts as none")
+	require.Equal(t, uint32(1_800_000_000), next(s, now), "damaged file counts as missing")
 }
 
-func TestHeld(t *testing.T) {
+func TestTx_IdentityIsExclusiveUntilReleased(t *testing.T) {
 	dir := t.TempDir()
-	stores := []*versions.Store{open(t, dir), open(t, dir)}
-	who := []versions.Identity{identity("a"), identity("b"), identity("c")}
+	stores := []*dedup.Store{open(t, dir), open(t, dir)}
+	who := []dedup.Identity{identity("a"), identity("b"), identity("c")}
 	var inside, total int
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -229,11 +229,11 @@ func TestHeld(t *testing.T) {
 				mu.Lock()
 				inside++
 				if inside != 1 {
-					t.Error("held twice")
+					t.Error("locked twice")
 				}
 				mu.Unlock()
 				state, _ := tx.Get(1)
-				tx.Set(1, versions.State{Version: state.Version + 1})
+				tx.Set(1, dedup.State{Version: state.Version + 1})
 				mu.Lock()
 				inside--
 				total++
@@ -246,7 +246,7 @@ func TestHeld(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 300, total)
-	holds(t, stores[0], []string{"b"}, map[string]versions.State{"b": {Version: 300}})
+	requireStates(t, stores[0], []string{"b"}, map[string]dedup.State{"b": {Version: 300}})
 
 	tx, err := stores[0].Begin(t.Context(), who)
 	require.NoError(t, err)
@@ -259,53 +259,52 @@ func TestHeld(t *testing.T) {
 	require.NoError(t, tx.Commit())
 }
 
-func TestBind(t *testing.T) {
+func TestBindCluster_DetectsResetTopics(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
 	bind := func(cluster string, ends ...int64) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: cluster, Ends: map[string][]int64{"t": ends}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: cluster, Ends: map[string][]int64{"t": ends}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
 	}
 	require.False(t, bind("x", 0, 0))
-	set(t, s, known)
+	set(t, s, states)
 	require.False(t, bind("x", 5, 9), "topics grow")
 	require.False(t, bind("x", 5, 9, 0), "so does their number of partitions")
-	other, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-		return versions.Topics{Cluster: "x", Ends: map[string][]int64{"u": {3}}}, nil
+	other, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+		return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"u": {3}}}, nil
 	})
 	require.NoError(t, err)
 	require.False(t, other, "another topic of the same cluster")
-	holds(t, s, []string{"a", "b"}, known)
-	require.True(t, bind("x", 5, 8, 0), "a topic that has lost messages")
-	holds(t, s, []string{"a", "b"}, nil)
-	set(t, s, known)
+	requireStates(t, s, []string{"a", "b"}, states)
+	require.True(t, bind("x", 5, 8, 0), "topic lost messages")
+	requireStates(t, s, []string{"a", "b"}, nil)
+	set(t, s, states)
 	require.True(t, bind("y", 5, 8, 0), "another cluster")
-	set(t, s, known)
-	require.True(t, bind("y"), "a topic that has lost partitions")
-	set(t, s, known)
+	set(t, s, states)
+	require.True(t, bind("y"), "topic lost partitions")
+	set(t, s, states)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "topics.json"), []byte(`{"clu`), 0o600))
-	require.True(t, bind("y", 1), "nothing is known")
+	require.True(t, bind("y", 1), "no entries")
 
 	broken := errors.New("broken")
 	before := s.Generation()
-	_, err = s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
+	_, err = s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) { return dedup.Topics{}, broken })
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, before, s.Generation())
 }
 
-// The generation is another one after each loss, the same for all who have the
-// folder open, and none in a folder of before it was noted.
-func TestGeneration(t *testing.T) {
+// All stores on a directory have the same generation. A directory of a release without generations has none.
+func TestGeneration_ChangesWithEachReset(t *testing.T) {
 	dir := t.TempDir()
-	bind := func(s *versions.Store, end int64) string {
+	bind := func(s *dedup.Store, end int64) string {
 		t.Helper()
-		_, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {end}}}, nil
+		_, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": {end}}}, nil
 		})
 		require.NoError(t, err)
 		return s.Generation()
@@ -317,7 +316,7 @@ func TestGeneration(t *testing.T) {
 	require.Equal(t, first, open(t, dir).Generation())
 	second := bind(two, 4)
 	require.NotEqual(t, first, second)
-	require.Equal(t, first, one.Generation(), "until it binds again")
+	require.Equal(t, first, one.Generation(), "until the next BindCluster")
 	require.Equal(t, second, bind(one, 4))
 
 	file := filepath.Join(dir, "topics.json")
@@ -327,132 +326,132 @@ func TestGeneration(t *testing.T) {
 	third := bind(one, 4)
 	require.NotEmpty(t, third)
 
-	// Killed while it forgets: whatever the topics are next, nothing is known.
+	// Killed during a reset: no entry is valid, whatever the topics are next.
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	fourth := bind(one, 9)
 	require.NotContains(t, []string{"", first, second, third}, fourth)
 	require.NoError(t, os.Remove(file))
-	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9), "what was noted before cannot be checked")
+	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9),
+		"earlier checkpoints cannot be verified")
 }
 
-// Topics that were used are lost when they are empty, also when nobody could note how
-// far they went.
-func TestUsed(t *testing.T) {
+// Topics that were used count as reset if they are empty, even if no end offsets were recorded.
+func TestBinding_EmptyTopicsCountAsReset(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
 	bind := func(ends ...int64) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": ends, "u": {0, 0}}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": ends, "u": {0, 0}}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *versions.Store, topics ...string) {
+	markUsed := func(s *dedup.Store, topics ...string) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
-		require.NoError(t, tx.Used(t.Context(), topics...))
-		tx.Set(0, known["a"])
+		require.NoError(t, tx.MarkUsed(t.Context(), topics...))
+		tx.Set(0, states["a"])
 		require.NoError(t, tx.Commit())
 	}
 	require.False(t, bind(0, 0))
-	use(s, "t", "v")
-	use(open(t, dir), "v", "t")
+	markUsed(s, "t", "v")
+	markUsed(open(t, dir), "v", "t")
 	s = open(t, dir)
 	require.False(t, bind(0, 1), "one partition is enough")
 	require.False(t, bind(0, 1))
-	holds(t, s, []string{"a"}, known)
+	requireStates(t, s, []string{"a"}, states)
 
 	dir = t.TempDir()
 	s = open(t, dir)
 	require.False(t, bind(0, 0))
-	use(s, "t")
+	markUsed(s, "t")
 	s = open(t, dir)
 	require.True(t, bind(0, 0))
-	holds(t, s, []string{"a"}, nil)
-	require.False(t, bind(0, 0), "and are not used any more")
-	use(s, "u")
+	requireStates(t, s, []string{"a"}, nil)
+	require.False(t, bind(0, 0), "no longer used")
+	markUsed(s, "u")
 	require.True(t, bind(0, 0))
-	use(s, "t")
+	markUsed(s, "t")
 	require.True(t, bind(), "no partitions")
 }
 
-// What was stored before the machine stopped without warning may be lost, whatever the
-// brokers have got since: it is forgotten, unless somebody had bound behind it.
-func TestBoot(t *testing.T) {
+// Entries stored before a crash of the machine are removed, whatever the brokers have received
+// since, unless BindCluster ran after them.
+func TestBinding_RebootAfterUnboundUseResets(t *testing.T) {
 	dir := t.TempDir()
-	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
-	bind := func(s *versions.Store) bool {
+	states := map[string]dedup.State{"a": {Version: 1, Hash: 2}}
+	bind := func(s *dedup.Store) bool {
 		t.Helper()
-		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
-			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {5}}}, nil
+		forgotten, err := s.BindCluster(t.Context(), func(context.Context) (dedup.Topics, error) {
+			return dedup.Topics{Cluster: "x", Ends: map[string][]int64{"t": {5}}}, nil
 		})
 		require.NoError(t, err)
 		return forgotten
 	}
-	use := func(s *versions.Store) {
+	markUsed := func(s *dedup.Store) {
 		t.Helper()
 		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
 		require.NoError(t, err)
-		require.NoError(t, tx.Used(t.Context(), "t"))
-		tx.Set(0, known["a"])
+		require.NoError(t, tx.MarkUsed(t.Context(), "t"))
+		tx.Set(0, states["a"])
 		require.NoError(t, tx.Commit())
 	}
 	file := filepath.Join(dir, "topics.json")
-	// stop makes what is noted that of another start of the machine.
+	// stop makes the recorded boot ID that of another boot.
 	stop := func() {
 		t.Helper()
 		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
-		var noted map[string]any
-		require.NoError(t, json.Unmarshal(raw, &noted))
-		if noted["boot"] != nil {
-			noted["boot"] = "another"
+		var recorded map[string]any
+		require.NoError(t, json.Unmarshal(raw, &recorded))
+		if recorded["boot"] != nil {
+			recorded["boot"] = "another"
 		}
-		raw, err = json.Marshal(noted)
+		raw, err = json.Marshal(recorded)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, raw, 0o600))
 	}
 	one, two := open(t, dir), open(t, dir)
 	require.False(t, bind(one))
-	use(one)
-	require.False(t, bind(open(t, dir)), "of the same start, as after a kill")
+	markUsed(one)
+	require.False(t, bind(open(t, dir)), "same boot, as after a kill")
 	stop()
-	require.False(t, bind(one), "nothing was stored since")
-	use(one)
+	require.False(t, bind(one), "nothing stored since")
+	markUsed(one)
 	require.False(t, bind(two))
-	use(one) // whatever it has noted before
+	markUsed(one) // whatever it has recorded before
 	stop()
 	require.True(t, bind(two))
-	holds(t, two, []string{"a"}, nil)
+	requireStates(t, two, []string{"a"}, nil)
 	stop()
 	require.False(t, bind(two), "once")
 }
 
-func TestScratch(t *testing.T) {
+func TestOverlay_LeavesBaseUnchanged(t *testing.T) {
 	s := open(t, t.TempDir())
-	set(t, s, map[string]versions.State{"a": {Version: 1, Hash: 2}})
-	scratch, err := s.Scratch(t.TempDir())
+	set(t, s, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	overlay, err := s.Overlay(t.TempDir())
 	require.NoError(t, err)
-	defer func() { require.NoError(t, scratch.Close()) }()
-	holds(t, scratch, []string{"a", "b", "c"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
-	set(t, scratch, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, scratch, []string{"a", "b"}, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
-	holds(t, s, []string{"a", "b"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
+	defer func() { require.NoError(t, overlay.Close()) }()
+	requireStates(t, overlay, []string{"a", "b", "c"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
+	set(t, overlay, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	requireStates(t, overlay, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 5}, "b": {Version: 6}})
+	requireStates(t, s, []string{"a", "b"}, map[string]dedup.State{"a": {Version: 1, Hash: 2}})
 }
 
-// Damage costs entries and nothing else: what is left is as it was written.
-func TestDamage(t *testing.T) {
+// Remaining entries are unchanged.
+func TestStore_DamageCostsOnlyDamagedEntries(t *testing.T) {
 	dir := t.TempDir()
-	want := map[string]versions.State{}
+	want := map[string]dedup.State{}
 	var keys []string
 	for i := range 20_000 {
 		keys = append(keys, strconv.Itoa(i))
-		want[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+		want[keys[i]] = dedup.State{Version: record.Version(i), Hash: uint64(i) * 7919}
 	}
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	require.NoError(t, err)
 	set(t, s, want)
 	require.NoError(t, s.Close())
@@ -462,12 +461,12 @@ func TestDamage(t *testing.T) {
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		switch i % 4 {
-		case 0: // cut short: begins anew
+		case 0: // truncated: starts empty
 			raw = raw[:len(raw)/3]
-		case 1: // a page that was never written, another that was written half
+		case 1: // a page that was never written, another that was partially written
 			clear(raw[2048:3072])
 			clear(raw[4096+500 : 5120])
-		case 2: // bits
+		case 2: // bit flips
 			for range 100 {
 				raw[1024+r.IntN(len(raw)-1024)] ^= 1
 			}
@@ -479,25 +478,25 @@ func TestDamage(t *testing.T) {
 	for i, k := range keys {
 		tx, err := s.Begin(t.Context(), identities([]string{k}))
 		require.NoError(t, err)
-		got, known := tx.Get(0)
+		got, found := tx.Get(0)
 		require.NoError(t, tx.Discard())
-		if !known {
+		if !found {
 			missing++
 			continue
 		}
 		require.Equal(t, want[keys[i]], got)
 	}
-	t.Logf("%d of %d entries are missing", missing, len(keys))
+	t.Logf("%d of %d entries missing", missing, len(keys))
 	require.Less(t, missing, len(keys)/2)
 	set(t, s, want)
-	holds(t, s, keys, want)
+	requireStates(t, s, keys, want)
 }
 
 const childEnv = "MUSTER_TEST_VERSIONS_CHILD"
 
-// child notes one version after the other and says so.
+// child commits increasing versions and prints each.
 func child(dir string) error {
-	s, err := versions.Open(dir)
+	s, err := dedup.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -511,7 +510,7 @@ func child(dir string) error {
 			return err
 		}
 		for i := range keys {
-			tx.Set(i, versions.State{Version: record.Version(n), Hash: uint64(i)})
+			tx.Set(i, dedup.State{Version: record.Version(n), Hash: uint64(i)})
 		}
 		if err := tx.Commit(); err != nil {
 			return err
@@ -522,8 +521,8 @@ func child(dir string) error {
 	}
 }
 
-// What was committed is there after kill -9, and the killed process holds nothing.
-func TestKill(t *testing.T) {
+// A killed process holds no lock.
+func TestStore_CommittedEntriesSurviveKill(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		t.Fatal(child(dir))
 	}
@@ -531,7 +530,7 @@ func TestKill(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for round := range 3 {
-		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestKill$")
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestStore_CommittedEntriesSurviveKill$")
 		cmd.Env = append(os.Environ(), childEnv+"="+dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
@@ -551,40 +550,40 @@ func TestKill(t *testing.T) {
 		require.Error(t, cmd.Wait())
 		require.GreaterOrEqual(t, last, 40)
 		var keys []string
-		want := map[string]versions.State{}
+		want := map[string]dedup.State{}
 		for n := range last + 1 {
 			for i := range 50 {
 				k := strconv.Itoa(n*50 + i)
 				keys = append(keys, k)
-				want[k] = versions.State{Version: record.Version(n), Hash: uint64(i)}
+				want[k] = dedup.State{Version: record.Version(n), Hash: uint64(i)}
 			}
 		}
-		holds(t, open(t, dir), keys, want)
+		requireStates(t, open(t, dir), keys, want)
 	}
 }
 
-// BenchmarkRefresh looks every identity up and notes a newer version, 2,000 at a
-// time, in another order than they came in.
+// BenchmarkRefresh looks up every identity and commits a newer version, 2,000 at a time, in another
+// order than the first one.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			s := open(b, b.TempDir())
 			pass := func(version int, order []int) {
 				const group = 2000
-				all := make([]versions.Identity, 0, group)
+				all := make([]dedup.Identity, 0, group)
 				for len(order) > 0 {
 					part := order[:min(group, len(order))]
 					order = order[len(part):]
 					all = all[:0]
 					for _, i := range part {
 						key := []byte("p_" + strconv.Itoa(i))
-						all = append(all, versions.NewIdentity(record.KindNetworkPerson, key, versions.StripeOf(key)))
+						all = append(all, dedup.NewIdentity(record.KindNetworkPerson, key, dedup.StripeOf(key)))
 					}
 					tx, err := s.Begin(b.Context(), all)
 					require.NoError(b, err)
 					for i := range all {
 						_, _ = tx.Get(i)
-						tx.Set(i, versions.State{Version: record.Version(version), Hash: 1})
+						tx.Set(i, dedup.State{Version: record.Version(version), Hash: 1})
 					}
 					require.NoError(b, tx.Commit())
 				}
