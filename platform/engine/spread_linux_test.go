@@ -14,7 +14,7 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// topdir says whether a folder has chattr's attribute T.
+// topdir reports whether a directory has chattr's attribute T.
 func topdir(t *testing.T, folder string) bool {
 	f, err := os.Open(folder)
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func topdir(t *testing.T, folder string) bool {
 	return flags&0x20000 != 0
 }
 
-// journalless says whether a folder is on ext4 that has no journal thread.
+// journalless reports whether a directory is on ext4 without a journal thread.
 func journalless(t *testing.T, folder string) bool {
 	var fs unix.Statfs_t
 	require.NoError(t, unix.Statfs(folder, &fs))
@@ -42,16 +42,18 @@ func journalless(t *testing.T, folder string) bool {
 	return len(threads) == 0
 }
 
-// On ext4 without a journal the folders of tables are marked, of later ones as well,
-// and on no other file system.
-func TestPartsAreSpread(t *testing.T) {
+func TestTopdirFlags_SetOnlyOnExt4WithoutJournal(t *testing.T) {
 	e, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for _, table := range []string{"first", "second"} {
 		_, err := ask(t.Context(), e.Addr(), "CREATE TABLE default."+table+" (k UInt64) ENGINE = MergeTree ORDER BY k")
 		require.NoError(t, err)
-		path, err := ask(t.Context(), e.Addr(), "SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'")
+		path, err := ask(
+			t.Context(),
+			e.Addr(),
+			"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'",
+		)
 		require.NoError(t, err)
 		path = strings.TrimSpace(path)
 		if journalless(t, path) {
