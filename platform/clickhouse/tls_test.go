@@ -105,7 +105,7 @@ func TestConfigFromEnv_RejectsInconsistentTLS(t *testing.T) {
 	vars := files.Env("CLICKHOUSE")
 	vars["CLICKHOUSE_TLS_KEY_FILE"] = ""
 	_, err := clickhouse.ConfigFromEnv(env(vars))
-	require.ErrorContains(t, err, "CLICKHOUSE_TLS_CERT_FILE and CLICKHOUSE_TLS_KEY_FILE go together")
+	require.ErrorContains(t, err, "CLICKHOUSE_TLS_CERT_FILE and CLICKHOUSE_TLS_KEY_FILE must be set together")
 
 	vars = files.Env("CLICKHOUSE")
 	for _, scheme := range []string{"http", "clickhouse"} {
