@@ -197,13 +197,8 @@ func testKills(t *testing.T, mode string) {
 		lag, err := bus.Lag(t.Context(), cfg, "g", []string{"t"})
 		require.NoError(t, err)
 		for _, p := range lag {
-			require.GreaterOrEqual(
-				t,
-				p.Committed,
-				committed[p.Partition],
-				"committed offset of partition %d",
-				p.Partition,
-			)
+			require.GreaterOrEqual(t, p.Committed, committed[p.Partition], "committed offset of partition %d",
+				p.Partition)
 		}
 		t.Logf("round %d: %d acknowledged, %d stored, committed %v", round, len(acked), len(stored), committed)
 	}

@@ -26,9 +26,9 @@ const (
 var errClosed = errors.New("broker is closed")
 
 // Compact compacts the topics whose cleanup.policy includes compact, and applies retention to all topics. The broker
-// answers no request meanwhile, which takes seconds for each few hundred megabytes. If ctx ends first, Compact returns
-// its error and the compaction finishes in the background; Close waits for it. If the process dies during a compaction,
-// or the disk gets full and the broker fails, the next start restores the log as it was before.
+// answers no request in the meantime, which takes seconds for each few hundred megabytes. If ctx ends first, Compact
+// returns its error and the compaction finishes in the background; Close waits for it. If the process dies during a
+// compaction, or the disk gets full and the broker fails, the next start restores the log as it was before.
 //
 // It returns ErrOpenTransaction if a compacted topic has an open transaction, and ErrInsufficientDiskSpace if the disk
 // has less space than twice the compacted topics; then only retention was applied.

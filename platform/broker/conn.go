@@ -133,11 +133,8 @@ func (c *gatedConn) nextToken(size uint32) error {
 }
 
 func (c *gatedConn) logDisconnect(err error) {
-	c.logger.Warn(
-		"kafka broker: connection closed",
-		slog.String("client", c.RemoteAddr().String()),
-		slog.Any("error", err),
-	)
+	c.logger.Warn("kafka broker: connection closed", slog.String("client", c.RemoteAddr().String()),
+		slog.Any("error", err))
 }
 
 // inspect reads the whole request and validates or rewrites it.

@@ -8,7 +8,7 @@
 // A Produce request or an offset commit is acknowledged after write(2) of the batch. Hence:
 //
 //   - If the process dies (kill -9, panic, out of memory), nothing acknowledged is lost. A compaction is covered too:
-//     its input files are backed up until it is complete, and nothing is acknowledged meanwhile.
+//     its input files are backed up until it is complete, and nothing is acknowledged until then.
 //   - If the machine crashes (power, kernel), data that the operating system had not flushed is lost, as with Apache
 //     Kafka's default settings on a single node. The next start resets committed offsets that are past the end of their
 //     partition, so that groups do not skip new messages. Config.SyncWrites calls fsync for each batch and closes that

@@ -88,10 +88,8 @@ func TestPowerLoss_GroupsDoNotSkipNewMessages(t *testing.T) {
 			test.lose(t, left)
 
 			var log bytes.Buffer
-			b := brokertest.StartConfig(
-				t,
-				broker.Config{DataDir: left, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			)
+			b := brokertest.StartConfig(t,
+				broker.Config{DataDir: left, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			cfg = bus.Config{Brokers: b.Addrs()}
 			if test.logged == "" {
 				require.NotContains(t, log.String(), "the end of the log is lost")

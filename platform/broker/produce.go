@@ -149,11 +149,8 @@ var errKeyless = errors.New("a record of a compacted topic has no key")
 // whether a record has no key.
 func checkContiguous(d *recordbatch.Decoder, b *recordbatch.Batch) (keyless bool, err error) {
 	if b.Count < 1 || b.LastOffsetDelta != b.Count-1 {
-		return false, fmt.Errorf(
-			"record batch has %d records, but its last offset delta is %d",
-			b.Count,
-			b.LastOffsetDelta,
-		)
+		return false, fmt.Errorf("record batch has %d records, but its last offset delta is %d", b.Count,
+			b.LastOffsetDelta)
 	}
 	// Offsets are distinct and ascending, so none is missing.
 	err = d.Records(b, func(r recordbatch.Record) error {

@@ -75,15 +75,8 @@ func TestRepairLog_RemovesOnlyIncompleteWrites(t *testing.T) {
 	require.NoError(t, b.Close())
 
 	groups := filepath.Join(dir, "log", "groups.log")
-	segment, index := filepath.Join(
-		partitionsDir(dir),
-		"t-0",
-		"0.dat",
-	), filepath.Join(
-		partitionsDir(dir),
-		"t-0",
-		"0.idx",
-	)
+	segment := filepath.Join(partitionsDir(dir), "t-0", "0.dat")
+	index := filepath.Join(partitionsDir(dir), "t-0", "0.idx")
 	read := func() (out [3]string) {
 		for i, path := range []string{groups, segment, index} {
 			raw, err := os.ReadFile(path)

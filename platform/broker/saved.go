@@ -26,12 +26,8 @@ func wasClosed(dir string) (bool, error) {
 		return false, err
 	}
 	log := filepath.Join(dir, "log")
-	err := errors.Join(
-		removeIfExists(
-			filepath.Join(log, "session_state.json"),
-		),
-		removeIfExists(filepath.Join(log, "seq_windows.json")),
-	)
+	err := errors.Join(removeIfExists(filepath.Join(log, "session_state.json")),
+		removeIfExists(filepath.Join(log, "seq_windows.json")))
 	if err != nil {
 		return false, fmt.Errorf("remove stale state: %w", err)
 	}
