@@ -76,7 +76,8 @@ func TestConfigFromEnv_ErrorNamesVariableAndNoPassword(t *testing.T) {
 		"long session":  {map[string]string{"KAFKA_SESSION_TIMEOUT": "31m"}, "KAFKA_SESSION_TIMEOUT"},
 		"ca empty":      {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
 		"no key": {
-			map[string]string{"KAFKA_TLS_CERT_FILE": noPEM}, "KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE must be set together",
+			map[string]string{"KAFKA_TLS_CERT_FILE": noPEM},
+			"KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE must be set together",
 		},
 		"no certificate": {
 			map[string]string{"KAFKA_TLS_CERT_FILE": noPEM, "KAFKA_TLS_KEY_FILE": noPEM},

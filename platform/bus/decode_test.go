@@ -200,10 +200,8 @@ func TestDecode_CopiesRecordsAndSharesHeaderNames(t *testing.T) {
 			Key: []byte("k"), Value: []byte("v"),
 			Headers: []kafka.Header{header("a", "1"), header("b", ""), header(long, "3")},
 		}),
-		at(
-			1,
-			kafka.Message{Key: []byte{}, Value: []byte{}, Headers: []kafka.Header{header("a", "4"), header("c", "5")}},
-		),
+		at(1,
+			kafka.Message{Key: []byte{}, Value: []byte{}, Headers: []kafka.Header{header("a", "4"), header("c", "5")}}),
 		at(2, kafka.Message{Headers: []kafka.Header{{Key: "a"}}}),
 		at(3, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),
 		at(4, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),

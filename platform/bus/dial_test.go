@@ -95,13 +95,8 @@ func TestRead_TimeoutErrorIncludesLastCause(t *testing.T) {
 			}
 		}
 	})
-	_, err = bus.Read(
-		ctx,
-		bus.Config{Brokers: []string{l.Addr().String()}},
-		"t",
-		nil,
-		func(kafka.Message) error { return nil },
-	)
+	_, err = bus.Read(ctx, bus.Config{Brokers: []string{l.Addr().String()}}, "t", nil,
+		func(kafka.Message) error { return nil })
 	require.ErrorContains(t, err, `it sent "-ERR"`)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, l.Close())

@@ -111,15 +111,9 @@ func (c *PartitionConsumer) own(
 		if err == nil {
 			err = errors.New("owner returned early")
 		}
-		c.cfg.Logger.LogAttrs(
-			ctx,
-			slog.LevelWarn,
-			"partition owner failed, retrying",
-			slog.String("group", c.cfg.Group),
-			slog.String("topic", tp.topic),
-			slog.Int("partition", tp.partition),
-			slog.Any("error", err),
-		)
+		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "partition owner failed, retrying",
+			slog.String("group", c.cfg.Group), slog.String("topic", tp.topic), slog.Int("partition", tp.partition),
+			slog.Any("error", err))
 		if !sleep(ctx, wait.NextBackOff()) {
 			return
 		}
@@ -148,15 +142,10 @@ func (p *Partition) Receive(ctx context.Context, handle func(kafka.Message) bool
 			if g.logCorrupt(ctx, p.logger) {
 				return
 			}
-			p.logger.LogAttrs(
-				ctx,
-				slog.LevelError,
+			p.logger.LogAttrs(ctx, slog.LevelError,
 				"position of partition is not in the log, messages were never handled",
-				slog.String("topic", g.tp.topic),
-				slog.Int("partition", g.tp.partition),
-				slog.Int64("position", g.from),
-				slog.Int64("resumed_at", g.to),
-			)
+				slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.Int64("position", g.from),
+				slog.Int64("resumed_at", g.to))
 		},
 	}
 	f.run(ctx, func(ctx context.Context, c chunk) bool {

@@ -230,16 +230,10 @@ func (s *subscription) reportGap(ctx context.Context, g gap) {
 	if g.logCorrupt(ctx, s.cfg.Logger, slog.String("group", s.cfg.Group)) {
 		return
 	}
-	s.cfg.Logger.LogAttrs(
-		ctx,
-		slog.LevelError,
-		"position of subscription is not in the log, messages were never handled",
-		slog.String("topic", g.tp.topic),
-		slog.Int("partition", g.tp.partition),
-		slog.String("group", s.cfg.Group),
-		slog.Int64("position", g.from),
-		slog.Int64("resumed_at", g.to),
-	)
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError,
+		"position of subscription is not in the log, messages were never handled", slog.String("topic", g.tp.topic),
+		slog.Int("partition", g.tp.partition), slog.String("group", s.cfg.Group), slog.Int64("position", g.from),
+		slog.Int64("resumed_at", g.to))
 }
 
 // windowFactor is the maximum number of uncommittable messages of a partition, in multiples of MaxInFlight. They are

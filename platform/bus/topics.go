@@ -144,10 +144,8 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 				tc.ReplicationFactor = -1
 			}
 			for _, k := range slices.Sorted(maps.Keys(t.config())) {
-				tc.ConfigEntries = append(
-					tc.ConfigEntries,
-					kafka.ConfigEntry{ConfigName: k, ConfigValue: t.config()[k]},
-				)
+				tc.ConfigEntries = append(tc.ConfigEntries,
+					kafka.ConfigEntry{ConfigName: k, ConfigValue: t.config()[k]})
 			}
 			req.Topics = append(req.Topics, tc)
 		}

@@ -40,7 +40,8 @@ func TestDecode_SkipsUncommittedMessages(t *testing.T) {
 	}{
 		"aborted, then committed": {
 			batches: [][]byte{
-				inTransaction(1, at(0, "a")), endMarker(1, 1, abort), inTransaction(1, at(2, "b")), endMarker(1, 3, commit),
+				inTransaction(1, at(0, "a")), endMarker(1, 1, abort),
+				inTransaction(1, at(2, "b")), endMarker(1, 3, commit),
 			},
 			aborted: []aborted{{ProducerID: 1, FirstOffset: 0}}, want: []int64{2}, next: 4,
 		},

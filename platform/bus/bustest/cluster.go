@@ -124,7 +124,7 @@ func embedded(ctx context.Context) (*Cluster, error) {
 				if !errors.Is(err, syscall.EADDRINUSE) || ctx.Err() != nil {
 					return err
 				}
-				// An outgoing connection may have taken the port meanwhile.
+				// An outgoing connection may have taken the port in the meantime.
 				<-time.After(50 * time.Millisecond)
 			}
 		},

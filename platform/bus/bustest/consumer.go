@@ -134,12 +134,7 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 			if len(tokens) < 5 {
 				tokens = append(tokens, b.Token())
 				messages = append(messages, slices.Clone(b.Messages))
-				ledger.RequireCommitsHandled(
-					t,
-					c.Config,
-					group,
-					topic,
-				) //nolint:contextcheck // uses the context of the test
+				ledger.RequireCommitsHandled(t, c.Config, group, topic) //nolint:contextcheck // uses the test's context
 				return errors.New("not yet")
 			}
 			ledger.Apply(b)

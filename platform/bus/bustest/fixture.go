@@ -131,14 +131,8 @@ func (l *Ledger) RequireCommitsHandled(
 	for _, p := range lag {
 		tp := partitionName(p.Topic, p.Partition)
 		for o := p.First; o < p.Committed; o++ {
-			require.Truef(
-				t,
-				l.offsets[tp][o],
-				"%s: offset %d is committed (%d) but was not handled",
-				tp,
-				o,
-				p.Committed,
-			)
+			require.Truef(t, l.offsets[tp][o], "%s: offset %d is committed (%d) but was not handled", tp, o,
+				p.Committed)
 		}
 	}
 	return lag

@@ -120,18 +120,15 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		return err
 	}
 	k.addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	listeners := fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1])
 	props := map[string]string{
-		"process.roles":                  "broker,controller",
-		"node.id":                        "1",
-		"controller.quorum.voters":       fmt.Sprintf("1@127.0.0.1:%d", ports[1]),
-		"controller.listener.names":      "CONTROLLER",
-		"inter.broker.listener.name":     "INTERNAL",
-		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
-		"listeners": fmt.Sprintf(
-			"INTERNAL://%s,CONTROLLER://127.0.0.1:%d",
-			k.addr,
-			ports[1],
-		),
+		"process.roles":                            "broker,controller",
+		"node.id":                                  "1",
+		"controller.quorum.voters":                 fmt.Sprintf("1@127.0.0.1:%d", ports[1]),
+		"controller.listener.names":                "CONTROLLER",
+		"inter.broker.listener.name":               "INTERNAL",
+		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
+		"listeners":                                listeners,
 		"log.dirs":                                 filepath.Join(k.dir, "log"),
 		"num.partitions":                           "1",
 		"auto.create.topics.enable":                "false",
