@@ -151,11 +151,9 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 		name := Migration{Number: a.Number, Name: a.Name}.String()
 		switch {
 		case i >= len(migrations):
-			errs = append(
-				errs,
+			errs = append(errs,
 				fmt.Errorf("migrations: the database has %s (owner %s), which is unknown to this program: "+
-					"it was migrated by a newer version; run that version or a later one", name, a.Owner),
-			)
+					"it was migrated by a newer version; run that version or a later one", name, a.Owner))
 		case a.Number != migrations[i].Number:
 			errs = append(errs, fmt.Errorf("migrations: the database's record has %s but not number %04d: "+
 				"restore the rows of muster_migrations "+

@@ -65,12 +65,8 @@ func TestLoadMigrations_SplitsAndChecksumsStatements(t *testing.T) {
 	other, err := clickhouse.LoadMigrations(files(createT1), params{Engine: "ReplicatedMergeTree"})
 	require.NoError(t, err)
 	require.NotEqual(t, got[0].Checksum, other[0].Checksum, "it covers the rendered statements")
-	require.Equal(
-		t,
-		got[0].Checksum,
-		load(t, "-- another comment\n\n"+createT1)[0].Checksum,
-		"it does not cover comments",
-	)
+	require.Equal(t, got[0].Checksum, load(t, "-- another comment\n\n"+createT1)[0].Checksum,
+		"it does not cover comments")
 }
 
 func TestLoadMigrations_RejectsInvalidAndAcceptsRepeatableStatements(t *testing.T) {

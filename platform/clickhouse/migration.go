@@ -127,10 +127,7 @@ func checkNumbers(migrations []Migration) error {
 	for i, m := range migrations {
 		if want := uint32(i) + 1; m.Number != want {
 			return fmt.Errorf(
-				"migrations: found %v, want number %04d: numbers must start at 0001 without gaps or repeats",
-				m,
-				want,
-			)
+				"migrations: found %v, want number %04d: numbers must start at 0001 without gaps or repeats", m, want)
 		}
 	}
 	return nil

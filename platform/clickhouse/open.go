@@ -132,10 +132,8 @@ func options(cfg Config) (*ch.Options, error) {
 	if err != nil {
 		// clickhouse-go redacts the password.
 		return nil, fmt.Errorf(
-			"open clickhouse: %s must be http://USER:PASSWORD@HOST:8123/DATABASE or the same with https://: %w",
-			DSNEnv,
-			err,
-		)
+			"open clickhouse: %s must be http://USER:PASSWORD@HOST:8123/DATABASE or the same with https://: %w", DSNEnv,
+			err)
 	}
 	if cfg.TLS != nil {
 		if opts.TLS == nil {
@@ -165,10 +163,8 @@ func options(cfg Config) (*ch.Options, error) {
 		opts.Logger = slog.New(debugHandler{cfg.Logger.Handler()})
 	}
 	if cfg.ClientName != "" {
-		opts.ClientInfo.Products = append(
-			opts.ClientInfo.Products,
-			struct{ Name, Version string }{Name: cfg.ClientName},
-		)
+		opts.ClientInfo.Products = append(opts.ClientInfo.Products,
+			struct{ Name, Version string }{Name: cfg.ClientName})
 	}
 	if opts.Compression == nil {
 		if opts.Compression, err = compression(cfg.Compression, opts.Addr); err != nil {

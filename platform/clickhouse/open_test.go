@@ -186,11 +186,8 @@ func TestOpen_FailsImmediatelyWhenRejected(t *testing.T) {
 
 func TestInsert_DropsRepeatedToken(t *testing.T) {
 	conn := open(t)
-	exec(
-		t,
-		conn,
-		`CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100`,
-	)
+	exec(t, conn,
+		"CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100")
 	insert := func(token string, numbers ...uint64) {
 		ctx := ch.Context(t.Context(), ch.WithSettings(ch.Settings{"insert_deduplication_token": token}))
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
