@@ -28,7 +28,10 @@ func TestAnalyst_ReadsTables(t *testing.T) {
 		"SELECT * FROM t FORMAT JSON",
 		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t",
 		"SELECT a AS file FROM t WHERE t.file IN ('a') ORDER BY t.file",
-		"SELECT Settings, 1 AS settings FROM system.processes AS p WHERE notEmpty(Settings) AND NOT p.Settings = map() ORDER BY settings ASC", "SHOW SETTINGS LIKE 'max_t%'", "SELECT printf('%s %s', 'a', 'b')", "SELECT * FROM merge(currentDatabase(), 't')",
+		"SELECT Settings, 1 AS settings FROM system.processes AS p WHERE notEmpty(Settings) AND NOT p.Settings = map() ORDER BY settings ASC",
+		"SHOW SETTINGS LIKE 'max_t%'",
+		"SELECT printf('%s %s', 'a', 'b')",
+		"SELECT * FROM merge(currentDatabase(), 't')",
 	} {
 		r := asAnalyst(t, query, "database", db)
 		require.Equal(t, http.StatusOK, r.status, "%s: %s", query, r.body)
@@ -47,10 +50,8 @@ func TestAnalyst_ReadsTables(t *testing.T) {
 // directory and path.
 func readableSecret(t *testing.T) (dir, path string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(
-		strings.TrimSpace(must(t, "SELECT path FROM system.disks WHERE name = 'default'")),
-		"secret",
-	) //nolint:usetesting // in the engine's folder
+	data := strings.TrimSpace(must(t, "SELECT path FROM system.disks WHERE name = 'default'"))
+	dir, err := os.MkdirTemp(data, "secret") //nolint:usetesting // must be in the engine's data directory
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path = filepath.Join(dir, "secret.csv")
@@ -198,9 +199,7 @@ func TestAnalyst_CannotWriteOrReachFilesHostsAndPrograms(t *testing.T) {
 			user:   "-",
 			params: url.Values{name: {value}},
 			body:   strings.NewReader("SELECT getSetting('readonly')"),
-		}.do(
-			t,
-		)
+		}.do(t)
 		if r.status == http.StatusOK {
 			require.Equal(t, "1\n", r.body, name)
 		}

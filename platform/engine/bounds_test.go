@@ -35,12 +35,8 @@ func TestAnalyst_LimitsStatementSize(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, "452", resp.Header.Get("X-ClickHouse-Exception-Code"), size)
 		}
-		require.Equal(
-			t,
-			"452",
-			asAnalyst(t, "SELECT 1", "max_query_size", size).header.Get("X-ClickHouse-Exception-Code"),
-			size,
-		)
+		require.Equal(t, "452",
+			asAnalyst(t, "SELECT 1", "max_query_size", size).header.Get("X-ClickHouse-Exception-Code"), size)
 	}
 	list := "SELECT length([" + strings.Repeat("1,", 150_000) + "1])"
 	require.Contains(t, asAnalyst(t, list).body, "Max query size exceeded")
@@ -49,7 +45,7 @@ func TestAnalyst_LimitsStatementSize(t *testing.T) {
 	begin := time.Now()
 	r := asAnalyst(t, long, "max_query_size", "4194304", "max_memory_usage", "20000000")
 	require.Equal(t, "241", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
-	t.Logf("refused after %s: %s", time.Since(begin), r.body)
+	t.Logf("rejected after %s: %s", time.Since(begin), r.body)
 	require.NotContains(t, r.body, "formatQuery")
 }
 
@@ -99,12 +95,8 @@ func TestAnalyst_SlotIsReleasedAfterTimeout(t *testing.T) {
 	half, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, half.Close()) })
-	_, err = fmt.Fprintf(
-		half,
-		"POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 200000\r\n\r\nSELECT 1 --%s",
-		e.Addr(),
-		strings.Repeat(" ", 100_000),
-	)
+	_, err = fmt.Fprintf(half, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 200000\r\n\r\nSELECT 1 --%s", e.Addr(),
+		strings.Repeat(" ", 100_000))
 	require.NoError(t, err)
 	waitFor(t, func() bool {
 		_, body := one()
@@ -193,9 +185,7 @@ func TestAnalyst_LimitsFormFields(t *testing.T) {
 			body:   &b,
 			params: values([]string{"query", "SELECT 1"}),
 			header: http.Header{"Content-Type": {w.FormDataContentType()}},
-		}.do(
-			t,
-		)
+		}.do(t)
 	}
 	require.Equal(t, "1\n", fields(128<<10, 1<<20).body)
 	for _, size := range []int{128 << 10, 1 << 10} {

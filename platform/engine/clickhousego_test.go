@@ -43,13 +43,8 @@ func TestClient_QueriesAndInserts(t *testing.T) {
 	conn := open(t)
 	ctx := context.Background()
 	require.NoError(t, conn.Ping(ctx))
-	require.NoError(
-		t,
-		conn.Exec(
-			ctx,
-			"CREATE TABLE t (a UInt64, b String, c LowCardinality(Nullable(String))) ENGINE = MergeTree ORDER BY a",
-		),
-	)
+	require.NoError(t, conn.Exec(ctx,
+		"CREATE TABLE t (a UInt64, b String, c LowCardinality(Nullable(String))) ENGINE = MergeTree ORDER BY a"))
 	batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 	require.NoError(t, err)
 	for i := range 1000 {
@@ -57,11 +52,8 @@ func TestClient_QueriesAndInserts(t *testing.T) {
 	}
 	require.NoError(t, batch.Send())
 	var n, sum uint64
-	require.NoError(
-		t,
-		conn.QueryRow(ctx, "SELECT count(), sum(a) FROM t WHERE b = {b:String}", clickhouse.Named("b", "row")).
-			Scan(&n, &sum),
-	)
+	row := conn.QueryRow(ctx, "SELECT count(), sum(a) FROM t WHERE b = {b:String}", clickhouse.Named("b", "row"))
+	require.NoError(t, row.Scan(&n, &sum))
 	require.Equal(t, uint64(1000), n)
 	require.Equal(t, uint64(999*500), sum)
 }
@@ -79,11 +71,8 @@ func TestClient_BindsParameters(t *testing.T) {
 		require.Equal(t, value, positional)
 	}
 	var sum uint64
-	require.NoError(
-		t,
-		conn.QueryRow(ctx, "SELECT arraySum({ids:Array(UInt64)})", clickhouse.Named("ids", []uint64{1, 2, 3})).
-			Scan(&sum),
-	)
+	row := conn.QueryRow(ctx, "SELECT arraySum({ids:Array(UInt64)})", clickhouse.Named("ids", []uint64{1, 2, 3}))
+	require.NoError(t, row.Scan(&sum))
 	require.Equal(t, uint64(6), sum)
 }
 
@@ -122,18 +111,13 @@ type wide struct {
 func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 	conn := open(t, func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 3} })
 	ctx := t.Context()
-	require.NoError(
-		t,
-		conn.Exec(
-			ctx,
-			`CREATE TABLE t (a UInt64, b UInt128, c String, d Nullable(String), e Array(String), f Map(String, UInt64),
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (a UInt64, b UInt128, c String, d Nullable(String), e Array(String), f Map(String, UInt64),
 		g DateTime64(6, 'UTC'), h LowCardinality(String), i LowCardinality(Nullable(String)),
 		j Array(LowCardinality(Nullable(String))),
 		k Map(LowCardinality(String), Array(String)), l UUID, m Decimal(38, 10), n IPv6, o Bool, p Float64,
 		q Array(Array(UInt64)), r FixedString(4),
-		s Array(Map(String, Nullable(UInt32)))) ENGINE = MergeTree ORDER BY a`,
-		),
-	)
+		s Array(Map(String, Nullable(UInt32)))) ENGINE = MergeTree ORDER BY a`))
 	text := func(s string) *string { return &s }
 	number := uint32(5)
 	big128, ok := new(big.Int).SetString("340282366920938463463374607431768211455", 10)
@@ -146,7 +130,8 @@ func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 			L: uuid.New(), M: decimal.RequireFromString("-12345.6789"),
 			N: netip.MustParseAddr(
 				"2001:db8::1",
-			), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd", S: []map[string]*uint32{{"a": &number, "b": nil}, {}},
+			), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd",
+			S: []map[string]*uint32{{"a": &number, "b": nil}, {}},
 		},
 		{
 			A: 2,
@@ -197,14 +182,11 @@ func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 func TestClient_ReadsDynamicTypes(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
-	require.NoError(
-		t,
-		conn.Exec(
-			ctx,
-			`CREATE TABLE t (a UInt64, j JSON(known LowCardinality(String), max_dynamic_paths = 2), v Variant(String, UInt64, Array(LowCardinality(String))), d Dynamic, z String,
-		p Tuple(x UInt8, y Nullable(String)), nested Array(Tuple(j JSON, n LowCardinality(String)))) ENGINE = MergeTree ORDER BY a`,
-		),
-	)
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (a UInt64, j JSON(known LowCardinality(String), max_dynamic_paths = 2),
+		v Variant(String, UInt64, Array(LowCardinality(String))), d Dynamic, z String,
+		p Tuple(x UInt8, y Nullable(String)), nested Array(Tuple(j JSON, n LowCardinality(String))))
+		ENGINE = MergeTree ORDER BY a`))
 	require.NoError(t, conn.Exec(ctx, `INSERT INTO t VALUES
 		(1, '{"known": "k", "x": {"y": 1}, "list": ["a", "b"], "over1": "o", "over2": 2.5}', 'text', 42::UInt64, 'end', (1, 'y'), [('{"q": 1}', 'n')]),
 		(2, '{}', 7::UInt64, 'dyn', 'end', (2, NULL), []),
@@ -214,10 +196,8 @@ func TestClient_ReadsDynamicTypes(t *testing.T) {
 		{}, {"output_format_native_use_flattened_dynamic_and_json_serialization": 1},
 		{"output_format_native_write_json_as_string": 1},
 	} {
-		rows, err := conn.Query(
-			clickhouse.Context(ctx, clickhouse.WithSettings(settings)),
-			"SELECT a, v, d, p, z FROM t ORDER BY a",
-		)
+		rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(settings)),
+			"SELECT a, v, d, p, z FROM t ORDER BY a")
 		require.NoError(t, err)
 		var n int
 		for rows.Next() {
@@ -229,21 +209,15 @@ func TestClient_ReadsDynamicTypes(t *testing.T) {
 				z string
 			)
 			require.NoError(t, rows.Scan(&a, &v, &d, &p, &z))
-			require.Equal(t, "end", z, "the columns behind are read at the right place")
+			require.Equal(t, "end", z, "the columns after them are read at the right place")
 			n++
 		}
 		require.NoError(t, rows.Err())
 		require.Equal(t, 4, n)
 	}
-	rows, err := conn.Query(
-		clickhouse.Context(
-			ctx,
-			clickhouse.WithSettings(
-				clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1},
-			),
-		),
-		"SELECT a, j, nested, z FROM t ORDER BY a",
-	)
+	rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(
+		clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1},
+	)), "SELECT a, j, nested, z FROM t ORDER BY a")
 	require.NoError(t, err)
 	var n int
 	for rows.Next() {
@@ -273,11 +247,9 @@ func TestClient_SendsExternalTable(t *testing.T) {
 	}
 	ctx := clickhouse.Context(t.Context(), clickhouse.WithExternalTable(table))
 	var n uint64
-	require.NoError(
-		t,
-		conn.QueryRow(ctx, "SELECT count() FROM numbers(1000000) WHERE number IN (SELECT k FROM keys) AND number < {max:UInt64}", clickhouse.Named("max", 50_000)).
-			Scan(&n),
-	)
+	const query = "SELECT count() FROM numbers(1000000) " +
+		"WHERE number IN (SELECT k FROM keys) AND number < {max:UInt64}"
+	require.NoError(t, conn.QueryRow(ctx, query, clickhouse.Named("max", 50_000)).Scan(&n))
 	require.Equal(t, uint64(50_000), n)
 }
 
@@ -296,33 +268,32 @@ func TestClient_StreamsAndCancels(t *testing.T) {
 
 	running := func() bool {
 		var n uint64
-		require.NoError(
-			t,
-			conn.QueryRow(t.Context(), "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'").
-				Scan(&n),
-		)
+		const query = "SELECT count() FROM system.processes " +
+			"WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'"
+		require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
 		return n > 0
 	}
 	exec := func(ctx context.Context, query string) error { return conn.Exec(ctx, query) }
+	// Exec discards the rest of a response, and so the error of a cancellation after the first block.
+	readRows := func(ctx context.Context, query string) error {
+		rows, err := conn.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var hash uint64
+			if err := rows.Scan(&hash); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
 	for name, tc := range map[string]struct {
 		query string
 		run   func(ctx context.Context, query string) error
 	}{
 		"before the first row": {"SELECT sum(sipHash64(number)) FROM numbers(1000000000000)", exec},
-		// Exec discards the rest of a response, and so the error of a cancellation after the first block.
-		"in the middle": {"SELECT sipHash64(number) FROM numbers(1000000000000)", func(ctx context.Context, query string) error {
-			rows, err := conn.Query(ctx, query)
-			if err != nil {
-				return err
-			}
-			for rows.Next() {
-				var hash uint64
-				if err := rows.Scan(&hash); err != nil {
-					return errors.Join(err, rows.Close())
-				}
-			}
-			return errors.Join(rows.Err(), rows.Close())
-		}},
+		"in the middle":        {"SELECT sipHash64(number) FROM numbers(1000000000000)", readRows},
 		"an insert": {
 			"INSERT INTO FUNCTION null('a UInt64') SELECT sipHash64(number) FROM numbers(1000000000000)", exec,
 		},
@@ -347,10 +318,8 @@ func TestClient_SeesExceptionInMidStream(t *testing.T) {
 	for _, method := range []clickhouse.CompressionMethod{
 		clickhouse.CompressionNone, clickhouse.CompressionLZ4, clickhouse.CompressionGZIP,
 	} {
-		conn := open(
-			t,
-			func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 1} },
-		)
+		conn := open(t,
+			func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 1} })
 		rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 2000000) FROM numbers(10000000)")
 		require.NoError(t, err)
 		for rows.Next() {
@@ -379,7 +348,8 @@ func TestClient_ConcurrentCallers(t *testing.T) {
 					return err
 				}
 				var v string
-				if err := conn.QueryRow(t.Context(), "SELECT v FROM t WHERE k = {k:UInt64}", clickhouse.Named("k", key)).Scan(&v); err != nil {
+				row := conn.QueryRow(t.Context(), "SELECT v FROM t WHERE k = {k:UInt64}", clickhouse.Named("k", key))
+				if err := row.Scan(&v); err != nil {
 					return err
 				}
 				if v != fmt.Sprint(key) {
@@ -397,18 +367,11 @@ func TestClient_ConcurrentCallers(t *testing.T) {
 
 func TestInsert_DeduplicationTokenDropsRetries(t *testing.T) {
 	conn := open(t)
-	require.NoError(
-		t,
-		conn.Exec(
-			t.Context(),
-			"CREATE TABLE t (k UInt64) ENGINE = MergeTree ORDER BY k SETTINGS non_replicated_deduplication_window = 100",
-		),
-	)
+	require.NoError(t, conn.Exec(t.Context(),
+		"CREATE TABLE t (k UInt64) ENGINE = MergeTree ORDER BY k SETTINGS non_replicated_deduplication_window = 100"))
 	for _, token := range []string{"a", "a", "b", "a"} {
-		ctx := clickhouse.Context(
-			t.Context(),
-			clickhouse.WithSettings(clickhouse.Settings{"insert_deduplication_token": token, "insert_deduplicate": 1}),
-		)
+		ctx := clickhouse.Context(t.Context(),
+			clickhouse.WithSettings(clickhouse.Settings{"insert_deduplication_token": token, "insert_deduplicate": 1}))
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 		require.NoError(t, err)
 		require.NoError(t, batch.Append(uint64(1)))
@@ -423,14 +386,10 @@ func TestInsert_DeduplicationTokenDropsRetries(t *testing.T) {
 func TestTables_ComputedVersionAndSmallGranules(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
-	require.NoError(
-		t,
-		conn.Exec(
-			ctx,
-			`CREATE TABLE t (k UInt64, hi UInt64, lo UInt64, version UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(hi), 64), toUInt128(lo)))
-		ENGINE = ReplacingMergeTree(version) ORDER BY k SETTINGS index_granularity_bytes = 0, index_granularity = 64`,
-		),
-	)
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (k UInt64, hi UInt64, lo UInt64,
+		version UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(hi), 64), toUInt128(lo)))
+		ENGINE = ReplacingMergeTree(version) ORDER BY k SETTINGS index_granularity_bytes = 0, index_granularity = 64`))
 	for _, version := range [][2]uint64{{1, 5}, {2, 1}, {2, 0}, {1, 9}} {
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t (k, hi, lo)")
 		require.NoError(t, err)

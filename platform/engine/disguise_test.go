@@ -65,8 +65,10 @@ var disguised = []string{
 	"SELECT a, b FROM input('a UInt8, b String ALIAS file(''{secret}'')')",
 	"DESCRIBE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
 	"DESC TABLE `\\x66ormat`('JSONEachRow', 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
-	"EXPLAIN QUERY TREE SELECT * FROM format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')", "SELECT 1 IN format(JSONEachRow, 'a UInt8, b UInt8 DEFAULT toUInt8(file(''{secret}''))', '{\"a\":1}')",
-	"EXPLAIN TABLE OVERRIDE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}') COLUMNS (a UInt8)", "DESCRIBE numbers(1) SETTINGS schema_inference_hints = 'a UInt64 DEFAULT toUInt64(file(''{secret}''))'",
+	"EXPLAIN QUERY TREE SELECT * FROM format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
+	"SELECT 1 IN format(JSONEachRow, 'a UInt8, b UInt8 DEFAULT toUInt8(file(''{secret}''))', '{\"a\":1}')",
+	"EXPLAIN TABLE OVERRIDE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}') COLUMNS (a UInt8)",
+	"DESCRIBE numbers(1) SETTINGS schema_inference_hints = 'a UInt64 DEFAULT toUInt64(file(''{secret}''))'",
 	"DESCRIBE merge(default, '.*') SETTINGS readonly = 0", "DESCRIBE fuzzQuery('SELECT file(''{secret}'')')",
 	"DESCRIBE values('a String DEFAULT file(''{secret}'')', ('x'))",
 	"DESCRIBE input('a String DEFAULT file(''{secret}'')')",
@@ -104,7 +106,9 @@ var disguised = []string{
 	"SELECT * FROM (SELECT count() FROM default.`{secret}` SETTINGS readonly = DEFAULT)",
 	"DESCRIBE TABLE default.`{secret}`", "SHOW CREATE TABLE default.`{secret}`", "CHECK TABLE default.`{secret}`",
 	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': 'throwIf(1, file(''{secret}''))'})",
-	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')", "SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)", "SELECT (SELECT 1 SETTINGS param_x = 1)",
+	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')",
+	"SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)",
+	"SELECT (SELECT 1 SETTINGS param_x = 1)",
 	// other positions in a query
 	"SELECT 1 LIMIT length(`\\x66ile`('{secret}'))", "SELECT number FROM numbers(length(`\\x66ile`('{secret}')))",
 	"SELECT 1 ORDER BY `\\x66ile`('{secret}') WITH FILL",
@@ -161,33 +165,28 @@ func TestAnalyst_ShowCannotEscapeQuotes(t *testing.T) {
 
 func TestAnalyst_NormalFormGivesSameResult(t *testing.T) {
 	db := freshDatabase(t)
-	must(
-		t,
-		"CREATE TABLE t (a UInt64, `b c` Nullable(String), d Array(Tuple(x Int8, y Enum8('q' = 1, '\\'' = 2))), m Map(String, UInt8)) ENGINE = MergeTree ORDER BY a",
-		"database",
-		db,
-	)
-	must(
-		t,
-		"INSERT INTO t VALUES (1, 'x\\ty', [(1, 'q')], {'k': 1}), (2, NULL, [(-2, '\\'')], {}), (3, 'ünïcode ‘’', [], {'k': 3})",
-		"database",
-		db,
-	)
+	must(t, "CREATE TABLE t (a UInt64, `b c` Nullable(String), d Array(Tuple(x Int8, y Enum8('q' = 1, '\\'' = 2))), "+
+		"m Map(String, UInt8)) ENGINE = MergeTree ORDER BY a", "database", db)
+	must(t, "INSERT INTO t VALUES (1, 'x\\ty', [(1, 'q')], {'k': 1}), (2, NULL, [(-2, '\\'')], {}), "+
+		"(3, 'ünïcode ‘’', [], {'k': 3})", "database", db)
 	for _, query := range []string{
 		"SELECT * FROM t ORDER BY a", "SELECT a+1, - -a, -(-1), a - -1, 1--1\n FROM t ORDER BY 1",
 		"SELECT `b c`, \"b c\" AS “ä” FROM t ORDER BY a",
 		"SELECT 'it''s \\n \\\\ \\x41 ‘q’', ‘x’, $$he're$$, $t$ $$ $t$, x'4142', b'01000001'",
 		"SELECT d.x, d[1].1, m['k'], d.y FROM t ORDER BY a",
 		"SELECT 1::UInt8, '1'::Nullable(UInt8), CAST(1 AS String), DATE '2020-01-01', INTERVAL 1 DAY + toDate('2020-01-01'), 1e10, 0x10, 1_000, .5, NULL, true",
-		"SELECT count(), sum(a) FILTER (WHERE a > 1), quantiles(0.5, 0.9)(a), uniqIf(a, a > 1), groupArrayIf(2)(a, 1) FROM t", "SELECT a % 2 AS k, count() FROM t GROUP BY k WITH TOTALS ORDER BY k",
-		"SELECT a, row_number() OVER (PARTITION BY a % 2 ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t ORDER BY a", "SELECT * EXCEPT (m), COLUMNS('a|d') APPLY(toString) FROM t ORDER BY a LIMIT 2",
+		"SELECT count(), sum(a) FILTER (WHERE a > 1), quantiles(0.5, 0.9)(a), uniqIf(a, a > 1), groupArrayIf(2)(a, 1) FROM t",
+		"SELECT a % 2 AS k, count() FROM t GROUP BY k WITH TOTALS ORDER BY k",
+		"SELECT a, row_number() OVER (PARTITION BY a % 2 ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t ORDER BY a",
+		"SELECT * EXCEPT (m), COLUMNS('a|d') APPLY(toString) FROM t ORDER BY a LIMIT 2",
 		"SELECT * REPLACE (a + 1 AS a) FROM t ORDER BY a",
 		"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT * FROM r",
 		"WITH (SELECT max(a) FROM t) AS m, x -> x * m AS f SELECT f(2)",
 		"SELECT l.a, r.`b c` FROM t AS l LEFT JOIN t AS r ON l.a = r.a + 1 ORDER BY 1, 2",
 		"SELECT a, x.1 FROM t ARRAY JOIN d AS x ORDER BY a",
 		"SELECT a FROM t WHERE a IN (1, 2) AND `b c` LIKE 'x%' OR NOT a BETWEEN 1 AND 2 ORDER BY a DESC NULLS LAST LIMIT 1 BY a",
-		"SELECT CASE a WHEN 1 THEN 'one' ELSE 'many' END, a IS NULL, a = ANY(SELECT 1), EXISTS(SELECT 1), a > 1 ? 1 : 2 FROM t ORDER BY a", "SELECT extract(YEAR FROM toDate('2020-02-01')), substring('abc' FROM 2 FOR 1), trim(BOTH 'x' FROM 'xax'), position('b' IN 'abc')",
+		"SELECT CASE a WHEN 1 THEN 'one' ELSE 'many' END, a IS NULL, a = ANY(SELECT 1), EXISTS(SELECT 1), a > 1 ? 1 : 2 FROM t ORDER BY a",
+		"SELECT extract(YEAR FROM toDate('2020-02-01')), substring('abc' FROM 2 FOR 1), trim(BOTH 'x' FROM 'xax'), position('b' IN 'abc')",
 		"SELECT * FROM (SELECT a FROM t UNION DISTINCT SELECT a FROM t ORDER BY a) ORDER BY 1",
 		"SELECT a FROM t INTERSECT SELECT 2", "SELECT * FROM ((SELECT 1) UNION ALL (SELECT 2 ORDER BY 1)) ORDER BY 1",
 		"SELECT * FROM t ORDER BY a FORMAT JSONEachRow", "SELECT /* a /* b */ c */ 1 -- end",
@@ -260,23 +259,15 @@ func TestAnalyst_ExternalTableStructureHasOnlyColumns(t *testing.T) {
 			"(file('" + secret + "'))", "(arrayStringConcat(arrayMap(file, ['" + secret + "'])))",
 			"INSERT INTO e VALUES (file('" + secret + "'));",
 		} {
-			c := form(
-				t,
-				"SELECT * FROM e",
-				map[string]string{"e_structure": "a String", "e_format": format},
-				map[string]string{"e": data},
-			)
+			c := form(t, "SELECT * FROM e", map[string]string{"e_structure": "a String", "e_format": format},
+				map[string]string{"e": data})
 			c.user = "-"
 			r := c.do(t)
 			require.Equal(t, "497", r.header.Get("X-ClickHouse-Exception-Code"), "%s: %s", format, r.body)
 		}
 	}
-	r := form(
-		t,
-		"SELECT * FROM e",
-		map[string]string{"e_structure": "a String", "e_format": "CSV SETTINGS x=1"},
-		map[string]string{"e": "x\n"},
-	).do(t)
+	r := form(t, "SELECT * FROM e", map[string]string{"e_structure": "a String", "e_format": "CSV SETTINGS x=1"},
+		map[string]string{"e": "x\n"}).do(t)
 	require.Equal(t, "73", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 }
 
@@ -286,12 +277,9 @@ func TestAllowedFunctions_ExistAndReachNothing(t *testing.T) {
 	harmless := strings.Fields(string(list))
 	known := strings.Fields(must(t, "SELECT name FROM system.functions WHERE NOT is_aggregate"))
 	require.Subset(t, known, harmless)
-	aliases := must(
-		t,
-		"SELECT name FROM system.functions WHERE alias_to != '' AND has({l:Array(String)}, name) AND NOT arrayExists(x -> lower(x) = lower(alias_to), {l:Array(String)})",
-		"param_l",
-		"['"+strings.Join(harmless, "','")+"']",
-	)
+	aliases := must(t, "SELECT name FROM system.functions WHERE alias_to != '' AND has({l:Array(String)}, name) "+
+		"AND NOT arrayExists(x -> lower(x) = lower(alias_to), {l:Array(String)})",
+		"param_l", "['"+strings.Join(harmless, "','")+"']")
 	require.Empty(t, aliases, "aliases of functions that are not harmless")
 	for _, name := range []string{
 		"file", "arrayReduce", "arrayReduceInRanges", "initializeAggregation", "structureToProtobufSchema",

@@ -46,12 +46,8 @@ func (c call) do(tb testing.TB) reply {
 	if c.method == "" {
 		c.method = http.MethodPost
 	}
-	req, err := http.NewRequestWithContext(
-		tb.Context(),
-		c.method,
-		"http://"+enginetest.Addr(tb)+"/"+strings.TrimPrefix(c.path, "/")+"?"+c.params.Encode(),
-		c.body,
-	)
+	req, err := http.NewRequestWithContext(tb.Context(), c.method,
+		"http://"+enginetest.Addr(tb)+"/"+strings.TrimPrefix(c.path, "/")+"?"+c.params.Encode(), c.body)
 	require.NoError(tb, err)
 	for name, values := range c.header {
 		req.Header[name] = values
@@ -128,11 +124,8 @@ func TestQuery_InURLBodyOrForm(t *testing.T) {
 			r := c.do(t)
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			require.Equal(t, "2\n", r.body)
-			require.Equal(
-				t,
-				"TabSeparated",
-				strings.Replace(r.header.Get("X-ClickHouse-Format"), "TSV", "TabSeparated", 1),
-			)
+			require.Equal(t, "TabSeparated",
+				strings.Replace(r.header.Get("X-ClickHouse-Format"), "TSV", "TabSeparated", 1))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Query-Id"))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Server-Display-Name"))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Timezone"))
@@ -163,27 +156,18 @@ func TestQuery_Formats(t *testing.T) {
 		require.NotEmpty(t, must(t, query+" FORMAT "+format), format)
 	}
 	require.Contains(t, must(t, query+" FORMAT JSON"), `"rows": 3`)
-	require.Equal(
-		t,
-		"0\t2\n1\t1\n\n0\t3\n",
-		must(t, "SELECT number % 2 AS a, count() FROM numbers(3) GROUP BY a WITH TOTALS ORDER BY a"),
-	)
+	require.Equal(t, "0\t2\n1\t1\n\n0\t3\n",
+		must(t, "SELECT number % 2 AS a, count() FROM numbers(3) GROUP BY a WITH TOTALS ORDER BY a"))
 }
 
 func TestQuery_StreamedResultHasOneHeaderAndAllRows(t *testing.T) {
 	for _, format := range []string{
 		"TabSeparatedWithNamesAndTypes", "CSVWithNames", "JSONCompactEachRowWithNames", "TabSeparated",
 	} {
-		body := must(
-			t,
-			"SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT "+format+" SETTINGS max_block_size = 1000",
-		)
-		want := must(
-			t,
-			"SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT "+format+" SETTINGS max_block_size = 1000",
-			"wait_end_of_query",
-			"1",
-		)
+		query := "SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT " + format +
+			" SETTINGS max_block_size = 1000"
+		body := must(t, query)
+		want := must(t, query, "wait_end_of_query", "1")
 		require.Equal(t, len(want), len(body), format)
 		require.True(t, want == body, format)
 	}
@@ -273,12 +257,8 @@ func TestAuthentication_ChecksCredentials(t *testing.T) {
 		})
 	}
 	for _, credentials := range []string{"", "?user=default", "?password="} {
-		req, err := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			"http://"+enginetest.Addr(t)+"/"+credentials,
-			one(),
-		)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://"+enginetest.Addr(t)+"/"+credentials, one())
 		require.NoError(t, err)
 		req.Host = "evil.example:8123"
 		resp, err := http.DefaultClient.Do(req)
@@ -303,12 +283,8 @@ func TestHTTP_RejectsPagesOfOtherOrigins(t *testing.T) {
 		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(
-				t.Context(),
-				http.MethodGet,
-				"http://"+enginetest.Addr(t)+"/?query=SELECT+1"+c.query,
-				nil,
-			)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+enginetest.Addr(t)+"/?query=SELECT+1"+c.query, nil)
 			require.NoError(t, err)
 			req.Header.Set(c.header, c.value)
 			if c.password != "" {
@@ -329,9 +305,7 @@ func TestHTTP_GetIsReadonly(t *testing.T) {
 	r := call{
 		method: http.MethodGet,
 		params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}, "database": {db}},
-	}.do(
-		t,
-	)
+	}.do(t)
 	require.Equal(t, "164", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 	require.Equal(t, "", must(t, "SHOW TABLES", "database", db))
 }
@@ -339,11 +313,8 @@ func TestHTTP_GetIsReadonly(t *testing.T) {
 func TestHTTP_AppliesSettings(t *testing.T) {
 	require.Equal(t, "3\n", must(t, "SELECT getSetting('max_threads')", "max_threads", "3"))
 	require.NotEqual(t, "3\n", must(t, "SELECT getSetting('max_threads')"), "a setting holds for one request")
-	require.Equal(
-		t,
-		"a\\'b\\\\c\n",
-		must(t, "SELECT getSetting('insert_deduplication_token')", "insert_deduplication_token", `a'b\c`),
-	)
+	require.Equal(t, "a\\'b\\\\c\n",
+		must(t, "SELECT getSetting('insert_deduplication_token')", "insert_deduplication_token", `a'b\c`))
 	require.Equal(t, "false\n", must(t, "SELECT getSetting('implicit_select')"))
 	post(t, "SET max_threads = 7")
 	for range 10 {
@@ -366,24 +337,16 @@ func TestSessions_KeepStateUntilTimeout(t *testing.T) {
 	must(t, "SET max_threads = 3", "session_id", "s1")
 	require.Equal(t, "3\n", must(t, "SELECT getSetting('max_threads')", "session_id", "s1"))
 	require.Equal(t, 404, post(t, "SELECT * FROM tmp", "session_id", "s2").status)
-	require.Equal(
-		t,
-		"372",
-		post(t, "SELECT 1", "session_id", "s3", "session_check", "1").header.Get("X-ClickHouse-Exception-Code"),
-	)
+	require.Equal(t, "372",
+		post(t, "SELECT 1", "session_id", "s3", "session_check", "1").header.Get("X-ClickHouse-Exception-Code"))
 	must(t, "SELECT 1", "session_id", "s1", "close_session", "1")
 	require.Equal(t, 404, post(t, "SELECT * FROM tmp", "session_id", "s1").status)
 
 	running := make(chan reply, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			"http://"+enginetest.Addr(
-				t,
-			)+"/?session_id=busy&max_execution_time=10",
-			strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"),
-		)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://"+enginetest.Addr(t)+"/?session_id=busy&max_execution_time=10",
+			strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"))
 		req.SetBasicAuth(enginetest.User, enginetest.Password)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
@@ -409,9 +372,7 @@ func TestHTTP_LimitsRequestSizes(t *testing.T) {
 	r := call{
 		method: http.MethodGet,
 		params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 1<<20) + "*/"}},
-	}.do(
-		t,
-	)
+	}.do(t)
 	require.Equal(t, http.StatusBadRequest, r.status)
 	// http_max_field_value_size
 	r = call{params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 128<<10) + "*/"}}}.do(t)
@@ -420,9 +381,7 @@ func TestHTTP_LimitsRequestSizes(t *testing.T) {
 	r = call{
 		params: url.Values{"param_" + strings.Repeat("x", 128<<10): {"1"}},
 		body:   strings.NewReader("SELECT 1"),
-	}.do(
-		t,
-	)
+	}.do(t)
 	require.Contains(t, r.body, "Field name too long")
 	r = call{params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 120<<10) + "*/"}}}.do(t)
 	require.Equal(t, http.StatusOK, r.status)
@@ -477,12 +436,8 @@ func TestInsert_TruncatedBodyIsAnError(t *testing.T) {
 	must(t, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a", "database", db)
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
-	req, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodPost,
-		"http://"+enginetest.Addr(t)+"/?database="+db+"&query="+url.QueryEscape("INSERT INTO t FORMAT TSV"),
-		reader,
-	)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+enginetest.Addr(t)+"/?database="+db+"&query="+url.QueryEscape("INSERT INTO t FORMAT TSV"), reader)
 	require.NoError(t, err)
 	req.SetBasicAuth(enginetest.User, enginetest.Password)
 	done := make(chan error, 1)
@@ -499,10 +454,9 @@ func TestInsert_TruncatedBodyIsAnError(t *testing.T) {
 	writer.CloseWithError(context.Canceled)
 	require.Error(t, <-done)
 	waitFor(t, func() bool {
-		return must(
-			t,
-			"SELECT count() FROM system.processes WHERE query LIKE '%FORMAT TSV%' AND query NOT LIKE '%processes%'",
-		) == "0\n"
+		const query = "SELECT count() FROM system.processes " +
+			"WHERE query LIKE '%FORMAT TSV%' AND query NOT LIKE '%processes%'"
+		return must(t, query) == "0\n"
 	})
 	require.Equal(t, "0\n", must(t, "SELECT count() FROM t", "database", db))
 }
@@ -522,9 +476,7 @@ func TestHTTP_Compression(t *testing.T) {
 				body:   strings.NewReader(query),
 				header: http.Header{"Accept-Encoding": {encoding}},
 				params: url.Values{"enable_http_compression": {"1"}},
-			}.do(
-				t,
-			)
+			}.do(t)
 			require.Equal(t, encoding, r.header.Get("Content-Encoding"))
 			require.Less(t, len(r.body), len(want))
 			plain, err := decode(strings.NewReader(r.body))
@@ -536,9 +488,7 @@ func TestHTTP_Compression(t *testing.T) {
 				body:   strings.NewReader(query),
 				header: http.Header{"Accept-Encoding": {encoding}},
 				params: url.Values{"enable_http_compression": {"0"}},
-			}.do(
-				t,
-			)
+			}.do(t)
 			require.Empty(t, off.header.Get("Content-Encoding"))
 
 			var body bytes.Buffer
@@ -554,18 +504,14 @@ func TestHTTP_Compression(t *testing.T) {
 				body:   &body,
 				params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}},
 				header: http.Header{"Content-Encoding": {encoding}},
-			}.do(
-				t,
-			)
+			}.do(t)
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			require.Equal(t, "100000\n", must(t, "SELECT count() FROM t", "database", db))
 			r = call{
 				body:   strings.NewReader("not compressed at all"),
 				params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}},
 				header: http.Header{"Content-Encoding": {encoding}},
-			}.do(
-				t,
-			)
+			}.do(t)
 			require.NotEqual(t, http.StatusOK, r.status)
 		})
 	}
@@ -583,18 +529,10 @@ func TestHTTP_Compression(t *testing.T) {
 		r = call{body: bytes.NewReader(w.Data[:n]), params: url.Values{"decompress": {"1"}}}.do(t)
 		require.Equal(t, "271", r.header.Get("X-ClickHouse-Exception-Code"), "cut at %d: %s", n, r.body)
 	}
-	require.Equal(
-		t,
-		"89",
-		call{
-			body:   strings.NewReader("x"),
-			header: http.Header{"Content-Encoding": {"snappy"}},
-		}.do(
-			t,
-		).header.Get(
-			"X-ClickHouse-Exception-Code",
-		),
-	)
+	require.Equal(t, "89", call{
+		body:   strings.NewReader("x"),
+		header: http.Header{"Content-Encoding": {"snappy"}},
+	}.do(t).header.Get("X-ClickHouse-Exception-Code"))
 }
 
 func encode(tb testing.TB, encoding string, w io.Writer, text string) {

@@ -92,12 +92,8 @@ func pinFor(platform string) (pin, error) {
 		}
 		if fields[3] == "-" {
 			return pin{}, fmt.Errorf(
-				"no integrity hash of %s@%s for %s: download the package and set %s to its libchdb",
-				fields[1],
-				fields[2],
-				platform,
-				LibraryEnv,
-			)
+				"no integrity hash of %s@%s for %s: download the package and set %s to its libchdb", fields[1],
+				fields[2], platform, LibraryEnv)
 		}
 		return pin{fields[0], fields[1], fields[2], fields[3]}, nil
 	}

@@ -18,8 +18,8 @@ import (
 // The sandbox is the second line of defense after TestAnalyst_CannotWriteOrReachFilesHostsAndPrograms; it also applies
 // to the service user.
 func TestSandbox_EngineReadsOnlyItsFiles(t *testing.T) {
-	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 ||
-		abi < 2 {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || abi < 2 {
 		return // this kernel has no Landlock, or an old one
 	}
 	t.Setenv("MUSTER_SECRET_KEY", "topsecret")
@@ -53,11 +53,8 @@ func TestSandbox_EngineReadsOnlyItsFiles(t *testing.T) {
 		environment := run("SELECT file('/proc/self/environ')")
 		require.Contains(t, environment, "HOME=")
 		require.NotContains(t, environment, "topsecret")
-		_, err := ask(
-			t.Context(),
-			e.Addr(),
-			"INSERT INTO FUNCTION file('"+filepath.Join(dir, "written")+"', 'CSV', 'a UInt8') SELECT 1",
-		)
+		_, err := ask(t.Context(), e.Addr(),
+			"INSERT INTO FUNCTION file('"+filepath.Join(dir, "written")+"', 'CSV', 'a UInt8') SELECT 1")
 		require.Error(t, err)
 		require.NoFileExists(t, filepath.Join(dir, "written"))
 		_, err = ask(t.Context(), e.Addr(), "SELECT * FROM executable('/bin/true', 'TSV', 'a String')")
@@ -81,18 +78,11 @@ func TestSandbox_EngineReadsOnlyItsFiles(t *testing.T) {
 	run("RENAME TABLE d.t TO d.v")
 	run("ALTER TABLE d.v FREEZE")
 	require.Equal(t, "2000\n", run("SELECT count() FROM d.v"))
-	require.Equal(
-		t,
-		"499999\n",
-		run(
-			"SELECT max(number) FROM (SELECT number FROM numbers(500000) ORDER BY cityHash64(number) SETTINGS max_bytes_before_external_sort = 100000, max_bytes_ratio_before_external_sort = 0)",
-		),
-	)
-	require.Equal(
-		t,
-		"2026-07-01 13:00:00\n",
-		run("SELECT toTimeZone(toDateTime('2026-07-01 12:00:00', 'UTC'), 'Europe/Lisbon')"),
-	)
+	require.Equal(t, "499999\n", run("SELECT max(number) FROM (SELECT number FROM numbers(500000) "+
+		"ORDER BY cityHash64(number) "+
+		"SETTINGS max_bytes_before_external_sort = 100000, max_bytes_ratio_before_external_sort = 0)"))
+	require.Equal(t, "2026-07-01 13:00:00\n",
+		run("SELECT toTimeZone(toDateTime('2026-07-01 12:00:00', 'UTC'), 'Europe/Lisbon')"))
 	run("DROP TABLE d.u SYNC")
 
 	// Also after a crash.
@@ -112,18 +102,18 @@ func noNewPrivs(t *testing.T, pid int) bool {
 
 // An engine with a link to a directory outside of its own starts without the sandbox.
 func TestSandbox_StartsWithoutItIfNecessary(t *testing.T) {
-	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 ||
-		abi < 2 {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || abi < 2 {
 		return // this kernel has no Landlock, or an old one
 	}
 	elsewhere := filepath.Join(t.TempDir(), "metadata")
 	require.NoError(t, os.Mkdir(elsewhere, 0o700))
-	var folder string
+	var metadata string
 	var log syncBuffer
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
-		folder = filepath.Join(c.Server.Dir, "clickhouse", "metadata")
-		require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o700))
-		require.NoError(t, os.Symlink(elsewhere, folder))
+		metadata = filepath.Join(c.Server.Dir, "clickhouse", "metadata")
+		require.NoError(t, os.MkdirAll(filepath.Dir(metadata), 0o700))
+		require.NoError(t, os.Symlink(elsewhere, metadata))
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	require.NoError(t, err)
@@ -132,8 +122,8 @@ func TestSandbox_StartsWithoutItIfNecessary(t *testing.T) {
 	require.Contains(t, log.String(), "started without a sandbox")
 	require.Contains(t, log.String(), "ermission denied")
 
-	require.NoError(t, os.Remove(folder))
-	require.NoError(t, os.Rename(elsewhere, folder))
+	require.NoError(t, os.Remove(metadata))
+	require.NoError(t, os.Rename(elsewhere, metadata))
 	require.NoError(t, e.Kill(t.Context()))
 	require.NoError(t, e.WaitReady(t.Context()))
 	require.True(t, noNewPrivs(t, e.PID()))

@@ -104,10 +104,8 @@ func (c *ServerConfig) validate() error {
 	}
 	addr, err := netip.ParseAddr(host)
 	if !c.AllowRemote && host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return fmt.Errorf(
-			"engine: address %q is reachable from other machines, which must be allowed explicitly",
-			c.Addr,
-		)
+		return fmt.Errorf("engine: address %q is reachable from other machines, which must be allowed explicitly",
+			c.Addr)
 	}
 	return nil
 }

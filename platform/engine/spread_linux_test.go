@@ -15,8 +15,8 @@ import (
 )
 
 // topdir reports whether a directory has chattr's attribute T.
-func topdir(t *testing.T, folder string) bool {
-	f, err := os.Open(folder)
+func topdir(t *testing.T, dir string) bool {
+	f, err := os.Open(dir)
 	require.NoError(t, err)
 	defer f.Close()
 	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
@@ -28,11 +28,11 @@ func topdir(t *testing.T, folder string) bool {
 }
 
 // journalless reports whether a directory is on ext4 without a journal thread.
-func journalless(t *testing.T, folder string) bool {
+func journalless(t *testing.T, dir string) bool {
 	var fs unix.Statfs_t
-	require.NoError(t, unix.Statfs(folder, &fs))
+	require.NoError(t, unix.Statfs(dir, &fs))
 	var about unix.Stat_t
-	require.NoError(t, unix.Stat(folder, &about))
+	require.NoError(t, unix.Stat(dir, &about))
 	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(about.Dev), unix.Minor(about.Dev)))
 	if fs.Type != unix.EXT4_SUPER_MAGIC || err != nil {
 		return false
@@ -49,11 +49,8 @@ func TestTopdirFlags_SetOnlyOnExt4WithoutJournal(t *testing.T) {
 	for _, table := range []string{"first", "second"} {
 		_, err := ask(t.Context(), e.Addr(), "CREATE TABLE default."+table+" (k UInt64) ENGINE = MergeTree ORDER BY k")
 		require.NoError(t, err)
-		path, err := ask(
-			t.Context(),
-			e.Addr(),
-			"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'",
-		)
+		path, err := ask(t.Context(), e.Addr(),
+			"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'")
 		require.NoError(t, err)
 		path = strings.TrimSpace(path)
 		if journalless(t, path) {

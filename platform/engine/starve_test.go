@@ -28,12 +28,8 @@ func TestAnalyst_CannotStarveServices(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var analysts sync.WaitGroup
 	query := func(ctx context.Context, params, text string) (int, string) {
-		req, err := http.NewRequestWithContext(
-			ctx,
-			http.MethodPost,
-			"http://"+e.Addr()+"/?max_threads=1"+params,
-			strings.NewReader(text),
-		)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/?max_threads=1"+params,
+			strings.NewReader(text))
 		if err != nil {
 			return 0, err.Error()
 		}
@@ -50,11 +46,9 @@ func TestAnalyst_CannotStarveServices(t *testing.T) {
 	}
 	const long = "SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(rand())"
 	running := func() string {
-		n, err := ask(
-			t.Context(),
-			e.Addr(),
-			"SELECT count() FROM system.processes WHERE query LIKE '%numbers(1000000000000)%' AND query NOT LIKE '%system.processes%'",
-		)
+		n, err := ask(t.Context(), e.Addr(),
+			"SELECT count() FROM system.processes WHERE query LIKE '%numbers(1000000000000)%' "+
+				"AND query NOT LIKE '%system.processes%'")
 		require.NoError(t, err)
 		return n
 	}
@@ -84,11 +78,8 @@ func TestAnalyst_CannotStarveServices(t *testing.T) {
 	waitFor(t, func() bool { status, _ := query(t.Context(), "", "SELECT 1"); return status == http.StatusOK })
 
 	_, one := query(t.Context(), "", "SELECT getSetting('max_memory_usage')")
-	all, err := ask(
-		t.Context(),
-		e.Addr(),
-		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
-	)
+	all, err := ask(t.Context(), e.Addr(),
+		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
 	require.NoError(t, err)
 	limit, err := strconv.ParseInt(strings.TrimSpace(one), 10, 64)
 	require.NoError(t, err)
@@ -99,10 +90,8 @@ func TestAnalyst_CannotStarveServices(t *testing.T) {
 }
 
 func TestAnalyst_SlowReaderReleasesSlotAfterTimeout(t *testing.T) {
-	e, err := enginetest.Start(
-		t.Context(),
-		func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = 10 * time.Second },
-	)
+	e, err := enginetest.Start(t.Context(),
+		func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = 10 * time.Second })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	var readers sync.WaitGroup
@@ -114,13 +103,8 @@ func TestAnalyst_SlowReaderReleasesSlotAfterTimeout(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		text := fmt.Sprintf("SELECT number, repeat('x', 100) FROM numbers(%d) FORMAT %s", rows, format)
-		_, err = fmt.Fprintf(
-			conn,
-			"POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
-			e.Addr(),
-			len(text),
-			text,
-		)
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", e.Addr(), len(text),
+			text)
 		require.NoError(t, err)
 		begun := make([]byte, len("HTTP/1.1 200 OK"))
 		_, err = io.ReadFull(conn, begun) // the place is taken

@@ -109,11 +109,8 @@ func TestStop_LetsRunningStatementFinish(t *testing.T) {
 	pid := e.PID()
 	result := make(chan error, 1)
 	go func() {
-		body, err := ask(
-			context.WithoutCancel(t.Context()),
-			e.Addr(),
-			"SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1 FORMAT Null",
-		)
+		body, err := ask(context.WithoutCancel(t.Context()), e.Addr(),
+			"SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1 FORMAT Null")
 		if err == nil && body != "" {
 			err = fmt.Errorf("got %q", body)
 		}
@@ -133,18 +130,13 @@ func TestStop_LetsRunningStatementFinish(t *testing.T) {
 }
 
 func TestStop_KillsStatementAfterGrace(t *testing.T) {
-	e, err := enginetest.Start(
-		t.Context(),
-		func(c *engine.SupervisorConfig) { c.Server.Grace = 200 * time.Millisecond },
-	)
+	e, err := enginetest.Start(t.Context(),
+		func(c *engine.SupervisorConfig) { c.Server.Grace = 200 * time.Millisecond })
 	require.NoError(t, err)
 	result := make(chan error, 1)
 	go func() {
-		_, err := ask(
-			context.WithoutCancel(t.Context()),
-			e.Addr(),
-			"SELECT sum(sipHash64(number)) FROM numbers(1000000000000)",
-		)
+		_, err := ask(context.WithoutCancel(t.Context()), e.Addr(),
+			"SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
 		result <- err
 	}()
 	waitFor(t, func() bool {
@@ -158,7 +150,7 @@ func TestStop_KillsStatementAfterGrace(t *testing.T) {
 func TestStart_RejectsInvalidConfig(t *testing.T) {
 	good := engine.ServerConfig{Dir: t.TempDir(), Addr: "127.0.0.1:0", User: "u", Password: "p"}
 	for name, change := range map[string]func(*engine.ServerConfig){
-		"no folder":     func(c *engine.ServerConfig) { c.Dir = "" },
+		"no directory":  func(c *engine.ServerConfig) { c.Dir = "" },
 		"no password":   func(c *engine.ServerConfig) { c.Password = "" },
 		"analyst name":  func(c *engine.ServerConfig) { c.User = "default" },
 		"all addresses": func(c *engine.ServerConfig) { c.Addr = ":8123" },

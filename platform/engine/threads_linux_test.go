@@ -30,11 +30,8 @@ func TestEngine_LimitsIdleThreads(t *testing.T) {
 	var burst sync.WaitGroup
 	for range statements {
 		burst.Go(func() { // 16 threads each, asleep
-			_, _ = ask(
-				ctx,
-				e.Addr(),
-				"SELECT sum(sleepEachRow(0.001)) FROM numbers_mt(100000000) SETTINGS max_threads = 16, max_block_size = 100, use_concurrency_control = 0",
-			)
+			_, _ = ask(ctx, e.Addr(), "SELECT sum(sleepEachRow(0.001)) FROM numbers_mt(100000000) "+
+				"SETTINGS max_threads = 16, max_block_size = 100, use_concurrency_control = 0")
 		})
 	}
 	waitFor(t, func() bool { return threads() > before+14*statements })

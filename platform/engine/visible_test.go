@@ -26,10 +26,8 @@ const hidden = "quinn@post.example"
 
 func startRestricted(t *testing.T) restrictedEngine {
 	t.Helper()
-	e, err := enginetest.Start(
-		t.Context(),
-		func(c *engine.SupervisorConfig) { c.Server.AnalystDatabases = []string{"views", "more_views"} },
-	)
+	e, err := enginetest.Start(t.Context(),
+		func(c *engine.SupervisorConfig) { c.Server.AnalystDatabases = []string{"views", "more_views"} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	k := restrictedEngine{t, e}
@@ -58,12 +56,8 @@ func startRestricted(t *testing.T) restrictedEngine {
 // ask runs a statement as a user; an empty user means without credentials.
 func (k restrictedEngine) ask(user, statement string, params ...string) (int, string) {
 	k.t.Helper()
-	req, err := http.NewRequestWithContext(
-		k.t.Context(),
-		http.MethodPost,
-		"http://"+k.e.Addr()+"/?"+values(params).Encode(),
-		strings.NewReader(statement),
-	)
+	req, err := http.NewRequestWithContext(k.t.Context(), http.MethodPost,
+		"http://"+k.e.Addr()+"/?"+values(params).Encode(), strings.NewReader(statement))
 	require.NoError(k.t, err)
 	if user != "" {
 		req.SetBasicAuth(user, enginetest.Password)
@@ -109,18 +103,8 @@ func TestAnalyst_WithoutPasswordSeesOnlyItsDatabases(t *testing.T) {
 		"SELECT uniqMerge(s) FROM (SELECT uniqState(name) AS s FROM people)": "1\n",
 	} {
 		for _, database := range []string{"", "default", "views"} {
-			status, body := k.ask(
-				"",
-				statement,
-				"database",
-				database,
-				"param_db",
-				"views",
-				"param_tab",
-				"people",
-				"param_s",
-				"secrets.people",
-			)
+			status, body := k.ask("", statement, "database", database, "param_db", "views", "param_tab", "people",
+				"param_s", "secrets.people")
 			if want == "" {
 				require.Equal(t, http.StatusForbidden, status, statement)
 				continue
@@ -241,12 +225,8 @@ func TestAnalyst_WithoutPasswordCannotChooseDatabase(t *testing.T) {
 		status, body := k.ask("", "SELECT * FROM people", "database", database)
 		require.Equal(t, http.StatusForbidden, status, body)
 		require.Contains(t, body, "views, more_views")
-		req, err := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			"http://"+k.e.Addr()+"/",
-			strings.NewReader("SELECT * FROM people"),
-		)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+k.e.Addr()+"/",
+			strings.NewReader("SELECT * FROM people"))
 		require.NoError(t, err)
 		req.Header.Set("X-ClickHouse-Database", database)
 		status, _ = k.send(req)
@@ -301,12 +281,8 @@ func TestAnalyst_WithPasswordReadsAllWithinLimits(t *testing.T) {
 		status, _ := k.ask(engine.OwnerAnalyst, statement)
 		require.NotEqual(t, http.StatusOK, status, statement)
 	}
-	req, err := http.NewRequestWithContext(
-		t.Context(),
-		http.MethodPost,
-		"http://"+k.e.Addr()+"/",
-		strings.NewReader("SELECT 1"),
-	)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+k.e.Addr()+"/",
+		strings.NewReader("SELECT 1"))
 	require.NoError(t, err)
 	req.SetBasicAuth(engine.OwnerAnalyst, "")
 	status, _ = k.send(req)

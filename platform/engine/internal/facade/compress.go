@@ -124,11 +124,8 @@ func newEncoder(w io.Writer, encoding string, level int) (encoder, error) {
 	case "br":
 		return brotli.NewWriterLevel(w, min(max(level, 1), 11)), nil
 	case "zstd":
-		return zstd.NewWriter(
-			w,
-			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
-			zstd.WithEncoderConcurrency(1),
-		)
+		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
+			zstd.WithEncoderConcurrency(1))
 	case "lz4":
 		return lz4.NewWriter(w), nil
 	}

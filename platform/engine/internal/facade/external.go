@@ -264,10 +264,8 @@ func (s *Server) define(t *externalTable, q *request) error {
 	if strings.Contains(t.structure, ";") {
 		return errNoColumns(t)
 	}
-	normal, err := s.normalForm(
-		q,
-		"CREATE TEMPORARY TABLE "+quoteIdentifier(t.name)+" ("+t.structure+"\n) ENGINE = Memory",
-	)
+	normal, err := s.normalForm(q,
+		"CREATE TEMPORARY TABLE "+quoteIdentifier(t.name)+" ("+t.structure+"\n) ENGINE = Memory")
 	if err != nil {
 		return err
 	}

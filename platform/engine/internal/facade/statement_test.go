@@ -68,11 +68,8 @@ func TestParseStatement_FindsFormatAndRows(t *testing.T) {
 }
 
 func TestDeniedNames_RejectHiddenCalls(t *testing.T) {
-	denied := newDeniedNames(
-		[]string{"file", "url", "numbers", "newSource"},
-		[]string{"file", "sum", "newFunction", "plus", "arrayMap"},
-		false,
-	)
+	denied := newDeniedNames([]string{"file", "url", "numbers", "newSource"},
+		[]string{"file", "sum", "newFunction", "plus", "arrayMap"}, false)
 	q := &request{user: &User{Name: "a", Analyst: true}, params: []chdb.Param{{Name: "f", Value: "file"}}}
 	for _, text := range []string{
 		"SELECT file('x')", "SELECT FILE ('x')", "SELECT `file`('x')", "SELECT x APPLY (file)", "SELECT x APPLY file",
@@ -121,11 +118,8 @@ func TestHasOnlyColumns_RejectsExpressions(t *testing.T) {
 func TestHeaderLength_OfEachLayout(t *testing.T) {
 	require.Equal(t, 4, streamable["tabseparatedwithnames"].headerLength([]byte("a\tb\n1\t2\n")))
 	require.Equal(t, 8, streamable["csvwithnames"].headerLength([]byte("\"a\n\"\"b\"\n1\n")))
-	require.Equal(
-		t,
-		9,
-		streamable["rowbinarywithnamesandtypes"].headerLength([]byte("\x01\x01a\x05UInt8\x07")),
-	) // 1 + 2 + 6
+	require.Equal(t, 1+2+6,
+		streamable["rowbinarywithnamesandtypes"].headerLength([]byte("\x01\x01a\x05UInt8\x07")))
 	require.Zero(t, streamable["native"].headerLength([]byte("x")))
 }
 

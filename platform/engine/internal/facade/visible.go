@@ -22,7 +22,7 @@ var openSystemTables = []string{
 	"time_zones", "zeros", "zeros_mt",
 }
 
-// filteredSystemTables are tables of the system database of which a user sees the rows of their databases. The values
+// filteredSystemTables are system tables that show a user only the rows of the databases they may see. The values
 // are the columns with the database.
 var filteredSystemTables = map[string]string{"columns": "database", "databases": "name", "tables": "database"}
 
