@@ -199,16 +199,12 @@ func TestGroup_AbandonsUnresponsiveUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
-		g := newGroup(
-			t,
-			service.GroupConfig{},
+		g := newGroup(t, service.GroupConfig{},
 			service.Unit{Name: "base", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
-			service.Unit{
-				Name:  "stuck",
-				Needs: []string{"base"},
-				Run:   func(context.Context) error { <-release; return nil },
-			},
-		)
+			service.Unit{Name: "stuck", Needs: []string{"base"}, Run: func(context.Context) error {
+				<-release
+				return nil
+			}})
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
 		err := g.Run(ctx)

@@ -113,7 +113,7 @@ func (c *jsonErrorConn) Write(b []byte) (int, error) {
 		return c.TCPConn.Write(b)
 	}
 	body := errorBody(c.detail(status, reason))
-	response := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" +
+	response := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
 		"Cache-Control: no-store\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
 	if _, err := c.TCPConn.Write(response); err != nil {
 		return 0, err

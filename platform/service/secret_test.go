@@ -75,11 +75,8 @@ func TestLoadRootSecret_NeverCreatesASecret(t *testing.T) {
 	dir := t.TempDir()
 	_, err := service.LoadRootSecret(unset, dir)
 	require.ErrorIs(t, err, service.ErrNoRootSecret)
-	require.ErrorContains(
-		t,
-		err,
-		"MUSTER_SECRET_KEY is not set and "+filepath.Join(dir, "secret.key")+" does not exist",
-	)
+	require.ErrorContains(t, err,
+		"MUSTER_SECRET_KEY is not set and "+filepath.Join(dir, "secret.key")+" does not exist")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)

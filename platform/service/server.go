@@ -149,10 +149,8 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-handlers:
 		return err
 	case <-time.After(s.cfg.StopTimeout):
-		return errors.Join(
-			err,
-			fmt.Errorf("http server %s: handlers did not return when their context ended", s.Addr()),
-		)
+		return errors.Join(err,
+			fmt.Errorf("http server %s: handlers did not return when their context ended", s.Addr()))
 	}
 }
 

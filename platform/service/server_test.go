@@ -139,10 +139,8 @@ func TestServer_AbortsSlowRequestsOnStop(t *testing.T) {
 func TestServer_RejectsInvalidConfig(t *testing.T) {
 	_, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0"})
 	require.ErrorContains(t, err, "no handler")
-	_, err = service.NewServer(
-		t.Context(),
-		service.ServerConfig{Addr: "127.0.0.1:none", Handler: http.NotFoundHandler()},
-	)
+	_, err = service.NewServer(t.Context(),
+		service.ServerConfig{Addr: "127.0.0.1:none", Handler: http.NotFoundHandler()})
 	require.ErrorContains(t, err, "http server")
 }
 
