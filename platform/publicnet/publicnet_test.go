@@ -18,12 +18,8 @@ func TestGuardian_RejectsMetadataServicesInEveryForm(t *testing.T) {
 			nat64, sixToFour := netip.MustParseAddr("64:ff9b::").As16(), netip.MustParseAddr("2002::").As16()
 			copy(nat64[12:], v4[:])
 			copy(sixToFour[2:], v4[:])
-			forms = append(
-				forms,
-				netip.AddrFrom16(s.Address.As16()),
-				netip.AddrFrom16(nat64),
-				netip.AddrFrom16(sixToFour),
-			)
+			forms = append(forms, netip.AddrFrom16(s.Address.As16()), netip.AddrFrom16(nat64),
+				netip.AddrFrom16(sixToFour))
 		}
 		for _, a := range forms {
 			require.Error(t, g.SafeAddrPort(netip.AddrPortFrom(a, 443)), "%s of %s", a, s.Provider)

@@ -219,13 +219,8 @@ func (r *Reader) Next() (Record, error) {
 		return Record{}, fmt.Errorf("record %d of %d: %w", r.n, r.count, err)
 	case int64(rec.OffsetDelta) <= r.last || rec.OffsetDelta > r.end:
 		return Record{}, fmt.Errorf(
-			"record %d of %d: offset delta %d is not between the previous one %d and the last one %d",
-			r.n,
-			r.count,
-			rec.OffsetDelta,
-			r.last,
-			r.end,
-		)
+			"record %d of %d: offset delta %d is not between the previous one %d and the last one %d", r.n, r.count,
+			rec.OffsetDelta, r.last, r.end)
 	}
 	r.n++
 	r.last = int64(rec.OffsetDelta)
