@@ -128,9 +128,7 @@ func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 			G: time.Date(2024, 2, 29, 1, 2, 3, 456789000, time.UTC),
 			H: "low", I: text("i"), J: []*string{text("a"), nil, text("b")}, K: map[string][]string{"k": {"v", "w"}},
 			L: uuid.New(), M: decimal.RequireFromString("-12345.6789"),
-			N: netip.MustParseAddr(
-				"2001:db8::1",
-			), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd",
+			N: netip.MustParseAddr("2001:db8::1"), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd",
 			S: []map[string]*uint32{{"a": &number, "b": nil}, {}},
 		},
 		{
@@ -215,9 +213,9 @@ func TestClient_ReadsDynamicTypes(t *testing.T) {
 		require.NoError(t, rows.Err())
 		require.Equal(t, 4, n)
 	}
-	rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(
-		clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1},
-	)), "SELECT a, j, nested, z FROM t ORDER BY a")
+	flattened := clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1}
+	rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(flattened)),
+		"SELECT a, j, nested, z FROM t ORDER BY a")
 	require.NoError(t, err)
 	var n int
 	for rows.Next() {

@@ -52,15 +52,15 @@ func TestAnalyst_CannotStarveServices(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	var refused atomic.Int64
+	var rejected atomic.Int64
 	for range 20 {
 		analysts.Go(func() {
 			if status, _ := query(ctx, "", long); status == http.StatusInternalServerError {
-				refused.Add(1)
+				rejected.Add(1)
 			}
 		})
 	}
-	waitFor(t, func() bool { return refused.Load() == 16 })
+	waitFor(t, func() bool { return rejected.Load() == 16 })
 	require.Equal(t, "4\n", running())
 	begin := time.Now()
 	for range 5 {
