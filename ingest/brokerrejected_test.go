@@ -137,7 +137,7 @@ func TestRun_TooLargeRejectedRecordIsTruncated(t *testing.T) {
 	cfg = limited(t, map[string]string{event.TopicRejected: "5000"})
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "publish records: kafka refused 1 messages")
+	require.ErrorContains(t, err, "publish records: kafka rejected 1 messages")
 	require.ErrorContains(t, err, event.TopicRejected)
 	require.True(t, s.Reconciles())
 	require.False(t, s.Files[0].Complete)

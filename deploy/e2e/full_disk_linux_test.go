@@ -40,7 +40,7 @@ func TestBrokerThatCannotWriteEndsTheProcess(t *testing.T) {
 		t.Fatal("`muster up` goes on")
 	}
 	require.Equal(t, 2, p.cmd.ProcessState.ExitCode())
-	require.Contains(t, p.errors.String(), "make room on its disk and start again")
+	require.Contains(t, p.errors.String(), "free disk space and restart")
 	require.Contains(t, p.errors.String(), "file too large")
 	start(t, dataDir).stop(t)
 }

@@ -1,9 +1,8 @@
-// Package breaker keeps one circuit breaker per key: a provider, a webhook endpoint, a database.
+// Package breaker manages one circuit breaker per key, such as a provider, a webhook endpoint or a database.
 //
-// A breaker that is open refuses calls at once with an error that is [ErrOpen] and says when to try again. What was
-// refused has not been tried, so it costs no attempt: a consumer waits ([Set.Wait], [DoWhenClosed]) or
-// gives the message back unacknowledged, and never sends it to a dead-letter topic. [MayDeadLetter] is the filter for
-// that.
+// An open breaker rejects calls immediately with an error that matches [ErrOpen] and includes when to retry. A
+// rejected call was not made and is not an attempt: a consumer waits ([Set.Wait], [DoWhenClosed]) or nacks the
+// message, and never sends it to a dead-letter topic. [MayDeadLetter] is the filter for that.
 //
-// The state machine is sony/gobreaker v2. Its clock is the process's; tests use testing/synctest.
+// The state machine is sony/gobreaker v2. It uses the real clock; tests use testing/synctest.
 package breaker

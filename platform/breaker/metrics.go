@@ -5,13 +5,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// metrics collects a set's state when it is scraped:
+// metrics collects the state of a set on each scrape:
 //
 //	muster_breakers{set,state}                   breakers in each state
 //	muster_breaker_state{set,key}                0 closed, 1 half-open, 2 open; only with KeyMetrics
-//	muster_breaker_transitions_total{set,to}     changes of state
-//	muster_breaker_refused_total{set}            calls refused by an open or probing breaker
-//	muster_breaker_evicted_total{set,state}      breakers forgotten to keep the set bounded
+//	muster_breaker_transitions_total{set,to}     state changes
+//	muster_breaker_refused_total{set}            calls rejected by an open or half-open breaker
+//	muster_breaker_evicted_total{set,state}      breakers evicted to limit the size of the set
 type metrics struct {
 	set         *Set
 	count       *prometheus.Desc

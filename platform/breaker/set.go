@@ -17,39 +17,38 @@ import (
 type Config struct {
 	// Name is the label "set" of the metrics.
 	Name string
-	// Failures is how many calls in a row must fail to open the breaker; default 5.
+	// Failures is the number of consecutive failures that open the breaker; the default is 5.
 	Failures uint32
-	// OpenFor is how long an open breaker refuses before it lets probes through; default 30 s.
+	// OpenFor is how long an open breaker rejects calls before it allows probes; the default is 30 s.
 	OpenFor time.Duration
-	// Probes is how many calls may pass, and have to succeed in a row, before a half-open breaker closes; default 1.
+	// Probes is how many calls a half-open breaker allows, all of which must succeed to close it; the default is 1.
 	Probes uint32
-	// MaxKeys bounds the number of breakers kept; default 10,000. See [Set].
+	// MaxKeys limits the number of breakers; the default is 10,000. See [Set].
 	MaxKeys int
-	// IsFailure says which errors speak against the key, the others for it; default all. ErrOpen of another breaker,
-	// ErrNotTried and the end of the caller's own context do neither.
+	// IsFailure reports whether an error counts as a failure of the key; other errors count as successes. The default
+	// is all errors. ErrOpen of another breaker, ErrNotTried and the end of the caller's own context are ignored.
 	IsFailure func(error) bool
-	// KeyMetrics adds a gauge of the state of each key. Keys must be few and must not be personal data.
+	// KeyMetrics adds a gauge with the state of each key. Keys must be few and must not be personal data.
 	KeyMetrics bool
 	Logger     *slog.Logger
 	// Registerer receives the metrics; nil registers none.
 	Registerer prometheus.Registerer
 }
 
-// ErrOpen says that a breaker refused a call, which therefore was not made.
+// ErrOpen is matched by the error of a call that a breaker rejected, and which was therefore not made.
 var ErrOpen = errors.New("circuit breaker is open")
 
-// ErrNotTried is what a function returns that could not make its call at all: it counts neither as a success nor as a
-// failure.
+// ErrNotTried is returned by a function that could not make its call: it counts neither as a success nor as a failure.
 var ErrNotTried = errors.New("the call was not made")
 
-// OpenError is the refusal of one breaker; it is [ErrOpen].
+// OpenError is the rejection of a call by a breaker. It matches [ErrOpen].
 type OpenError struct {
 	Key string
-	// RetryAfter is how long the breaker will go on refusing, as far as is known now.
+	// RetryAfter is how long the breaker will presumably keep rejecting calls.
 	RetryAfter time.Duration
 }
 
-// Error names the key.
+// Error describes the key and the remaining time.
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("%s: %v for another %v", e.Key, ErrOpen, e.RetryAfter.Round(time.Millisecond))
 }
@@ -57,10 +56,10 @@ func (e *OpenError) Error() string {
 // Is makes errors.Is(err, ErrOpen) true.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// Set is a bounded set of breakers, made on first use of their keys. When a new key finds MaxKeys breakers, one of the 64
-// least recently used ones is forgotten that is closed and has no call in flight (a closed breaker knows little: its run
-// of failures); when there is none, the least recently used one without calls or waiters, which costs a dead receiver
-// some attempts more; and when all are in use the set grows, as far as there are callers.
+// Set is a bounded set of breakers, which are created on the first use of their keys. If a new key exceeds MaxKeys, the
+// set evicts a closed breaker without calls in flight from the 64 least recently used ones; a closed breaker holds
+// little state, only its consecutive failures. If there is none, it evicts the least recently used breaker without
+// calls or waiters, which costs some extra attempts at a failing key. If all are in use, the set grows.
 type Set struct {
 	cfg     Config
 	metrics *metrics
@@ -76,7 +75,7 @@ type entry struct {
 	inUse    int // calls and waiters; guarded by Set.mu
 	mu       sync.Mutex
 	openedAt time.Time     // guarded by mu
-	changed  chan struct{} // guarded by mu; closed at the next change of state
+	changed  chan struct{} // guarded by mu; closed on the next state change
 }
 
 // NewSet returns an empty set. Registering its metrics twice is an error.
@@ -112,14 +111,14 @@ func NewSet(cfg Config) (*Set, error) {
 	return s, nil
 }
 
-// Do calls f if the key's breaker lets it, and returns f's error unchanged; else it returns an [OpenError].
+// Do calls f if the key's breaker allows it and returns f's error unchanged; otherwise it returns an [OpenError].
 func (s *Set) Do(ctx context.Context, key string, f func(context.Context) error) error {
 	e := s.acquire(key)
 	defer s.release(e)
 	return s.call(ctx, e, f)
 }
 
-// Do is [Set.Do] for a function with a result.
+// Do is like [Set.Do] for a function with a result.
 func Do[T any](ctx context.Context, s *Set, key string, f func(context.Context) (T, error)) (T, error) {
 	var result T
 	err := s.Do(ctx, key, func(ctx context.Context) (err error) {
@@ -129,7 +128,7 @@ func Do[T any](ctx context.Context, s *Set, key string, f func(context.Context) 
 	return result, err
 }
 
-// DoWhenClosed is [Do], but it waits while the breaker is open. f is called at most once. An error that wraps ctx's
+// DoWhenClosed is like [Do] but waits while the breaker is open. f is called at most once. An error that wraps ctx's
 // cause and [ErrOpen] means that ctx ended first and f was not called.
 func DoWhenClosed[T any](ctx context.Context, s *Set, key string, f func(context.Context) (T, error)) (T, error) {
 	e := s.acquire(key)
@@ -151,8 +150,8 @@ func DoWhenClosed[T any](ctx context.Context, s *Set, key string, f func(context
 	}
 }
 
-// Wait blocks until the key's breaker may let a call through. Other callers may be faster: then Do refuses again. An
-// error wraps ctx's cause and [ErrOpen].
+// Wait blocks until the key's breaker may allow a call. Another caller may be faster, in which case Do still rejects
+// the call. An error wraps ctx's cause and [ErrOpen].
 func (s *Set) Wait(ctx context.Context, key string) error {
 	e := s.acquire(key)
 	defer s.release(e)
@@ -162,7 +161,7 @@ func (s *Set) Wait(ctx context.Context, key string) error {
 	return s.wait(ctx, e)
 }
 
-// State returns the state of the key's breaker: "closed", "half-open" or "open". A key that was never used is closed.
+// State returns the state of the key's breaker: "closed", "half-open" or "open". The state of an unused key is closed.
 func (s *Set) State(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +171,7 @@ func (s *Set) State(key string) string {
 	return gobreaker.StateClosed.String()
 }
 
-// States returns the state of every key that is kept.
+// States returns the state of every key in the set.
 func (s *Set) States() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,16 +182,17 @@ func (s *Set) States() map[string]string {
 	return out
 }
 
-// neutral carries an error past gobreaker that says nothing about the key.
-type neutral struct{ error }
+// ignoredError wraps an error that counts neither as a success nor as a failure.
+type ignoredError struct{ error }
 
 func (s *Set) call(ctx context.Context, e *entry, f func(context.Context) error) error {
 	called := false
 	_, err := e.breaker.Execute(func() (struct{}, error) {
 		called = true
 		err := f(ctx)
-		if err != nil && (errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrOpen) || errors.Is(err, ErrNotTried)) {
-			err = neutral{err}
+		if err != nil &&
+			(errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrOpen) || errors.Is(err, ErrNotTried)) {
+			err = ignoredError{err}
 		}
 		return struct{}{}, err
 	})
@@ -200,23 +200,23 @@ func (s *Set) call(ctx context.Context, e *entry, f func(context.Context) error)
 		s.metrics.refused.Inc()
 		return &OpenError{Key: e.key, RetryAfter: s.retryAfter(e)}
 	}
-	if n, ok := err.(neutral); ok { //nolint:errorlint // Made above, never wrapped.
-		return n.error
+	if ignored, ok := err.(ignoredError); ok { //nolint:errorlint // created above, never wrapped
+		return ignored.error
 	}
 	return err
 }
 
-// probePoll is how often a waiter looks again while others' probes are under way: their end may change no state.
+// probePoll is how often a waiter checks again while other callers probe: a finished probe need not change the state.
 const probePoll = 100 * time.Millisecond
 
-// retryAfter is the rest of the open time, or in the half-open state a moment.
+// retryAfter returns the rest of the open time, or a short time in the half-open state.
 func (s *Set) retryAfter(e *entry) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return max(time.Until(e.openedAt.Add(s.cfg.OpenFor)), min(probePoll, s.cfg.OpenFor))
 }
 
-// wait waits for a change of state, or until the open time is over.
+// wait waits for a state change or the end of the open time.
 func (s *Set) wait(ctx context.Context, e *entry) error {
 	e.mu.Lock()
 	changed := e.changed
@@ -230,7 +230,8 @@ func (s *Set) wait(ctx context.Context, e *entry) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for breaker: %w (%w)", context.Cause(ctx), &OpenError{Key: e.key, RetryAfter: s.retryAfter(e)})
+		rejection := &OpenError{Key: e.key, RetryAfter: s.retryAfter(e)}
+		return fmt.Errorf("wait for breaker: %w (%w)", context.Cause(ctx), rejection)
 	}
 }
 
@@ -249,9 +250,12 @@ func (s *Set) acquire(key string) *entry {
 	e := &entry{key: key, inUse: 1, changed: make(chan struct{})}
 	e.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: key, MaxRequests: s.cfg.Probes, Timeout: s.cfg.OpenFor,
-		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= s.cfg.Failures },
-		IsSuccessful:  func(err error) bool { return err == nil || !s.cfg.IsFailure(err) },
-		IsExcluded:    func(err error) bool { _, ok := err.(neutral); return ok }, //nolint:errorlint // Never wrapped.
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= s.cfg.Failures },
+		IsSuccessful: func(err error) bool { return err == nil || !s.cfg.IsFailure(err) },
+		IsExcluded: func(err error) bool {
+			_, ok := err.(ignoredError) //nolint:errorlint // never wrapped
+			return ok
+		},
 		OnStateChange: func(_ string, from, to gobreaker.State) { s.changed(e, from, to) },
 	})
 	s.entries[key] = s.order.PushFront(e)
@@ -262,19 +266,20 @@ func (s *Set) release(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.inUse--
-	for len(s.entries) > s.cfg.MaxKeys && s.evict() { // It grew while all were in use.
+	// The set may have grown while all breakers were in use.
+	for len(s.entries) > s.cfg.MaxKeys && s.evict() {
 	}
 }
 
-// lookedAt is among how many breakers, the least recently used ones, a closed one is looked for.
-const lookedAt = 64
+// evictionSample is how many of the least recently used breakers are searched for a closed one.
+const evictionSample = 64
 
-// evict forgets one breaker, as the comment of Set has it. s.mu is held.
+// evict removes one breaker, as described in the comment of Set. s.mu must be held.
 func (s *Set) evict() bool {
 	var victim *list.Element
-	looked := 0
-	for el := s.order.Back(); el != nil && (looked < lookedAt || victim == nil); el = el.Prev() {
-		looked++
+	seen := 0
+	for el := s.order.Back(); el != nil && (seen < evictionSample || victim == nil); el = el.Prev() {
+		seen++
 		e := el.Value.(*entry)
 		if e.inUse > 0 {
 			continue
@@ -297,7 +302,7 @@ func (s *Set) evict() bool {
 	return true
 }
 
-// changed is called by gobreaker with its lock held: it must not ask the breaker anything.
+// changed is called by gobreaker with its lock held, so it must not call methods of the breaker.
 func (s *Set) changed(e *entry, from, to gobreaker.State) {
 	e.mu.Lock()
 	if to == gobreaker.StateOpen {
@@ -308,16 +313,19 @@ func (s *Set) changed(e *entry, from, to gobreaker.State) {
 	e.mu.Unlock()
 	s.metrics.transitions.WithLabelValues(to.String()).Inc()
 	if s.cfg.KeyMetrics {
-		s.cfg.Logger.Warn("circuit breaker changed", "set", s.cfg.Name, "key", e.key, "from", from.String(), "to", to.String())
-	} else { // The key may be an address of a customer.
-		s.cfg.Logger.Info("circuit breaker changed", "set", s.cfg.Name, "from", from.String(), "to", to.String())
+		s.cfg.Logger.Warn("circuit breaker changed state",
+			"set", s.cfg.Name, "key", e.key, "from", from.String(), "to", to.String())
+	} else {
+		// The key may be a customer's address.
+		s.cfg.Logger.Info("circuit breaker changed state",
+			"set", s.cfg.Name, "from", from.String(), "to", to.String())
 	}
 }
 
-// MayDeadLetter says whether an error can be the message's fault. It is false for [ErrOpen] and for a context that
-// was cancelled: those messages are healthy and must be delivered again. It is the filter for Watermill's
-// PoisonQueueWithFilter, to be combined with what the handler knows to be transient; without a filter a poison queue
-// drains a topic of healthy messages while a breaker is open.
+// MayDeadLetter reports whether an error can be caused by the message. It is false for [ErrOpen] and for a canceled
+// context: those messages are valid and must be redelivered. Use it as the filter of Watermill's PoisonQueueWithFilter,
+// combined with the errors that the handler knows to be transient; without a filter, a poison queue drains valid
+// messages from a topic while a breaker is open.
 func MayDeadLetter(err error) bool {
 	return err != nil && !errors.Is(err, ErrOpen) && !errors.Is(err, context.Canceled)
 }

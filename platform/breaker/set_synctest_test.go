@@ -31,13 +31,13 @@ func newSet(t *testing.T, cfg breaker.Config) *breaker.Set {
 func fail(context.Context) error    { return errDown }
 func succeed(context.Context) error { return nil }
 
-func TestSetOpensHalfOpensAndCloses(t *testing.T) {
+func TestSet_OpensHalfOpensAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		s := newSet(t, breaker.Config{Failures: 3, OpenFor: 10 * time.Second, Probes: 2})
 		for range 3 {
 			require.Equal(t, "closed", s.State("a"))
-			require.Equal(t, errDown, s.Do(ctx, "a", fail), "the error comes back as it is")
+			require.Equal(t, errDown, s.Do(ctx, "a", fail), "the error is returned unchanged")
 		}
 		require.Equal(t, "open", s.State("a"))
 		require.Equal(t, "closed", s.State("b"))
@@ -54,7 +54,7 @@ func TestSetOpensHalfOpensAndCloses(t *testing.T) {
 		time.Sleep(6*time.Second + time.Millisecond)
 		require.Equal(t, "half-open", s.State("a"))
 		require.Equal(t, errDown, s.Do(ctx, "a", fail))
-		require.Equal(t, "open", s.State("a"), "a failed probe opens it again")
+		require.Equal(t, "open", s.State("a"), "a failed probe reopens it")
 		time.Sleep(10*time.Second + time.Millisecond)
 		require.NoError(t, s.Do(ctx, "a", succeed))
 		require.Equal(t, "half-open", s.State("a"), "one of two probes")
@@ -64,23 +64,25 @@ func TestSetOpensHalfOpensAndCloses(t *testing.T) {
 	})
 }
 
-func TestSetWhatCountsAsFailure(t *testing.T) {
+func TestSet_CountsOnlyFailuresOfTheKey(t *testing.T) {
 	badRequest := errors.New("400")
 	for name, tc := range map[string]struct {
 		err    error
 		cancel bool
 		want   string
 	}{
-		"failure":                   {err: errDown, want: "open"},
-		"a timeout is a failure":    {err: context.DeadlineExceeded, want: "open"},
-		"not the key's fault":       {err: badRequest, want: "closed"},
-		"another breaker":           {err: fmt.Errorf("provider: %w", &breaker.OpenError{Key: "x"}), want: "closed"},
-		"the caller left":           {err: errDown, cancel: true, want: "closed"},
-		"a cancelled call, unasked": {err: context.Canceled, want: "open"},
-		"no call was made":          {err: fmt.Errorf("no secret: %w", breaker.ErrNotTried), want: "closed"},
+		"failure":                     {err: errDown, want: "open"},
+		"timeout":                     {err: context.DeadlineExceeded, want: "open"},
+		"not a failure of the key":    {err: badRequest, want: "closed"},
+		"open breaker of another set": {err: fmt.Errorf("provider: %w", &breaker.OpenError{Key: "x"}), want: "closed"},
+		"caller canceled":             {err: errDown, cancel: true, want: "closed"},
+		"canceled without the caller": {err: context.Canceled, want: "open"},
+		"call not made":               {err: fmt.Errorf("no secret: %w", breaker.ErrNotTried), want: "closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSet(t, breaker.Config{Failures: 2, IsFailure: func(err error) bool { return !errors.Is(err, badRequest) }})
+			s := newSet(t, breaker.Config{
+				Failures: 2, IsFailure: func(err error) bool { return !errors.Is(err, badRequest) },
+			})
 			for range 2 {
 				ctx, cancel := context.WithCancel(t.Context())
 				got := s.Do(ctx, "a", func(context.Context) error {
@@ -97,8 +99,8 @@ func TestSetWhatCountsAsFailure(t *testing.T) {
 	}
 }
 
-// A call that could not be made is no probe, and does not end a run of failures.
-func TestSetNotTriedIsNoSuccess(t *testing.T) {
+// A call that was not made neither uses up a probe nor resets the consecutive failures.
+func TestSet_IgnoresCallsNotMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, breaker.Config{Failures: 2, OpenFor: 10 * time.Second})
 		notTried := func(context.Context) error { return breaker.ErrNotTried }
@@ -109,12 +111,12 @@ func TestSetNotTriedIsNoSuccess(t *testing.T) {
 		time.Sleep(10*time.Second + time.Millisecond)
 		require.Equal(t, breaker.ErrNotTried, s.Do(t.Context(), "a", notTried))
 		require.Equal(t, "half-open", s.State("a"))
-		require.NoError(t, s.Do(t.Context(), "a", succeed), "there is room for a probe")
+		require.NoError(t, s.Do(t.Context(), "a", succeed), "a probe is still allowed")
 		require.Equal(t, "closed", s.State("a"))
 	})
 }
 
-func TestSetPanicCountsAsFailure(t *testing.T) {
+func TestSet_CountsPanicAsFailure(t *testing.T) {
 	s := newSet(t, breaker.Config{Failures: 1})
 	require.PanicsWithValue(t, "oh", func() {
 		_ = s.Do(t.Context(), "a", func(context.Context) error { panic("oh") })
@@ -122,18 +124,19 @@ func TestSetPanicCountsAsFailure(t *testing.T) {
 	require.Equal(t, "open", s.State("a"))
 }
 
-func TestDoReturnsResult(t *testing.T) {
-	got, err := breaker.Do(t.Context(), newSet(t, breaker.Config{}), "a", func(context.Context) (int, error) { return 7, nil })
+func TestDo_ReturnsResult(t *testing.T) {
+	s := newSet(t, breaker.Config{})
+	got, err := breaker.Do(t.Context(), s, "a", func(context.Context) (int, error) { return 7, nil })
 	require.NoError(t, err)
 	require.Equal(t, 7, got)
 }
 
-func TestDoWhenClosedWaits(t *testing.T) {
+func TestDoWhenClosed_WaitsWhileOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, breaker.Config{Failures: 1, OpenFor: 10 * time.Second})
 		require.Error(t, s.Do(t.Context(), "a", fail))
 		start := time.Now()
-		// One probe passes at a time: the others wait for its end rather than fail.
+		// Only one probe is allowed at a time: the other callers wait for its end instead of failing.
 		var wg sync.WaitGroup
 		var calls atomic.Int64
 		for range 5 {
@@ -148,21 +151,24 @@ func TestDoWhenClosedWaits(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, 5, calls.Load())
-		// Ten seconds open, one for the probe, one for the others together.
+		// Ten seconds open, one for the probe, one for the other calls together.
 		require.InDelta(t, 12, time.Since(start).Seconds(), 0.2)
 	})
 }
 
-func TestDoWhenClosedNeitherRepeatsNorHidesTheCall(t *testing.T) {
+func TestDoWhenClosed_NeitherRepeatsNorHidesTheCall(t *testing.T) {
 	s := newSet(t, breaker.Config{})
 	inner := fmt.Errorf("provider: %w", &breaker.OpenError{Key: "x"})
 	calls := 0
-	_, err := breaker.DoWhenClosed(t.Context(), s, "a", func(context.Context) (int, error) { calls++; return 0, inner })
+	_, err := breaker.DoWhenClosed(t.Context(), s, "a", func(context.Context) (int, error) {
+		calls++
+		return 0, inner
+	})
 	require.Equal(t, inner, err)
 	require.Equal(t, 1, calls)
 }
 
-func TestWaitEndsWithTheContext(t *testing.T) {
+func TestSet_WaitEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, breaker.Config{Failures: 1, OpenFor: 10 * time.Second})
 		require.NoError(t, s.Wait(t.Context(), "a"))
@@ -177,7 +183,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestSetIsBounded(t *testing.T) {
+func TestSet_EvictsClosedBreakersFirst(t *testing.T) {
 	ctx := t.Context()
 	s := newSet(t, breaker.Config{Failures: 1, OpenFor: time.Hour, MaxKeys: 3})
 	require.Error(t, s.Do(ctx, "open", fail))
@@ -185,19 +191,24 @@ func TestSetIsBounded(t *testing.T) {
 	require.NoError(t, s.Do(ctx, "c", succeed))
 	require.NoError(t, s.Do(ctx, "d", succeed))
 	require.Equal(t, map[string]string{"open": "open", "c": "closed", "d": "closed"}, s.States(),
-		"the least recently used closed one goes; the open one stays although it is older")
+		"evicts the least recently used closed breaker; the open one stays although it is older")
 
 	require.Error(t, s.Do(ctx, "c", fail))
 	require.Error(t, s.Do(ctx, "d", fail))
 	require.NoError(t, s.Do(ctx, "e", succeed))
-	require.Equal(t, map[string]string{"c": "open", "d": "open", "e": "closed"}, s.States(), "all open: the oldest goes")
+	require.Equal(t, map[string]string{"c": "open", "d": "open", "e": "closed"}, s.States(),
+		"evicts the oldest if all are open")
 
-	// All in use: it grows, and shrinks when they are done.
+	// The set grows while all breakers are in use, and shrinks when the calls are done.
 	inside, proceed := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {
-			_ = s.Do(ctx, fmt.Sprint("busy", i), func(context.Context) error { inside <- struct{}{}; <-proceed; return nil })
+			_ = s.Do(ctx, fmt.Sprint("busy", i), func(context.Context) error {
+				inside <- struct{}{}
+				<-proceed
+				return nil
+			})
 		})
 	}
 	for range 5 {
@@ -209,9 +220,11 @@ func TestSetIsBounded(t *testing.T) {
 	require.Len(t, s.States(), 3)
 }
 
-func TestSetMetrics(t *testing.T) {
+func TestSet_ExportsMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	s, err := breaker.NewSet(breaker.Config{Name: "providers", Failures: 1, OpenFor: time.Hour, KeyMetrics: true, MaxKeys: 2, Registerer: registry})
+	s, err := breaker.NewSet(breaker.Config{
+		Name: "providers", Failures: 1, OpenFor: time.Hour, KeyMetrics: true, MaxKeys: 2, Registerer: registry,
+	})
 	require.NoError(t, err)
 	require.Error(t, s.Do(t.Context(), "x", fail))
 	require.ErrorIs(t, s.Do(t.Context(), "x", fail), breaker.ErrOpen)
@@ -243,7 +256,7 @@ muster_breakers{set="providers",state="open"} 1
 	require.ErrorContains(t, err, "no name")
 }
 
-func TestSetIsSafeForConcurrentUse(t *testing.T) {
+func TestSet_IsSafeForConcurrentUse(t *testing.T) {
 	s := newSet(t, breaker.Config{Failures: 2, OpenFor: time.Microsecond, MaxKeys: 4})
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -266,16 +279,16 @@ func TestSetIsSafeForConcurrentUse(t *testing.T) {
 	require.LessOrEqual(t, len(s.States()), 4)
 }
 
-func TestMayDeadLetter(t *testing.T) {
+func TestMayDeadLetter_RejectsErrorsNotCausedByTheMessage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"none":           {nil, false},
-		"bad message":    {errors.New("cannot decode"), true},
-		"breaker open":   {fmt.Errorf("call: %w", &breaker.OpenError{Key: "a"}), false},
-		"shutdown":       {fmt.Errorf("call: %w", context.Canceled), false},
-		"handler's time": {context.DeadlineExceeded, true},
+		"no error":        {nil, false},
+		"bad message":     {errors.New("cannot decode"), true},
+		"breaker open":    {fmt.Errorf("call: %w", &breaker.OpenError{Key: "a"}), false},
+		"shutdown":        {fmt.Errorf("call: %w", context.Canceled), false},
+		"handler timeout": {context.DeadlineExceeded, true},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, breaker.MayDeadLetter(tc.err)) })
 	}

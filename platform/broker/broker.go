@@ -20,12 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxMessageBytes is the largest record batch the broker accepts, in bytes,
-// for topics that set no max.message.bytes of their own.
+// MaxMessageBytes is the largest record batch the broker accepts, in bytes, for topics without max.message.bytes.
 const MaxMessageBytes = 2 << 20
 
-// ErrDataDirInUse says that another process has the data folder open.
-var ErrDataDirInUse = errors.New("data folder is in use by another broker")
+// ErrDataDirInUse means that another process has locked the data directory.
+var ErrDataDirInUse = errors.New("data directory is in use by another broker")
 
 // User is a SASL user with all rights.
 type User struct {
@@ -34,34 +33,31 @@ type User struct {
 	Password  string
 }
 
-// Config says where the broker keeps its log and where it listens.
+// Config configures a Broker.
 type Config struct {
-	// DataDir is the folder of the log; it is created if missing. Required.
+	// DataDir is the directory of the log; it is created if missing. Required.
 	DataDir string
-	// Addr is host:port to listen on, port 0 for a free one. The host is also what
-	// the broker tells its clients to connect to. Default 127.0.0.1:0.
+	// Addr is the host:port to listen on; port 0 selects a free port. The broker advertises the same host to its
+	// clients. Default 127.0.0.1:0.
 	Addr string
-	// Advertise is host:port that clients are told to connect to instead, when a
-	// proxy stands between them and the broker.
+	// Advertise is the host:port to advertise instead of Addr, for a broker behind a proxy.
 	Advertise string
-	// SyncWrites makes every acknowledged batch survive a crash of the machine too.
+	// SyncWrites calls fsync for each batch, so that acknowledged batches also survive a crash of the machine.
 	SyncWrites bool
-	// TLS, when set, is the server's side of TLS on every connection.
+	// TLS, if set, is the server configuration of all connections.
 	TLS *tls.Config
-	// Users, when set, makes SASL mandatory. They are all users there are, whoever there
-	// was when the log was written.
+	// Users, if set, makes SASL mandatory. They replace the users that are stored in the log directory.
 	Users []User
-	// AcceptLoss has the broker start although messages of a topic are lost which an orderly stop had saved. Without it
-	// Start returns a LossError.
+	// AcceptLoss reports whether to start although messages of topic are missing that were there when the broker was
+	// last closed. If it is nil or returns false, Start returns a LossError.
 	AcceptLoss func(topic string) bool
-	// MinSessionTimeout is the shortest consumer group session a client may ask for.
-	// Default 1 s.
+	// MinSessionTimeout is the shortest session timeout of a consumer group member. Default 1 s.
 	MinSessionTimeout time.Duration
-	// Logger receives the broker's warnings and errors; nil: nobody does.
+	// Logger receives warnings and errors. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Broker is a running broker.
+// Broker is an embedded Kafka broker. Its methods may be called concurrently.
 type Broker struct {
 	cluster  *kfake.Cluster
 	listener net.Listener
@@ -70,16 +66,18 @@ type Broker struct {
 	failure  *failure
 	logger   *slog.Logger
 	dir      string
-	free     func(dir string) (int64, error) // bytes of its disk
+	// free returns the free bytes of the file system of dir.
+	free func(dir string) (int64, error)
 
-	compacting sync.Mutex // one compaction, or retention, at a time
+	// compacting serializes compaction and retention.
+	compacting sync.Mutex
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Start opens the data folder, replays it and then listens.
-// ctx bounds the start only; the broker runs until Close.
+// Start locks the data directory, replays the log and listens.
+// ctx bounds only the start; the broker runs until Close.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.DataDir == "" {
 		return nil, errors.New("broker: start: DataDir is empty")
@@ -105,33 +103,38 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
 	}
 	failed := newFailure()
-	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
-	b.gate.mechanisms = cfg.mechanisms()
-	b.gate.vetter.compacted = func(topic string) (bool, error) {
-		return ask(b, func() bool { return b.compacted(topic) })
+	b := &Broker{
+		lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeDiskBytes,
 	}
-	b.gate.vetter.partition = func(tp topicPartition) (*kfake.PartitionInfo, error) {
-		return ask(b, func() *kfake.PartitionInfo { return b.cluster.PartitionInfo(tp.topic, tp.partition) })
+	b.gate.mechanisms = cfg.mechanisms()
+	b.gate.validator.compacted = func(topic string) (bool, error) {
+		return callCluster(b, func() bool { return b.compacted(topic) })
+	}
+	b.gate.validator.partition = func(tp topicPartition) (*kfake.PartitionInfo, error) {
+		return callCluster(b, func() *kfake.PartitionInfo { return b.cluster.PartitionInfo(tp.topic, tp.partition) })
 	}
 	listen := func(network, addr string) (net.Listener, error) {
-		// kfake always asks for 127.0.0.1; only its port is of interest.
+		// kfake always passes 127.0.0.1; only its port matters.
 		_, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, err
 		}
 		return b.listen(ctx, cfg, network, net.JoinHostPort(host, port))
 	}
-	opts := append(cfg.options(), kfake.Ports(port), kfake.ListenFn(listen), kfake.WithLogger(&logAdapter{logger: cfg.Logger, failure: failed}))
+	opts := append(cfg.options(), kfake.Ports(port), kfake.ListenFn(listen),
+		kfake.WithLogger(&logAdapter{logger: cfg.Logger, failure: failed}))
 	if err := b.run(opts); err != nil {
 		b.gate.shut()
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.closeListener(), unlockDir(lock))
 	}
-	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
+	// The check of the log leaves as much garbage as the log is large.
+	debug.FreeOSMemory()
 	b.gate.open()
-	go func() { // a failed broker refuses its clients, whenever its owner gets round to closing it
+	// A failed broker disconnects its clients without waiting for its owner to close it.
+	go func() {
 		select {
 		case <-b.Failed():
-			_ = b.leave()
+			_ = b.disconnectClients()
 		case <-b.gate.shutting:
 		}
 	}()
@@ -147,7 +150,7 @@ func splitAddr(addr string) (host string, port int, err error) {
 	return host, int(n), err
 }
 
-// mechanisms returns the SASL mechanisms of the users.
+// mechanisms returns the distinct SASL mechanisms of the users, sorted.
 func (cfg *Config) mechanisms() []string {
 	var out []string
 	for _, u := range cfg.Users {
@@ -156,7 +159,7 @@ func (cfg *Config) mechanisms() []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// options say how kfake keeps the log, and who may use it.
+// options returns the options of kfake: storage, limits and users.
 func (cfg *Config) options() []kfake.Opt {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
@@ -168,12 +171,12 @@ func (cfg *Config) options() []kfake.Opt {
 		kfake.BrokerConfigs(map[string]string{
 			// A century: the cleaner's ticker must never fire (see the package comment).
 			"log.cleaner.backoff.ms": strconv.FormatInt((100 * 365 * 24 * time.Hour).Milliseconds(), 10),
-			// A stopped installation must find its committed offsets, however long it rested.
+			// Committed offsets must outlast any downtime: ten years.
 			"offsets.retention.minutes": strconv.FormatInt(int64((10*365*24*time.Hour)/time.Minute), 10),
 			"message.max.bytes":         strconv.Itoa(MaxMessageBytes),
-			// Only topics that set their retention have any.
+			// No retention unless the topic sets it.
 			"log.retention.ms": "-1",
-			// Start reads each segment whole to check it.
+			// Start reads whole segments to check them.
 			"log.segment.bytes":            strconv.Itoa(16 << 20),
 			"default.replication.factor":   "1",
 			"group.min.session.timeout.ms": strconv.FormatInt(cfg.MinSessionTimeout.Milliseconds(), 10),
@@ -191,24 +194,25 @@ func (cfg *Config) options() []kfake.Opt {
 	return opts
 }
 
-// listen makes the listener, whose connections go through the gate. kfake listens first, and then reads its log and
-// changes it: a port that is taken changes nothing.
+// listen opens the listener, whose connections pass the gate. kfake listens before it reads or changes its log, so a
+// port that is in use changes nothing on disk.
 func (b *Broker) listen(ctx context.Context, cfg Config, network, addr string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(markOpen(cfg.DataDir), forgetUsers(cfg.DataDir)); err != nil {
+	if err := errors.Join(markOpen(cfg.DataDir), removeStoredUsers(cfg.DataDir)); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
+	// The gate reads the requests, so TLS ends before kfake.
+	if cfg.TLS != nil {
 		ln = tls.NewListener(ln, cfg.TLS)
 	}
 	b.listener = &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}
 	return b.listener, nil
 }
 
-// run starts kfake, which may fail for good while it does.
+// run starts kfake. It returns Err if the broker fails during the start.
 func (b *Broker) run(opts []kfake.Opt) error {
 	started := make(chan error, 1)
 	go func() {
@@ -224,39 +228,38 @@ func (b *Broker) run(opts []kfake.Opt) error {
 	}
 }
 
-// advertised is an address as kfake, which tells its clients a listener's,
-// wants it.
+// advertised is a host:port as a net.Addr: kfake advertises the address of its listener.
 type advertised string
 
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// Addrs returns the addresses to bootstrap from, host:port.
+// Addrs returns the bootstrap addresses, host:port.
 func (b *Broker) Addrs() []string { return []string{b.listener.Addr().String()} }
 
-// TopicID is the ID of a topic, made with it and kept with its log; zero when there is none.
+// TopicID returns the ID of a topic, which is stored in the log; zero if the topic does not exist.
 func (b *Broker) TopicID(topic string) (id [16]byte, err error) {
-	info, err := ask(b, func() *kfake.TopicInfo { return b.cluster.TopicInfo(topic) })
+	info, err := callCluster(b, func() *kfake.TopicInfo { return b.cluster.TopicInfo(topic) })
 	if err != nil || info == nil {
 		return id, err
 	}
 	return info.TopicID, nil
 }
 
-// Cluster is the broker's own control surface: fault injection for tests.
+// Cluster returns the underlying cluster, for fault injection in tests.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Close stops listening, waits for a compaction, answers the offset commits that have
-// arrived, flushes and syncs the log, and releases the data folder. It is idempotent. It returns
-// Err of a broker that has failed, or that does because it cannot write its files:
-// they are then as a kill would have left them.
+// Close stops listening, waits for a running compaction, answers the offset commits that have arrived, flushes and
+// syncs the log and unlocks the data directory. It is idempotent. It returns Err if the broker has failed or fails
+// while it writes its files; the files are then as after a kill.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.gate.shut()
 		if b.Err() == nil {
 			closed := make(chan struct{})
 			go func() {
-				b.compacting.Lock() // a compaction needs kfake, and the folder, to its end
+				// A compaction needs kfake and the directory until it ends.
+				b.compacting.Lock()
 				defer b.compacting.Unlock()
 				if b.Err() == nil {
 					b.cluster.Close()
@@ -273,15 +276,15 @@ func (b *Broker) Close() error {
 		if b.closeErr == nil {
 			marked = markClosed(b.dir)
 		}
-		if err := errors.Join(marked, b.leave(), unlockDir(b.lock)); err != nil {
+		if err := errors.Join(marked, b.disconnectClients(), unlockDir(b.lock)); err != nil {
 			b.closeErr = errors.Join(b.closeErr, fmt.Errorf("broker: close: %w", err))
 		}
 	})
 	return b.closeErr
 }
 
-// leave ends everything that clients have of the broker.
-func (b *Broker) leave() error {
+// disconnectClients stops listening and closes all connections.
+func (b *Broker) disconnectClients() error {
 	b.gate.shut()
 	err := b.closeListener()
 	b.gate.closeConns()
@@ -298,11 +301,10 @@ func (b *Broker) closeListener() error {
 	return nil
 }
 
-// lockDir takes the folder for this process; the kernel releases it if the
-// process dies.
+// lockDir creates and locks the directory. The kernel unlocks it if the process dies.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create data folder: %w", err)
+		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -319,7 +321,7 @@ func lockDir(dir string) (*os.File, error) {
 
 func unlockDir(f *os.File) error {
 	if err := f.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("release data folder: %w", err)
+		return fmt.Errorf("unlock data directory: %w", err)
 	}
 	return nil
 }

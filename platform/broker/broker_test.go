@@ -30,16 +30,16 @@ import (
 // childArg makes the test binary run a broker until it is killed.
 const childArg = "broker-child"
 
-// What the child does beside serving.
+// Modes of the child process.
 const (
 	serving    = "serving"
-	compacting = "compacting" // again and again
+	compacting = "compacting" // compacts in a loop
 )
 
-// How a child exits whose broker has failed, or has not got its port.
+// Exit codes of the child process.
 const (
-	failed    = 3
-	portTaken = 4
+	failed    = 3 // the broker has failed
+	portInUse = 4
 )
 
 func TestMain(m *testing.M) {
@@ -49,21 +49,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func child(dir, addr string, compacts bool) int {
+func child(dir, addr string, compact bool) int {
 	b, err := broker.Start(context.Background(), broker.Config{DataDir: dir, Addr: addr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return portTaken
+			return portInUse
 		}
 		return 1
 	}
 	fmt.Fprintln(os.Stdout, b.Addrs()[0])
-	if compacts {
+	if compact {
 		go func() {
 			for {
 				err := b.Compact(context.Background())
-				if errors.Is(err, broker.ErrUnwritable) {
+				if errors.Is(err, broker.ErrLogWriteFailed) {
 					return
 				}
 				if err != nil {
@@ -76,7 +76,7 @@ func child(dir, addr string, compacts bool) int {
 	}
 	orphaned := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent exits
 		close(orphaned)
 	}()
 	select {
@@ -88,25 +88,25 @@ func child(dir, addr string, compacts bool) int {
 	}
 }
 
-// startChild runs a broker in a process of its own. It waits for its port, which a
-// connection of somebody's may have for a moment while no broker listens.
-func startChild(t *testing.T, dir, addr, does string) (*exec.Cmd, string) {
+// startChild runs a broker in a child process. It retries while the port is in use: an outgoing connection may take it
+// while no broker listens.
+func startChild(t *testing.T, dir, addr, mode string) (*exec.Cmd, string) {
 	t.Helper()
 	for began := time.Now(); ; <-time.After(50 * time.Millisecond) {
-		cmd, line, err := runChild(t, dir, addr, does)
+		cmd, line, err := runChild(t, dir, addr, mode)
 		if err == nil {
 			return cmd, strings.TrimSpace(line)
 		}
-		_ = cmd.Wait() // says the exit code as an error
-		if cmd.ProcessState.ExitCode() != portTaken || time.Since(began) > 30*time.Second {
+		_ = cmd.Wait() // returns the exit code as an error
+		if cmd.ProcessState.ExitCode() != portInUse || time.Since(began) > 30*time.Second {
 			require.NoError(t, err)
 		}
 	}
 }
 
-func runChild(t *testing.T, dir, addr, does string) (*exec.Cmd, string, error) {
+func runChild(t *testing.T, dir, addr, mode string) (*exec.Cmd, string, error) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], childArg, dir, addr, does)
+	cmd := exec.Command(os.Args[0], childArg, dir, addr, mode)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -115,33 +115,32 @@ func runChild(t *testing.T, dir, addr, does string) (*exec.Cmd, string, error) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Process.Kill() // may be dead already
+		_ = cmd.Process.Kill() // may have exited
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	return cmd, line, err
 }
 
-// The process is killed while many writers and a committing group are at work; what
-// was acknowledged is there afterwards, also when the log is being compacted.
-func TestKillLosesNothingAcknowledged(t *testing.T) {
-	for _, does := range []string{serving, compacting} {
-		t.Run(does, func(t *testing.T) { testKills(t, does) })
+func TestKill_LosesNothingAcknowledged(t *testing.T) {
+	for _, mode := range []string{serving, compacting} {
+		t.Run(mode, func(t *testing.T) { testKills(t, mode) })
 	}
 }
 
-func testKills(t *testing.T, does string) {
+// testKills kills the broker several times while eight writers and a committing group are active.
+func testKills(t *testing.T, mode string) {
 	dir := t.TempDir()
-	cmd, addr := startChild(t, dir, "127.0.0.1:0", does)
+	cmd, addr := startChild(t, dir, "127.0.0.1:0", mode)
 	cfg := bus.Config{Brokers: []string{addr}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 3, Config: map[string]string{"cleanup.policy": "compact"}}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 3, Config: map[string]string{"cleanup.policy": "compact"}})
 	acked := make(map[string]bool)
 	committed := make(map[int]int64)
 	rounds, each := 3, 5000 // acknowledged messages
 	if testing.Short() {
 		rounds = 2
 	}
-	if does == compacting {
+	if mode == compacting {
 		rounds, each = 2*rounds, 1000
 	}
 	for round := range rounds {
@@ -158,7 +157,7 @@ func testKills(t *testing.T, does string) {
 						id := fmt.Sprintf("%d-%d-%d-%d", round, g, i, k)
 						msgs[k] = kafka.Message{Topic: "t", Key: []byte(id), Value: []byte(strings.Repeat(id, 20))}
 					}
-					msgs[0].Key = fmt.Append(nil, "writer ", g) // of which compaction keeps the last
+					msgs[0].Key = fmt.Append(nil, "writer ", g) // compaction removes all but the last
 					if bus.WriteAll(ctx, w, msgs) != nil {
 						return
 					}
@@ -178,7 +177,7 @@ func testKills(t *testing.T, does string) {
 		}
 		wg.Go(func() { consumeAndCommit(ctx, t, cfg, &mu, committed) })
 		<-enough
-		if does == compacting { // acknowledgements come between compactions
+		if mode == compacting { // acknowledgements come between compactions
 			<-time.After(time.Duration(rand.IntN(20_000)) * time.Microsecond)
 		}
 		require.NoError(t, cmd.Process.Kill())
@@ -187,26 +186,30 @@ func testKills(t *testing.T, does string) {
 		wg.Wait()
 		require.NoError(t, w.Close())
 
-		cmd, addr = startChild(t, dir, addr, does) // the same port
+		cmd, addr = startChild(t, dir, addr, mode) // the same port
 		require.Equal(t, cfg.Brokers[0], addr)
 		stored := readAll(t, cfg, "t")
 		for id := range acked {
 			if _, ok := stored[id]; !ok {
-				t.Fatalf("%s was acknowledged in or before round %d and is gone", id, round)
+				t.Fatalf("%s was acknowledged in or before round %d and is missing", id, round)
 			}
 		}
 		lag, err := bus.Lag(t.Context(), cfg, "g", []string{"t"})
 		require.NoError(t, err)
 		for _, p := range lag {
-			require.GreaterOrEqual(t, p.Committed, committed[p.Partition], "partition %d: a confirmed commit", p.Partition)
+			require.GreaterOrEqual(t, p.Committed, committed[p.Partition], "committed offset of partition %d",
+				p.Partition)
 		}
 		t.Logf("round %d: %d acknowledged, %d stored, committed %v", round, len(acked), len(stored), committed)
 	}
 }
 
-// consumeAndCommit notes what the broker confirmed as committed.
+// consumeAndCommit records the offsets whose commits the broker acknowledged.
 func consumeAndCommit(ctx context.Context, t *testing.T, cfg bus.Config, mu *sync.Mutex, committed map[int]int64) {
-	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{ID: "g", Brokers: cfg.Brokers, Topics: []string{"t"}, HeartbeatInterval: 200 * time.Millisecond, SessionTimeout: 2 * time.Second, JoinGroupBackoff: 100 * time.Millisecond})
+	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: "g", Brokers: cfg.Brokers, Topics: []string{"t"}, HeartbeatInterval: 200 * time.Millisecond,
+		SessionTimeout: 2 * time.Second, JoinGroupBackoff: 100 * time.Millisecond,
+	})
 	if err != nil {
 		t.Error(err)
 		return
@@ -240,23 +243,31 @@ func consumeAndCommit(ctx context.Context, t *testing.T, cfg bus.Config, mu *syn
 func readAll(t *testing.T, cfg bus.Config, topic string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
-	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+	collect := func(_ context.Context, m kafka.Message) error {
 		out[string(m.Key)] = string(m.Value)
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: collect})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	return out
 }
 
-func TestRestartKeepsEverything(t *testing.T) {
+// createTopics creates topics, or checks the settings of those that exist.
+func createTopics(t *testing.T, cfg bus.Config, topics ...bus.Topic) {
+	t.Helper()
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+}
+
+func TestRestart_KeepsMessagesTopicsAndAddress(t *testing.T) {
 	cfg := broker.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
 	b, err := broker.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	cfg.Addr = b.Addrs()[0]
 	client := bus.Config{Brokers: b.Addrs()}
-	topic := bus.Topic{Name: "t", Partitions: 2, Config: map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), client, []bus.Topic{topic}))
+	settings := map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}
+	topic := bus.Topic{Name: "t", Partitions: 2, Config: settings}
+	createTopics(t, client, topic)
 	w := bus.NewWriter(client)
 	var msgs []kafka.Message
 	for i := range 1000 {
@@ -273,56 +284,63 @@ func TestRestartKeepsEverything(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
 	require.Equal(t, client.Brokers, b.Addrs(), "the same port")
-	require.NoError(t, bus.EnsureTopics(t.Context(), client, []bus.Topic{topic}), "topics keep their settings")
+	createTopics(t, client, topic)
 	require.Equal(t, before, readAll(t, client, "t"))
 	require.NoError(t, b.Compact(t.Context()))
-	require.Equal(t, before, readAll(t, client, "t"), "compaction keeps the last")
+	require.Equal(t, before, readAll(t, client, "t"), "compaction keeps the last message of a key")
 	var stored int
-	f := bus.Follow(t.Context(), client, bus.FollowConfig{Topics: []string{"t"}, Handle: func(context.Context, kafka.Message) error { stored++; return nil }})
+	count := func(context.Context, kafka.Message) error { stored++; return nil }
+	f := bus.Follow(t.Context(), client, bus.FollowConfig{Topics: []string{"t"}, Handle: count})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
-	require.Less(t, stored, 400, "what was superseded is gone")
+	require.Less(t, stored, 400, "superseded messages are removed")
 }
 
-func TestRetention(t *testing.T) {
+func TestRetention_RemovesExpiredMessagesOfTopicsThatSetIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		apply func(*broker.Broker, context.Context) error
-		first int64 // that is left of three messages of one key in a topic that is compacted
+		first int64 // first of the three messages of one key that the compacted topic keeps
 	}{
-		"compact": {apply: (*broker.Broker).Compact, first: 1}, // kfake leaves the last batch alone
+		"compact": {apply: (*broker.Broker).Compact, first: 1}, // kfake does not compact the last batch
 		"retain":  {apply: (*broker.Broker).Retain, first: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := brokertest.Start(t)
 			cfg := bus.Config{Brokers: b.Addrs()}
-			require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
-				{Name: "compacted", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}},
-				{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}},
-				{Name: "unset", Partitions: 1},
-			}))
+			createTopics(t, cfg,
+				bus.Topic{Name: "compacted", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}},
+				bus.Topic{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}},
+				bus.Topic{Name: "unset", Partitions: 1},
+			)
 			w := bus.NewWriter(cfg)
 			defer func() { require.NoError(t, w.Close()) }()
 			for _, at := range []time.Time{time.Now().Add(-2 * time.Hour), time.Now().Add(-time.Hour), time.Now()} {
 				for _, topic := range []string{"compacted", "short", "unset"} {
-					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("k"), Value: []byte("x"), Time: at}}))
+					m := kafka.Message{Topic: topic, Key: []byte("k"), Value: []byte("x"), Time: at}
+					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 				}
 			}
 			require.NoError(t, tc.apply(b, t.Context()))
 			o, err := bus.EndOffsets(t.Context(), cfg, []string{"compacted", "short", "unset"})
 			require.NoError(t, err)
-			require.Equal(t, []bus.PartitionOffsets{{Topic: "compacted", First: tc.first, End: 3}, {Topic: "short", First: 2, End: 3}, {Topic: "unset", End: 3}}, o)
+			require.Equal(t, []bus.PartitionOffsets{
+				{
+					Topic: "compacted",
+					First: tc.first,
+					End:   3,
+				}, {Topic: "short", First: 2, End: 3}, {Topic: "unset", End: 3},
+			}, o)
 			require.NoError(t, b.Close())
-			require.ErrorContains(t, tc.apply(b, t.Context()), "the broker is closed")
+			require.ErrorContains(t, tc.apply(b, t.Context()), "broker is closed")
 		})
 	}
 }
 
-// The end that a partition is left with is not written again each time.
-func TestRetentionWritesAnEndOnce(t *testing.T) {
+func TestRetention_WritesEmptyBatchOnce(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
 	cfg := bus.Config{Brokers: b.Addrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}})
 	w := bus.NewWriter(cfg)
 	defer func() { require.NoError(t, w.Close()) }()
 	expire := func() os.FileInfo {
@@ -336,7 +354,8 @@ func TestRetentionWritesAnEndOnce(t *testing.T) {
 	}
 	var before os.FileInfo
 	for _, name := range []string{"0.dat", "1.dat"} {
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: []byte("x"), Time: time.Now().Add(-time.Hour)}}))
+		old := kafka.Message{Topic: "t", Value: []byte("x"), Time: time.Now().Add(-time.Hour)}
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{old}))
 		end := expire()
 		require.Equal(t, name, end.Name())
 		if before != nil {
@@ -347,9 +366,7 @@ func TestRetentionWritesAnEndOnce(t *testing.T) {
 	}
 }
 
-// A partition whose messages have all been retained long enough goes on where it
-// ended, whatever ends the broker.
-func TestRetentionKeepsTheEnd(t *testing.T) {
+func TestRetention_KeepsEndOffsetOfEmptyPartitions(t *testing.T) {
 	for _, ended := range []string{"killed", "closed"} {
 		t.Run(ended, func(t *testing.T) {
 			dir := t.TempDir()
@@ -357,7 +374,8 @@ func TestRetentionKeepsTheEnd(t *testing.T) {
 			write := func(addr string, n int) {
 				w := bus.NewWriter(bus.Config{Brokers: []string{addr}})
 				for i := range n {
-					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic.Name, Key: fmt.Appendf(nil, "%d", i), Value: []byte("x")}}))
+					m := kafka.Message{Topic: topic.Name, Key: fmt.Appendf(nil, "%d", i), Value: []byte("x")}
+					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 				}
 				require.NoError(t, w.Close())
 			}
@@ -370,22 +388,23 @@ func TestRetentionKeepsTheEnd(t *testing.T) {
 				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
 				addr = b.Addrs()[0]
 			}
-			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{topic}))
+			createTopics(t, bus.Config{Brokers: []string{addr}}, topic)
 			write(addr, 20)
 			if cmd != nil {
 				before := offsets(t, addr, topic.Name)
 				require.Eventually(t, func() bool {
-					return !slices.ContainsFunc(offsets(t, addr, topic.Name), func(o bus.PartitionOffsets) bool { return o.First < o.End })
+					notEmpty := func(o bus.PartitionOffsets) bool { return o.First < o.End }
+					return !slices.ContainsFunc(offsets(t, addr, topic.Name), notEmpty)
 				}, time.Minute, time.Millisecond)
-				<-time.After(50 * time.Millisecond) // a few compactions more
+				<-time.After(50 * time.Millisecond) // a few more compactions
 				require.NoError(t, cmd.Process.Kill())
-				_ = cmd.Wait() // it was killed
+				_ = cmd.Wait() // reports the signal
 				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
 				require.Equal(t, ends(before), ends(offsets(t, b.Addrs()[0], topic.Name)))
 			}
 			before := offsets(t, b.Addrs()[0], topic.Name)
 			<-time.After(5 * time.Millisecond)
-			for range 3 { // again and again: the ends are retained no longer than messages
+			for range 3 { // the empty batches do not expire
 				require.NoError(t, b.Compact(t.Context()))
 				require.NoError(t, b.Close())
 				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
@@ -395,7 +414,8 @@ func TestRetentionKeepsTheEnd(t *testing.T) {
 			require.NoError(t, b.Close())
 			b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
 			n := 0
-			_, err := bus.Read(t.Context(), bus.Config{Brokers: b.Addrs()}, topic.Name, nil, func(kafka.Message) error { n++; return nil })
+			count := func(kafka.Message) error { n++; return nil }
+			_, err := bus.Read(t.Context(), bus.Config{Brokers: b.Addrs()}, topic.Name, nil, count)
 			require.NoError(t, err)
 			require.Equal(t, 20, n)
 		})
@@ -416,22 +436,23 @@ func ends(offsets []bus.PartitionOffsets) (out []int64) {
 	return out
 }
 
-func TestNoTopicByNaming(t *testing.T) {
+func TestProduce_DoesNotCreateTopics(t *testing.T) {
 	b := brokertest.Start(t)
 	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()})
 	defer func() { require.NoError(t, w.Close()) }()
-	require.ErrorIs(t, w.WriteMessages(t.Context(), kafka.Message{Topic: "unknown", Value: []byte("x")}), kafka.UnknownTopicOrPartition)
+	err := w.WriteMessages(t.Context(), kafka.Message{Topic: "unknown", Value: []byte("x")})
+	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition)
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStart_RejectsInvalidConfig(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
 	_, err := broker.Start(t.Context(), broker.Config{DataDir: dir})
 	require.ErrorIs(t, err, broker.ErrDataDirInUse)
 	for name, cfg := range map[string]broker.Config{
-		"no folder":     {},
+		"no directory":  {},
 		"no port":       {DataDir: t.TempDir(), Addr: "127.0.0.1"},
-		"port taken":    {DataDir: t.TempDir(), Addr: b.Addrs()[0]},
+		"port in use":   {DataDir: t.TempDir(), Addr: b.Addrs()[0]},
 		"bad mechanism": {DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "ROT13", Name: "a", Password: "b"}}},
 		"a file":        {DataDir: os.Args[0]},
 	} {
@@ -441,26 +462,23 @@ func TestStartRefuses(t *testing.T) {
 	free := t.TempDir()
 	_, err = broker.Start(t.Context(), broker.Config{DataDir: free, Addr: b.Addrs()[0]})
 	require.Error(t, err)
-	brokertest.StartConfig(t, broker.Config{DataDir: free}) // a failed start releases the folder
+	brokertest.StartConfig(t, broker.Config{DataDir: free}) // a failed start unlocks the directory
 }
 
-// Clients learn at once that the broker has gone.
-func TestCloseEndsConnections(t *testing.T) {
+func TestClose_ClosesConnections(t *testing.T) {
 	b := brokertest.Start(t)
 	conn, err := net.Dial("tcp", b.Addrs()[0])
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	topics := bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, []bus.Topic{{Name: "t", Partitions: 1}}) // accepted after conn
-	require.NoError(t, topics)
+	createTopics(t, bus.Config{Brokers: b.Addrs()}, bus.Topic{Name: "t", Partitions: 1}) // accepted after conn
 	require.NoError(t, b.Close())
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.False(t, errors.Is(err, os.ErrDeadlineExceeded))
 }
 
-// What is not the Kafka protocol ends its connection, never the broker.
-func TestForeignBytesEndTheirConnectionOnly(t *testing.T) {
+func TestConnection_InvalidBytesCloseOnlyTheirConnection(t *testing.T) {
 	_, addr := startChild(t, t.TempDir(), "127.0.0.1:0", serving)
 	for name, sent := range map[string]string{
 		"HTTP":            "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -481,7 +499,7 @@ func TestForeignBytesEndTheirConnectionOnly(t *testing.T) {
 			_, err = conn.Read(make([]byte, 1))
 			require.Error(t, err)
 			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the connection is still open")
-			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{{Name: "t", Partitions: 1}}))
+			createTopics(t, bus.Config{Brokers: []string{addr}}, bus.Topic{Name: "t", Partitions: 1})
 		})
 	}
 }

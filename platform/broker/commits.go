@@ -14,29 +14,30 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A state file of kfake is a row of entries: the length of the rest, its CRC-32C, and the
-// rest, which is a version of two bytes and JSON.
-const entryHeadBytes, entryVersionBytes = 8, 2
+// Entries of kfake's state files have a header of entryHeaderBytes (the length of the rest and its CRC-32C), a version
+// of entryVersionBytes and JSON.
+const entryHeaderBytes, entryVersionBytes = 8, 2
 
-// nextEntry returns the rest of the first entry without its head, and what is behind
-// it; not ok at the end, and where no whole entry begins.
-func nextEntry(raw []byte) (entry, behind []byte, ok bool) {
-	if len(raw) < entryHeadBytes {
+// nextEntry returns the first entry without its header, and the bytes after it. ok is false at the end and if the entry
+// is truncated or its checksum is wrong.
+func nextEntry(raw []byte) (entry, rest []byte, ok bool) {
+	if len(raw) < entryHeaderBytes {
 		return nil, raw, false
 	}
 	length := int(binary.LittleEndian.Uint32(raw))
-	if length < entryVersionBytes || length > len(raw)-entryHeadBytes {
+	if length < entryVersionBytes || length > len(raw)-entryHeaderBytes {
 		return nil, raw, false
 	}
-	entry, behind = raw[entryHeadBytes:entryHeadBytes+length], raw[entryHeadBytes+length:]
+	entry, rest = raw[entryHeaderBytes:entryHeaderBytes+length], raw[entryHeaderBytes+length:]
 	if entryChecksum(entry) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil, raw, false
 	}
-	return entry, behind, true
+	return entry, rest, true
 }
 
 func appendEntry(dst, entry []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(entry))) //nolint:gosec // an entry that was read has this length, about
+	//nolint:gosec // about as long as an entry that was read
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(entry)))
 	dst = binary.LittleEndian.AppendUint32(dst, entryChecksum(entry))
 	return append(dst, entry...)
 }
@@ -45,7 +46,7 @@ func entryChecksum(entry []byte) uint32 {
 	return crc32.Checksum(entry, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// groupEntry is what kfake writes of a group's commit; other types have other members.
+// groupEntry is a group's entry in groups.log. Entries other than commits have other fields.
 type groupEntry struct {
 	Type       string  `json:"type"`
 	Group      string  `json:"g"`
@@ -57,10 +58,9 @@ type groupEntry struct {
 	LastCommit *int64  `json:"lc,omitzero"`
 }
 
-// clampCommits takes the commits of groups back to the ends of their partitions. The
-// system writes both at its own time: where the machine ended before it had written a
-// partition's last messages, others would get their offsets, and a group whose commit is
-// behind them would never handle those. Partitions that are not among the ends stay.
+// clampCommits resets committed offsets that are past the end of their partition to that end. The operating system
+// flushes the log and the commits independently: after a power loss the log may end before a commit, new messages would
+// get the lost offsets, and the group would skip them. Partitions without an entry in ends are left unchanged.
 func clampCommits(dir string, ends map[topicPartition]int64, logger *slog.Logger) (err error) {
 	path := filepath.Join(dir, "log", "groups.log")
 	raw, err := os.ReadFile(path)
@@ -68,7 +68,7 @@ func clampCommits(dir string, ends map[topicPartition]int64, logger *slog.Logger
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the commits: %w", err)
+		return fmt.Errorf("read committed offsets: %w", err)
 	}
 	type key struct {
 		group string
@@ -77,14 +77,14 @@ func clampCommits(dir string, ends map[topicPartition]int64, logger *slog.Logger
 	commits := make(map[key]groupEntry)
 	var version []byte
 	for {
-		entry, behind, ok := nextEntry(raw)
+		entry, rest, ok := nextEntry(raw)
 		if !ok {
 			break
 		}
-		raw = behind
+		raw = rest
 		var e groupEntry
 		if json.Unmarshal(entry[entryVersionBytes:], &e) != nil {
-			continue // kfake passes over it, too
+			continue // kfake skips it as well
 		}
 		version = entry[:entryVersionBytes]
 		switch k := (key{e.Group, topicPartition{e.Topic, e.Partition}}); e.Type {
@@ -95,27 +95,28 @@ func clampCommits(dir string, ends map[topicPartition]int64, logger *slog.Logger
 		}
 	}
 	var clamped []byte
-	var told []string
+	var adjusted []string
 	for k, e := range commits {
 		end, ok := ends[k.topicPartition]
 		if !ok || e.Offset <= end {
 			continue
 		}
-		told = append(told, fmt.Sprintf("%s %s/%d: %d to %d", e.Group, e.Topic, e.Partition, e.Offset, end))
+		adjusted = append(adjusted, fmt.Sprintf("%s %s/%d: %d to %d", e.Group, e.Topic, e.Partition, e.Offset, end))
 		e.Offset = end
 		text, err := json.Marshal(e)
 		if err != nil {
-			return fmt.Errorf("take commits back: %w", err)
+			return fmt.Errorf("reset committed offsets: %w", err)
 		}
 		clamped = appendEntry(clamped, slices.Concat(version, text))
 	}
-	if len(told) == 0 {
+	if len(adjusted) == 0 {
 		return nil
 	}
-	slices.Sort(told)
-	logger.Warn("kafka broker: the log has lost its end, as when the machine loses power; groups that had read it go on at the end that it has now", slog.Any("commits", told))
+	slices.Sort(adjusted)
+	logger.Warn("kafka broker: the end of the log is lost, committed offsets are reset to its new end",
+		slog.Any("commits", adjusted))
 	if err := appendFile(path, clamped); err != nil {
-		return fmt.Errorf("take commits back: %w", err)
+		return fmt.Errorf("reset committed offsets: %w", err)
 	}
 	return nil
 }

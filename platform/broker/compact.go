@@ -12,135 +12,137 @@ import (
 	"time"
 )
 
-// kfake removes the files of a partition before it writes the compacted ones: whoever dies between has lost the
-// partition. So the files are kept under second names meanwhile, and an answer that could make a client believe in
-// something newer waits until they are not needed any more.
+// kfake removes the files of a partition before it writes the compacted ones, so a crash in between would lose the
+// partition. The files are therefore hard-linked to a backup, and responses are held back until the backup is removed.
 const (
-	// keptDir holds the files of the log as they were before a compaction that has not ended.
-	keptDir = "compacting"
-	// keepingDir is keptDir while it is being filled, droppedDir while it is being removed.
-	keepingDir = "compacting.new"
-	droppedDir = "compacting.old"
+	// backupDir holds the files of the log as they were before a compaction that has not ended.
+	backupDir = "compacting"
+	// partialBackupDir is backupDir while it is being filled.
+	partialBackupDir = "compacting.new"
+	// removedBackupDir is backupDir while it is being deleted.
+	removedBackupDir = "compacting.old"
 )
 
-var errClosed = errors.New("the broker is closed")
+var errClosed = errors.New("broker is closed")
 
-// Compact compacts the topics whose cleanup.policy says so and applies
-// retention to all of them. The broker answers no request meanwhile: seconds for
-// every few hundred megabytes. When ctx ends first, Compact returns its error
-// and the compaction finishes on its own; Close waits for it. A process that dies meanwhile finds the
-// log as it was before. ErrOpenTransaction and ErrNoRoom say that only retention was applied: for a compaction, no
-// transaction may be open in the topics that are compacted, and the disk must have room for twice those. When it gets full all the same the broker fails,
-// and the next start finds the log as it was before.
+// Compact compacts the topics whose cleanup.policy includes compact, and applies retention to all topics. The broker
+// answers no request in the meantime, which takes seconds for each few hundred megabytes. If ctx ends first, Compact
+// returns its error and the compaction finishes in the background; Close waits for it. If the process dies during a
+// compaction, or the disk gets full and the broker fails, the next start restores the log as it was before.
 //
-// Compaction keeps the last message of a key, which need not be its newest
-// version: compact when the consumers have caught up.
+// It returns ErrOpenTransaction if a compacted topic has an open transaction, and ErrInsufficientDiskSpace if the disk
+// has less space than twice the compacted topics; then only retention was applied.
+//
+// Compaction keeps the last message of a key, which need not be its newest version: compact when the consumers have no
+// lag.
 func (b *Broker) Compact(ctx context.Context) error {
 	return b.clean(ctx, "compact", func() error {
-		switch err := cmp.Or(b.noneOpen(), b.room()); {
-		case errors.Is(err, ErrNoRoom), errors.Is(err, ErrOpenTransaction):
-			return errors.Join(err, b.replaceLog(b.cluster.ApplyRetention)) // which makes room
+		switch err := cmp.Or(b.checkNoOpenTransactions(), b.checkDiskSpace()); {
+		case errors.Is(err, ErrInsufficientDiskSpace), errors.Is(err, ErrOpenTransaction):
+			// Retention frees disk space.
+			return errors.Join(err, b.rewriteLog(b.cluster.ApplyRetention))
 		case err != nil:
 			return err
 		}
-		return b.replaceLog(b.cluster.Compact)
+		return b.rewriteLog(b.cluster.Compact)
 	})
 }
 
-// Retain applies retention and compacts nothing: no message is read, so that the broker answers again
-// within a moment. When ctx ends first, or the process dies, it is as with Compact.
+// Retain applies retention without compaction. It reads no messages, so the broker pauses only briefly. A ctx that ends
+// first, or a crash, has the same effect as with Compact.
 func (b *Broker) Retain(ctx context.Context) error {
-	return b.clean(ctx, "apply retention", func() error { return b.replaceLog(b.cluster.ApplyRetention) })
+	return b.clean(ctx, "apply retention", func() error { return b.rewriteLog(b.cluster.ApplyRetention) })
 }
 
-// clean has the log cleaned when nobody else does, and by itself when ctx ends first.
-func (b *Broker) clean(ctx context.Context, what string, how func() error) error {
+// clean calls fn when no other cleaning runs. If ctx ends first, fn finishes in the background.
+func (b *Broker) clean(ctx context.Context, operation string, fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		b.compacting.Lock()
 		defer b.compacting.Unlock()
 		select {
-		case <-b.gate.shutting: // kfake does not answer any more
+		case <-b.gate.shutting: // kfake no longer responds
 			done <- errClosed
 		default:
-			done <- how()
+			done <- fn()
 		}
 	}()
 	select {
 	case err := <-done:
 		if err != nil {
-			return fmt.Errorf("broker: %s: %w", what, err)
+			return fmt.Errorf("broker: %s: %w", operation, err)
 		}
 		return nil
 	case <-b.Failed():
-		return fmt.Errorf("broker: %s: %w", what, b.Err())
+		return fmt.Errorf("broker: %s: %w", operation, b.Err())
 	case <-ctx.Done():
-		return fmt.Errorf("broker: %s: %w", what, context.Cause(ctx))
+		return fmt.Errorf("broker: %s: %w", operation, context.Cause(ctx))
 	}
 }
 
-// replaceLog has kfake change its files, which are kept as they were until that has ended.
-func (b *Broker) replaceLog(change func()) error {
-	// What is appended from here on is not acknowledged before the kept files are gone.
+// rewriteLog lets kfake change its files, which are backed up until the change is complete.
+func (b *Broker) rewriteLog(change func()) error {
+	// From here on nothing is acknowledged until the backup is removed.
 	release := b.gate.hold()
 	defer release()
-	if err := keepLog(b.dir); err != nil {
+	if err := backupLog(b.dir); err != nil {
 		return err
 	}
-	// A crash of the machine must not find files removed and the kept ones not named.
+	// After a crash of the machine the backup must be visible if files are removed.
 	synced := syncDir(b.dir)
 	if synced == nil {
 		cleaned := make(chan error, 1)
 		go func() {
 			change()
-			cleaned <- keepEnds(b.dir, b.runningEnd)
+			cleaned <- preserveEndOffsets(b.dir, b.currentEndOffset)
 		}()
 		select {
 		case err := <-cleaned:
 			if err != nil {
-				b.failure.set(fmt.Errorf("%w: %w", ErrUnwritable, err))
-				return b.Err() // the next start puts the kept files back
+				b.failure.set(fmt.Errorf("%w: %w", ErrLogWriteFailed, err))
+				return b.Err() // the next start restores the backup
 			}
 		case <-b.Failed():
-			return b.Err() // here, too
+			return b.Err() // as above
 		}
 	}
-	// While the kept files count a start would put them back, and lose what is acknowledged from now on: so nothing is.
+	// A start restores the backup while it exists and would lose what is acknowledged from now on.
 	for {
-		err := dropKept(b.dir)
+		err := removeBackup(b.dir)
 		if err == nil {
 			break
 		}
-		b.logger.Error("kafka broker: answers wait until the log of before a compaction can be dropped", slog.Any("error", err))
+		b.logger.Error("kafka broker: responses blocked, cannot remove the log backup of a compaction",
+			slog.Any("error", err))
 		select {
 		case <-time.After(time.Second):
-		case <-b.gate.shutting: // what is saved by Close would not be of the log that the next start puts back
-			b.failure.set(fmt.Errorf("%w: %w", ErrUnwritable, err))
+		case <-b.gate.shutting: // Close would save the state of a log that the next start replaces by the backup
+			b.failure.set(fmt.Errorf("%w: %w", ErrLogWriteFailed, err))
 			return b.Err()
 		}
 	}
-	return errors.Join(synced, removeDropped(b.dir))
+	return errors.Join(synced, purgeRemovedBackup(b.dir))
 }
 
-// keepLog gives the files of all partitions second names.
-func keepLog(dir string) error {
-	keeping := filepath.Join(dir, keepingDir)
-	if err := errors.Join(os.RemoveAll(keeping), removeDropped(dir)); err != nil {
-		return fmt.Errorf("keep the log: %w", err)
+// backupLog hard-links the files of all partitions into backupDir.
+func backupLog(dir string) error {
+	partial := filepath.Join(dir, partialBackupDir)
+	if err := errors.Join(os.RemoveAll(partial), purgeRemovedBackup(dir)); err != nil {
+		return fmt.Errorf("back up the log: %w", err)
 	}
-	if err := os.MkdirAll(keeping, 0o700); err != nil {
-		return fmt.Errorf("keep the log: %w", err)
+	if err := os.MkdirAll(partial, 0o700); err != nil {
+		return fmt.Errorf("back up the log: %w", err)
 	}
-	if err := linkPartitions(partitionsDir(dir), keeping); err != nil {
-		return fmt.Errorf("keep the log: %w", errors.Join(err, os.RemoveAll(keeping)))
+	if err := linkPartitions(partitionsDir(dir), partial); err != nil {
+		return fmt.Errorf("back up the log: %w", errors.Join(err, os.RemoveAll(partial)))
 	}
-	if err := os.Rename(keeping, filepath.Join(dir, keptDir)); err != nil {
-		return fmt.Errorf("keep the log: %w", err)
+	if err := os.Rename(partial, filepath.Join(dir, backupDir)); err != nil {
+		return fmt.Errorf("back up the log: %w", err)
 	}
 	return nil
 }
 
-// linkPartitions links the files of each folder in from into a folder of the same name in to, which it makes.
+// linkPartitions hard-links the files of each directory in from into a new directory of the same name in to.
 func linkPartitions(from, to string) error {
 	partitions, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +156,7 @@ func linkPartitions(from, to string) error {
 			continue
 		}
 		source, target := filepath.Join(from, p.Name()), filepath.Join(to, p.Name())
-		if err := os.MkdirAll(target, 0o755); err != nil { //nolint:gosec // as kfake makes them, in a folder of the owner's
+		if err := os.MkdirAll(target, 0o755); err != nil { //nolint:gosec // as kfake does; the parent is private
 			return err
 		}
 		files, err := os.ReadDir(source)
@@ -173,31 +175,31 @@ func linkPartitions(from, to string) error {
 	return syncDir(to)
 }
 
-// dropKept says, at once and for good, that the log counts as it is.
-func dropKept(dir string) error {
-	if err := os.Rename(filepath.Join(dir, keptDir), filepath.Join(dir, droppedDir)); err != nil {
-		return fmt.Errorf("drop the log of before: %w", err)
+// removeBackup atomically renames the backup, so that no start restores it.
+func removeBackup(dir string) error {
+	if err := os.Rename(filepath.Join(dir, backupDir), filepath.Join(dir, removedBackupDir)); err != nil {
+		return fmt.Errorf("remove the log backup: %w", err)
 	}
 	return nil
 }
 
-// removeDropped frees what dropKept left.
-func removeDropped(dir string) error {
-	if err := errors.Join(syncDir(dir), os.RemoveAll(filepath.Join(dir, droppedDir))); err != nil {
-		return fmt.Errorf("remove the log of before: %w", err)
+// purgeRemovedBackup deletes the files of a removed backup.
+func purgeRemovedBackup(dir string) error {
+	if err := errors.Join(syncDir(dir), os.RemoveAll(filepath.Join(dir, removedBackupDir))); err != nil {
+		return fmt.Errorf("delete the log backup: %w", err)
 	}
 	return nil
 }
 
-// restoreLog puts the log back as it was before a compaction that did not end. It may itself be ended and begun again.
-func restoreLog(dir string) (restored bool, err error) {
-	for _, name := range []string{keepingDir, droppedDir} {
+// restoreBackup restores the log as it was before an incomplete compaction. It can be interrupted and repeated.
+func restoreBackup(dir string) (restored bool, err error) {
+	for _, name := range []string{partialBackupDir, removedBackupDir} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return false, fmt.Errorf("restore the log: %w", err)
 		}
 	}
-	kept := filepath.Join(dir, keptDir)
-	partitions, err := os.ReadDir(kept)
+	backup := filepath.Join(dir, backupDir)
+	partitions, err := os.ReadDir(backup)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -209,18 +211,18 @@ func restoreLog(dir string) (restored bool, err error) {
 			return false, fmt.Errorf("restore the log: %w", err)
 		}
 	}
-	if err := linkPartitions(kept, partitionsDir(dir)); err != nil {
+	if err := linkPartitions(backup, partitionsDir(dir)); err != nil {
 		return false, fmt.Errorf("restore the log: %w", err)
 	}
-	if err := dropKept(dir); err != nil {
+	if err := removeBackup(dir); err != nil {
 		return false, err
 	}
-	return true, removeDropped(dir)
+	return true, purgeRemovedBackup(dir)
 }
 
 func partitionsDir(dir string) string { return filepath.Join(dir, "log", "partitions") }
 
-// syncDir makes the names in a folder survive a crash of the machine.
+// syncDir syncs a directory or file to disk.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

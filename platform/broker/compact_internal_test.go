@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log whose compaction was cut off, wherever, is as it was before it.
-func TestRestoreLog(t *testing.T) {
+func TestRestoreBackup_UndoesInterruptedCompaction(t *testing.T) {
 	write := func(t *testing.T, dir string, files map[string]string) {
 		t.Helper()
 		for name, text := range files {
@@ -45,54 +44,54 @@ func TestRestoreLog(t *testing.T) {
 		}
 	}
 	for name, compact := range map[string]func(t *testing.T, dir string){
-		"nothing done yet": func(*testing.T, string) {},
-		"files removed":    remove("a-0/0.dat", "a-0/5.dat"),
+		"nothing changed yet": func(*testing.T, string) {},
+		"files removed":       remove("a-0/0.dat", "a-0/5.dat"),
 		"files written": func(t *testing.T, dir string) {
 			remove("a-0/0.dat", "a-0/5.dat")(t, dir)
 			write(t, dir, map[string]string{"a-0/0.dat": "a", "a-0/3.dat": "b"})
 		},
-		"a restoring cut off": func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(partitionsDir(dir))) },
+		"restore interrupted": func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(partitionsDir(dir))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, log)
-			require.NoError(t, keepLog(dir))
+			require.NoError(t, backupLog(dir))
 			compact(t, dir)
-			restored, err := restoreLog(dir)
+			restored, err := restoreBackup(dir)
 			require.NoError(t, err)
 			require.True(t, restored)
 			require.Equal(t, log, read(t, dir))
-			restored, err = restoreLog(dir)
+			restored, err = restoreBackup(dir)
 			require.NoError(t, err)
-			require.False(t, restored, "once")
+			require.False(t, restored, "second call")
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, entries, 1, "nothing is left beside the log")
+			require.Len(t, entries, 1, "only the log is left")
 		})
 	}
-	t.Run("ended", func(t *testing.T) {
+	t.Run("compaction complete", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, log)
-		require.NoError(t, keepLog(dir))
+		require.NoError(t, backupLog(dir))
 		remove("a-0/0.dat")(t, dir)
-		require.NoError(t, dropKept(dir))
-		restored, err := restoreLog(dir)
+		require.NoError(t, removeBackup(dir))
+		restored, err := restoreBackup(dir)
 		require.NoError(t, err)
 		require.False(t, restored)
 		require.NotContains(t, read(t, dir), "a-0/0.dat")
 	})
-	t.Run("not begun", func(t *testing.T) {
+	t.Run("backup incomplete", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, log)
-		require.NoError(t, linkPartitions(partitionsDir(dir), filepath.Join(dir, keepingDir)))
-		restored, err := restoreLog(dir)
+		require.NoError(t, linkPartitions(partitionsDir(dir), filepath.Join(dir, partialBackupDir)))
+		restored, err := restoreBackup(dir)
 		require.NoError(t, err)
 		require.False(t, restored)
 		require.Equal(t, log, read(t, dir))
 	})
 }
 
-func TestAnswersWaitWhileHeld(t *testing.T) {
+func TestGate_HoldsResponses(t *testing.T) {
 	failure := newFailure()
 	g := newGate(failure)
 	require.NoError(t, g.wait())
@@ -110,41 +109,40 @@ func TestAnswersWaitWhileHeld(t *testing.T) {
 
 	release = g.hold()
 	go func() { waited <- g.wait() }()
-	failure.set(ErrUnwritable)
-	require.ErrorIs(t, <-waited, ErrUnwritable, "no answer after a failure")
+	failure.set(ErrLogWriteFailed)
+	require.ErrorIs(t, <-waited, ErrLogWriteFailed, "no response after a failure")
 	release()
-	require.ErrorIs(t, g.wait(), ErrUnwritable)
+	require.ErrorIs(t, g.wait(), ErrLogWriteFailed)
 }
 
-// startStuck starts a broker and a compaction that cannot end while there is a folder.
-func startStuck(t *testing.T) (b *Broker, ended <-chan error, folder string) {
+// startStuck starts a broker and a compaction that cannot end while the directory stuckDir exists.
+func startStuck(t *testing.T) (b *Broker, ended <-chan error, stuckDir string) {
 	t.Helper()
-	complaints := make(chan string, 100)
-	b, err := Start(t.Context(), Config{DataDir: t.TempDir(), Logger: slog.New(complaining(complaints))})
+	logged := make(chan string, 100)
+	b, err := Start(t.Context(), Config{DataDir: t.TempDir(), Logger: slog.New(errorChannel(logged))})
 	require.NoError(t, err)
 	end := make(chan error, 1)
 	compact := func() { go func() { end <- b.Compact(t.Context()) }() }
-	folder = filepath.Join(b.dir, droppedDir)
+	stuckDir = filepath.Join(b.dir, removedBackupDir)
 	deadline := time.After(time.Minute)
 	compact()
 	for {
 		select {
-		case <-complaints:
-			return b, end, folder
+		case <-logged:
+			return b, end, stuckDir
 		case err := <-end:
-			t.Log("nothing stood in the way, or too early:", err)
+			t.Log("the directory did not exist, or was created too early:", err)
 			compact()
 		case <-deadline:
-			t.Fatal("no compaction complained")
+			t.Fatal("no compaction logged an error")
 		default:
-			_ = os.MkdirAll(filepath.Join(folder, "x"), 0o700) // may fail: a compaction that begins clears the way
+			_ = os.MkdirAll(filepath.Join(stuckDir, "x"), 0o700) // may fail: a compaction removes it when it begins
 		}
 	}
 }
 
-// While a start would put the log of before back, a compaction does not end and nothing is answered.
-func TestKeptLogThatCannotBeDropped(t *testing.T) {
-	b, ended, folder := startStuck(t)
+func TestCompact_HoldsResponsesUntilBackupIsRemoved(t *testing.T) {
+	b, ended, stuckDir := startStuck(t)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	held := func() bool {
 		b.gate.mu.Lock()
@@ -152,25 +150,27 @@ func TestKeptLogThatCannotBeDropped(t *testing.T) {
 		return b.gate.held != nil
 	}
 	require.True(t, held())
-	require.DirExists(t, filepath.Join(b.dir, keptDir))
+	require.DirExists(t, filepath.Join(b.dir, backupDir))
 	select {
 	case err := <-ended:
 		t.Fatal("ended", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 
-	require.NoError(t, os.RemoveAll(folder))
+	require.NoError(t, os.RemoveAll(stuckDir))
 	require.NoError(t, <-ended)
 	require.False(t, held())
-	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
+	require.NoDirExists(t, filepath.Join(b.dir, backupDir))
 }
 
-// complaining is a handler that hands errors on.
-type complaining chan string
+// errorChannel is a log handler that sends the messages of errors.
+type errorChannel chan string
 
-func (complaining) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (errorChannel) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError
+}
 
-func (c complaining) Handle(_ context.Context, r slog.Record) error {
+func (c errorChannel) Handle(_ context.Context, r slog.Record) error {
 	select {
 	case c <- r.Message:
 	default:
@@ -178,18 +178,17 @@ func (c complaining) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (c complaining) WithAttrs([]slog.Attr) slog.Handler { return c }
-func (c complaining) WithGroup(string) slog.Handler      { return c }
+func (c errorChannel) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c errorChannel) WithGroup(string) slog.Handler      { return c }
 
-// Whatever a compaction has to do it does before the folder is released, and kfake with it.
-func TestCloseWaitsForACompaction(t *testing.T) {
+func TestClose_WaitsForCompaction(t *testing.T) {
 	b, err := Start(t.Context(), Config{DataDir: t.TempDir()})
 	require.NoError(t, err)
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	b.free = func(string) (int64, error) {
 		close(begun)
 		<-goOn
-		return spareBytes, nil
+		return reservedBytes, nil
 	}
 	compacted, closed := make(chan error, 1), make(chan error, 1)
 	go func() { compacted <- b.Compact(t.Context()) }()
@@ -204,32 +203,29 @@ func TestCloseWaitsForACompaction(t *testing.T) {
 	close(goOn)
 	require.NoError(t, <-compacted)
 	require.NoError(t, <-closed)
-	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
+	require.NoDirExists(t, filepath.Join(b.dir, backupDir))
 	require.FileExists(t, filepath.Join(b.dir, closedFile))
 	require.ErrorIs(t, b.Compact(t.Context()), errClosed)
 }
 
-// A compaction that cannot end fails the broker that is closed: nothing is saved beside a
-// log that the next start replaces by the one of before.
-func TestCloseWhileTheKeptLogCannotBeDropped(t *testing.T) {
+// Close must not save the state of a log that the next start replaces by the backup.
+func TestClose_FailsWhileBackupCannotBeRemoved(t *testing.T) {
 	b, ended, _ := startStuck(t)
-	require.ErrorIs(t, b.Close(), ErrUnwritable)
-	require.ErrorIs(t, <-ended, ErrUnwritable)
-	require.DirExists(t, filepath.Join(b.dir, keptDir))
+	require.ErrorIs(t, b.Close(), ErrLogWriteFailed)
+	require.ErrorIs(t, <-ended, ErrLogWriteFailed)
+	require.DirExists(t, filepath.Join(b.dir, backupDir))
 	require.NoFileExists(t, filepath.Join(b.dir, closedFile))
 }
 
-// What a compaction keeps under second names stays as it was while the end of a
-// partition is written in the place of its messages.
-func TestKeepEndLeavesKeptFiles(t *testing.T) {
-	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept.dat")
+func TestPreserveEndOffset_LeavesLinkedFilesUnchanged(t *testing.T) {
+	dir, linked := t.TempDir(), filepath.Join(t.TempDir(), "linked.dat")
 	path := filepath.Join(dir, "9.dat")
 	message := make([]byte, len(emptyBatch(9, 9))+8)
 	require.NoError(t, os.WriteFile(path, message, 0o600))
-	require.NoError(t, os.Link(path, kept))
-	require.NoError(t, os.WriteFile(path+".new", []byte("a write that was cut off"), 0o600))
-	require.NoError(t, keepEnd(dir, 10))
-	before, err := os.Stat(kept)
+	require.NoError(t, os.Link(path, linked))
+	require.NoError(t, os.WriteFile(path+".new", []byte("an interrupted write"), 0o600))
+	require.NoError(t, preserveEndOffset(dir, 10))
+	before, err := os.Stat(linked)
 	require.NoError(t, err)
 	after, err := os.Stat(path)
 	require.NoError(t, err)
@@ -238,7 +234,7 @@ func TestKeepEndLeavesKeptFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, raw, len(emptyBatch(9, 9)))
 	require.NoFileExists(t, path+".new")
-	raw, err = os.ReadFile(kept)
+	raw, err = os.ReadFile(linked)
 	require.NoError(t, err)
 	require.Equal(t, message, raw)
 }

@@ -11,43 +11,44 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// headerBytes are the size, key, version and correlation id that every request of
-// the Kafka protocol begins with.
+// headerBytes is the size of a request header: size, API key, version and correlation ID.
 const headerBytes = 4 + minRequestBytes
 
 const minRequestBytes = 2 + 2 + 4
 
-// gatedConn stands between a client and kfake and keeps from kfake what it would
-// not survive:
+// gatedConn filters the traffic between a client and kfake:
 //
-//   - A request that is too large, or of a kind that the protocol does not have,
-//     or of somebody who has not said who they are, ends the connection. kfake would
-//     end the process, or take as much memory as there is.
-//   - A record batch is stored when its records can be read. kfake looks at headers.
-//   - A client that goes away while it waits to join its group is gone for kfake
-//     when its join is answered. kfake gives it a session only with an answer, so
-//     that it would stay in the group for ever, and with it its partitions.
+//   - It closes the connection on a request that is too large, unknown or not authenticated. kfake would exit the
+//     process or run out of memory.
+//   - It validates the records of produced batches. kfake validates only headers.
+//   - It reports a disconnect during a JoinGroup to kfake only after the response. kfake starts the member's session
+//     with the response, and the member would otherwise keep its partitions forever.
 type gatedConn struct {
 	net.Conn
 	gate   *gate
 	logger *slog.Logger
 
-	// Used by Read alone.
-	header []byte // of the request being read, or all of it: what kfake has not yet taken
-	body   int    // how many bytes of the request are still to come
+	// header holds the bytes of the current request that kfake has not read yet: the header or the whole request.
+	// Only Read uses it and body.
+	header []byte
+	// body is the number of bytes of the current request that are still to be read from the connection.
+	body int
 
 	mu       sync.Mutex
 	login    login
-	refused  []*refusals   // Produces that are not answered yet, in order
-	joinID   uint32        // the correlation id of the last join
-	answered chan struct{} // closed when that join is answered; nil without one
+	rejected []*rejections // of unanswered Produce requests, in order
+	joinID   uint32        // correlation ID of the last JoinGroup
+	joined   chan struct{} // closed when that JoinGroup is answered; nil if none is pending
 
 	once   sync.Once
 	closed chan struct{}
 }
 
 func newGatedConn(c net.Conn, g *gate, logger *slog.Logger) *gatedConn {
-	return &gatedConn{Conn: c, gate: g, logger: logger, login: login{known: len(g.mechanisms) == 0, mechanisms: g.mechanisms}, closed: make(chan struct{})}
+	return &gatedConn{
+		Conn: c, gate: g, logger: logger, closed: make(chan struct{}),
+		login: login{authenticated: len(g.mechanisms) == 0, mechanisms: g.mechanisms},
+	}
 }
 
 func (c *gatedConn) Read(p []byte) (int, error) {
@@ -74,69 +75,70 @@ func (c *gatedConn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the header of the next request, or all of it where more than that is
-// looked at.
+// next reads the header of the next request, or the whole request if it needs inspection.
 func (c *gatedConn) next() error {
 	header := make([]byte, headerBytes)
 	if _, err := io.ReadFull(c.Conn, header[:4]); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	known, bare := c.login.known, c.login.bare // now: what is read next answers the last answer
+	// Each login request follows the response to the previous one, so the state is current.
+	authenticated, rawTokens := c.login.authenticated, c.login.rawTokens
 	c.mu.Unlock()
-	if bare {
+	if rawTokens {
 		return c.nextToken(binary.BigEndian.Uint32(header))
 	}
 	if _, err := io.ReadFull(c.Conn, header[4:]); err != nil {
 		return err
 	}
 	r := parseRequest(header)
-	err := r.check(known)
-	if err == nil && r.wanted(known) {
-		return c.whole(r, header, known)
+	err := r.check(authenticated)
+	if err == nil && r.needsInspection(authenticated) {
+		return c.inspect(r, header, authenticated)
 	}
 	if err != nil {
-		c.ended(err)
+		c.logDisconnect(err)
 		return err
 	}
 	c.header, c.body = header, int(r.size)-minRequestBytes
 	if r.is(kmsg.JoinGroup) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.joinID, c.answered = r.id, make(chan struct{})
+		c.joinID, c.joined = r.id, make(chan struct{})
 	}
 	return nil
 }
 
-// nextToken reads a token of a login without the head of a request.
+// nextToken reads a login token that has no request header.
 func (c *gatedConn) nextToken(size uint32) error {
-	if size > maxForeignBytes {
-		err := fmt.Errorf("a login of %d bytes", size)
-		c.ended(err)
+	if size > maxUnauthenticatedBytes {
+		err := fmt.Errorf("login token of %d bytes is too large", size)
+		c.logDisconnect(err)
 		return err
 	}
 	token := make([]byte, size)
 	if _, err := io.ReadFull(c.Conn, token); err != nil {
 		return err
 	}
-	raw := bareRequest(token)
+	raw := wrapToken(token)
 	c.mu.Lock()
-	err := c.login.ask(parseRequest(raw), raw)
+	err := c.login.onRequest(parseRequest(raw), raw)
 	c.mu.Unlock()
 	if err != nil {
-		c.ended(err)
+		c.logDisconnect(err)
 		return err
 	}
 	c.header, c.body = raw, 0
 	return nil
 }
 
-func (c *gatedConn) ended(err error) {
-	c.logger.Warn("kafka broker: connection ended", slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
+func (c *gatedConn) logDisconnect(err error) {
+	c.logger.Warn("kafka broker: connection closed", slog.String("client", c.RemoteAddr().String()),
+		slog.Any("error", err))
 }
 
-// whole reads all of a request and looks into it.
-func (c *gatedConn) whole(r request, header []byte, known bool) error {
+// inspect reads the whole request and validates or rewrites it.
+func (c *gatedConn) inspect(r request, header []byte, authenticated bool) error {
 	raw := make([]byte, 4+int(r.size))
 	copy(raw, header)
 	if _, err := io.ReadFull(c.Conn, raw[headerBytes:]); err != nil {
@@ -144,86 +146,88 @@ func (c *gatedConn) whole(r request, header []byte, known bool) error {
 	}
 	var err error
 	switch {
-	case !known:
+	case !authenticated:
 		c.mu.Lock()
-		err = c.login.ask(r, raw)
+		err = c.login.onRequest(r, raw)
 		c.mu.Unlock()
 	case r.is(kmsg.Produce):
-		var refused *refusals
-		if refused, err = c.gate.vetter.produce(r, raw, c.logger); refused != nil {
+		var rejected *rejections
+		if rejected, err = c.gate.validator.validateProduce(r, raw, c.logger); rejected != nil {
 			c.mu.Lock()
-			c.refused = append(c.refused, refused)
+			c.rejected = append(c.rejected, rejected)
 			c.mu.Unlock()
 		}
 	default:
 		raw, err = limitPartitions(r, raw)
 	}
 	if err != nil {
-		c.ended(err)
+		c.logDisconnect(err)
 		return err
 	}
 	c.header, c.body = raw, 0
 	return nil
 }
 
-// awaitJoin waits until a join that was read is answered.
+// awaitJoin waits until the pending JoinGroup is answered or the connection is closed.
 func (c *gatedConn) awaitJoin() {
 	c.mu.Lock()
-	answered := c.answered
+	joined := c.joined
 	c.mu.Unlock()
-	if answered == nil {
+	if joined == nil {
 		return
 	}
 	select {
-	case <-answered:
+	case <-joined:
 	case <-c.closed:
 	}
 }
 
-// Write writes one answer, as kfake does.
+// Write writes one response; kfake calls it once for each.
 func (c *gatedConn) Write(p []byte) (int, error) {
 	if err := c.gate.wait(); err != nil {
 		return 0, err
 	}
-	answer := p
+	response := p
 	id := uint32(0)
 	if len(p) >= 8 {
 		id = binary.BigEndian.Uint32(p[4:])
 		var err error
-		if answer, err = c.answer(id, p); err != nil {
-			c.ended(err)
+		if response, err = c.rewrite(id, p); err != nil {
+			c.logDisconnect(err)
 			return 0, err
 		}
 	}
-	n, err := c.Conn.Write(answer)
+	n, err := c.Conn.Write(response)
 	if len(p) >= 8 {
 		c.mu.Lock()
-		if c.answered != nil && id == c.joinID {
-			close(c.answered)
-			c.answered = nil
+		if c.joined != nil && id == c.joinID {
+			close(c.joined)
+			c.joined = nil
 		}
 		c.mu.Unlock()
 	}
-	if err == nil { // what was written may be shorter
+	// The rewritten response may have another length.
+	if err == nil {
 		return len(p), nil
 	}
 	return min(n, len(p)), err
 }
 
-// answer returns what the client gets instead of kfake's answer.
-func (c *gatedConn) answer(id uint32, p []byte) ([]byte, error) {
+// rewrite returns the response for the client, derived from kfake's response p.
+func (c *gatedConn) rewrite(id uint32, p []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.login.answered(id, p) // now: the client may go on as soon as it has the answer
+	// Before the write: the client may continue as soon as it has the response.
+	p, err := c.login.onResponse(id, p)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.refused) == 0 || c.refused[0].id != id {
+	if len(c.rejected) == 0 || c.rejected[0].id != id {
 		return p, nil
 	}
-	refused := c.refused[0]
-	c.refused = c.refused[1:]
-	return refused.rewrite(p)
+	rejected := c.rejected[0]
+	c.rejected = c.rejected[1:]
+	return rejected.rewrite(p)
 }
 
 func (c *gatedConn) Close() error {

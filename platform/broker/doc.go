@@ -1,69 +1,53 @@
-// Package broker runs an embedded Kafka broker inside the process.
+// Package broker runs an embedded single-node Kafka broker.
 //
-// It is kfake of the franz-go project, one node, speaking the Kafka protocol on
-// a TCP address, with its log persisted under a data folder. Clients cannot tell
-// it from a small Kafka: nothing in the services knows which one they talk to.
+// It is kfake of the franz-go project, with its log in a data directory and the Kafka protocol on a TCP address. The
+// services use it as they use Apache Kafka.
 //
 // # Durability
 //
-// A produce request and an offset commit are answered after the record batch has
-// been handed to the operating system with write(2). Hence:
+// A Produce request or an offset commit is acknowledged after write(2) of the batch. Hence:
 //
-//   - the process dies (kill -9, panic, out of memory): nothing that was
-//     acknowledged is lost, also when it dies while it compacts: the files of
-//     before are kept until then, and no answer is given meanwhile;
-//   - the machine dies (power, kernel): what the operating system had not yet
-//     flushed is lost, as with Apache Kafka's default settings on a single node.
-//     The next start takes commits back that are behind the end that a partition
-//     has then: else groups would pass over the next messages. Config.SyncWrites calls
-//     fsync for every batch and closes that gap, at about two thirds of the throughput;
-//   - a write fails (the disk is full): the broker stops there, answers nothing
-//     any more, and tells its owner by Failed. What it has acknowledged is in its
-//     files, and there after the next start;
-//   - the disk changes what it holds: a record batch whose checksum is wrong is replaced
-//     at the next start by one without records, if anything is behind it. The file as it
-//     was is kept in the folder "damaged", for whoever reads the error in the log;
-//   - Close flushes and fsyncs everything, and saves what a start cannot read from the
-//     log: where a partition begins of whose segment a part is deleted, transactions
-//     that are open, sessions of groups. A start after any other end reads the log
-//     alone, and takes as much memory as the partitions are large that were written
-//     to since the last Close;
-//   - files of the log are lost: Start returns a LossError if a partition ends before the end
-//     that Close has saved, or lacks a segment. Config.AcceptLoss starts all the same;
-//   - messages of topics that nothing tells of, since a file is missing, end a start
-//     with ErrIncomplete.
+//   - If the process dies (kill -9, panic, out of memory), nothing acknowledged is lost. A compaction is covered too:
+//     its input files are backed up until it is complete, and nothing is acknowledged until then.
+//   - If the machine crashes (power, kernel), data that the operating system had not flushed is lost, as with Apache
+//     Kafka's default settings on a single node. The next start resets committed offsets that are past the end of their
+//     partition, so that groups do not skip new messages. Config.SyncWrites calls fsync for each batch and closes that
+//     gap, at about two thirds of the throughput.
+//   - If a write fails (disk full), the broker stops, sends no more responses and closes the Failed channel. What it
+//     has acknowledged is in its files and available after the next start.
+//   - If the disk returns corrupt data, the next start replaces a batch with a wrong checksum by an empty batch, unless
+//     it is the last one. It copies the original segment to the directory "damaged" and logs an error.
+//   - Close flushes and syncs everything, and saves the state that is not in the log: the start offsets of partitions
+//     with a partly deleted segment, open transactions and group sessions. A start after any other exit reads only the
+//     log, and needs as much memory as the partitions that were written since the last Close.
+//   - If files of the log are missing, Start returns a LossError: a partition ends before the end saved by Close, or
+//     lacks a segment. Config.AcceptLoss starts all the same.
+//   - If there are messages but no topic metadata, Start returns ErrIncomplete.
 //
 // # Compaction and retention
 //
-// Compaction stops the whole broker while it runs, and keeps the last message of
-// a key, which need not be the newest version of what it states. So there is no
-// timer for it, and none at start: it happens when Compact is called, by somebody
-// who knows that the consumers have caught up. Retention is applied then, too, and by
-// Retain, which stops the broker for a moment only and wants a timer of its owner's: to
-// topics that set retention.ms or retention.bytes explicitly. Nobody reads what it has
-// taken, until a start that reads the log alone: a file, 16 MiB at most, stays on the
-// disk until all in it has expired, and such a start begins with the first that is
-// there. The next time takes it again. A batch of old times expires with those that
-// came before it, not before them. A partition without messages goes on where it ended.
+// Compaction pauses the whole broker, and it keeps the last message of a key, which need not be its newest version.
+// Therefore it never runs on a timer or at a start, only when Compact is called by a caller who knows that the
+// consumers have no lag. Compact also applies retention.
+//
+// Retain applies only retention and pauses the broker briefly; call it periodically. Retention applies to topics with
+// an explicit retention.ms or retention.bytes. Expired messages are no longer served, but a segment file (at most
+// 16 MiB) stays on disk until all of it has expired, and a start that reads only the log serves it from its first
+// message until the next retention run. A batch with old timestamps expires together with the batches before it, not
+// earlier. An empty partition keeps its end offset.
 //
 // # Connections
 //
-// A request that is larger than 1 MiB (100 MiB with records), or of a kind that the
-// protocol does not have, ends its connection, and so does whatever is not part of
-// saying who one is, where there are users, of somebody who has not said it. Produce
-// is answered up to version 12, DeleteRecords not at all, and no request creates more
-// than 10,000 partitions. A member of a consumer group whose connection ends has its session left, as with
-// Apache Kafka.
+// A request of more than 1 MiB (100 MiB for Produce) or of an unknown kind closes the connection. If users are
+// configured, so does any request other than a login before authentication. Produce is supported up to version 12,
+// DeleteRecords is not supported, and one request creates at most 10,000 partitions. If the connection of a group
+// member closes, its session continues, as with Apache Kafka.
 //
-// A record batch is stored when every record in it can be read, as with Apache
-// Kafka: else its partition is answered with INVALID_RECORD, or MESSAGE_TOO_LARGE if
-// the batch inflates to more than 64 MiB. In topics that are compacted each record must
-// have a key. Batches that are on disk already are not
-// looked at again.
+// A record batch is stored if every record in it can be decoded, as with Apache Kafka. Otherwise its partition is
+// answered with INVALID_RECORD, or MESSAGE_TOO_LARGE if the batch inflates to more than 64 MiB. Records of compacted
+// topics must have a key. Batches that are already on disk are not validated again.
 //
-// Users are those of Config.Users, whoever there was when the log was written: each may do
-// everything.
+// The users are those of Config.Users. Each of them may do everything.
 //
-// Topics are never created by being named: a producer or consumer that names a
-// topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.
+// Topics are not auto-created: a request for an unknown topic is answered with UNKNOWN_TOPIC_OR_PARTITION.
 package broker

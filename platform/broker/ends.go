@@ -14,53 +14,53 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// keepEnds gives each partition that has no messages any more a record batch without
-// records at its end, as compaction leaves them in Apache Kafka. A start would
-// otherwise count its offsets from 0 again: groups that had read it would pass over
-// what is written next. end tells where a partition without messages has ended, and 0
-// of any other.
-func keepEnds(dir string, end func(folder string) (int64, error)) error {
-	folders, err := os.ReadDir(partitionsDir(dir))
+// preserveEndOffsets writes an empty record batch at the end of each partition without messages, as compaction does in
+// Apache Kafka. Otherwise the next start would assign offsets from 0, and groups would skip new messages. end returns
+// the end offset of a partition without messages, or 0 for others.
+func preserveEndOffsets(dir string, end func(partition string) (int64, error)) error {
+	partitions, err := os.ReadDir(partitionsDir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keep the ends of partitions: %w", err)
+		return fmt.Errorf("preserve end offsets: %w", err)
 	}
-	for _, f := range folders {
+	for _, f := range partitions {
 		if !f.IsDir() {
 			continue
 		}
 		path := filepath.Join(partitionsDir(dir), f.Name())
 		at, err := end(path)
 		if err == nil && at > 0 {
-			err = keepEnd(path, at)
+			err = preserveEndOffset(path, at)
 		}
 		if err != nil {
-			return fmt.Errorf("keep the end of %s: %w", f.Name(), err)
+			return fmt.Errorf("preserve the end offset of %s: %w", f.Name(), err)
 		}
 	}
 	return nil
 }
 
-// keepEnd makes an end all that a partition has before it; messages may be written
-// behind it meanwhile. An end that is there already, and alone, stays as it is.
-func keepEnd(partition string, end int64) error {
+// preserveEndOffset replaces everything before the offset end by an empty batch. Messages may be appended after it
+// concurrently. It does nothing if that batch is already all there is before end.
+func preserveEndOffset(partition string, end int64) error {
 	batch := emptyBatch(end-1, end-1)
 	all, err := segments(partition)
 	if err != nil {
 		return err
 	}
 	if len(all) == 1 && all[0].base == end-1 {
-		if info, err := os.Stat(all[0].path); err != nil || info.Size() == int64(len(batch)) { // one with records is larger
+		// A batch with records is larger.
+		if info, err := os.Stat(all[0].path); err != nil || info.Size() == int64(len(batch)) {
 			return err
 		}
 	}
-	if err := writeWhole(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), batch); err != nil {
+	if err := writeAtomic(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), batch); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(partition)
 	if err != nil {
 		return err
 	}
-	for _, f := range files { // ends of before
+	// Remove older empty batches.
+	for _, f := range files {
 		base, _, _ := strings.Cut(f.Name(), ".")
 		if at, err := strconv.ParseInt(base, 10, 64); err != nil || at >= end-1 {
 			continue
@@ -72,9 +72,8 @@ func keepEnd(partition string, end int64) error {
 	return syncDir(partition)
 }
 
-// writeWhole writes a file anew, or not at all: what has the name may be the file that a
-// compaction keeps, under its second name, and whoever ends while it is written leaves half.
-func writeWhole(path string, raw []byte) error {
+// writeAtomic replaces a file atomically. It never writes in place: the file may also be linked from the log backup.
+func writeAtomic(path string, raw []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {
 		return err
@@ -86,46 +85,46 @@ func writeWhole(path string, raw []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// runningEnd is the end of a partition that the broker serves.
-func (b *Broker) runningEnd(folder string) (int64, error) {
-	topic, partition, ok := partitionOf(filepath.Base(folder))
+// currentEndOffset returns the end offset of a partition of the running broker, or 0 if it has messages.
+func (b *Broker) currentEndOffset(dir string) (int64, error) {
+	topic, partition, ok := partitionOf(filepath.Base(dir))
 	if !ok {
 		return 0, nil
 	}
 	p := b.cluster.PartitionInfo(topic, partition)
-	if p == nil || p.LogStartOffset < p.HighWatermark { // the topic is gone, or there are messages
+	if p == nil || p.LogStartOffset < p.HighWatermark { // the topic is deleted, or there are messages
 		return 0, nil
 	}
 	return p.HighWatermark, nil
 }
 
-// savedEnd is the end of a partition as Close left it.
-func savedEnd(folder string) (int64, error) {
-	if all, err := segments(folder); err != nil || len(all) > 0 {
+// savedEndOffset returns the end offset that Close saved for a partition, or 0 if it has segments.
+func savedEndOffset(dir string) (int64, error) {
+	if all, err := segments(dir); err != nil || len(all) > 0 {
 		return 0, err
 	}
-	saved, err := readSnapshot(folder)
+	saved, err := readSnapshot(dir)
 	return saved.HighWatermark, err
 }
 
-// partitionOf reads the name of a partition's folder.
-func partitionOf(folder string) (topic string, partition int32, ok bool) {
-	i := strings.LastIndexByte(folder, '-')
+// partitionOf parses the directory name of a partition.
+func partitionOf(name string) (topic string, partition int32, ok bool) {
+	i := strings.LastIndexByte(name, '-')
 	if i < 0 {
 		return "", 0, false
 	}
-	topic, err := url.PathUnescape(folder[:i])
-	n, err2 := strconv.ParseInt(folder[i+1:], 10, 32)
+	topic, err := url.PathUnescape(name[:i])
+	n, err2 := strconv.ParseInt(name[i+1:], 10, 32)
 	return topic, int32(n), err == nil && err2 == nil && n >= 0
 }
 
-// emptyBatch is a record batch of the offsets first to last, without records.
+// emptyBatch returns a record batch without records that covers the offsets first to last.
 func emptyBatch(first, last int64) []byte {
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{
-		FirstOffset: first, LastOffsetDelta: int32(last - first), //nolint:gosec // looked at before
+		FirstOffset: first, LastOffsetDelta: int32(last - first), //nolint:gosec // checked by the caller
 		Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
 	}
-	return signed(batch.AppendTo(nil))
+	return sealBatch(batch.AppendTo(nil))
 }

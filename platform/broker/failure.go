@@ -11,11 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// ErrUnwritable says that the broker could not write something down, and stopped
-// there: it answers nothing any more. What it has acknowledged is in its files.
-var ErrUnwritable = errors.New("the embedded Kafka broker cannot write its log and has stopped; what was acknowledged is kept: make room on its disk and start again")
+// ErrLogWriteFailed means that a write to the log failed and the broker has stopped. It sends no more responses; what
+// it has acknowledged is in its files.
+var ErrLogWriteFailed = errors.New("the embedded Kafka broker has stopped, a write to its log failed; " +
+	"acknowledged data is intact: free disk space and restart")
 
-// failure is why a broker has failed, once it has.
+// failure is a latch for the error that stopped the broker.
 type failure struct {
 	once     sync.Once
 	happened chan struct{}
@@ -40,15 +41,14 @@ func (f *failure) get() error {
 	}
 }
 
-// Failed is closed when the broker has failed for good: its owner is to Close it
-// and end. Err then says why.
+// Failed returns a channel that is closed when the broker has failed. Its owner must then call Close; Err returns the
+// cause.
 func (b *Broker) Failed() <-chan struct{} { return b.failure.happened }
 
-// Err is nil, or why the broker has failed: ErrUnwritable.
+// Err returns the error that stopped the broker, an ErrLogWriteFailed, or nil.
 func (b *Broker) Err() error { return b.failure.get() }
 
-// While returns a context that ends with ctx, or with Err as its cause when the
-// broker fails.
+// While returns a context that is canceled with ctx, or with cause Err when the broker fails.
 func (b *Broker) While(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -61,16 +61,15 @@ func (b *Broker) While(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { cancel(nil) }
 }
 
-// logAdapter carries kfake's warnings and errors to slog. They are also all that
-// kfake gives when a write fails: it then goes on, and answers with success.
+// logAdapter forwards warnings and errors of kfake to slog. A failed write is visible only there: kfake logs it and
+// answers with success.
 type logAdapter struct {
 	logger  *slog.Logger
 	failure *failure
 }
 
-// Logf does not return when a write has failed. The goroutine that logs is the
-// one that handles all requests: what it would do and answer next rests on the
-// write. The next start finds what a kill at this moment would have left.
+// Logf blocks forever after a failed write. It is called by the goroutine that handles all requests, so nothing is
+// acknowledged that depends on the write. The next start finds the files as after a kill.
 func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
 	if level != kfake.LogLevelError && level != kfake.LogLevelWarn {
 		return
@@ -78,7 +77,7 @@ func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
 	text := fmt.Sprintf(msg, args...)
 	if failedWrite(text) {
 		l.logger.Error("kafka broker: " + text)
-		l.failure.set(fmt.Errorf("%w: %s", ErrUnwritable, text))
+		l.failure.set(fmt.Errorf("%w: %s", ErrLogWriteFailed, text))
 		select {}
 	}
 	if level == kfake.LogLevelError {
@@ -88,11 +87,15 @@ func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
 	l.logger.Warn("kafka broker: " + text)
 }
 
-// failedWrite knows kfake's complaints about changes of files, but those after which a file
-// is as it was: rewriting groups.log and pids.log.
+// failedWrite reports whether kfake logged a failed file change. Failed rewrites of groups.log and pids.log do not
+// count: they leave the file as it was.
 func failedWrite(text string) bool {
-	return strings.HasPrefix(text, "persist ") || // batches, group and producer entries, topics; at Close all but sessions, without which members join anew
-		strings.HasPrefix(text, "rebuildSegments ") || // compaction
-		strings.Contains(text, ": open for truncate: ") || strings.Contains(text, ": truncate: ") || // a start would write behind what is to go
-		strings.HasPrefix(text, "delete topic ") // a topic of that name would write behind what is left
+	// Batches, group and producer entries, topics. At Close everything except sessions, whose members rejoin.
+	return strings.HasPrefix(text, "persist ") ||
+		// Compaction.
+		strings.HasPrefix(text, "rebuildSegments ") ||
+		// A start would append after what should have been truncated.
+		strings.Contains(text, ": open for truncate: ") || strings.Contains(text, ": truncate: ") ||
+		// A new topic of the same name would append to the remaining files.
+		strings.HasPrefix(text, "delete topic ")
 }

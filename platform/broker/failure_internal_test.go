@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After these the broker must not go on: what it writes next would not be found.
-func TestFailedWrite(t *testing.T) {
+func TestFailedWrite_MatchesFatalLogMessagesOfKfake(t *testing.T) {
 	for _, text := range []string{
 		"persist batch t-0: no space left on device",
 		"rebuildSegments t-0: write: no space left on device",
@@ -17,7 +16,9 @@ func TestFailedWrite(t *testing.T) {
 	} {
 		require.True(t, failedWrite(text), text)
 	}
-	for _, text := range []string{"compact groups.log: write: no space left on device", "partition t-0 segment 0: truncating 7 corrupt bytes"} {
+	for _, text := range []string{
+		"compact groups.log: write: no space left on device", "partition t-0 segment 0: truncating 7 corrupt bytes",
+	} {
 		require.False(t, failedWrite(text), text)
 	}
 }

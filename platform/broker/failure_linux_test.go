@@ -17,21 +17,21 @@ import (
 	"muster/platform/bus"
 )
 
-// limitFiles lets no file of a process grow beyond a size: a write that would
-// writes what fits and then fails, as on a full disk.
+// limitFiles limits the size of a process's files: a write beyond it is cut short and fails, as on a full disk.
 func limitFiles(t *testing.T, cmd *exec.Cmd, bytes uint64) {
 	t.Helper()
-	require.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil))
+	limit := &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}
+	require.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, limit, nil))
 }
 
-// newClient returns one with connections of its own, and none to a broker that has gone.
-func newClient(cfg bus.Config) (client *kafka.Client, leave func()) {
+// newClient returns a client with its own connections, so that none leads to an earlier broker.
+func newClient(cfg bus.Config) (client *kafka.Client, closeIdle func()) {
 	transport := &kafka.Transport{}
-	return &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: transport, Timeout: 5 * time.Second}, transport.CloseIdleConnections
+	client = &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: transport, Timeout: 5 * time.Second}
+	return client, transport.CloseIdleConnections
 }
 
-// requireFailed does something, again and again, until a child has ended because its
-// broker failed.
+// requireFailed calls do in a loop until the child has exited with the code of a failed broker.
 func requireFailed(t *testing.T, cmd *exec.Cmd, do func(context.Context)) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -39,7 +39,7 @@ func requireFailed(t *testing.T, cmd *exec.Cmd, do func(context.Context)) {
 	defer cancel()
 	go func() {
 		defer cancel()
-		_ = cmd.Wait() // says the exit code as an error
+		_ = cmd.Wait() // returns the exit code as an error
 		close(ended)
 	}()
 	for ctx.Err() == nil {
@@ -55,18 +55,18 @@ func requireFailed(t *testing.T, cmd *exec.Cmd, do func(context.Context)) {
 	}
 }
 
-// A compaction that cannot write its files has destroyed nothing.
-func TestCompactionOnAFullDiskLosesNothing(t *testing.T) {
+func TestFullDisk_CompactionLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	cmd, addr := startChild(t, dir, "127.0.0.1:0", serving)
 	cfg := bus.Config{Brokers: []string{addr}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}})
 	w := bus.NewWriter(cfg)
 	w.Compression = 0
+	value := []byte(strings.Repeat("x", 1000))
 	for i := range 20 {
 		var msgs []kafka.Message
 		for k := range 100 {
-			msgs = append(msgs, kafka.Message{Topic: "t", Key: fmt.Appendf(nil, "%d-%d", i, k), Value: []byte(strings.Repeat("x", 1000))})
+			msgs = append(msgs, kafka.Message{Topic: "t", Key: fmt.Appendf(nil, "%d-%d", i, k), Value: value})
 		}
 		require.NoError(t, bus.WriteAll(t.Context(), w, msgs))
 	}
@@ -83,19 +83,18 @@ func TestCompactionOnAFullDiskLosesNothing(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "compacting"))
 }
 
-// What the broker cannot write down it does not acknowledge, nor anything after
-// it, and the next start goes on behind what is whole.
-func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
+func TestFullDisk_LosesNothingAcknowledged(t *testing.T) {
 	commit := func(ctx context.Context, cfg bus.Config, offset int64) error {
-		client, leave := newClient(cfg)
-		defer leave()
-		answer, err := client.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
-			GroupID: "g", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"t": {{Partition: 0, Offset: offset}}},
+		client, closeIdle := newClient(cfg)
+		defer closeIdle()
+		res, err := client.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
+			GroupID: "g", GenerationID: -1,
+			Topics: map[string][]kafka.OffsetCommit{"t": {{Partition: 0, Offset: offset}}},
 		})
 		if err != nil {
 			return err
 		}
-		return answer.Topics["t"][0].Error
+		return res.Topics["t"][0].Error
 	}
 	committed := func(t *testing.T, cfg bus.Config) int64 {
 		t.Helper()
@@ -106,7 +105,8 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 	produce := func(ctx context.Context, cfg bus.Config, n int64) error {
 		w := bus.NewWriter(cfg)
 		defer w.Close() // always nil
-		return w.WriteMessages(ctx, kafka.Message{Topic: "t", Key: fmt.Append(nil, n), Value: []byte(strings.Repeat("x", 100))})
+		m := kafka.Message{Topic: "t", Key: fmt.Append(nil, n), Value: []byte(strings.Repeat("x", 100))}
+		return w.WriteMessages(ctx, m)
 	}
 	stored := func(t *testing.T, cfg bus.Config) int64 { return int64(len(readAll(t, cfg, "t"))) }
 	create := func(ctx context.Context, cfg bus.Config, n int64) error {
@@ -114,17 +114,17 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 	}
 	created := func(t *testing.T, cfg bus.Config) (n int64) {
 		t.Helper()
-		client, leave := newClient(cfg)
-		defer leave()
-		answer, err := client.Metadata(t.Context(), &kafka.MetadataRequest{})
+		client, closeIdle := newClient(cfg)
+		defer closeIdle()
+		res, err := client.Metadata(t.Context(), &kafka.MetadataRequest{})
 		require.NoError(t, err)
-		return int64(len(answer.Topics)) - 1
+		return int64(len(res.Topics)) - 1
 	}
 	for name, test := range map[string]struct {
-		grows string // the file, in the folder of the log
-		there int64  // messages before
-		do    func(context.Context, bus.Config, int64) error
-		done  func(*testing.T, bus.Config) int64
+		file     string // the file that grows, in the log directory
+		existing int64  // messages written before
+		do       func(context.Context, bus.Config, int64) error
+		done     func(*testing.T, bus.Config) int64
 	}{
 		"offset commits": {"groups.log", 50, commit, committed},
 		"records":        {"partitions/t-0/0.dat", 0, produce, stored},
@@ -134,8 +134,8 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 			dir := t.TempDir()
 			cmd, addr := startChild(t, dir, "127.0.0.1:0", serving)
 			cfg := bus.Config{Brokers: []string{addr}}
-			require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
-			for n := range test.there {
+			createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1})
+			for n := range test.existing {
 				require.NoError(t, produce(t.Context(), cfg, n))
 			}
 			var last int64 // acknowledged
@@ -147,7 +147,7 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 			}
 			acknowledge(20)
 
-			info, err := os.Stat(filepath.Join(dir, "log", test.grows))
+			info, err := os.Stat(filepath.Join(dir, "log", test.file))
 			require.NoError(t, err)
 			limitFiles(t, cmd, uint64(info.Size())+5)
 			requireFailed(t, cmd, func(ctx context.Context) {
@@ -158,7 +158,7 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 
 			cmd, _ = startChild(t, dir, addr, serving)
 			require.GreaterOrEqual(t, test.done(t, cfg), last)
-			last = test.done(t, cfg) // one that was not acknowledged may have been kept
+			last = test.done(t, cfg) // a write that was not acknowledged may be stored
 			acknowledge(20)
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait() // reports the signal

@@ -23,7 +23,7 @@ import (
 	"muster/platform/internal/recordbatch/recordbatchtest"
 )
 
-// rawClient is a client that sends what it is told to.
+// rawClient sends requests as they are given.
 type rawClient struct {
 	t    *testing.T
 	conn net.Conn
@@ -77,8 +77,8 @@ func (c *rawClient) call(r kmsg.Request, version int16) kmsg.Response {
 	return res
 }
 
-// refused says that the connection ends without an answer.
-func (c *rawClient) refused(r kmsg.Request) {
+// requireClosed requires that the connection is closed without a response.
+func (c *rawClient) requireClosed(r kmsg.Request) {
 	c.t.Helper()
 	_, err := c.receive(r)
 	require.Error(c.t, err)
@@ -117,16 +117,15 @@ func readValues(t *testing.T, cfg bus.Config, topic string) (values []string) {
 	return values
 }
 
-// A batch that a reader of the log would not survive is refused, and only that one.
-func TestPoisonIsNotStored(t *testing.T) {
+func TestProduce_RejectsOnlyInvalidBatches(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
 	cfg := bus.Config{Brokers: b.Addrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 2}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 2})
 	c := dialRaw(t, b.Addrs()[0])
 	cases := recordbatchtest.Poison()
 	for i, poison := range cases {
-		version := int16(3 + i%10) // of Produce: all there are
+		version := int16(3 + i%10) // all versions of Produce
 		res := c.call(produceRequest("t", -1, poison.Raw, recordbatchtest.Good("good")), version)
 		require.ElementsMatch(t, []int16{kerr.InvalidRecord.Code, 0}, codes(res), poison.Name)
 		if version >= 8 {
@@ -134,12 +133,12 @@ func TestPoisonIsNotStored(t *testing.T) {
 				require.Equal(t, p.ErrorCode != 0, p.ErrorMessage != nil, poison.Name)
 			}
 		}
-		c.send(produceRequest("t", 0, poison.Raw), 7) // nobody is answered
+		c.send(produceRequest("t", 0, poison.Raw), 7) // acks=0 has no response
 	}
 	for codec := int16(recordbatchtest.Gzip); codec <= recordbatchtest.Zstd; codec++ {
 		size := 65 << 20
 		if codec == recordbatchtest.Snappy {
-			continue // 2 MiB of it cannot be that much
+			continue // 2 MiB of Snappy cannot inflate to that size
 		}
 		bomb, err := recordbatchtest.Bomb(codec, size)
 		require.NoError(t, err)
@@ -156,25 +155,25 @@ func TestPoisonIsNotStored(t *testing.T) {
 	require.Len(t, readValues(t, bus.Config{Brokers: b.Addrs()}, "t"), len(cases)+3)
 }
 
-// What kafka-go writes, with every codec, is stored.
-func TestCompressedBatchesAreStored(t *testing.T) {
+func TestProduce_AcceptsAllCodecs(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1})
 	var want []string
 	for codec := kafka.Compression(0); codec <= kafka.Zstd; codec++ {
 		w := bus.NewWriter(cfg)
 		w.Compression = codec
 		value := bytes.Repeat([]byte{'a' + byte(codec)}, 100_000)
 		want = append(want, string(value))
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: value, Headers: []kafka.Header{{Key: "h", Value: []byte("v")}}}}))
+		m := kafka.Message{Topic: "t", Value: value, Headers: []kafka.Header{{Key: "h", Value: []byte("v")}}}
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 		require.NoError(t, w.Close())
 	}
 	require.Equal(t, want, readValues(t, cfg, "t"))
 }
 
-// Requests that kfake answers with its end, or with that of the machine's memory.
-func TestForeignRequestsAreRefused(t *testing.T) {
+// kfake would crash on these requests or run out of memory.
+func TestConnection_ClosedOnHarmfulRequests(t *testing.T) {
 	_, addr := startChild(t, t.TempDir(), "127.0.0.1:0", serving)
 	ids := kmsg.NewPtrProduceRequest()
 	ids.Acks = -1
@@ -206,14 +205,14 @@ func TestForeignRequestsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dialRaw(t, addr)
-			_ = c.write(r.Request, r.version) // may be cut off: what is too large is not read to its end
-			c.refused(r.Request)
-			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{{Name: "t", Partitions: 1}}))
+			_ = c.write(r.Request, r.version) // may fail: requests that are too large are not read to their end
+			c.requireClosed(r.Request)
+			createTopics(t, bus.Config{Brokers: []string{addr}}, bus.Topic{Name: "t", Partitions: 1})
 		})
 	}
 }
 
-func TestTooManyPartitionsAreRefused(t *testing.T) {
+func TestCreateTopics_LimitsPartitions(t *testing.T) {
 	b := brokertest.Start(t)
 	c := dialRaw(t, b.Addrs()[0])
 	create := kmsg.NewPtrCreateTopicsRequest()
@@ -241,10 +240,13 @@ func TestTooManyPartitionsAreRefused(t *testing.T) {
 	require.Zero(t, c.call(more, 3).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode)
 }
 
-// Who has not said who they are may say it, and nothing else.
-func TestBeforeAuthentication(t *testing.T) {
-	users := []broker.User{{Mechanism: "PLAIN", Name: "anna", Password: "secret"}, {Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"}}
-	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users, Logger: slog.New(slog.DiscardHandler)})
+func TestConnection_AllowsOnlyLoginBeforeAuthentication(t *testing.T) {
+	users := []broker.User{
+		{Mechanism: "PLAIN", Name: "anna", Password: "secret"},
+		{Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"},
+	}
+	logger := slog.New(slog.DiscardHandler)
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users, Logger: logger})
 	handshake := func(mechanism string) *kmsg.SASLHandshakeRequest {
 		r := kmsg.NewPtrSASLHandshakeRequest()
 		r.Mechanism = mechanism
@@ -261,63 +263,67 @@ func TestBeforeAuthentication(t *testing.T) {
 	t.Run("a request", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])
 		c.send(metadata, 1)
-		c.refused(metadata)
+		c.requireClosed(metadata)
 	})
 	t.Run("a large login", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])
 		require.Zero(t, c.call(handshake("PLAIN"), 1).(*kmsg.SASLHandshakeResponse).ErrorCode)
 		large := login(string(make([]byte, 65<<10)))
-		_ = c.write(large, 1) // may be cut off, too
-		c.refused(large)
+		_ = c.write(large, 1) // may fail, as above
+		c.requireClosed(large)
 	})
 	t.Run("a wrong password", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])
 		c.call(handshake("PLAIN"), 1)
 		c.send(login("\x00anna\x00guess"), 1)
-		c.refused(login(""))
+		c.requireClosed(login(""))
 	})
-	t.Run("nobody without a password", func(t *testing.T) {
+	t.Run("an unknown user with an empty password", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])
 		c.call(handshake("PLAIN"), 1)
 		c.send(login("\x00nobody\x00"), 1)
-		c.refused(login(""))
+		c.requireClosed(login(""))
 	})
-	t.Run("four thousand million tags", func(t *testing.T) {
-		for attempt := 1; ; attempt++ { // a busy machine may hold up one
+	t.Run("4 billion tags", func(t *testing.T) {
+		for attempt := 1; ; attempt++ { // a busy machine may delay one attempt
 			c, began := dialRaw(t, b.Addrs()[0]), time.Now()
-			_, err := c.conn.Write([]byte("\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02a\x02b\xff\xff\xff\xff\x0f"))
+			_, err := c.conn.Write([]byte(
+				"\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02a\x02b\xff\xff\xff\xff\x0f"))
 			require.NoError(t, err)
-			c.refused(kmsg.NewPtrApiVersionsRequest())
+			c.requireClosed(kmsg.NewPtrApiVersionsRequest())
 			if time.Since(began) < 3*time.Second {
 				break
 			}
-			require.Less(t, attempt, 3, "they are counted to the end")
+			require.Less(t, attempt, 3, "the tags are counted to the end")
 		}
 	})
-	t.Run("half a login", func(t *testing.T) {
+	t.Run("an incomplete login", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])
 		c.call(handshake("SCRAM-SHA-256"), 1)
 		res := c.call(login("n,,n=bert,r=nonce"), 2).(*kmsg.SASLAuthenticateResponse)
 		require.Zero(t, res.ErrorCode)
 		c.send(metadata, 1)
-		c.refused(metadata)
+		c.requireClosed(metadata)
 	})
 	for version := range int16(3) {
 		c := dialRaw(t, b.Addrs()[0])
 		c.call(kmsg.NewPtrApiVersionsRequest(), 0)
-		c.call(handshake("GUESS"), 1) // which the broker does not have
+		c.call(handshake("GUESS"), 1) // unsupported
 		require.Zero(t, c.call(handshake("PLAIN"), 1).(*kmsg.SASLHandshakeResponse).ErrorCode)
 		require.Zero(t, c.call(login("\x00anna\x00secret"), version).(*kmsg.SASLAuthenticateResponse).ErrorCode)
 		c.call(metadata, 1)
 	}
 }
 
-func TestHandshake_TellsTheEnabledMechanisms(t *testing.T) {
-	users := []broker.User{{Mechanism: "PLAIN", Name: "anna", Password: "secret"}, {Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"}}
+func TestHandshake_ListsEnabledMechanisms(t *testing.T) {
+	users := []broker.User{
+		{Mechanism: "PLAIN", Name: "anna", Password: "secret"},
+		{Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"},
+	}
 	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users})
 	for mechanism, want := range map[string]int16{
 		"PLAIN": 0, "SCRAM-SHA-256": 0,
-		"SCRAM-SHA-512": kerr.UnsupportedSaslMechanism.Code, // without a user of it
+		"SCRAM-SHA-512": kerr.UnsupportedSaslMechanism.Code, // has no users
 		"GSSAPI":        kerr.UnsupportedSaslMechanism.Code, "": kerr.UnsupportedSaslMechanism.Code,
 	} {
 		for version := range int16(2) {
@@ -330,7 +336,7 @@ func TestHandshake_TellsTheEnabledMechanisms(t *testing.T) {
 	}
 }
 
-func TestHandshake_OfVersion0IsFollowedByBareTokens(t *testing.T) {
+func TestHandshake_Version0IsFollowedByRawTokens(t *testing.T) {
 	users := []broker.User{{Mechanism: "PLAIN", Name: "a", Password: "secret"}}
 	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users})
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
@@ -359,8 +365,7 @@ func TestHandshake_OfVersion0IsFollowedByBareTokens(t *testing.T) {
 	}
 }
 
-// Whoever there was when the log was written, the users are those of the configuration.
-func TestUsersAreTheConfigurations(t *testing.T) {
+func TestStart_ReplacesStoredUsers(t *testing.T) {
 	dir := t.TempDir()
 	with := func(password string) bus.Config {
 		t.Helper()
@@ -378,27 +383,27 @@ func TestUsersAreTheConfigurations(t *testing.T) {
 		b, err := broker.Start(t.Context(), cfg)
 		require.NoError(t, err)
 		clients.Brokers = b.Addrs()
-		require.NoError(t, bus.EnsureTopics(t.Context(), clients, []bus.Topic{{Name: "t", Partitions: 1}}), "password %q", password)
+		err = bus.EnsureTopics(t.Context(), clients, []bus.Topic{{Name: "t", Partitions: 1}})
+		require.NoError(t, err, "password %q", password)
 		if password != "" {
-			for what, other := range map[string]bus.Config{"nobody": {}, "the first": with("first"), "a guess": with("guess")} {
-				if other.Brokers = b.Addrs(); what == "the first" && password == "first" {
+			for name, other := range map[string]bus.Config{"none": {}, "first": with("first"), "guess": with("guess")} {
+				if other.Brokers = b.Addrs(); name == "first" && password == "first" {
 					continue
 				}
 				_, err := bus.EndOffsets(t.Context(), other, []string{"t"})
-				require.Error(t, err, "%s, with the password %q", what, password)
+				require.Error(t, err, "login %s, password %q", name, password)
 			}
 		}
 		require.NoError(t, b.Close())
 	}
 }
 
-// Limiting Produce limits nothing else.
-func TestApiVersions(t *testing.T) {
+func TestApiVersions_LimitsOnlyProduceAndDeleteRecords(t *testing.T) {
 	b := brokertest.Start(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	defer cluster.Close()
-	ask := func(addr string) (map[int16]int16, *kmsg.ApiVersionsResponse) {
+	versions := func(addr string) (map[int16]int16, *kmsg.ApiVersionsResponse) {
 		r := kmsg.NewPtrApiVersionsRequest()
 		r.ClientSoftwareName, r.ClientSoftwareVersion = "raw", "1"
 		res := dialRaw(t, addr).call(r, 3).(*kmsg.ApiVersionsResponse)
@@ -408,12 +413,12 @@ func TestApiVersions(t *testing.T) {
 		}
 		return out, res
 	}
-	got, gotRes := ask(b.Addrs()[0])
-	want, wantRes := ask(cluster.ListenAddrs()[0])
+	got, gotRes := versions(b.Addrs()[0])
+	want, wantRes := versions(cluster.ListenAddrs()[0])
 	require.EqualValues(t, 13, want[0])
 	want[0] = 12
 	require.Contains(t, want, kmsg.DeleteRecords.Int16())
-	delete(want, kmsg.DeleteRecords.Int16()) // kfake forgets at a kill where a partition ended
+	delete(want, kmsg.DeleteRecords.Int16()) // kfake does not persist it until it is closed
 	require.Equal(t, want, got)
 	require.Equal(t, wantRes.FinalizedFeatures, gotRes.FinalizedFeatures)
 	require.Equal(t, wantRes.SupportedFeatures, gotRes.SupportedFeatures)

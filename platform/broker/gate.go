@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// gate holds accepted connections back until the broker has replayed and
-// compacted its log, and knows the open connections so that Close can end them:
-// kfake itself leaves them to their clients.
+// gate accepts connections only after the log is replayed, and tracks open connections so that Close can close them,
+// which kfake does not do.
 type gate struct {
-	opened   chan struct{}
-	once     sync.Once
-	shutting chan struct{} // closed when no connection is accepted any more
-	failure  *failure
-	vetter   *vetter
-	// mechanisms are the SASL mechanisms that are enabled. Clients must authenticate if there are any.
+	opened    chan struct{}
+	once      sync.Once
+	shutting  chan struct{} // closed when no more connections are accepted
+	failure   *failure
+	validator *batchValidator
+	// mechanisms are the enabled SASL mechanisms. If there are any, clients must authenticate.
 	mechanisms []string
 
-	mu    sync.Mutex
-	ended bool
-	conns map[net.Conn]struct{}
-	held  chan struct{} // not nil while answers wait; closed when they go on
+	mu     sync.Mutex
+	closed bool
+	conns  map[net.Conn]struct{}
+	held   chan struct{} // not nil while responses are held back; closed when they continue
 }
 
 func newGate(failure *failure) *gate {
 	return &gate{
-		opened: make(chan struct{}), shutting: make(chan struct{}), failure: failure, vetter: newVetter(), conns: make(map[net.Conn]struct{}),
+		opened: make(chan struct{}), shutting: make(chan struct{}), failure: failure,
+		validator: newBatchValidator(), conns: make(map[net.Conn]struct{}),
 	}
 }
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
 
-// hold makes answers wait that are not being sent already, until release is called.
+// hold blocks responses that are not being written yet, until release is called.
 func (g *gate) hold() (release func()) {
 	held := make(chan struct{})
 	g.mu.Lock()
@@ -46,7 +46,7 @@ func (g *gate) hold() (release func()) {
 	}
 }
 
-// wait waits while answers are held. After a failure there are none.
+// wait waits while responses are held back. It returns the broker's error after a failure.
 func (g *gate) wait() error {
 	g.mu.Lock()
 	held := g.held
@@ -60,11 +60,11 @@ func (g *gate) wait() error {
 	return g.failure.get()
 }
 
-// shut releases a waiting Accept and refuses every later connection.
+// shut unblocks a waiting Accept and rejects later connections.
 func (g *gate) shut() {
 	g.mu.Lock()
-	if !g.ended {
-		g.ended = true
+	if !g.closed {
+		g.closed = true
 		close(g.shutting)
 	}
 	g.mu.Unlock()
@@ -74,7 +74,7 @@ func (g *gate) shut() {
 func (g *gate) add(c net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ended {
+	if g.closed {
 		return false
 	}
 	g.conns[c] = struct{}{}
@@ -95,7 +95,7 @@ func (g *gate) closeConns() {
 	}
 	g.mu.Unlock()
 	for _, c := range open {
-		// The error says that the client was faster.
+		// The client may have closed it already.
 		_ = c.Close()
 	}
 }

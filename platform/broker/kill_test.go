@@ -14,7 +14,7 @@ import (
 	"muster/platform/bus"
 )
 
-// killed is what a kill at this moment leaves of a data folder.
+// killed copies a data directory, as a kill at this moment would leave it.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	left := filepath.Join(t.TempDir(), "left")
@@ -30,10 +30,10 @@ func serve(t *testing.T, dir string) (*broker.Broker, bus.Config) {
 
 func createTopic(t *testing.T, cfg bus.Config, config map[string]string) {
 	t.Helper()
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: config}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1, Config: config})
 }
 
-// send sends each message in a batch of its own. Without a value it deletes its key.
+// send writes each message as a separate batch. A message without a value deletes its key.
 func send(t *testing.T, cfg bus.Config, messages ...kafka.Message) {
 	t.Helper()
 	w := bus.NewWriter(cfg)
@@ -48,7 +48,7 @@ func message(key, value string) kafka.Message {
 	return kafka.Message{Key: []byte(key), Value: []byte(value)}
 }
 
-// stored are the values that a partition holds, by their offsets.
+// stored returns the values of topic t by offset.
 func stored(t *testing.T, cfg bus.Config) map[int64]string {
 	t.Helper()
 	out := make(map[int64]string)
@@ -60,9 +60,8 @@ func stored(t *testing.T, cfg bus.Config) map[int64]string {
 	return out
 }
 
-// A compaction may leave a segment of the size that it had at the last Close, with later
-// messages in it.
-func TestKillAfterACompactionThatKeepsTheSize(t *testing.T) {
+// A compaction may leave a segment of the size that it had at the last Close, with later messages in it.
+func TestKill_AfterCompactionThatKeepsSegmentSize(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "1"})
@@ -83,9 +82,8 @@ func TestKillAfterACompactionThatKeepsTheSize(t *testing.T) {
 	require.Equal(t, map[int64]string{0: "person", 3: "", 4: "new"}, stored(t, cfg))
 }
 
-// What only Close can save is there after it: where a partition begins of whose segment
-// a part is deleted.
-func TestCloseKeepsTheBeginning(t *testing.T) {
+// The log start offset within a segment is saved only by Close.
+func TestClose_SavesLogStartOffset(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, nil)
@@ -94,7 +92,7 @@ func TestCloseKeepsTheBeginning(t *testing.T) {
 	require.NoError(t, b.Close())
 	other := brokertest.Start(t)
 	_, err := broker.Start(t.Context(), broker.Config{DataDir: dir, Addr: other.Addrs()[0]})
-	require.Error(t, err, "the port is taken")
+	require.Error(t, err, "the port is in use")
 	_, cfg = serve(t, dir)
 	require.Equal(t, map[int64]string{1: "1"}, stored(t, cfg))
 	_, cfg = serve(t, killed(t, dir))
@@ -102,13 +100,11 @@ func TestCloseKeepsTheBeginning(t *testing.T) {
 	require.Equal(t, "2", stored(t, cfg)[2])
 }
 
-// A topic that is deleted while a compaction keeps its log does not come back in another
-// one of its name.
-func TestKillAfterATopicIsDeletedWhileCompacting(t *testing.T) {
+func TestKill_TopicDeletedDuringCompactionStaysDeleted(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, nil)
-	send(t, cfg, message("a", "of before, and longer"), message("b", "of before"))
+	send(t, cfg, message("a", "old, and longer"), message("b", "old"))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "compacting"), os.DirFS(filepath.Join(dir, "log", "partitions"))))
 	require.NoError(t, b.Cluster().DeleteTopic("t"))
 	dir = killed(t, dir)
@@ -120,8 +116,7 @@ func TestKillAfterATopicIsDeletedWhileCompacting(t *testing.T) {
 	require.Equal(t, map[int64]string{0: "new"}, stored(t, cfg))
 }
 
-// A topic that sets no retention keeps its messages, however old they are.
-func TestNoRetentionByDefault(t *testing.T) {
+func TestRetention_DefaultKeepsOldMessages(t *testing.T) {
 	b, cfg := serve(t, t.TempDir())
 	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact"})
 	old := message("a", "old")
@@ -131,8 +126,7 @@ func TestNoRetentionByDefault(t *testing.T) {
 	require.Equal(t, map[int64]string{0: "old", 1: "new"}, stored(t, cfg))
 }
 
-// A bit that rots on the disk costs its batch, and the offsets stay what they are.
-func TestStartWithADamagedBatch(t *testing.T) {
+func TestStart_DamagedBatchLosesOnlyItsMessages(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, nil)
@@ -150,24 +144,26 @@ func TestStartWithADamagedBatch(t *testing.T) {
 	}
 }
 
-// What a compaction would remove is not acknowledged.
-func TestCompactedTopicsTakeNoMessageWithoutAKey(t *testing.T) {
+func TestProduce_CompactedTopicRejectsMessagesWithoutKey(t *testing.T) {
 	_, cfg := serve(t, t.TempDir())
 	keyed := bus.Topic{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact,delete"}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{keyed, {Name: "plain", Partitions: 1}}))
+	createTopics(t, cfg, keyed, bus.Topic{Name: "plain", Partitions: 1})
 	for codec := range kafka.Compression(2) {
 		w := bus.NewWriter(cfg)
 		w.Compression = codec
-		require.ErrorIs(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: []byte("lost")}}), kafka.InvalidRecord)
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "plain", Value: []byte("kept")}, {Topic: "t", Key: []byte{}, Value: []byte("kept")}}))
+		keyless := kafka.Message{Topic: "t", Value: []byte("lost")}
+		require.ErrorIs(t, bus.WriteAll(t.Context(), w, []kafka.Message{keyless}), kafka.InvalidRecord)
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
+			{Topic: "plain", Value: []byte("kept")}, {Topic: "t", Key: []byte{}, Value: []byte("kept")},
+		}))
 		require.NoError(t, w.Close())
 	}
 	require.Equal(t, map[int64]string{0: "kept", 1: "kept"}, stored(t, cfg))
 }
 
-// A message of an old time takes nothing with it that came before it, also when that
-// came before a restart. Nor does one of a time to come keep what comes after it.
-func TestRetentionOfOldTimes(t *testing.T) {
+// A message with an old timestamp does not remove earlier messages, also after a restart, and one with a future
+// timestamp does not retain later messages.
+func TestRetention_TimestampsOutOfOrder(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, map[string]string{"retention.ms": "86400000"})
@@ -183,14 +179,15 @@ func TestRetentionOfOldTimes(t *testing.T) {
 	require.NoError(t, b.Compact(t.Context()))
 	require.Equal(t, map[int64]string{1: "new", 2: "old", 3: "older"}, stored(t, cfg))
 
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}}))
+	createTopics(t, cfg, bus.Topic{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "1"}})
 	w := bus.NewWriter(cfg)
 	defer func() { require.NoError(t, w.Close()) }()
-	for _, m := range []kafka.Message{at("to come", 400), at("now", 0)} {
+	for _, m := range []kafka.Message{at("future", 400), at("now", 0)} {
 		m.Topic = "short"
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 	}
 	<-time.After(5 * time.Millisecond)
 	require.NoError(t, b.Compact(t.Context()))
-	require.EqualValues(t, []bus.PartitionOffsets{{Topic: "short", First: 2, End: 2}}, offsets(t, b.Addrs()[0], "short"))
+	want := []bus.PartitionOffsets{{Topic: "short", First: 2, End: 2}}
+	require.EqualValues(t, want, offsets(t, b.Addrs()[0], "short"))
 }

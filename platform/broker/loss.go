@@ -17,104 +17,106 @@ import (
 	"strings"
 )
 
-// LossError says that messages which an orderly stop has saved are not in the log any more. The log is as it was found.
+// LossError reports that messages are missing that were in the log when it was last closed. The log is unchanged.
 type LossError struct {
-	Topics []string // in order
-	Lost   []string // what is missing, by partition
+	Topics []string // sorted
+	Lost   []string // what is missing, one text for each partition
 }
 
-// Error names the topics and the first of what is missing.
+// Error names the topics and up to ten partitions.
 func (e *LossError) Error() string {
-	const most = 10
+	const maxListed = 10
 	lost, more := e.Lost, ""
-	if len(lost) > most {
-		lost, more = lost[:most], fmt.Sprintf("; and of %d other partitions", len(e.Lost)-most)
+	if len(lost) > maxListed {
+		lost, more = lost[:maxListed], fmt.Sprintf("; and of %d other partitions", len(e.Lost)-maxListed)
 	}
-	return fmt.Sprintf("the log has lost messages of %s since its last orderly stop (%s%s)",
+	return fmt.Sprintf("the log has lost messages of %s since it was last closed (%s%s)",
 		strings.Join(e.Topics, ", "), strings.Join(lost, "; "), more)
 }
 
-// loss is what is missing of a partition.
+// loss is the data loss of a partition.
 type loss struct {
 	topic     string
 	partition int32
-	what      string
-	end, want int64 // where the log ends, and where it ended; want is 0 if that is not known
+	reason    string // empty: no loss
+	// end is the end offset of the log, savedEnd the one that Close saved, or 0 if it is not known.
+	end, savedEnd int64
 }
 
-func (l loss) folder(dir string) string {
-	return filepath.Join(partitionsDir(dir), fmt.Sprintf("%s-%d", url.PathEscape(l.topic), l.partition))
+func (l loss) dir(dataDir string) string {
+	return filepath.Join(partitionsDir(dataDir), fmt.Sprintf("%s-%d", url.PathEscape(l.topic), l.partition))
 }
 
-// refuseLoss compares the log with what Close has saved. It returns a LossError of the topics that lack messages,
-// unless accept takes all of them: then the log goes on where it ended, and lost is true. A segment that was cut within
-// its last record is no loss here: repairPartition reports it.
-func refuseLoss(dir string, closed bool, accept func(topic string) bool, logger *slog.Logger) (lost bool, err error) {
+// checkLoss compares the log with the state saved by Close. It returns a LossError for topics with missing messages,
+// unless accept returns true for all of them: then the gaps are filled with empty batches and lost is true. A segment
+// that is cut within its last record is not a loss; repairPartition reports it.
+func checkLoss(dir string, closed bool, accept func(topic string) bool, logger *slog.Logger) (lost bool, err error) {
 	found, err := findLoss(dir, closed)
 	if err != nil {
 		return false, fmt.Errorf("check the log: %w", err)
 	}
-	refused, topics := &LossError{}, make(map[string]bool)
+	rejected, topics := &LossError{}, make(map[string]bool)
 	for _, l := range found {
 		if accept == nil || !accept(l.topic) {
 			topics[l.topic] = true
-			refused.Lost = append(refused.Lost, fmt.Sprintf("partition %d of %s: %s", l.partition, l.topic, l.what))
+			rejected.Lost = append(rejected.Lost, fmt.Sprintf("partition %d of %s: %s", l.partition, l.topic, l.reason))
 		}
 	}
 	if len(topics) > 0 {
-		refused.Topics = slices.Sorted(maps.Keys(topics))
-		return false, refused
+		rejected.Topics = slices.Sorted(maps.Keys(topics))
+		return false, rejected
 	}
 	for _, l := range found {
-		logger.Error("kafka broker: the loss of messages is accepted",
-			slog.String("topic", l.topic), slog.Int("partition", int(l.partition)), slog.String("lost", l.what))
+		logger.Error("kafka broker: starting with lost messages, as configured",
+			slog.String("topic", l.topic), slog.Int("partition", int(l.partition)), slog.String("lost", l.reason))
 		if err := l.fill(dir); err != nil {
-			return false, fmt.Errorf("accept the loss of messages of %s: %w", l.topic, err)
+			return false, fmt.Errorf("fill the gap of lost messages of %s: %w", l.topic, err)
 		}
 	}
 	return len(found) > 0, nil
 }
 
-// fill writes an empty batch in the place of what is missing at the end of a partition: no offset is used twice.
-func (l loss) fill(dir string) error {
-	folder := l.folder(dir)
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as kfake makes it, in a folder of the owner's
+// fill writes an empty batch in place of the messages missing at the end of the partition, so that their offsets are
+// not reused.
+func (l loss) fill(dataDir string) error {
+	dir := l.dir(dataDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as kfake does; the parent is private
 		return err
 	}
-	all, err := segments(folder)
+	all, err := segments(dir)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if s.base < l.end || l.want <= l.end {
+		if s.base < l.end || l.savedEnd <= l.end {
 			continue
 		}
-		if err := errors.Join(removeAny(s.path), removeAny(s.index())); err != nil { // nothing in it can be read
+		if err := errors.Join(removeIfExists(s.path), removeIfExists(s.index())); err != nil { // unreadable
 			return err
 		}
 	}
-	if l.want > l.end {
-		batch := emptyBatch(max(l.end, l.want-math.MaxInt32), l.want-1)
-		if err := writeWhole(filepath.Join(folder, strconv.FormatInt(l.end, 10)+".dat"), batch); err != nil {
+	if l.savedEnd > l.end {
+		batch := emptyBatch(max(l.end, l.savedEnd-math.MaxInt32), l.savedEnd-1)
+		if err := writeAtomic(filepath.Join(dir, strconv.FormatInt(l.end, 10)+".dat"), batch); err != nil {
 			return err
 		}
 	}
-	return syncDir(folder)
+	return syncDir(dir)
 }
 
-// findLoss finds the partitions that lack messages, in order.
+// findLoss returns the partitions with missing messages, sorted by topic and partition.
 func findLoss(dir string, closed bool) (found []loss, err error) {
-	topics, err := knownTopics(dir)
+	topics, err := readTopics(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
 		for partition := range topics[topic] {
 			l := loss{topic: topic, partition: partition}
-			if err := l.look(l.folder(dir), closed); err != nil {
+			if err := l.inspect(l.dir(dir), closed); err != nil {
 				return nil, fmt.Errorf("%s, partition %d: %w", topic, partition, err)
 			}
-			if l.what != "" {
+			if l.reason != "" {
 				found = append(found, l)
 			}
 		}
@@ -122,55 +124,55 @@ func findLoss(dir string, closed bool) (found []loss, err error) {
 	return found, nil
 }
 
-// look sets what is missing of a partition.
-func (l *loss) look(folder string, closed bool) error {
-	all, err := segments(folder)
+// inspect compares the partition in dir with its saved state and sets the fields of l.
+func (l *loss) inspect(dir string, closed bool) error {
+	all, err := segments(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if closed { // Close makes one for each partition
-			l.what = "its folder is missing"
+		if closed { // Close creates one for each partition
+			l.reason = "its directory is missing"
 		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	saved, err := readSnapshot(folder)
+	saved, err := readSnapshot(dir)
 	if err != nil {
 		return err
 	}
 	switch {
 	case closed && saved.Version == 0:
-		l.what = snapshotFile + " is missing or cannot be read"
+		l.reason = snapshotFile + " is missing or cannot be read"
 	case closed:
 		for i, was := range saved.Segments {
 			next := saved.HighWatermark
 			if i+1 < len(saved.Segments) {
 				next = saved.Segments[i+1].Base
 			}
-			if l.what, err = was.loss(folder, next); err != nil || l.what != "" {
+			if l.reason, err = was.findLoss(dir, next); err != nil || l.reason != "" {
 				break
 			}
 		}
-	case len(all) == 0 && len(saved.Segments) > 0: // where all has expired there is one
-		l.what = "its segments are missing"
-	case len(all) > 0 && all[len(all)-1].base < saved.HighWatermark: // it was written to since: only the end tells
+	case len(all) == 0 && len(saved.Segments) > 0: // a partition whose messages have all expired has a segment
+		l.reason = "its segments are missing"
+	case len(all) > 0 && all[len(all)-1].base < saved.HighWatermark: // written since: only the end is known
 		last := savedSegment{Base: all[len(all)-1].base, Size: math.MaxInt64}
-		l.what, err = last.loss(folder, saved.HighWatermark)
+		l.reason, err = last.findLoss(dir, saved.HighWatermark)
 	}
-	if err != nil || l.what == "" {
+	if err != nil || l.reason == "" {
 		return err
 	}
-	l.want = saved.HighWatermark
+	l.savedEnd = saved.HighWatermark
 	l.end, err = readableEnd(all)
 	return err
 }
 
-// loss tells what a segment lacks; next is the first offset behind it.
-func (s savedSegment) loss(folder string, next int64) (string, error) {
+// findLoss describes what a segment lacks, or returns "". next is the first offset after it.
+func (s savedSegment) findLoss(dir string, next int64) (string, error) {
 	if s.Size == 0 {
 		return "", nil
 	}
-	path := filepath.Join(folder, fmt.Sprintf("%d.dat", s.Base))
+	path := filepath.Join(dir, fmt.Sprintf("%d.dat", s.Base))
 	name := filepath.Base(path)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,31 +194,31 @@ func (s savedSegment) loss(folder string, next int64) (string, error) {
 		return "", err
 	}
 	at, end, ok := lastReadable(raw, s.Base)
-	switch torn := raw[at:]; {
-	case end >= next, info.Size() >= s.Size && ok, len(torn) > 0 && s.isLast(torn, at, next):
-		return "", nil // what is damaged within it is reported and replaced
+	switch tail := raw[at:]; {
+	case end >= next, info.Size() >= s.Size && ok, len(tail) > 0 && s.isLast(tail, at, next):
+		return "", nil // damage within the segment is reported and replaced by repairPartition
 	case !ok:
-		return name + " holds no message that can be read", nil
+		return name + " holds no readable message", nil
 	default:
-		return fmt.Sprintf("%s ends at offset %d, and ended at offset %d", name, end, next), nil
+		return fmt.Sprintf("%s ends at offset %d, expected offset %d", name, end, next), nil
 	}
 }
 
-// isLast reports whether the batch that begins with torn was the last one of the segment.
-func (s savedSegment) isLast(torn []byte, at int, next int64) bool {
-	if len(torn) < 12 {
-		return true // it says nothing else
+// isLast reports whether the truncated batch in tail was the last one of the segment.
+func (s savedSegment) isLast(tail []byte, at int, next int64) bool {
+	if len(tail) < 12 {
+		return true // too short to tell
 	}
-	size := int64(at) + 12 + int64(binary.BigEndian.Uint32(torn[8:]))
-	if size == s.Size || len(torn) < 27 {
+	size := int64(at) + 12 + int64(binary.BigEndian.Uint32(tail[8:]))
+	if size == s.Size || len(tail) < 27 {
 		return size == s.Size || s.Size == math.MaxInt64
 	}
-	first := int64(binary.BigEndian.Uint64(torn))             //nolint:gosec // the protocol's numbers are signed
-	delta := int64(int32(binary.BigEndian.Uint32(torn[23:]))) //nolint:gosec // the protocol's numbers are signed
+	first := int64(binary.BigEndian.Uint64(tail))             //nolint:gosec // sealBatch in the protocol
+	delta := int64(int32(binary.BigEndian.Uint32(tail[23:]))) //nolint:gosec // sealBatch in the protocol
 	return first+delta+1 == next
 }
 
-// beginsWithBatch reports whether the first batch of a segment can be read.
+// beginsWithBatch reports whether the first batch of a segment is readable.
 func beginsWithBatch(path string) (ok bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -229,13 +231,13 @@ func beginsWithBatch(path string) (ok bool, err error) {
 	}
 	batch := make([]byte, 12+min(int64(binary.BigEndian.Uint32(head[8:])), maxProduceBytes))
 	if _, err := f.ReadAt(batch, 0); err != nil {
-		return false, nil // shorter than the batch says
+		return false, nil // shorter than its header states
 	}
-	_, ok = batchAt(batch)
+	_, ok = parseBatch(batch)
 	return ok, nil
 }
 
-// readableEnd is the offset behind the last batch that can be read.
+// readableEnd returns the offset after the last readable batch.
 func readableEnd(all []segment) (int64, error) {
 	for _, s := range slices.Backward(all) {
 		raw, err := os.ReadFile(s.path)
@@ -252,17 +254,17 @@ func readableEnd(all []segment) (int64, error) {
 	return 0, nil
 }
 
-// lastReadable finds the last batch of a segment that can be read: where it ends in the file, and the offset behind it.
+// lastReadable finds the last readable batch of a segment: at is its end in the file, end the offset after it.
 func lastReadable(raw []byte, base int64) (at int, end int64, ok bool) {
 	end = base
 	for pos := 0; pos < len(raw); {
-		b, good := batchAt(raw[pos:])
+		b, good := parseBatch(raw[pos:])
 		if !good {
-			pos, _ = resume(raw, pos, end)
+			pos, _ = findNextBatch(raw, pos, end)
 			continue
 		}
 		pos += len(b.Raw)
-		at, end, ok = pos, endOf(&b), true
+		at, end, ok = pos, nextOffset(&b), true
 	}
 	return at, end, ok
 }

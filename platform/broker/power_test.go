@@ -18,7 +18,7 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// handle reads as a group until it has handled n messages, and committed them.
+// handle consumes as a group until it has handled and committed n messages.
 func handle(t *testing.T, cfg bus.Config, n int) (values []string) {
 	t.Helper()
 	full := make(chan struct{})
@@ -40,15 +40,14 @@ func handle(t *testing.T, cfg bus.Config, n int) (values []string) {
 	go func() { ended <- c.Run(ctx) }()
 	select {
 	case <-full:
-	case <-time.After(time.Minute): // what was handled tells
+	case <-time.After(time.Minute): // the caller compares the values
 	}
 	stop()
 	require.NoError(t, <-ended)
 	return values
 }
 
-// loseEnd takes the last n batches off a partition, as a machine that loses power before
-// they are on the disk.
+// loseEnd removes the last n batches of a partition, as a power loss before they are flushed.
 func loseEnd(t *testing.T, dir string, n int) {
 	t.Helper()
 	path := filepath.Join(dir, "log", "partitions", "t-0", "0.dat")
@@ -63,13 +62,13 @@ func loseEnd(t *testing.T, dir string, n int) {
 	require.NoError(t, os.Truncate(path, int64(begins[len(begins)-n])))
 }
 
-// A power cut may leave a commit and not the messages before it: others get their
-// offsets, and are handled.
-func TestPowerCutLosesTheEndOfTheLog(t *testing.T) {
+// After a power loss a commit may be on disk and the messages before it may not. The messages that get their offsets
+// must be handled.
+func TestPowerLoss_GroupsDoNotSkipNewMessages(t *testing.T) {
 	tests := map[string]struct {
-		lose func(t *testing.T, dir string)
-		told string
-		kept []string
+		lose   func(t *testing.T, dir string)
+		logged string
+		kept   []string
 	}{
 		"some messages": {func(t *testing.T, dir string) { loseEnd(t, dir, 2) }, "g t/0: 4 to 2", []string{"0", "1"}},
 		"all messages":  {func(t *testing.T, dir string) { loseEnd(t, dir, 4) }, "g t/0: 4 to 0", nil},
@@ -89,20 +88,22 @@ func TestPowerCutLosesTheEndOfTheLog(t *testing.T) {
 			test.lose(t, left)
 
 			var log bytes.Buffer
-			b := brokertest.StartConfig(t, broker.Config{DataDir: left, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			b := brokertest.StartConfig(t,
+				broker.Config{DataDir: left, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			cfg = bus.Config{Brokers: b.Addrs()}
-			if test.told == "" {
-				require.NotContains(t, log.String(), "the log has lost its end")
+			if test.logged == "" {
+				require.NotContains(t, log.String(), "the end of the log is lost")
 			} else {
-				require.Contains(t, log.String(), test.told)
+				require.Contains(t, log.String(), "the end of the log is lost")
+				require.Contains(t, log.String(), test.logged)
 			}
-			fresh := []string{"new 0", "new 1", "new 2", "new 3", "new 4"} // as many as were lost, and more
+			fresh := []string{"new 0", "new 1", "new 2", "new 3", "new 4"} // more than were lost
 			for _, v := range fresh {
 				send(t, cfg, message("n", v))
 			}
-			held := stored(t, cfg)
+			values := stored(t, cfg)
 			for i, v := range slices.Concat(test.kept, fresh) {
-				require.Equal(t, v, held[int64(i)])
+				require.Equal(t, v, values[int64(i)])
 			}
 			require.Equal(t, fresh, handle(t, cfg, len(fresh)))
 			require.NoError(t, b.Close())

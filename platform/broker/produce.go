@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,18 +16,18 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// maxProduced is how many topics and partitions one Produce may name.
-const maxProduced = 10_000
+// maxProducePartitions is the maximum number of topics and partitions in a Produce request.
+const maxProducePartitions = 10_000
 
-// maxRecords is how many records one batch may hold: each takes much more memory than
-// its seven bytes where batches are read as a whole.
+// maxRecords is the maximum number of records in a batch. A decoded record takes much more memory than its minimum
+// encoded size of seven bytes.
 const maxRecords = 1 << 20
 
-// vetter looks into record batches before kfake stores them: kfake looks at their
-// headers only, and a reader of the log may not survive what it lets through.
-type vetter struct {
+// batchValidator validates record batches before kfake stores them. kfake checks only their headers, and some invalid
+// batches break readers of the log.
+type batchValidator struct {
 	decoders  sync.Pool     // of *recordbatch.Decoder
-	inflating chan struct{} // each takes memory
+	inflating chan struct{} // limits concurrent decompression, and so memory
 	compacted func(topic string) (bool, error)
 	partition func(tp topicPartition) (*kfake.PartitionInfo, error)
 
@@ -36,8 +35,8 @@ type vetter struct {
 	newest map[topicPartition]int64 // Unix milliseconds
 }
 
-func newVetter() *vetter {
-	return &vetter{
+func newBatchValidator() *batchValidator {
+	return &batchValidator{
 		compacted: func(string) (bool, error) { return false, nil },
 		partition: func(topicPartition) (*kfake.PartitionInfo, error) { return nil, nil },
 		newest:    make(map[topicPartition]int64),
@@ -46,8 +45,8 @@ func newVetter() *vetter {
 	}
 }
 
-// refusals are the partitions of a Produce of which kfake must store nothing.
-type refusals struct {
+// rejections are the partitions of a Produce request whose batches are rejected.
+type rejections struct {
 	request
 	byPartition map[topicPartition]*kerr.Error
 }
@@ -57,41 +56,43 @@ type topicPartition struct {
 	partition int32
 }
 
-// produce vets the batches of a Produce. Those that are refused are changed, in
-// place, into what kfake answers with INVALID_RECORD.
-func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals, error) {
-	refused := &refusals{request: r, byPartition: make(map[topicPartition]*kerr.Error)}
+// validateProduce validates the batches of a Produce request. It changes rejected batches in place so that kfake
+// answers them with INVALID_RECORD.
+func (v *batchValidator) validateProduce(r request, raw []byte, logger *slog.Logger) (*rejections, error) {
+	rejected := &rejections{request: r, byPartition: make(map[topicPartition]*kerr.Error)}
 	var closed error
 	acks, err := eachProduced(r, raw, func(tp topicPartition, records []byte) {
-		err := v.vet(tp, records)
-		if errors.Is(err, errClosed) { // it is not said, nor stored
+		err := v.validate(tp, records)
+		if errors.Is(err, errClosed) { // neither stored nor answered
 			closed = err
 			return
 		}
 		if err == nil {
 			return
 		}
-		answer := *kerr.InvalidRecord
-		if errors.Is(err, recordbatch.ErrTooLarge) { // producers that can make smaller batches then do
-			answer = *kerr.MessageTooLarge
+		response := *kerr.InvalidRecord
+		// Producers split a batch on MESSAGE_TOO_LARGE.
+		if errors.Is(err, recordbatch.ErrTooLarge) {
+			response = *kerr.MessageTooLarge
 		}
-		answer.Description = err.Error()
-		refused.byPartition[tp] = &answer
-		logger.Warn("kafka broker: record batch refused", slog.String("topic", tp.topic), slog.Int("partition", int(tp.partition)), slog.Any("error", err))
+		response.Description = err.Error()
+		rejected.byPartition[tp] = &response
+		logger.Warn("kafka broker: record batch rejected",
+			slog.String("topic", tp.topic), slog.Int("partition", int(tp.partition)), slog.Any("error", err))
 	})
 	if err := errors.Join(err, closed); err != nil {
 		return nil, err
 	}
-	if acks == 0 || len(refused.byPartition) == 0 { // nobody is answered
+	if acks == 0 || len(rejected.byPartition) == 0 { // acks=0 has no response
 		return nil, nil
 	}
-	return refused, nil
+	return rejected, nil
 }
 
-// vet says what is wrong with a batch that kfake would store, which it then will not.
-func (v *vetter) vet(tp topicPartition, records []byte) error {
+// validate returns an error if the batch is invalid, and changes it so that kfake does not store it.
+func (v *batchValidator) validate(tp topicPartition, records []byte) error {
 	b, rest, err := recordbatch.Next(records)
-	if err != nil || len(rest) > 0 { // kfake looks at headers itself
+	if err != nil || len(rest) > 0 { // kfake checks headers itself
 		return nil
 	}
 	if b.Compressed() {
@@ -100,7 +101,7 @@ func (v *vetter) vet(tp topicPartition, records []byte) error {
 	}
 	d := v.decoders.Get().(*recordbatch.Decoder)
 	defer v.decoders.Put(d)
-	keyless, err := dense(d, &b)
+	keyless, err := checkContiguous(d, &b)
 	if err == nil && keyless {
 		var compacted bool
 		if compacted, err = v.compacted(tp.topic); compacted {
@@ -114,12 +115,12 @@ func (v *vetter) vet(tp topicPartition, records []byte) error {
 		b.MakeControl()
 		return err
 	}
-	return v.order(tp, &b)
+	return v.raiseTimestamp(tp, &b)
 }
 
-// order has a batch expire no sooner than those before it. kfake's retention removes all
-// that is before a batch that has expired, however new it is.
-func (v *vetter) order(tp topicPartition, b *recordbatch.Batch) error {
+// raiseTimestamp raises the timestamp of a batch to that of earlier batches, so that it does not expire before them.
+// kfake's retention removes everything before an expired batch.
+func (v *batchValidator) raiseTimestamp(tp topicPartition, b *recordbatch.Batch) error {
 	v.mu.Lock()
 	newest, known := v.newest[tp]
 	v.mu.Unlock()
@@ -134,23 +135,24 @@ func (v *vetter) order(tp topicPartition, b *recordbatch.Batch) error {
 	if b.MaxTimestamp < newest {
 		b.SetMaxTimestamp(newest)
 	}
-	newest = max(newest, min(b.MaxTimestamp, now)) // a time to come keeps nothing else
+	newest = max(newest, min(b.MaxTimestamp, now)) // timestamps in the future do not delay later batches
 	v.mu.Lock()
 	v.newest[tp] = max(v.newest[tp], newest)
 	v.mu.Unlock()
 	return nil
 }
 
-// errKeyless refuses what a compaction would remove.
-var errKeyless = errors.New("a record without a key, in a topic that is compacted")
+// errKeyless rejects records that a compaction would remove.
+var errKeyless = errors.New("a record of a compacted topic has no key")
 
-// dense checks that a batch holds a record for each of its offsets, as it does
-// before compaction, and says whether one has no key.
-func dense(d *recordbatch.Decoder, b *recordbatch.Batch) (keyless bool, err error) {
+// checkContiguous checks that the batch has one record for each of its offsets, as before compaction, and reports
+// whether a record has no key.
+func checkContiguous(d *recordbatch.Decoder, b *recordbatch.Batch) (keyless bool, err error) {
 	if b.Count < 1 || b.LastOffsetDelta != b.Count-1 {
-		return false, fmt.Errorf("a record batch with %d records, the last at offset %d", b.Count, b.LastOffsetDelta)
+		return false, fmt.Errorf("record batch has %d records, but its last offset delta is %d", b.Count,
+			b.LastOffsetDelta)
 	}
-	// As many different offsets as there are, in order: none is left out.
+	// Offsets are distinct and ascending, so none is missing.
 	err = d.Records(b, func(r recordbatch.Record) error {
 		keyless = keyless || r.Key == nil
 		return nil
@@ -161,18 +163,18 @@ func dense(d *recordbatch.Decoder, b *recordbatch.Batch) (keyless bool, err erro
 	return keyless, err
 }
 
-// eachProduced calls fn with the records of each partition of a Produce, which are
-// part of raw. It allocates nothing for what a request merely says it holds.
+// eachProduced calls fn with the records of each partition of a Produce request. The records are parts of raw. It
+// allocates nothing based on counts in the request.
 func eachProduced(r request, raw []byte, fn func(tp topicPartition, records []byte)) (acks int16, err error) {
 	reader, kind := r.body(raw)
 	flexible := kind.IsFlexible()
 	if flexible {
-		reader.CompactNullableString() // the transaction's id
+		reader.CompactNullableString() // transactional ID
 	} else {
 		reader.NullableString()
 	}
 	acks = reader.Int16()
-	reader.Int32() // how long the client waits
+	reader.Int32() // timeout
 	named := 0
 	topics := arrayLen(&reader, flexible)
 	for range topics {
@@ -202,7 +204,7 @@ func eachProduced(r request, raw []byte, fn func(tp topicPartition, records []by
 		if flexible {
 			skipTags(&reader)
 		}
-		if !reader.Ok() || named > maxProduced {
+		if !reader.Ok() || named > maxProducePartitions {
 			break
 		}
 	}
@@ -210,15 +212,15 @@ func eachProduced(r request, raw []byte, fn func(tp topicPartition, records []by
 		skipTags(&reader)
 	}
 	switch {
-	case named > maxProduced:
-		return acks, fmt.Errorf("a Produce of more than %d topics and partitions", maxProduced)
+	case named > maxProducePartitions:
+		return acks, fmt.Errorf("Produce request has more than %d topics and partitions", maxProducePartitions)
 	case !reader.Ok():
-		return acks, errors.New("a Produce that is cut off")
+		return acks, errors.New("truncated Produce request")
 	}
 	return acks, nil
 }
 
-// arrayLen reads how many elements an array has, no more than a Produce may have.
+// arrayLen reads the length of an array. It invalidates the reader if that is above maxProducePartitions.
 func arrayLen(r *kbin.Reader, flexible bool) int32 {
 	var n int32
 	if flexible {
@@ -226,40 +228,38 @@ func arrayLen(r *kbin.Reader, flexible bool) int32 {
 	} else {
 		n = r.ArrayLen()
 	}
-	if n > maxProduced {
-		r.Span(-1) // spoils the reader
+	if n > maxProducePartitions {
+		r.Span(-1) // invalidates the reader
 		return 0
 	}
 	return n
 }
 
-// rewrite puts what was found into kfake's answer.
-func (f *refusals) rewrite(answer []byte) ([]byte, error) {
+// rewrite puts the reasons of the rejections into kfake's response.
+func (f *rejections) rewrite(response []byte) ([]byte, error) {
 	var res kmsg.ProduceResponse
 	res.SetVersion(f.version)
-	at := 8 // after the size and the id
+	at := 8 // after size and correlation ID
 	if res.IsFlexible() {
-		at++ // no tagged fields
+		at++ // empty tagged fields
 	}
-	if len(answer) < at {
-		return nil, fmt.Errorf("an answer of %d bytes", len(answer))
+	if len(response) < at {
+		return nil, fmt.Errorf("response of kfake has %d bytes", len(response))
 	}
-	if err := res.ReadFrom(answer[at:]); err != nil {
-		return nil, fmt.Errorf("kfake's answer: %w", err)
+	if err := res.ReadFrom(response[at:]); err != nil {
+		return nil, fmt.Errorf("parse the response of kfake: %w", err)
 	}
 	for i := range res.Topics {
 		t := &res.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			found, ok := f.byPartition[topicPartition{t.Topic, p.Partition}]
-			if !ok || p.ErrorCode != kerr.InvalidRecord.Code { // it had another reason to refuse it
+			if !ok || p.ErrorCode != kerr.InvalidRecord.Code { // kfake rejected it for another reason
 				continue
 			}
 			p.ErrorCode = found.Code
 			p.ErrorMessage = &found.Description
 		}
 	}
-	out := res.AppendTo(answer[:at:at])
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4)) //nolint:gosec // as long as an answer can be
-	return out, nil
+	return setFrameSize(res.AppendTo(response[:at:at])), nil
 }

@@ -28,8 +28,7 @@ func produceOf(version int16, batches ...[]byte) []byte {
 	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("x")).AppendRequest(nil, p, 1)
 }
 
-// Every record batch that kfake would find in a Produce is looked at, and none else.
-func TestProduceIsReadAsKfakeDoes(t *testing.T) {
+func TestEachProduced_FindsTheBatchesThatKfakeFinds(t *testing.T) {
 	want := [][]byte{[]byte("one"), nil, []byte("three")}
 	for version := int16(minProduceVersion); version <= maxProduceVersion; version++ {
 		raw := produceOf(version, want...)
@@ -47,8 +46,7 @@ func TestProduceIsReadAsKfakeDoes(t *testing.T) {
 	}
 }
 
-// FuzzRequest looks at requests as connections do. What kfake would take of them it
-// has looked at.
+// FuzzRequest checks requests as a connection does. Those that pass must be parsed by kfake's parser, and quickly.
 func FuzzRequest(f *testing.F) {
 	for version := int16(minProduceVersion); version <= maxProduceVersion; version++ {
 		f.Add(produceOf(version, recordbatchtest.Good("x"), recordbatchtest.Poison()[0].Raw))
@@ -63,7 +61,7 @@ func FuzzRequest(f *testing.F) {
 		r.SASLAuthBytes, r.Version = []byte("\x00a\x00b"), version
 		f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, r, 1))
 	}
-	v := newVetter()
+	v := newBatchValidator()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) < headerBytes {
 			return
@@ -71,25 +69,25 @@ func FuzzRequest(f *testing.F) {
 		raw = raw[:len(raw):len(raw)]
 		r := parseRequest(raw)
 		r.size = uint32(len(raw) - 4)
-		for _, known := range []bool{false, true} {
-			if r.check(known) != nil {
+		for _, authenticated := range []bool{false, true} {
+			if r.check(authenticated) != nil {
 				continue
 			}
 			switch {
-			case !known:
-				if new(login).ask(r, raw) == nil {
-					for attempt := 1; ; attempt++ { // a busy machine may hold up one
+			case !authenticated:
+				if new(login).onRequest(r, raw) == nil {
+					for attempt := 1; ; attempt++ { // a busy machine may delay one attempt
 						reader, kind := r.body(raw)
 						start := time.Now()
 						require.NoError(t, kind.ReadFrom(reader.Src))
 						if time.Since(start) < time.Second {
 							break
 						}
-						require.Less(t, attempt, 3, "it takes a second or more")
+						require.Less(t, attempt, 3, "parsing takes a second or more")
 					}
 				}
 			case r.is(kmsg.Produce):
-				if _, err := v.produce(r, raw, slog.New(slog.DiscardHandler)); err != nil {
+				if _, err := v.validateProduce(r, raw, slog.New(slog.DiscardHandler)); err != nil {
 					continue
 				}
 				reader, kind := r.body(raw)

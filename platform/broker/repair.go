@@ -13,35 +13,34 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// indexEntryBytes is the size of an entry of a segment's index, of which each
-// batch of the segment has one.
+// indexEntryBytes is the size of an entry of a segment's index, which has one entry for each batch.
 const indexEntryBytes = 15
 
-// prepareLog makes of what the last broker left what kfake reads as it is meant.
+// prepareLog repairs the log before kfake reads it.
 func prepareLog(dir string, acceptLoss func(topic string) bool, logger *slog.Logger) error {
-	restored, err := restoreLog(dir)
+	restored, err := restoreBackup(dir)
 	if err != nil {
 		return err
 	}
 	if restored {
-		logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
+		logger.Warn("kafka broker: compaction was interrupted, the log before it is restored")
 	}
 	closed, err := wasClosed(dir)
 	if err != nil {
 		return err
 	}
-	if err := lacksMetadata(dir, closed); err != nil {
+	if err := checkMetadata(dir, closed); err != nil {
 		return err
 	}
-	unknown, err := dropUnknown(dir)
-	if len(unknown) > 0 {
-		logger.Warn("kafka broker: removed what was left of deleted topics", slog.Any("partitions", unknown))
+	removed, err := removeUnknownPartitions(dir)
+	if len(removed) > 0 {
+		logger.Warn("kafka broker: removed partitions of deleted topics", slog.Any("partitions", removed))
 	}
 	if err != nil {
 		return err
 	}
-	lost, err := refuseLoss(dir, closed, acceptLoss, logger)
-	if err == nil && lost { // what Close has saved is not of this log any more
+	lost, err := checkLoss(dir, closed, acceptLoss, logger)
+	if err == nil && lost { // the state saved by Close does not match this log
 		if err = markOpen(dir); err == nil {
 			closed, err = wasClosed(dir)
 		}
@@ -49,23 +48,22 @@ func prepareLog(dir string, acceptLoss func(topic string) bool, logger *slog.Log
 	if err != nil {
 		return err
 	}
-	if err := keepEnds(dir, savedEnd); err != nil {
+	if err := preserveEndOffsets(dir, savedEndOffset); err != nil {
 		return err
 	}
 	cut, err := repairLog(dir, closed, logger)
 	if cut > 0 {
-		logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
+		logger.Warn("kafka broker: removed incomplete writes of the last run", slog.Int64("bytes", cut))
 	}
 	return err
 }
 
-// repairLog cuts off, before kfake reads them, what a failed write left at the
-// ends of files. kfake passes over it, and then writes behind it what its next
-// start would not find. What the disk has damaged it replaces. In a log that Close did not
-// leave it aborts the transactions that are open, and takes back commits that are behind its end.
+// repairLog truncates incomplete writes at the ends of files. kfake would skip them but append after them, and its next
+// start would not find what it appended. It replaces batches that the disk has damaged. If the log was not closed, it
+// aborts open transactions and resets commits that are past the end of the log.
 func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err error) {
 	ends, open := make(map[topicPartition]int64), make(map[string]repaired)
-	topics, err := knownTopics(dir)
+	topics, err := readTopics(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -103,21 +101,20 @@ func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err err
 		cut += found.cut
 	}
 	if err := abortOpen(dir, open); err != nil {
-		return cut, fmt.Errorf("abort the transactions that were open: %w", err)
+		return cut, fmt.Errorf("abort open transactions: %w", err)
 	}
-	if closed { // what it had committed it has written, too
+	if closed { // Close synced commits and log together
 		return cut, nil
 	}
 	return cut, clampCommits(dir, ends, logger)
 }
 
-// ErrIncomplete says that messages are there, and not what tells of their topics.
-var ErrIncomplete = errors.New("the data folder is incomplete")
+// ErrIncomplete means that the data directory has messages but lacks the metadata of their topics.
+var ErrIncomplete = errors.New("the data directory is incomplete")
 
-// lacksMetadata looks for what kfake would make anew without a word: messages of topics
-// that it does not know would be written over. It is there before the first of them, and
-// in every log that was closed.
-func lacksMetadata(dir string, closed bool) error {
+// checkMetadata returns ErrIncomplete if a metadata file is missing although there are messages, or the log was closed.
+// kfake would silently create a new file, and overwrite messages of topics that are not in it.
+func checkMetadata(dir string, closed bool) error {
 	for _, name := range []string{"meta.json", "topics.json"} {
 		path := filepath.Join(dir, "log", name)
 		info, err := os.Stat(path)
@@ -136,40 +133,41 @@ func lacksMetadata(dir string, closed bool) error {
 		}
 		for _, f := range files {
 			if info, err := os.Stat(f); err != nil || info.Size() > 0 {
-				return errors.Join(err, fmt.Errorf("%w: %s is missing or empty, and %s is there: restore a backup", ErrIncomplete, path, f))
+				return errors.Join(err,
+					fmt.Errorf("%w: %s is missing or empty, but %s exists: restore a backup", ErrIncomplete, path, f))
 			}
 		}
 	}
 	return nil
 }
 
-// dropUnknown removes the folders of partitions that topics.json does not name: of a
-// topic that was deleted while a compaction kept its log, or whose files could not be
-// removed. A topic of that name would write behind them, and not read what it wrote.
-func dropUnknown(dir string) (dropped []string, err error) {
-	partitions, err := knownTopics(dir)
+// removeUnknownPartitions removes the directories of partitions that are not in topics.json. They remain if a topic was
+// deleted while a compaction held a backup, or if its files could not be removed. A new topic of the same name would
+// append to them, and not read what it appended.
+func removeUnknownPartitions(dir string) (removed []string, err error) {
+	partitions, err := readTopics(dir)
 	if err != nil || partitions == nil {
 		return nil, err
 	}
-	folders, err := os.ReadDir(partitionsDir(dir))
+	entries, err := os.ReadDir(partitionsDir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
-	for _, f := range folders {
+	for _, f := range entries {
 		topic, partition, ok := partitionOf(f.Name())
 		if !ok || partition < partitions[topic] {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(partitionsDir(dir), f.Name())); err != nil {
-			return dropped, fmt.Errorf("remove what is left of a deleted topic: %w", err)
+			return removed, fmt.Errorf("remove a partition of a deleted topic: %w", err)
 		}
-		dropped = append(dropped, f.Name())
+		removed = append(removed, f.Name())
 	}
-	return dropped, nil
+	return removed, nil
 }
 
-// knownTopics reads how many partitions each topic has; nil if no topic was ever made.
-func knownTopics(dir string) (map[string]int32, error) {
+// readTopics returns the number of partitions of each topic, or nil if no topic was ever created.
+func readTopics(dir string) (map[string]int32, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "log", "topics.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -184,7 +182,8 @@ func knownTopics(dir string) (map[string]int32, error) {
 		} `json:"topics"`
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
-		return nil, fmt.Errorf("%w: %s cannot be read: restore a backup: %w", ErrIncomplete, filepath.Join(dir, "log", "topics.json"), err)
+		return nil, fmt.Errorf("%w: %s cannot be read: restore a backup: %w",
+			ErrIncomplete, filepath.Join(dir, "log", "topics.json"), err)
 	}
 	partitions := make(map[string]int32)
 	for _, t := range known.Topics {
@@ -193,7 +192,7 @@ func knownTopics(dir string) (map[string]int32, error) {
 	return partitions, nil
 }
 
-// cutEntries cuts a file after its last whole entry.
+// cutEntries truncates a state file after its last complete entry.
 func cutEntries(path string) (cut int64, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,8 +211,8 @@ func cutEntries(path string) (cut int64, err error) {
 	return int64(len(rest)), os.Truncate(path, int64(len(raw)-len(rest)))
 }
 
-// alignIndex makes an index have one entry for each batch of its segment, so that the
-// entries of later batches are theirs. An entry that was not written says what the batch does.
+// alignIndex gives the index one entry for each batch of its segment, so that appended entries match their batches.
+// Missing entries are derived from the batches.
 func alignIndex(path string, raw []byte, batches int) (cut int64, err error) {
 	index, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -248,7 +247,7 @@ func alignIndex(path string, raw []byte, batches int) (cut int64, err error) {
 	return cut, err
 }
 
-// appendIndexEntry appends what kfake notes of a batch beside its segment. Zeros say that a batch is of no transaction.
+// appendIndexEntry appends kfake's index entry of a batch. Zeros mean that the batch is not part of a transaction.
 func appendIndexEntry(index []byte, inTransaction bool) []byte {
 	entry := make([]byte, indexEntryBytes)
 	if inTransaction {

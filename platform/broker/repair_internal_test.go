@@ -14,9 +14,7 @@ import (
 	"muster/platform/bus"
 )
 
-// Nothing is compacted that the disk has no room for twice; retention, which makes
-// room, is applied, and needs none.
-func TestNoRoomToCompact(t *testing.T) {
+func TestCompact_AppliesOnlyRetentionIfDiskSpaceIsLow(t *testing.T) {
 	b, err := Start(t.Context(), Config{DataDir: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
@@ -32,41 +30,42 @@ func TestNoRoomToCompact(t *testing.T) {
 	}
 	fill(t, b, "retained", 1000)
 	<-time.After(5 * time.Millisecond)
-	b.free = func(string) (int64, error) { return spareBytes, nil }
-	require.NoError(t, b.Compact(t.Context()), "what is only retained needs no room")
+	b.free = func(string) (int64, error) { return reservedBytes, nil }
+	require.NoError(t, b.Compact(t.Context()), "retention alone needs no disk space")
 	require.Zero(t, stored("retained"))
 
 	fill(t, b, "retained", 10)
 	fill(t, b, "compacted", 100)
 	<-time.After(5 * time.Millisecond)
-	b.free = func(string) (int64, error) { return spareBytes + 150_000, nil }
-	require.ErrorIs(t, b.Compact(t.Context()), ErrNoRoom)
-	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
+	b.free = func(string) (int64, error) { return reservedBytes + 150_000, nil }
+	require.ErrorIs(t, b.Compact(t.Context()), ErrInsufficientDiskSpace)
+	require.NoDirExists(t, filepath.Join(b.dir, backupDir))
 	require.Zero(t, stored("retained"))
 	require.EqualValues(t, 100, stored("compacted"))
-	fill(t, b, "compacted", 1) // it goes on
-	b.free = freeBytes
+	fill(t, b, "compacted", 1) // the broker still accepts messages
+	b.free = freeDiskBytes
 	require.NoError(t, b.Compact(t.Context()))
 	require.Less(t, stored("compacted"), int64(5))
 }
 
-// fill writes records of a kilobyte each.
+// fill writes n records of 1 kB.
 func fill(t *testing.T, b *Broker, topic string, n int) {
 	t.Helper()
 	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()})
 	w.Compression = 0
+	m := kafka.Message{Topic: topic, Key: []byte("k"), Value: []byte(strings.Repeat("x", 1000))}
 	for range n {
-		require.NoError(t, w.WriteMessages(t.Context(), kafka.Message{Topic: topic, Key: []byte("k"), Value: []byte(strings.Repeat("x", 1000))}))
+		require.NoError(t, w.WriteMessages(t.Context(), m))
 	}
 	require.NoError(t, w.Close())
 }
 
-// What a failed write left at the end of a file goes, and nothing else does.
-func TestRepairLog(t *testing.T) {
+func TestRepairLog_RemovesOnlyIncompleteWrites(t *testing.T) {
 	dir := t.TempDir()
 	b, err := Start(t.Context(), Config{DataDir: dir})
 	require.NoError(t, err)
-	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, []bus.Topic{{Name: "t", Partitions: 1}}))
+	topics := []bus.Topic{{Name: "t", Partitions: 1}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, topics))
 	fill(t, b, "t", 10)
 	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
 	_, err = client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
@@ -76,7 +75,8 @@ func TestRepairLog(t *testing.T) {
 	require.NoError(t, b.Close())
 
 	groups := filepath.Join(dir, "log", "groups.log")
-	segment, index := filepath.Join(partitionsDir(dir), "t-0", "0.dat"), filepath.Join(partitionsDir(dir), "t-0", "0.idx")
+	segment := filepath.Join(partitionsDir(dir), "t-0", "0.dat")
+	index := filepath.Join(partitionsDir(dir), "t-0", "0.idx")
 	read := func() (out [3]string) {
 		for i, path := range []string{groups, segment, index} {
 			raw, err := os.ReadFile(path)
@@ -115,7 +115,7 @@ func TestRepairLog(t *testing.T) {
 		require.Equal(t, whole[2][:9*indexEntryBytes]+entry, read()[2])
 	}
 	write(index, whole[2][:9*indexEntryBytes])
-	write(segment, whole[1][:len(whole[1])-1]) // its batch is as little there, if Close has not seen it
+	write(segment, whole[1][:len(whole[1])-1]) // its batch is incomplete as well, unless Close has seen it
 	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(segment), snapshotFile)))
 	require.Equal(t, len(whole[1])/10-1, repair())
 	require.Equal(t, whole[1][:len(whole[1])/10*9], read()[1])

@@ -12,32 +12,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// How large requests may be. kfake takes memory for a request before it looks at
-// it, and up to some fifty times as much while it does.
+// Size limits of requests. kfake allocates memory for a request before it parses it, and up to about fifty times its
+// size while it does.
 const (
-	// maxProduceBytes is for what carries records: what clients send at most by default.
+	// maxProduceBytes limits Produce requests. It is the default limit of clients.
 	maxProduceBytes = 100 << 20
-	// maxRequestBytes is for everything else.
+	// maxRequestBytes limits all other requests.
 	maxRequestBytes = 1 << 20
-	// maxForeignBytes is for those who have not said who they are, and have to.
-	maxForeignBytes = 64 << 10
+	// maxUnauthenticatedBytes limits requests before authentication, where that is required.
+	maxUnauthenticatedBytes = 64 << 10
 )
 
-// maxPartitions is how many partitions one request may create. kfake makes them
-// before it does anything else.
+// maxPartitions is the maximum number of partitions that one request may create. kfake creates them before it handles
+// other requests.
 const maxPartitions = 10_000
 
-// The versions of Produce that are answered. kfake does not survive version 13 with
-// two topics that it does not know.
+// Supported versions of Produce. kfake crashes on version 13 with two unknown topics.
 const (
 	minProduceVersion = 3
 	maxProduceVersion = 12
 )
 
-// versions are the highest versions of each kind of request that kfake is allowed
-// to answer: all that it can, but for Produce and DeleteRecords. kfake keeps nothing of
-// what DeleteRecords does before it is closed: after a kill a partition would end before
-// what groups have read.
+// versions returns the highest supported version of each request: what kfake supports, except for Produce and
+// DeleteRecords. kfake persists DeleteRecords only when it is closed; after a kill a partition would end before the
+// committed offsets of its groups.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	for key := range int16(kmsg.MaxKey + 1) {
@@ -50,9 +48,9 @@ func versions() *kversion.Versions {
 	return v
 }
 
-// request is the beginning of a request.
+// request is a parsed request header.
 type request struct {
-	size    uint32 // without the four bytes that say it
+	size    uint32 // without the size field itself
 	key     int16
 	version int16
 	id      uint32
@@ -61,60 +59,61 @@ type request struct {
 func parseRequest(header []byte) request {
 	return request{
 		size:    binary.BigEndian.Uint32(header),
-		key:     int16(binary.BigEndian.Uint16(header[4:])), //nolint:gosec // the protocol's numbers are signed
-		version: int16(binary.BigEndian.Uint16(header[6:])), //nolint:gosec // the protocol's numbers are signed
+		key:     int16(binary.BigEndian.Uint16(header[4:])), //nolint:gosec // sealBatch in the protocol
+		version: int16(binary.BigEndian.Uint16(header[6:])), //nolint:gosec // sealBatch in the protocol
 		id:      binary.BigEndian.Uint32(header[8:]),
 	}
 }
 
 func (r request) is(key kmsg.Key) bool { return r.key == key.Int16() }
 
-// check refuses what kfake is not to see. known says that the client has said who
-// it is, or need not.
-func (r request) check(known bool) error {
+// check returns an error for requests that must not reach kfake. authenticated is true also if no authentication is
+// required.
+func (r request) check(authenticated bool) error {
 	limit := uint32(maxRequestBytes)
 	switch {
-	case !known:
-		limit = maxForeignBytes
+	case !authenticated:
+		limit = maxUnauthenticatedBytes
 	case r.is(kmsg.Produce):
 		limit = maxProduceBytes
 	}
 	kind := kmsg.RequestForKey(r.key)
 	switch {
 	case r.size < minRequestBytes || kind != nil && r.size > limit || r.size > maxProduceBytes:
-		return fmt.Errorf("a request of %d bytes; is this a client of Kafka, with TLS as the broker has it?", r.size)
+		return fmt.Errorf("invalid request size %d: not a Kafka client, or another TLS setting than the broker", r.size)
 	case kind == nil:
-		return fmt.Errorf("a request of the unknown kind %d", r.key)
-	case !known && !r.is(kmsg.ApiVersions) && !r.is(kmsg.SASLHandshake) && !r.is(kmsg.SASLAuthenticate):
-		return fmt.Errorf("a request of the kind %s before authentication", kmsg.NameForKey(r.key))
+		return fmt.Errorf("unknown request kind %d", r.key)
+	case !authenticated && !r.is(kmsg.ApiVersions) && !r.is(kmsg.SASLHandshake) && !r.is(kmsg.SASLAuthenticate):
+		return fmt.Errorf("%s request before authentication", kmsg.NameForKey(r.key))
 	case r.is(kmsg.Produce) && (r.version < minProduceVersion || r.version > maxProduceVersion):
-		return fmt.Errorf("a request of the kind Produce in version %d; versions %d to %d are answered", r.version, minProduceVersion, maxProduceVersion)
+		return fmt.Errorf("unsupported version %d of Produce: supported are %d to %d",
+			r.version, minProduceVersion, maxProduceVersion)
 	}
 	return nil
 }
 
-// wanted says whether a request is to be read whole before kfake gets it.
-func (r request) wanted(known bool) bool {
-	return !known || r.is(kmsg.Produce) || r.is(kmsg.CreateTopics) || r.is(kmsg.CreatePartitions)
+// needsInspection reports whether a request is read completely before it is forwarded to kfake.
+func (r request) needsInspection(authenticated bool) bool {
+	return !authenticated || r.is(kmsg.Produce) || r.is(kmsg.CreateTopics) || r.is(kmsg.CreatePartitions)
 }
 
-// body reads a whole request up to where its own part begins.
+// body returns a reader at the start of the request's body, and the empty request of its kind and version.
 func (r request) body(raw []byte) (kbin.Reader, kmsg.Request) {
 	kind := kmsg.RequestForKey(r.key)
 	kind.SetVersion(r.version)
 	reader := kbin.Reader{Src: raw[headerBytes:]}
-	reader.NullableString() // the client's id
+	reader.NullableString() // client ID
 	if kind.IsFlexible() {
 		skipTags(&reader)
 	}
 	return reader, kind
 }
 
-// skipTags skips tagged fields. There are few: kfake keeps them all in a map.
+// skipTags skips up to 16 tagged fields; more invalidate the reader. kfake would store all of them in a map.
 func skipTags(r *kbin.Reader) {
 	n := r.Uvarint()
 	if n > 16 {
-		r.Span(-1) // spoils the reader
+		r.Span(-1) // invalidates the reader
 		return
 	}
 	for range n {
@@ -123,24 +122,23 @@ func skipTags(r *kbin.Reader) {
 	}
 }
 
-// limitPartitions makes a request that would create too many partitions, or a topic of a
-// name that Apache Kafka does not take, one that kfake answers with INVALID_PARTITIONS.
-// It returns what kfake is to get: a name may be no name of a folder.
+// limitPartitions returns the request to forward to kfake. It changes topics that would exceed maxPartitions or have an
+// invalid name, so that kfake answers them with INVALID_PARTITIONS: kfake uses names as directory names unchecked.
 func limitPartitions(r request, raw []byte) ([]byte, error) {
 	reader, kind := r.body(raw)
 	head := len(raw) - len(reader.Src)
 	if !reader.Ok() {
-		return nil, errors.New("a request that is cut off, or has too many tags")
+		return nil, errors.New("request is truncated or has too many tags")
 	}
 	if err := kind.ReadFrom(reader.Src); err != nil {
-		return nil, fmt.Errorf("a request of the kind %s: %w", kmsg.NameForKey(r.key), err)
+		return nil, fmt.Errorf("parse %s request: %w", kmsg.NameForKey(r.key), err)
 	}
-	room, changed := int64(maxPartitions), false
+	remaining, changed := int64(maxPartitions), false
 	fits := func(n int64) bool {
-		if n = max(1, n); n > room {
+		if n = max(1, n); n > remaining {
 			return false
 		}
-		room -= n
+		remaining -= n
 		return true
 	}
 	switch kind := kind.(type) {
@@ -162,12 +160,10 @@ func limitPartitions(r request, raw []byte) ([]byte, error) {
 	if !changed {
 		return raw, nil
 	}
-	out := kind.AppendTo(slices.Clone(raw[:head]))
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4)) //nolint:gosec // it became no longer
-	return out, nil
+	return setFrameSize(kind.AppendTo(slices.Clone(raw[:head]))), nil
 }
 
-// isTopicName says whether Apache Kafka would take a name.
+// isTopicName reports whether Apache Kafka accepts the name of a topic.
 func isTopicName(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, allowed) == ""

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// closedFile says that the log is as Close left it.
+	// closedFile marks that the log is as Close left it.
 	closedFile = "closed"
-	// snapshotFile is what Close saves of a partition.
+	// snapshotFile is the state of a partition saved by Close.
 	snapshotFile = "snapshot.json"
 )
 
-// wasClosed says whether the log is as Close left it. Else it removes what an earlier
-// Close has saved of transactions, and of the sequence numbers of producers.
+// wasClosed reports whether the log is as Close left it. If not, it removes the transactions and producer sequence
+// numbers that an earlier Close saved.
 func wasClosed(dir string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(dir, closedFile)); err == nil {
 		return true, nil
@@ -26,27 +26,29 @@ func wasClosed(dir string) (bool, error) {
 		return false, err
 	}
 	log := filepath.Join(dir, "log")
-	if err := errors.Join(removeAny(filepath.Join(log, "session_state.json")), removeAny(filepath.Join(log, "seq_windows.json"))); err != nil {
-		return false, fmt.Errorf("remove what an earlier end has saved: %w", err)
+	err := errors.Join(removeIfExists(filepath.Join(log, "session_state.json")),
+		removeIfExists(filepath.Join(log, "seq_windows.json")))
+	if err != nil {
+		return false, fmt.Errorf("remove stale state: %w", err)
 	}
 	return false, nil
 }
 
-// snapshot is what is of interest of what Close has saved of a partition.
+// snapshot holds the used fields of the partition state saved by Close.
 type snapshot struct {
-	Version          int            `json:"version"` // 0: there is none
+	Version          int            `json:"version"` // 0: no snapshot
 	HighWatermark    int64          `json:"high_watermark"`
 	LastStableOffset int64          `json:"last_stable_offset"`
 	Segments         []savedSegment `json:"segments"`
 }
 
-// savedSegment is a segment as Close has left it.
+// savedSegment is a segment as Close left it.
 type savedSegment struct {
 	Base int64 `json:"base_offset"`
 	Size int64 `json:"size"`
 }
 
-// readSnapshot returns zeros where Close has saved nothing, or was cut off.
+// readSnapshot returns the zero snapshot if Close saved none or was interrupted.
 func readSnapshot(partition string) (s snapshot, err error) {
 	raw, err := os.ReadFile(filepath.Join(partition, snapshotFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,29 +58,28 @@ func readSnapshot(partition string) (s snapshot, err error) {
 		return snapshot{}, err
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return snapshot{}, nil //nolint:nilerr // kfake passes over it, too
+		return snapshot{}, nil //nolint:nilerr // kfake skips it as well
 	}
 	return s, nil
 }
 
-// dropSnapshot removes the snapshot of a partition that has another end. kfake believes
-// one when the segments have the sizes it names: after a compaction they may have them
-// with other messages in them, and the partition would end where it ended then. One that
-// tells of an open transaction is believed only with what else Close has saved.
+// dropSnapshot removes the snapshot of a partition if it does not match its end. kfake trusts a snapshot if the segment
+// sizes match, which can also be so after a compaction, and would use its end. A snapshot with an open transaction is
+// valid only together with the other state saved by Close.
 func dropSnapshot(partition string, saved snapshot, end int64, closed bool) error {
 	if saved.HighWatermark == end && (closed || saved.LastStableOffset == end) {
 		return nil
 	}
-	return removeAny(filepath.Join(partition, snapshotFile))
+	return removeIfExists(filepath.Join(partition, snapshotFile))
 }
 
-// markClosed makes the next start believe what was saved.
+// markClosed syncs the log and marks it as closed, so that the next start trusts the saved state.
 func markClosed(dir string) error {
 	err := filepath.WalkDir(filepath.Join(dir, "log"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return syncDir(path) // files, too
+		return syncDir(path) // also works for files
 	})
 	if err != nil {
 		return fmt.Errorf("sync the log: %w", err)
@@ -89,16 +90,16 @@ func markClosed(dir string) error {
 	return syncDir(dir)
 }
 
-// forgetUsers removes the users that an earlier broker has saved. kfake believes them
-// instead of those of the configuration, also where there were none.
-func forgetUsers(dir string) error {
-	if err := removeAny(filepath.Join(dir, "log", "sasl.json")); err != nil {
-		return fmt.Errorf("remove the users of before: %w", err)
+// removeStoredUsers removes the users stored by an earlier broker. kfake would use them instead of the configured ones,
+// even if none are configured.
+func removeStoredUsers(dir string) error {
+	if err := removeIfExists(filepath.Join(dir, "log", "sasl.json")); err != nil {
+		return fmt.Errorf("remove stored users: %w", err)
 	}
 	return nil
 }
 
-// markOpen takes markClosed back. It comes before anything is written.
+// markOpen removes the mark of markClosed. It is called before anything is written.
 func markOpen(dir string) error {
 	if err := os.Remove(filepath.Join(dir, closedFile)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -16,18 +16,18 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// damagedDir holds segments as they were before a damaged batch in them was replaced.
+// damagedDir holds the original segments whose damaged batches were replaced.
 const damagedDir = "damaged"
 
-// segment is a file of a partition.
+// segment is a segment file of a partition.
 type segment struct {
 	path string
-	base int64 // the first offset in it
+	base int64 // base offset
 }
 
 func (s segment) index() string { return strings.TrimSuffix(s.path, ".dat") + ".idx" }
 
-// segments are the segments of a partition, in order.
+// segments returns the segments of a partition, in order.
 func segments(partition string) ([]segment, error) {
 	files, err := os.ReadDir(partition)
 	if err != nil {
@@ -47,26 +47,28 @@ func segments(partition string) ([]segment, error) {
 	return out, nil
 }
 
-// damage is what of a segment is no batch that can be read, before something that is.
+// damage is an unreadable range of a segment that has readable data after it.
 type damage struct {
-	at, end      int   // in the file
-	first, after int64 // the offsets: those that are missing, and the one that is there again
-	batches      int   // that stand before it
+	at, end      int   // range in the file
+	first, after int64 // first missing offset, and the first offset after the gap
+	batches      int   // number of readable batches before it
 }
 
-// scan walks the batches of a segment. kfake reads one up to the first that is not as
-// it was written, and throws the rest away: whole is where that is with nothing behind
-// it, up to the offset next, at which the next segment begins, or -1; end is the offset
-// behind whole. visit, if not nil, is called for each batch that can be read.
-func scan(raw []byte, base, next int64, visit func(b *recordbatch.Batch)) (damaged []damage, whole, batches int, end int64) {
+// scan walks the batches of a segment. kfake reads up to the first invalid batch and discards the rest. scan returns
+// the damaged ranges, the size of the file without an unreadable end (whole), the number of batches, and the offset
+// after them. next is the base offset of the next segment, or -1: missing offsets before it count as damage. visit, if
+// not nil, is called for each readable batch.
+func scan(
+	raw []byte, base, next int64, visit func(b *recordbatch.Batch),
+) (damaged []damage, whole, batches int, end int64) {
 	offset := base
 	for whole < len(raw) {
-		b, ok := batchAt(raw[whole:])
+		b, ok := parseBatch(raw[whole:])
 		if !ok {
 			d := damage{at: whole, first: offset, batches: batches}
-			d.end, d.after = resume(raw, whole, offset)
+			d.end, d.after = findNextBatch(raw, whole, offset)
 			if d.end == len(raw) {
-				if d.after = next; next <= offset { // nothing is behind it, or nothing is missing
+				if d.after = next; next <= offset { // nothing follows, or no offset is missing
 					return damaged, whole, batches, offset
 				}
 			}
@@ -78,45 +80,45 @@ func scan(raw []byte, base, next int64, visit func(b *recordbatch.Batch)) (damag
 			visit(&b)
 		}
 		whole += len(b.Raw)
-		offset = endOf(&b)
+		offset = nextOffset(&b)
 		batches++
 	}
 	return damaged, whole, batches, offset
 }
 
-// resume finds the first batch behind what is damaged.
-func resume(raw []byte, at int, offset int64) (end int, first int64) {
+// findNextBatch finds the first readable batch after a damaged position. It returns len(raw), -1 if there is none.
+func findNextBatch(raw []byte, at int, offset int64) (end int, first int64) {
 	for end = at + 1; end < len(raw)-recordbatch.HeaderBytes+1; end++ {
-		first = int64(binary.BigEndian.Uint64(raw[end:]))                       //nolint:gosec // the protocol's numbers are signed
-		if raw[end+16] != 2 || first < offset || first-offset > math.MaxInt32 { // quick to see, as the checksum is not
+		first = int64(binary.BigEndian.Uint64(raw[end:])) //nolint:gosec // sealBatch in the protocol
+		// These checks are cheap; the checksum is not.
+		if raw[end+16] != 2 || first < offset || first-offset > math.MaxInt32 {
 			continue
 		}
-		if _, ok := batchAt(raw[end:]); ok {
+		if _, ok := parseBatch(raw[end:]); ok {
 			return end, first
 		}
 	}
 	return len(raw), -1
 }
 
-// endOf is the offset after a batch's last.
-func endOf(b *recordbatch.Batch) int64 { return b.BaseOffset + int64(b.LastOffsetDelta) + 1 }
+// nextOffset returns the offset after the last one of a batch.
+func nextOffset(b *recordbatch.Batch) int64 { return b.BaseOffset + int64(b.LastOffsetDelta) + 1 }
 
-func batchAt(raw []byte) (recordbatch.Batch, bool) {
+func parseBatch(raw []byte) (recordbatch.Batch, bool) {
 	b, _, err := recordbatch.Next(raw)
 	return b, err == nil && b.LastOffsetDelta >= 0 && b.ChecksumOK()
 }
 
-// repaired is what repairPartition has found and made of a partition.
+// repaired is the result of repairPartition.
 type repaired struct {
-	cut  int64           // bytes that were being written
-	end  int64           // the offset that the next message gets
-	open map[int64]int16 // the epochs of producers, by ID, whose transactions a kill left open
+	cut  int64           // bytes of incomplete writes that were removed
+	end  int64           // offset of the next message
+	open map[int64]int16 // epochs by ID of producers whose transactions a kill left open
 }
 
-// repairPartition makes the segments of a partition such that kfake throws nothing away
-// that can be read: an empty batch stands for what cannot, and a copy of the segment as
-// it was is kept. The end of the last one goes, if nothing is behind it: it was being
-// written, or was the last that was, of a log that Close did not leave.
+// repairPartition repairs the segments of a partition so that kfake discards nothing that is readable. It replaces
+// unreadable ranges by empty batches, after a copy of the segment. It truncates an unreadable end of the last segment:
+// that was an incomplete write, or the last one of a log that was not closed.
 func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (repaired, error) {
 	all, err := segments(partition)
 	if err != nil {
@@ -128,8 +130,9 @@ func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (r
 	}
 	var out repaired
 	next, last := int64(-1), true
+	// Close has saved messages up to here.
 	if saved.HighWatermark > 0 {
-		next = saved.HighWatermark // Close has written up to here
+		next = saved.HighWatermark
 	}
 	transactions := newOpenTransactions()
 	var empty []segment
@@ -138,15 +141,17 @@ func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (r
 		if err != nil {
 			return out, err
 		}
-		damaged, whole, batches, behind := scan(raw, s.base, next, transactions.visit)
+		damaged, whole, batches, end := scan(raw, s.base, next, transactions.visit)
 		transactions.endSegment()
 		out.cut += int64(len(raw) - whole)
-		switch { // a start may end anywhere: the next one finds the same damage, or none
-		case whole == 0: // kfake would forget it, and write to the one before
+		// Each step can be interrupted: the next start finds the same damage, or none.
+		switch {
+		case whole == 0: // kfake would ignore it and append to the previous segment
 			empty = append(empty, s)
 			continue
 		case len(damaged) > 0:
-			if raw, batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
+			raw, batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger)
+			if err != nil {
 				return out, err
 			}
 		case whole < len(raw):
@@ -158,49 +163,51 @@ func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (r
 		if err != nil {
 			return out, err
 		}
-		if last { // the next batch is written to it
+		if last { // the next batch is appended to this segment
 			out.cut += n
-			out.end = behind
-			if err := dropSnapshot(partition, saved, behind, closed); err != nil {
+			out.end = end
+			if err := dropSnapshot(partition, saved, end, closed); err != nil {
 				return out, err
 			}
 		}
 		next, last = s.base, false
 	}
-	if len(all) > 0 && last && all[len(all)-1].base > 0 { // it would begin at 0 again
+	// Without segments the partition would restart at offset 0.
+	if len(all) > 0 && last && all[len(all)-1].base > 0 {
 		out.end = all[len(all)-1].base
-		if err := keepEnd(partition, out.end); err != nil {
+		if err := preserveEndOffset(partition, out.end); err != nil {
 			return out, err
 		}
 	}
 	for _, s := range empty {
-		if err := errors.Join(removeAny(s.path), removeAny(s.index())); err != nil {
+		if err := errors.Join(removeIfExists(s.path), removeIfExists(s.index())); err != nil {
 			return out, err
 		}
 	}
-	if !closed { // else kfake goes on with them
+	if !closed { // otherwise kfake resumes them
 		out.open = transactions.open
 	}
 	return out, nil
 }
 
-// replaceDamaged writes a segment anew, and returns it and how many batches it has then.
+// replaceDamaged rewrites a segment without its damaged ranges. It returns the new content and its number of batches.
 func replaceDamaged(
 	dir, partition string, s segment, raw []byte, damaged []damage, batches int, logger *slog.Logger,
 ) ([]byte, int, error) {
-	folder, name := filepath.Join(dir, damagedDir), filepath.Base(partition)
+	copies, name := filepath.Join(dir, damagedDir), filepath.Base(partition)
 	info, err := os.Stat(s.path)
 	if err != nil {
 		return nil, 0, err
 	}
-	kept := filepath.Join(folder, fmt.Sprintf("%s-%d-%d.dat", name, s.base, info.ModTime().UnixNano()))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	original := filepath.Join(copies, fmt.Sprintf("%s-%d-%d.dat", name, s.base, info.ModTime().UnixNano()))
+	if err := os.MkdirAll(copies, 0o700); err != nil {
 		return nil, 0, err
 	}
-	if err := os.Link(s.path, kept); err != nil && !errors.Is(err, fs.ErrExist) { // a start before may have failed behind it
+	// An earlier start may have linked it and failed later.
+	if err := os.Link(s.path, original); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, 0, err
 	}
-	if err := errors.Join(syncDir(folder), syncDir(dir)); err != nil {
+	if err := errors.Join(syncDir(copies), syncDir(dir)); err != nil {
 		return nil, 0, err
 	}
 	topic, number, _ := partitionOf(name)
@@ -208,35 +215,36 @@ func replaceDamaged(
 	for _, d := range damaged {
 		out = append(out, raw[at:d.at]...)
 		at = d.end
-		if d.after > d.first { // messages are missing
+		if d.after > d.first { // offsets are missing
 			out = append(out, emptyBatch(d.first, min(d.after-1, d.first+math.MaxInt32))...)
 			all++
 		}
-		logger.Error("kafka broker: messages on the disk are damaged; an empty batch stands in their place now, and the segment as it was is kept",
-			slog.String("topic", topic), slog.Int("partition", int(number)), slog.Int64("first", d.first), slog.Int64("last", d.after-1), slog.String("copy", kept))
+		logger.Error("kafka broker: damaged messages are replaced by an empty batch, the original segment is copied",
+			slog.String("topic", topic), slog.Int("partition", int(number)),
+			slog.Int64("first", d.first), slog.Int64("last", d.after-1), slog.String("copy", original))
 	}
 	out = append(out, raw[at:]...)
 	if err := spliceIndex(s.index(), damaged[0].batches, batches-damaged[len(damaged)-1].batches, all); err != nil {
 		return nil, 0, err
 	}
-	return out, all, errors.Join(writeWhole(s.path, out), syncDir(partition))
+	return out, all, errors.Join(writeAtomic(s.path, out), syncDir(partition))
 }
 
-// spliceIndex keeps the entries of the first and the last batches of a segment: it had
-// one for each batch that is damaged, too, and it is not known how many those were.
-func spliceIndex(path string, front, behind, all int) error {
+// spliceIndex keeps the first front and the last back entries of an index and fills up to all entries with zeros. The
+// number of entries of damaged batches is not known.
+func spliceIndex(path string, front, back, all int) error {
 	index, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	front, behind, all = front*indexEntryBytes, behind*indexEntryBytes, all*indexEntryBytes
-	if err != nil || len(index) < front+behind {
+	front, back, all = front*indexEntryBytes, back*indexEntryBytes, all*indexEntryBytes
+	if err != nil || len(index) < front+back {
 		return err
 	}
-	return writeWhole(path, slices.Concat(index[:front], make([]byte, all-front-behind), index[len(index)-behind:]))
+	return writeAtomic(path, slices.Concat(index[:front], make([]byte, all-front-back), index[len(index)-back:]))
 }
 
-func removeAny(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

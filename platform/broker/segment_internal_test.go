@@ -14,12 +14,12 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// Whatever byte of a segment is damaged, no other batch is lost, and no offset moves.
-func TestRepairDamage(t *testing.T) {
+func TestRepairLog_DamageLosesOnlyItsBatchAndKeepsOffsets(t *testing.T) {
 	dir := t.TempDir()
 	b, err := Start(t.Context(), Config{DataDir: dir})
 	require.NoError(t, err)
-	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, []bus.Topic{{Name: "t", Partitions: 1}}))
+	topics := []bus.Topic{{Name: "t", Partitions: 1}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, topics))
 	fill(t, b, "t", 4)
 	require.NoError(t, b.Close())
 	partition := filepath.Join(partitionsDir(dir), "t-0")
@@ -33,13 +33,13 @@ func TestRepairDamage(t *testing.T) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(partition, "0.idx"), index, 0o600))
-		complaints := make(chan string, 1)
-		_, err := repairLog(dir, false, slog.New(complaining(complaints)))
+		logged := make(chan string, 1)
+		_, err := repairLog(dir, false, slog.New(errorChannel(logged)))
 		require.NoError(t, err)
-		require.Len(t, complaints, 1, "said")
-		kept, err := filepath.Glob(filepath.Join(dir, damagedDir, "t-0-0-*.dat"))
+		require.Len(t, logged, 1, "logged errors")
+		originals, err := filepath.Glob(filepath.Join(dir, damagedDir, "t-0-0-*.dat"))
 		require.NoError(t, err)
-		copied, err := os.ReadFile(kept[len(kept)-1])
+		copied, err := os.ReadFile(originals[len(originals)-1])
 		require.NoError(t, err)
 		require.Equal(t, raw, copied)
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, damagedDir)))
@@ -47,16 +47,16 @@ func TestRepairDamage(t *testing.T) {
 		require.NoError(t, err)
 		entries, err := os.ReadFile(filepath.Join(partition, "0.idx"))
 		require.NoError(t, err)
-		n, err := repairLog(dir, false, slog.New(complaining(nil)))
+		n, err := repairLog(dir, false, slog.New(errorChannel(nil)))
 		require.NoError(t, err)
-		require.Zero(t, n, "once is enough")
+		require.Zero(t, n, "second repair")
 		return repaired, entries
 	}
 	empty := func(first, last int64) []byte {
 		raw := emptyBatch(first, last)
-		return raw[:27] // the rest is the time
+		return raw[:27] // the rest is timestamps
 	}
-	headerless := func(raw []byte, at int) []byte { // without times and checksums of empty batches
+	emptyAt := func(raw []byte, at int) []byte {
 		b, _, err := recordbatch.Next(raw[at:])
 		require.NoError(t, err)
 		require.True(t, b.ChecksumOK())
@@ -64,13 +64,13 @@ func TestRepairDamage(t *testing.T) {
 		return b.Raw
 	}
 	for at := range size {
-		if at < 8 || at >= 12 && at < 16 { // no checksum is of these: the offset, and the leader's epoch
+		if at < 8 || at >= 12 && at < 16 { // the checksum does not cover the offset and the leader epoch
 			continue
 		}
 		raw := bytes.Clone(whole)
 		raw[size+at] ^= 0x11
 		repaired, entries := repair(raw)
-		got := headerless(repaired, size)
+		got := emptyAt(repaired, size)
 		require.Equal(t, empty(1, 1)[:17], got[:17])
 		require.Equal(t, slices.Concat(batches[0], got, batches[2], batches[3]), repaired, at)
 		require.Equal(t, slices.Concat(index[:15], make([]byte, 15), index[30:]), entries)
@@ -79,12 +79,12 @@ func TestRepairDamage(t *testing.T) {
 	raw := bytes.Clone(whole)
 	clear(raw[size+100 : 3*size-100]) // of two batches
 	repaired, entries := repair(raw)
-	got := headerless(repaired, size)
+	got := emptyAt(repaired, size)
 	require.Equal(t, empty(1, 2)[23:27], got[23:27])
 	require.Equal(t, slices.Concat(batches[0], got, batches[3]), repaired)
 	require.Equal(t, slices.Concat(index[:15], make([]byte, 15), index[45:]), entries)
 
-	repaired, entries = repair(slices.Concat(batches[0], []byte("what was not cut off"), batches[1], batches[2], batches[3]))
+	repaired, entries = repair(slices.Concat(batches[0], []byte("garbage between"), batches[1], batches[2], batches[3]))
 	require.Equal(t, whole, repaired)
 	require.Equal(t, index, entries)
 
@@ -93,12 +93,12 @@ func TestRepairDamage(t *testing.T) {
 	raw = bytes.Clone(whole[:3*size])
 	raw[len(raw)-1]++
 	repaired, _ = repair(raw)
-	got = headerless(repaired, 2*size)
+	got = emptyAt(repaired, 2*size)
 	require.Equal(t, slices.Concat(whole[:2*size], got), repaired)
 }
 
-// A segment that nothing was written to yet is none: kfake writes to the one before.
-func TestRepairEmptySegments(t *testing.T) {
+// kfake appends to the segment before an empty one.
+func TestRepairLog_RemovesEmptySegments(t *testing.T) {
 	dir := t.TempDir()
 	partition := filepath.Join(partitionsDir(dir), "t-0")
 	require.NoError(t, os.MkdirAll(partition, 0o700))
@@ -125,11 +125,10 @@ func TestRepairEmptySegments(t *testing.T) {
 
 	require.NoError(t, os.Remove(filepath.Join(partition, "4.dat")))
 	write("5.dat", []byte("torn"))
-	require.Contains(t, names(), "4.dat", "the end is kept")
+	require.Contains(t, names(), "4.dat", "the end offset is preserved")
 }
 
-// A partition's end is kept before what would have told of it is removed.
-func TestRepairKeepsTheEndFirst(t *testing.T) {
+func TestRepairLog_PreservesEndOffsetBeforeRemovingSegment(t *testing.T) {
 	dir := t.TempDir()
 	partition := filepath.Join(partitionsDir(dir), "t-0")
 	torn, blocked := filepath.Join(partition, "5.dat"), filepath.Join(partition, "4.dat.new")

@@ -11,27 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoRoom says that the disk has no room to compact the log.
-var ErrNoRoom = errors.New("the disk has too little room to compact the log")
+// ErrInsufficientDiskSpace means that the disk has too little free space to compact the log.
+var ErrInsufficientDiskSpace = errors.New("insufficient disk space to compact the log")
 
-// spareBytes must be left over, for what others write meanwhile.
-const spareBytes = 64 << 20
+// reservedBytes is the free space left for concurrent writers.
+const reservedBytes = 64 << 20
 
-// room says whether the log can be compacted: what a compacted topic was stays on
-// disk until all of what it becomes is written, and a batch that loses some of its
-// records loses its compression.
-func (b *Broker) room() error {
-	need := int64(spareBytes)
-	folders, err := os.ReadDir(partitionsDir(b.dir))
+// checkDiskSpace checks that the log can be compacted: the old files stay on disk until all new ones are written, and
+// batches that lose records are stored uncompressed.
+func (b *Broker) checkDiskSpace() error {
+	need := int64(reservedBytes)
+	partitions, err := os.ReadDir(partitionsDir(b.dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("measure the log: %w", err)
 	}
-	for _, f := range folders {
+	for _, f := range partitions {
 		topic, _, ok := partitionOf(f.Name())
 		if !ok || !b.compacted(topic) {
 			continue
 		}
-		size, err := folderBytes(filepath.Join(partitionsDir(b.dir), f.Name()))
+		size, err := dirSize(filepath.Join(partitionsDir(b.dir), f.Name()))
 		if err != nil {
 			return fmt.Errorf("measure the log: %w", err)
 		}
@@ -42,12 +41,13 @@ func (b *Broker) room() error {
 		return fmt.Errorf("measure the disk: %w", err)
 	}
 	if free < need {
-		return fmt.Errorf("%w: %s has %d MB free, of %d MB", ErrNoRoom, b.dir, free>>20, need>>20)
+		return fmt.Errorf("%w: %s has %d MiB free, %d MiB are required",
+			ErrInsufficientDiskSpace, b.dir, free>>20, need>>20)
 	}
 	return nil
 }
 
-// compacted reports whether a topic's cleanup.policy has it compacted.
+// compacted reports whether cleanup.policy of the topic includes compact.
 func (b *Broker) compacted(topic string) bool {
 	info := b.cluster.TopicInfo(topic)
 	if info == nil {
@@ -57,27 +57,28 @@ func (b *Broker) compacted(topic string) bool {
 	return policy != nil && strings.Contains(*policy, "compact")
 }
 
-// ask asks kfake, of a broker that may be ending: kfake then answers nothing.
-func ask[T any](b *Broker, question func() T) (answer T, err error) {
-	answered := make(chan T, 1)
-	go func() { answered <- question() }()
+// callCluster calls fn, which queries kfake. It returns errClosed if the broker is closed, since kfake then does not
+// respond.
+func callCluster[T any](b *Broker, fn func() T) (result T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- fn() }()
 	select {
-	case answer = <-answered:
-		return answer, nil
+	case result = <-done:
+		return result, nil
 	case <-b.gate.shutting:
-		return answer, errClosed
+		return result, errClosed
 	}
 }
 
-// folderBytes is the size of a folder's files.
-func folderBytes(dir string) (size int64, err error) {
+// dirSize returns the size of the files in a directory, in bytes.
+func dirSize(dir string) (size int64, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, err
 	}
 	for _, f := range files {
 		info, err := f.Info()
-		if errors.Is(err, fs.ErrNotExist) { // being replaced
+		if errors.Is(err, fs.ErrNotExist) { // replaced concurrently
 			continue
 		}
 		if err != nil {
@@ -88,11 +89,11 @@ func folderBytes(dir string) (size int64, err error) {
 	return size, nil
 }
 
-// freeBytes is how much can still be written to the disk of a folder.
-func freeBytes(dir string) (int64, error) {
+// freeDiskBytes returns the free space of the file system of dir, in bytes.
+func freeDiskBytes(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil //nolint:gosec,unconvert // no disk has 2^63 bytes; the types are others elsewhere
+	return int64(s.Bavail) * int64(s.Bsize), nil //nolint:gosec,unconvert // below 2^63; types differ by platform
 }

@@ -14,30 +14,31 @@ import (
 	"muster/platform/bus"
 )
 
-// A topic whose name is no name of a folder would keep the broker from its next start.
-func TestTopicNames(t *testing.T) {
+// kfake would not start again with a topic whose name is not a valid directory name.
+func TestCreateTopics_RejectsInvalidNames(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
 	names := map[string]bool{
 		strings.Repeat("a", 249): true, "A-Z.a_z09": true,
-		strings.Repeat("a", 250): false, ".": false, "..": false, "a/b": false, "a b": false, "ä": false, "bad\xff": false, "": false,
+		strings.Repeat("a", 250): false, ".": false, "..": false, "a/b": false, "a b": false, "ä": false,
+		"bad\xff": false, "": false,
 	}
 	req := &kafka.CreateTopicsRequest{}
 	for name := range names {
 		req.Topics = append(req.Topics, kafka.TopicConfig{Topic: name, NumPartitions: 1, ReplicationFactor: 1})
 	}
-	answered, err := client.CreateTopics(t.Context(), req)
+	res, err := client.CreateTopics(t.Context(), req)
 	require.NoError(t, err)
 	for name, good := range names {
-		require.Equal(t, good, answered.Errors[name] == nil, name)
+		require.Equal(t, good, res.Errors[name] == nil, name)
 	}
 	require.NoError(t, b.Close())
 	serve(t, dir)
 }
 
-// Without what tells of its topics the log would be written over, without a word.
-func TestStartNeedsTheTopics(t *testing.T) {
+// Without its topic metadata kfake would overwrite the log.
+func TestStart_RequiresTopicMetadata(t *testing.T) {
 	for _, name := range []string{"topics.json", "meta.json"} {
 		dir := t.TempDir()
 		b, cfg := serve(t, dir)
@@ -47,19 +48,19 @@ func TestStartNeedsTheTopics(t *testing.T) {
 		path := filepath.Join(dir, "log", name)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, spoil := range []func() error{
+		for _, damage := range []func() error{
 			func() error { return os.Remove(path) },
 			func() error { return os.WriteFile(path, nil, 0o600) },
 			func() error { return os.RemoveAll(filepath.Join(dir, "log")) },
 		} {
-			folder := killed(t, dir)
-			require.NoError(t, spoil())
+			intact := killed(t, dir)
+			require.NoError(t, damage())
 			_, err = broker.Start(t.Context(), broker.Config{DataDir: dir})
 			require.Error(t, err)
 			require.ErrorContains(t, err, filepath.Join(dir, "log"))
 			require.ErrorContains(t, err, ".json")
 			require.NoError(t, os.RemoveAll(dir))
-			require.NoError(t, os.CopyFS(dir, os.DirFS(folder)))
+			require.NoError(t, os.CopyFS(dir, os.DirFS(intact)))
 		}
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		_, cfg = serve(t, dir)
@@ -67,8 +68,8 @@ func TestStartNeedsTheTopics(t *testing.T) {
 	}
 }
 
-// Close says where the log ends: a batch that is damaged since was not being written.
-func TestDamageAtTheEndAfterClose(t *testing.T) {
+// After Close the last batch is complete, so damage in it is not an incomplete write.
+func TestStart_DamagedLastBatchKeepsEndOffsetAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
 	createTopic(t, cfg, nil)
@@ -83,17 +84,16 @@ func TestDamageAtTheEndAfterClose(t *testing.T) {
 	require.Equal(t, []bus.PartitionOffsets{{Topic: "t", First: 0, End: 2}}, offsets(t, cfg.Brokers[0], "t"))
 	send(t, cfg, message("a", "2"))
 	require.Equal(t, map[int64]string{0: "0", 2: "2"}, stored(t, cfg))
-	kept, err := os.ReadDir(filepath.Join(dir, "damaged"))
+	originals, err := os.ReadDir(filepath.Join(dir, "damaged"))
 	require.NoError(t, err)
-	require.Len(t, kept, 1)
+	require.Len(t, originals, 1)
 }
 
-// A start after a kill reads anew what was written since the last Close, and not the
-// whole log, which takes as much memory as it is large.
-func TestKillLeavesWhatWasSaved(t *testing.T) {
+// A start reads partitions without a snapshot completely, which takes as much memory as they are large.
+func TestKill_KeepsSnapshotsOfUnchangedPartitions(t *testing.T) {
 	dir := t.TempDir()
 	b, cfg := serve(t, dir)
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}, {Name: "still", Partitions: 1}}))
+	createTopics(t, cfg, bus.Topic{Name: "t", Partitions: 1}, bus.Topic{Name: "still", Partitions: 1})
 	w := bus.NewWriter(cfg)
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "still", Value: []byte("x")}}))
 	require.NoError(t, w.Close())

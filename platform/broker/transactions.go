@@ -19,45 +19,44 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// openTransactions finds the producers whose last transaction in a partition has no end. It is shown the batches of
-// each segment in order, and the segments from the last to the first.
+// openTransactions finds the producers whose last transaction in a partition is open. The batches of a segment are
+// visited in order, the segments from the last to the first.
 type openTransactions struct {
-	open    map[int64]int16 // the producer's epoch, by its ID
+	open    map[int64]int16 // epochs by producer ID
 	decoder recordbatch.Decoder
 
-	known   map[int64]bool  // producers that later segments tell of
-	current map[int64]int16 // of the segment that is being read: the epoch, or ended
+	seen    map[int64]bool  // producers found in later segments
+	current map[int64]int16 // of the current segment: the epoch, or noEpoch if the transaction ended
 }
 
-// ended is no epoch of a producer.
-const ended = -1
+// noEpoch is not a valid producer epoch.
+const noEpoch = -1
 
 func newOpenTransactions() *openTransactions {
-	return &openTransactions{open: make(map[int64]int16), known: make(map[int64]bool), current: make(map[int64]int16)}
+	return &openTransactions{open: make(map[int64]int16), seen: make(map[int64]bool), current: make(map[int64]int16)}
 }
 
 func (o *openTransactions) visit(b *recordbatch.Batch) {
 	if b.InTransaction() {
 		o.current[b.ProducerID] = b.ProducerEpoch
 	} else if _, ok := o.decoder.EndOfTransaction(b); ok {
-		o.current[b.ProducerID] = ended
+		o.current[b.ProducerID] = noEpoch
 	}
 }
 
 func (o *openTransactions) endSegment() {
 	for id, epoch := range o.current {
-		if !o.known[id] && epoch != ended {
+		if !o.seen[id] && epoch != noEpoch {
 			o.open[id] = epoch
 		}
-		o.known[id] = true
+		o.seen[id] = true
 	}
 	clear(o.current)
 }
 
-// abortOpen ends the transactions that a kill left open, by partition folder, with markers in the log. kfake takes them
-// for aborted at its next start, and writes no marker: at a later start they would be part of the next transaction of
-// their producer, and committed with it. Their producers are fenced, as kfake does: a transaction must not go on behind
-// its abort.
+// abortOpen writes abort markers for the transactions that a kill left open. The keys of open are partition
+// directories. kfake treats them as aborted at its next start, but writes no markers: at a later start they would
+// become part of the producer's next transaction and be committed with it. Their producers are fenced, as kfake does.
 func abortOpen(dir string, open map[string]repaired) error {
 	if len(open) == 0 {
 		return nil
@@ -71,22 +70,22 @@ func abortOpen(dir string, open map[string]repaired) error {
 	if err := fence(filepath.Join(dir, "log", "pids.log"), producers); err != nil {
 		return err
 	}
-	for folder, r := range open {
-		if err := appendAborts(filepath.Join(partitionsDir(dir), folder), r); err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
+	for name, r := range open {
+		if err := appendAborts(filepath.Join(partitionsDir(dir), name), r); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// producerEntry is what kfake writes of a producer's epoch.
+// producerEntry is the entry of a producer's epoch in pids.log.
 type producerEntry struct {
 	Type  string `json:"type"`
 	ID    int64  `json:"pid"`
 	Epoch int16  `json:"epoch"`
 }
 
-// fence gives producers a later epoch than they know of.
+// fence raises the epochs of the producers above all that they have used.
 func fence(path string, producers map[int64]int16) error {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -94,14 +93,14 @@ func fence(path string, producers map[int64]int16) error {
 	}
 	version := []byte{0, 0}
 	for {
-		entry, behind, ok := nextEntry(raw)
+		entry, rest, ok := nextEntry(raw)
 		if !ok {
 			break
 		}
-		raw, version = behind, entry[:entryVersionBytes]
+		raw, version = rest, entry[:entryVersionBytes]
 		var e producerEntry
 		if json.Unmarshal(entry[entryVersionBytes:], &e) != nil {
-			continue // kfake passes over it, too
+			continue // kfake skips it as well
 		}
 		if epoch, ok := producers[e.ID]; ok {
 			producers[e.ID] = max(epoch, e.Epoch)
@@ -119,41 +118,41 @@ func fence(path string, producers map[int64]int16) error {
 	return appendFile(path, fenced)
 }
 
-// appendAborts writes a marker for each open transaction behind the last batch of a partition.
+// appendAborts appends an abort marker for each open transaction to the last segment of a partition.
 func appendAborts(partition string, r repaired) error {
 	all, err := segments(partition)
 	if err != nil {
 		return err
 	}
-	last := all[len(all)-1] // the transactions are in it, or before it
+	last := all[len(all)-1]
 	var markers, index []byte
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
 		markers = append(markers, abortMarker(id, r.open[id], r.end)...)
 		index = appendIndexEntry(index, false)
 		r.end++
 	}
-	// The next start cuts off what is not whole, and begins again.
+	// An incomplete write is truncated by the next start, which repeats this.
 	return errors.Join(appendFile(last.path, markers), appendFile(last.index(), index))
 }
 
-// abortMarker is the control batch that aborts a producer's transaction.
+// abortMarker returns a control batch that aborts a producer's transaction.
 func abortMarker(id int64, epoch int16, offset int64) []byte {
 	key := kmsg.ControlRecordKey{Type: kmsg.ControlRecordKeyTypeAbort}
 	var end kmsg.EndTxnMarker
 	record := kmsg.Record{Key: key.AppendTo(nil), Value: end.AppendTo(nil)}
-	record.Length = int32(len(record.AppendTo(nil)) - 1) //nolint:gosec // a few bytes: the length takes one
+	record.Length = int32(len(record.AppendTo(nil)) - 1) //nolint:gosec // a few bytes; the length field is one byte
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{
-		FirstOffset: offset, PartitionLeaderEpoch: -1, Magic: 2, Attributes: 0x30, // control, of a transaction
+		FirstOffset: offset, PartitionLeaderEpoch: -1, Magic: 2, Attributes: 0x30, // control, transactional
 		FirstTimestamp: now, MaxTimestamp: now, ProducerID: id, ProducerEpoch: epoch, FirstSequence: -1,
 		NumRecords: 1, Records: record.AppendTo(nil),
 	}
-	return signed(batch.AppendTo(nil))
+	return sealBatch(batch.AppendTo(nil))
 }
 
-// signed sets the length and the checksum of a record batch.
-func signed(raw []byte) []byte {
-	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12)) //nolint:gosec // as long as a batch can be
+// sealBatch sets the length and the checksum of a record batch.
+func sealBatch(raw []byte) []byte {
+	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12)) //nolint:gosec // batches are below 2 GiB
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
 	return raw
 }
@@ -167,23 +166,23 @@ func appendFile(path string, raw []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// ErrOpenTransaction says that a topic cannot be compacted while messages of a transaction in it may be taken back.
-var ErrOpenTransaction = errors.New("a transaction is open in a topic that is compacted")
+// ErrOpenTransaction means that a topic cannot be compacted while it has messages of an open transaction.
+var ErrOpenTransaction = errors.New("a compacted topic has an open transaction")
 
-// noneOpen returns ErrOpenTransaction if a compacted topic holds messages of an open transaction: kfake would compact
-// away what they replace, and they may be aborted.
-func (b *Broker) noneOpen() error {
-	folders, err := os.ReadDir(partitionsDir(b.dir))
+// checkNoOpenTransactions returns ErrOpenTransaction if a compacted topic has messages of an open transaction. kfake
+// would remove the messages that they replace, although they may still be aborted.
+func (b *Broker) checkNoOpenTransactions() error {
+	partitions, err := os.ReadDir(partitionsDir(b.dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for open transactions: %w", err)
+		return fmt.Errorf("find open transactions: %w", err)
 	}
-	for _, f := range folders {
+	for _, f := range partitions {
 		topic, partition, ok := partitionOf(f.Name())
 		if !ok || !b.compacted(topic) {
 			continue
 		}
 		if p := b.cluster.PartitionInfo(topic, partition); p != nil && p.LastStableOffset < p.HighWatermark {
-			return fmt.Errorf("%w: %s, partition %d: it ends when its producer commits or aborts it, or its time is over",
+			return fmt.Errorf("%w: %s, partition %d: wait until its producer commits or aborts it, or it times out",
 				ErrOpenTransaction, topic, partition)
 		}
 	}

@@ -18,13 +18,13 @@ func inTopic(m kafka.Message) kafka.Message {
 	return m
 }
 
-func TestKill_AbortsOpenTransactionsForGood(t *testing.T) {
+func TestKill_AbortsOpenTransactionsPermanently(t *testing.T) {
 	dir := t.TempDir()
 	_, cfg := serve(t, dir)
 	createTopic(t, cfg, nil)
 	send(t, cfg, message("a", "first"))
 	bustest.Begin(t, cfg, "loader", inTopic(message("a", "open")))
-	for _, committed := range []string{"second", "third"} { // the same producer goes on
+	for _, committed := range []string{"second", "third"} { // of the same producer
 		dir = killed(t, dir)
 		_, cfg = serve(t, dir)
 		bustest.Begin(t, cfg, "loader", inTopic(message("a", committed)))(true)
@@ -33,7 +33,7 @@ func TestKill_AbortsOpenTransactionsForGood(t *testing.T) {
 	indexes, err := filepath.Glob(filepath.Join(dir, "log", "partitions", "t-0", "*.idx"))
 	require.NoError(t, err)
 	require.NotEmpty(t, indexes)
-	for _, index := range indexes { // what it says is in the log, too
+	for _, index := range indexes { // indexes are rebuilt from the log
 		require.NoError(t, os.Remove(index))
 	}
 	_, cfg = serve(t, dir)
@@ -44,11 +44,11 @@ func TestKill_AbortsOpenTransactionsForGood(t *testing.T) {
 	require.ElementsMatch(t, []string{"first", "second", "third"}, values)
 }
 
-func TestCompact_WaitsForOpenTransactions(t *testing.T) {
+func TestCompact_RequiresClosedTransactions(t *testing.T) {
 	b, cfg := serve(t, t.TempDir())
 	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact"})
 	send(t, cfg, message("a", "old"), message("a", "good"))
-	end := bustest.Begin(t, cfg, "loader", inTopic(message("a", "taken back")))
+	end := bustest.Begin(t, cfg, "loader", inTopic(message("a", "aborted")))
 	send(t, cfg, message("b", "other"))
 	require.ErrorIs(t, b.Compact(t.Context()), broker.ErrOpenTransaction)
 	end(false)
@@ -57,18 +57,18 @@ func TestCompact_WaitsForOpenTransactions(t *testing.T) {
 	require.Equal(t, map[int64]string{1: "good", 3: "other"}, stored(t, cfg))
 }
 
-// kfake keeps telling of an aborted transaction that a compaction has removed with its marker.
-func TestCompact_LeavesLaterTransactionsOfAProducerCommitted(t *testing.T) {
+// kfake still reports an aborted transaction after a compaction has removed its marker.
+func TestCompact_LaterTransactionsOfAProducerStayCommitted(t *testing.T) {
 	b, cfg := serve(t, t.TempDir())
 	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact"})
 	send(t, cfg, message("a", "first"))
-	bustest.Begin(t, cfg, "loader", inTopic(message("a", "taken back")))(false)
+	bustest.Begin(t, cfg, "loader", inTopic(message("a", "aborted")))(false)
 	send(t, cfg, message("b", "second"))
 	require.NoError(t, b.Compact(t.Context()))
-	var large []kafka.Message // more than one fetch brings
+	var large []kafka.Message // larger than one fetch response
 	for _, key := range []string{"c", "d", "e"} {
 		value := make([]byte, 700<<10)
-		_, _ = rand.Read(value) // nothing can be compressed
+		_, _ = rand.Read(value) // incompressible
 		value[0] = key[0]
 		large = append(large, inTopic(message(key, string(value))))
 	}

@@ -10,24 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A batch goes out when it is old though more keeps coming, and sooner when nothing does.
-func TestBatchesByAgeAndIdleness(t *testing.T) {
+func TestAssemble_OffersBatchWhenOldOrIdle(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		idle      time.Duration
 		every     time.Duration
 		messages  int
-		at, sizes []int // milliseconds after the beginning
+		at, sizes []int // of the batches; milliseconds after the start
 	}{
-		{"a stream", 1500 * time.Millisecond, time.Second, 10, []int{4500, 9500}, []int{5, 5}},
-		{"one", 1500 * time.Millisecond, time.Second, 1, []int{1500}, []int{1}},
-		{"now and then", 1500 * time.Millisecond, 2 * time.Second, 3, []int{1500, 3500, 5500}, []int{1, 1, 1}},
-		{"without", 0, 2 * time.Second, 3, []int{4500}, []int{3}},
+		{"steady", 1500 * time.Millisecond, time.Second, 10, []int{4500, 9500}, []int{5, 5}},
+		{"single", 1500 * time.Millisecond, time.Second, 1, []int{1500}, []int{1}},
+		{"sparse", 1500 * time.Millisecond, 2 * time.Second, 3, []int{1500, 3500, 5500}, []int{1, 1, 1}},
+		{"no idle limit", 0, 2 * time.Second, 3, []int{4500}, []int{3}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
-				c := &BatchConsumer{cfg: BatchConsumerConfig{MaxMessages: 1000, MaxBytes: 1 << 20, MaxAge: 4500 * time.Millisecond, MaxIdle: tc.idle}}
+				c := &BatchConsumer{cfg: BatchConsumerConfig{
+					MaxMessages: 1000, MaxBytes: 1 << 20, MaxAge: 4500 * time.Millisecond, MaxIdle: tc.idle,
+				}}
 				chunks, ready := make(chan chunk), make(chan Batch)
 				done := make(chan struct{})
 				go func() {

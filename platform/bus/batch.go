@@ -13,8 +13,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Range is a run of offsets of one partition that a batch covers. Not all hold a
-// message: compaction removes some, and markers of transactions are none.
+// Range is a range of offsets of one partition. It may include offsets without a message: transaction markers and
+// offsets removed by compaction.
 type Range struct {
 	Topic     string
 	Partition int
@@ -22,17 +22,16 @@ type Range struct {
 	Last      int64 // inclusive
 }
 
-// Batch is a number of messages of any of the partitions of one process. Those of
-// one partition are in offset order and follow the partition's previous batch.
+// Batch holds messages of the partitions assigned to this process. Messages of one partition are in offset order and
+// continue the partition's previous batch.
 type Batch struct {
 	Messages []kafka.Message
 	Ranges   []Range // by topic, then partition
 }
 
-// Token names the batch: equal for every attempt at it, different for different
-// messages. Offsets alone do not tell: a topic that was made anew has the same
-// again, and a server that remembers tokens would drop what it never saw. So the
-// messages' times and sizes go into it. It is at most 320 bytes long.
+// Token returns a deduplication token: equal for all attempts at the same batch, different for different messages. It
+// includes the times and sizes of the messages, since a topic that is deleted and created again reuses its offsets. It
+// is at most 320 bytes long.
 func (b Batch) Token() string {
 	fingerprint := xxhash.New()
 	var buf [24]byte
@@ -54,7 +53,7 @@ func (b Batch) Token() string {
 	return fmt.Sprintf("%d:%s:%016x", len(b.Ranges), hex.EncodeToString(h.Sum(nil)), fingerprint.Sum64())
 }
 
-// offsets is what to commit once the batch is done: the next offset to read.
+// offsets returns the offsets to commit after the batch: the next ones to read.
 func (b Batch) offsets() map[string]map[int]int64 {
 	out := make(map[string]map[int]int64)
 	for _, r := range b.Ranges {
@@ -66,8 +65,7 @@ func (b Batch) offsets() map[string]map[int]int64 {
 	return out
 }
 
-// assembler gathers chunks into one batch within its limits. Not safe for
-// concurrent use.
+// assembler collects chunks into one batch within its limits. It is not safe for concurrent use.
 type assembler struct {
 	maxMessages int
 	maxBytes    int
@@ -75,7 +73,7 @@ type assembler struct {
 	messages []kafka.Message
 	bytes    int
 	ranges   map[topicPartition]*Range
-	carry    []chunk // what did not fit any more
+	carry    []chunk // does not fit into this batch
 }
 
 func (a *assembler) full() bool {
@@ -84,7 +82,7 @@ func (a *assembler) full() bool {
 
 func (a *assembler) empty() bool { return len(a.ranges) == 0 }
 
-// add takes what fits of c and keeps the rest for the next batch.
+// add adds what fits of c to the batch and carries the rest over to the next one.
 func (a *assembler) add(c chunk) {
 	if len(a.carry) > 0 || a.full() {
 		a.carry = append(a.carry, c)
@@ -104,13 +102,13 @@ func (a *assembler) add(c chunk) {
 		a.carry = append(a.carry, c)
 		return
 	}
-	if n == 0 || c.next > c.messages[n-1].Offset+1 { // the rest holds no message
+	if n == 0 || c.next > c.messages[n-1].Offset+1 { // the chunk ends with offsets without a message
 		a.cover(c.tp, c.from, c.next-1)
 	}
 }
 
-// reserve makes room for n more messages, or as many as the batch takes. It doubles the room of large batches: append
-// grows them by a quarter, and leaves four times a batch to the garbage collector.
+// reserve allocates room for n more messages, within the limit of the batch. It doubles the capacity: append grows
+// large slices by a quarter, which produces four times the batch as garbage.
 func (a *assembler) reserve(n int) {
 	need := min(len(a.messages)+n, a.maxMessages)
 	if need <= cap(a.messages) {
@@ -121,7 +119,7 @@ func (a *assembler) reserve(n int) {
 	a.messages = grown
 }
 
-// cover has the batch's range of a partition reach up to an offset.
+// cover extends the batch's range of a partition to last.
 func (a *assembler) cover(tp topicPartition, first, last int64) {
 	if r := a.ranges[tp]; r != nil {
 		r.Last = last
@@ -133,7 +131,7 @@ func (a *assembler) cover(tp topicPartition, first, last int64) {
 	a.ranges[tp] = &Range{Topic: tp.topic, Partition: tp.partition, First: first, Last: last}
 }
 
-// batch is what was gathered so far.
+// batch returns the current batch.
 func (a *assembler) batch() Batch {
 	b := Batch{Messages: a.messages, Ranges: make([]Range, 0, len(a.ranges))}
 	for _, r := range a.ranges {
@@ -145,7 +143,7 @@ func (a *assembler) batch() Batch {
 	return b
 }
 
-// next forgets the batch and starts the following one with what was carried over.
+// next starts the next batch with the chunks carried over.
 func (a *assembler) next() {
 	a.messages, a.bytes, a.ranges = nil, 0, nil
 	carry := a.carry

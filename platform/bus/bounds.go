@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 )
 
-// listOffsets reads the bounds of the partitions, ordered by topic and partition.
+// listOffsets returns the first and end offsets of the partitions, sorted by topic and partition.
 func listOffsets(ctx context.Context, client *kafka.Client, tps []topicPartition) ([]PartitionOffsets, error) {
 	if len(tps) == 0 {
 		return nil, nil
@@ -27,10 +27,10 @@ func listOffsets(ctx context.Context, client *kafka.Client, tps []topicPartition
 	bounds := res.(*boundsResponse)
 	out := make([]PartitionOffsets, 0, len(tps))
 	for _, tp := range tps {
-		first, ok := bounds.first[tp]
-		end, also := bounds.end[tp]
-		if !ok || !also {
-			return nil, errors.New("list offsets: the brokers left partitions out")
+		first, okFirst := bounds.first[tp]
+		end, okEnd := bounds.end[tp]
+		if !okFirst || !okEnd {
+			return nil, errors.New("list offsets: incomplete response")
 		}
 		out = append(out, PartitionOffsets{Topic: tp.topic, Partition: tp.partition, First: first, End: end})
 	}
@@ -40,8 +40,8 @@ func listOffsets(ctx context.Context, client *kafka.Client, tps []topicPartition
 	return out, nil
 }
 
-// boundsRequest asks for the bounds of partitions with two requests to each of their leaders. kafka-go's own request
-// takes two for each partition, each on a connection of its own.
+// boundsRequest requests the offsets of partitions with two requests to each leader. kafka-go sends two requests for
+// each partition, each on a separate connection.
 type boundsRequest struct{ partitions []topicPartition }
 
 // ApiKey implements [protocol.Message].
@@ -51,24 +51,25 @@ func (*boundsRequest) ApiKey() protocol.ApiKey { return protocol.ListOffsets }
 func (r *boundsRequest) Split(cluster protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
 	byLeader := make(map[int32]map[string][]listoffsets.RequestPartition)
 	for _, tp := range r.partitions {
-		id := int32(tp.partition) //nolint:gosec // as the protocol has it
+		id := int32(tp.partition) //nolint:gosec // partition numbers are int32 in the protocol
 		leader := leaderOf(cluster, tp.topic, id)
 		if byLeader[leader] == nil {
 			byLeader[leader] = make(map[string][]listoffsets.RequestPartition)
 		}
-		byLeader[leader][tp.topic] = append(byLeader[leader][tp.topic], listoffsets.RequestPartition{Partition: id, CurrentLeaderEpoch: -1})
+		partition := listoffsets.RequestPartition{Partition: id, CurrentLeaderEpoch: -1}
+		byLeader[leader][tp.topic] = append(byLeader[leader][tp.topic], partition)
 	}
 	var messages []protocol.Message
 	for _, topics := range byLeader {
-		// Brokers refuse a request that names a partition twice.
-		for _, which := range []int64{kafka.FirstOffset, kafka.LastOffset} {
+		// Brokers reject a request that names a partition twice.
+		for _, timestamp := range []int64{kafka.FirstOffset, kafka.LastOffset} {
 			m := &leaderRequest{ReplicaID: -1}
 			for topic, partitions := range topics {
-				asked := slices.Clone(partitions)
-				for i := range asked {
-					asked[i].Timestamp = which
+				requested := slices.Clone(partitions)
+				for i := range requested {
+					requested[i].Timestamp = timestamp
 				}
-				m.Topics = append(m.Topics, listoffsets.RequestTopic{Topic: topic, Partitions: asked})
+				m.Topics = append(m.Topics, listoffsets.RequestTopic{Topic: topic, Partitions: requested})
 			}
 			messages = append(messages, m)
 		}
@@ -76,7 +77,7 @@ func (r *boundsRequest) Split(cluster protocol.Cluster) ([]protocol.Message, pro
 	return messages, &boundsResponse{first: make(map[topicPartition]int64), end: make(map[topicPartition]int64)}, nil
 }
 
-// leaderOf is the broker that leads a partition, or -1, any: it says what is wrong.
+// leaderOf returns the leader of a partition, or -1 if it is unknown: any broker then returns the error.
 func leaderOf(cluster protocol.Cluster, topic string, partition int32) int32 {
 	if p, ok := cluster.Topics[topic].Partitions[partition]; ok {
 		return p.Leader
@@ -84,7 +85,7 @@ func leaderOf(cluster protocol.Cluster, topic string, partition int32) int32 {
 	return -1
 }
 
-// leaderRequest goes to the one broker that leads its partitions, unsplit.
+// leaderRequest is a ListOffsets request for partitions with the same leader.
 type leaderRequest listoffsets.Request
 
 // ApiKey implements [protocol.Message].
@@ -99,7 +100,7 @@ func (r *leaderRequest) Broker(cluster protocol.Cluster) (protocol.Broker, error
 	return protocol.Broker{ID: -1}, nil
 }
 
-// boundsResponse is what all leaders have answered.
+// boundsResponse is the merged response of all leaders.
 type boundsResponse struct{ first, end map[topicPartition]int64 }
 
 // ApiKey implements [protocol.Message].

@@ -7,9 +7,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// ClusterID returns the name that a cluster gave itself when it was made; it is the
-// same for all of its brokers and for as long as it keeps its data. It is empty for
-// brokers that have none.
+// ClusterID returns the ID of a cluster, which it generates when it is created and keeps with its data. It is empty if
+// the brokers have none.
 func ClusterID(ctx context.Context, cfg Config) (string, error) {
 	if err := cfg.validate(); err != nil {
 		return "", fmt.Errorf("cluster id: %w", err)

@@ -18,12 +18,12 @@ import (
 	"muster/platform/tlsclient"
 )
 
-// MaxMessageBytes is what topics and writers carry, in bytes: the default
-// max.message.bytes of [EnsureTopics] ("Topics and writers carry 2 MiB").
+// MaxMessageBytes is the size limit of messages: the default max.message.bytes of [EnsureTopics] and the limit of
+// writers.
 const MaxMessageBytes = 2 << 20
 
-// metadataTTL bounds how long a client keeps writing to a partition's former
-// leader: kafka-go has no forced refresh.
+// metadataTTL is the refresh interval of cached metadata. It bounds how long a client writes to a partition's former
+// leader: kafka-go cannot force a refresh.
 const metadataTTL = 2 * time.Second
 
 const (
@@ -31,45 +31,43 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Config says how to reach a Kafka cluster.
+// Config holds the connection settings of a Kafka cluster.
 type Config struct {
-	// Brokers are host:port addresses to bootstrap from.
+	// Brokers are the host:port bootstrap addresses.
 	Brokers []string
-	// TLS is the client's side of TLS; nil means plaintext.
+	// TLS is the client TLS configuration; nil means plaintext.
 	TLS *tls.Config
 	// SASL authenticates every connection; nil means no authentication.
 	SASL sasl.Mechanism
 	// ClientID is sent with every request and appears in the broker's logs and quotas.
 	ClientID string
-	// Logger is told why brokers or topics are still waited for, after 20 s and then each
-	// minute, and of record batches that cannot be read where a topic is read without a
-	// logger of its own; nil: nobody is.
+	// Logger receives warnings about unavailable brokers and missing topics, after 20 s and then each minute, and
+	// errors about corrupt record batches if the caller sets no other logger. Nil discards them.
 	Logger *slog.Logger
-	// Session is how long a member of a consumer group may be silent before its
-	// partitions go to others, and how long a rebalance waits for one that was killed;
-	// 0 means the defaults of GroupTiming. Brokers have bounds of their own, of 6 s and
-	// 30 min unless set otherwise.
+	// Session is the session timeout of consumer group members: how long a member may be silent before its partitions
+	// are reassigned, and how long a rebalance waits for a killed member. 0 means the defaults of GroupTiming. Brokers
+	// have their own limits, by default 6 s to 30 min.
 	Session time.Duration
 }
 
-// The bounds of Config.Session: a member that is stopped has Drain to finish.
+// Limits of Config.Session. The minimum leaves GroupTiming.Drain for a member that is stopped.
 const (
 	minSession = 3 * time.Second
 	maxSession = 30 * time.Minute
 )
 
-// ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them:
+// ConfigFromEnv returns a Config from environment variables, read with getenv as by [os.Getenv]:
 //
 //	KAFKA_BROKERS         host:port[,host:port...]; empty: no brokers
 //	KAFKA_TLS             true or false; each of the files implies true
-//	KAFKA_TLS_CA_FILE     PEM file of the authorities to trust instead of the system's
+//	KAFKA_TLS_CA_FILE     PEM file of trusted certificate authorities instead of the system's
 //	KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE
-//	                      PEM files of the client's certificate and its key: package tlsclient
+//	                      PEM files of the client certificate and its key: package tlsclient
 //	KAFKA_SASL_MECHANISM  PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none
 //	KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD
 //	KAFKA_SESSION_TIMEOUT 3s to 30m; empty: the default of GroupTiming
 //
-// Errors name the variable and never hold a password.
+// Errors name the variable and never contain a password.
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	var cfg Config
 	for _, b := range strings.Split(getenv("KAFKA_BROKERS"), ",") {
@@ -94,8 +92,10 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		return Config{}, err
 	}
 	if v := getenv("KAFKA_SESSION_TIMEOUT"); v != "" {
-		if cfg.Session, err = time.ParseDuration(v); err != nil || cfg.Session < minSession || cfg.Session > maxSession {
-			return Config{}, fmt.Errorf("KAFKA_SESSION_TIMEOUT: %q is not a duration between %s and %s, as 10s", v, minSession, maxSession)
+		if cfg.Session, err = time.ParseDuration(v); err != nil || cfg.Session < minSession ||
+			cfg.Session > maxSession {
+			return Config{}, fmt.Errorf("KAFKA_SESSION_TIMEOUT: %q is not a duration from %s to %s, such as 10s",
+				v, minSession, maxSession)
 		}
 	}
 	return cfg, nil
@@ -123,15 +123,15 @@ func tlsFromEnv(getenv func(string) string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// SCRAM authenticates a user with SCRAM-SHA-256. Its error never holds the password.
+// SCRAM returns a SCRAM-SHA-256 mechanism. Its error never contains the password.
 func SCRAM(user, password string) (sasl.Mechanism, error) {
-	return scramOf(scram.SHA256, user, password)
+	return newSCRAM(scram.SHA256, user, password)
 }
 
-func scramOf(algo scram.Algorithm, user, password string) (sasl.Mechanism, error) {
+func newSCRAM(algo scram.Algorithm, user, password string) (sasl.Mechanism, error) {
 	m, err := scram.Mechanism(algo, user, password)
 	if err != nil {
-		// It may quote the password that it could not prepare.
+		// The original error may quote the password.
 		return nil, errors.New("user or password: not valid for SCRAM")
 	}
 	return m, nil
@@ -146,7 +146,7 @@ func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
 		return nil, nil
 	}
 	if user == "" || pass == "" {
-		return nil, errors.New("KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+		return nil, errors.New("KAFKA_SASL_MECHANISM requires KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
 	}
 	var m sasl.Mechanism
 	var err error
@@ -154,11 +154,11 @@ func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
 	case "PLAIN":
 		return plain.Mechanism{Username: user, Password: pass}, nil
 	case "SCRAM-SHA-256":
-		m, err = scramOf(scram.SHA256, user, pass)
+		m, err = newSCRAM(scram.SHA256, user, pass)
 	case "SCRAM-SHA-512":
-		m, err = scramOf(scram.SHA512, user, pass)
+		m, err = newSCRAM(scram.SHA512, user, pass)
 	default:
-		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: %q is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", name)
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: %q is not PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD: %w", err)
@@ -180,8 +180,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// transport returns connections of their own: its user closes them with
-// CloseIdleConnections.
+// transport returns a transport with its own connections, which the caller closes with CloseIdleConnections.
 func (c Config) transport(topics ...string) *kafka.Transport {
 	return &kafka.Transport{
 		Dial:           c.dial,

@@ -18,12 +18,15 @@ import (
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
 
-func TestConfigFromEnv(t *testing.T) {
+func TestConfigFromEnv_ReadsAllVariables(t *testing.T) {
 	cfg, err := bus.ConfigFromEnv(env(nil))
 	require.NoError(t, err)
 	require.Equal(t, bus.Config{}, cfg)
 
-	cfg, err = bus.ConfigFromEnv(env(map[string]string{"KAFKA_BROKERS": " a:1, [::1]:9092,, c:3 ", "KAFKA_TLS": "true", "KAFKA_SASL_MECHANISM": "scram-sha-512", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}))
+	cfg, err = bus.ConfigFromEnv(env(map[string]string{
+		"KAFKA_BROKERS": " a:1, [::1]:9092,, c:3 ", "KAFKA_TLS": "true",
+		"KAFKA_SASL_MECHANISM": "scram-sha-512", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p",
+	}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1", "[::1]:9092", "c:3"}, cfg.Brokers)
 	require.NotNil(t, cfg.TLS)
@@ -38,7 +41,7 @@ func TestConfigFromEnv(t *testing.T) {
 	require.Equal(t, 4*time.Second, cfg.Session)
 }
 
-func TestConfigFromEnvRefuses(t *testing.T) {
+func TestConfigFromEnv_ErrorNamesVariableAndNoPassword(t *testing.T) {
 	noPEM := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(noPEM, []byte("nothing"), 0o600))
 	authority, err := tlstest.NewAuthority()
@@ -46,37 +49,54 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, authority.PEM, 0o600))
 	const secret = "correct horse"
+	login := func(mechanism, user, password string) map[string]string {
+		m := map[string]string{"KAFKA_SASL_PASSWORD": password}
+		if mechanism != "" {
+			m["KAFKA_SASL_MECHANISM"] = mechanism
+		}
+		if user != "" {
+			m["KAFKA_SASL_USERNAME"] = user
+		}
+		return m
+	}
 	for name, c := range map[string]struct {
 		env  map[string]string
-		says string
+		want string
 	}{
-		"no port":           {map[string]string{"KAFKA_BROKERS": "host"}, "KAFKA_BROKERS"},
-		"port zero":         {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
-		"no host":           {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
-		"tls maybe":         {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
-		"tls off with a ca": {map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": ca}, "KAFKA_TLS is false although"},
-		"ca missing":        {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
-		"no duration":       {map[string]string{"KAFKA_SESSION_TIMEOUT": "10"}, "KAFKA_SESSION_TIMEOUT"},
-		"short session":     {map[string]string{"KAFKA_SESSION_TIMEOUT": "2s"}, "KAFKA_SESSION_TIMEOUT"},
-		"long session":      {map[string]string{"KAFKA_SESSION_TIMEOUT": "31m"}, "KAFKA_SESSION_TIMEOUT"},
-		"ca empty":          {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
-		"no key":            {map[string]string{"KAFKA_TLS_CERT_FILE": noPEM}, "KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE go together"},
-		"no certificate":    {map[string]string{"KAFKA_TLS_CERT_FILE": noPEM, "KAFKA_TLS_KEY_FILE": noPEM}, "KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: "},
-		"mechanism":         {map[string]string{"KAFKA_SASL_MECHANISM": "GSSAPI", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
-		"no user":           {map[string]string{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_USERNAME"},
-		"no mechanism":      {map[string]string{"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
-		"not preparable":    {map[string]string{"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret + "\u0007"}, "KAFKA_SASL_PASSWORD"},
+		"no port":    {map[string]string{"KAFKA_BROKERS": "host"}, "KAFKA_BROKERS"},
+		"port zero":  {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
+		"no host":    {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
+		"tls maybe":  {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
+		"ca missing": {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
+		"tls off with a ca": {
+			map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": ca}, "KAFKA_TLS is false although",
+		},
+		"no duration":   {map[string]string{"KAFKA_SESSION_TIMEOUT": "10"}, "KAFKA_SESSION_TIMEOUT"},
+		"short session": {map[string]string{"KAFKA_SESSION_TIMEOUT": "2s"}, "KAFKA_SESSION_TIMEOUT"},
+		"long session":  {map[string]string{"KAFKA_SESSION_TIMEOUT": "31m"}, "KAFKA_SESSION_TIMEOUT"},
+		"ca empty":      {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
+		"no key": {
+			map[string]string{"KAFKA_TLS_CERT_FILE": noPEM},
+			"KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE must be set together",
+		},
+		"no certificate": {
+			map[string]string{"KAFKA_TLS_CERT_FILE": noPEM, "KAFKA_TLS_KEY_FILE": noPEM},
+			"KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: ",
+		},
+		"mechanism":       {login("GSSAPI", "u", secret), "KAFKA_SASL_MECHANISM"},
+		"no user":         {login("PLAIN", "", secret), "KAFKA_SASL_USERNAME"},
+		"no mechanism":    {login("", "u", secret), "KAFKA_SASL_MECHANISM"},
+		"invalid unicode": {login("SCRAM-SHA-256", "u", secret+"\u0007"), "KAFKA_SASL_PASSWORD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := bus.ConfigFromEnv(env(c.env))
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), secret)
 		})
 	}
 }
 
-// The whole way over TLS with each SASL mechanism, and with a certificate of the client's, configured by the environment.
-func TestSecureConnections(t *testing.T) {
+func TestConfigFromEnv_ConnectsWithTLSAndEachMechanism(t *testing.T) {
 	authority, err := tlstest.NewAuthority()
 	require.NoError(t, err)
 	files, err := authority.Write(t.TempDir(), "muster")
@@ -88,9 +108,8 @@ func TestSecureConnections(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
 			t.Parallel()
-			b := brokertest.StartConfig(t, broker.Config{
-				DataDir: t.TempDir(), Users: []broker.User{{Mechanism: mechanism, Name: "muster", Password: "secret"}}, TLS: open,
-			})
+			users := []broker.User{{Mechanism: mechanism, Name: "muster", Password: "secret"}}
+			b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users, TLS: open})
 			vars := map[string]string{
 				"KAFKA_BROKERS": b.Addrs()[0], "KAFKA_TLS_CA_FILE": files.CA,
 				"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_USERNAME": "muster", "KAFKA_SASL_PASSWORD": "secret",

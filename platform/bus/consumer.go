@@ -25,51 +25,47 @@ type BatchConsumerConfig struct {
 	Config Config
 	Group  string
 	Topics []string
-	// A batch is handed over as soon as it has MaxMessages (default 10,000) or
-	// MaxBytes (default 16 MiB), or its first message is MaxAge (default 100 ms) old,
-	// or none has come for MaxIdle (0: however long), and the previous batch is done. At
-	// most two batches are held in memory, and a chunk and its fetch a partition (see Memory in the package's comment).
+	// A batch is complete when it has MaxMessages (default 10,000) or MaxBytes (default 16 MiB), when its first message
+	// was received MaxAge (default 100 ms) ago, or when no message has arrived for MaxIdle (0: no limit). It is handled
+	// when the previous batch is done. Up to two batches are held in memory, and a chunk and its fetch for each
+	// partition (see Memory in the package comment).
 	MaxMessages int
 	MaxBytes    int
 	MaxAge      time.Duration
 	MaxIdle     time.Duration
-	// Handle makes the batch's effect durable and returns nil, or an error to be
-	// called again with the same batch, after a pause that doubles from RetryMin
-	// (default 100 ms) to RetryMax (default 10 s), for as long as the partitions are
-	// assigned. Its context ends Timing.Drain after they were revoked. It may keep
-	// the messages.
+	// Handle makes the batch's effect durable and returns nil. After an error it is called again with the same batch,
+	// with a backoff from RetryMin (default 100 ms) to RetryMax (default 10 s), as long as the partitions are assigned.
+	// Its context ends Timing.Drain after they were revoked. It may retain the messages.
 	Handle             func(ctx context.Context, b Batch) error
 	RetryMin, RetryMax time.Duration
-	// Done is told of every batch whose offsets are committed: also of one without
-	// messages, which Handle never sees. Optional.
+	// Done is called with every batch whose offsets are committed, including those without messages, for which Handle
+	// is not called. Optional.
 	Done   func(b Batch)
 	Timing GroupTiming
-	// MaxWait is how long the broker may hold a fetch when there is nothing to
-	// read. It delays neither messages nor the end. Default 2 s.
+	// MaxWait is how long the broker may hold a fetch without data. It delays neither messages nor shutdown.
+	// Default 2 s.
 	MaxWait time.Duration
-	// LagInterval is how often the lag metrics are renewed. Default 5 s.
+	// LagInterval is how often the lag metrics are updated. Default 5 s.
 	LagInterval time.Duration
 	Logger      *slog.Logger          // nil: nothing is logged, not even lost messages
 	Registerer  prometheus.Registerer // nil: no metrics
 }
 
-// BatchConsumer hands the messages of a consumer group to a handler in batches
-// that span all partitions assigned to this process.
+// BatchConsumer consumes as a member of a consumer group and passes messages to a handler in batches that span all
+// partitions assigned to this process. The next batch is filled while one is handled.
 //
-// Offsets are committed after Handle returned nil and never beyond. Those that hold
-// no message, as the markers of transactions and what compaction leaves, belong to
-// the batch before or after them, or to one without messages, which is committed
-// without Handle: the end of the log is reached. The next batch fills while one is
-// handled. When partitions are revoked the batch in hand
-// has Timing.Drain to finish; what is not finished then is dropped uncommitted and
-// delivered again to the next owner. Committed offsets that retention has
-// overtaken, and record batches that cannot be read, are an error in the log and in
-// the lost_records_total metric.
+// Offsets are committed only after Handle returned nil. Offsets without a message, such as transaction markers and
+// those removed by compaction, belong to the batch before or after them, or to a batch without messages, which is
+// committed without Handle; so the end of the log is reached.
+//
+// When partitions are revoked, the batch in flight has Timing.Drain to finish. Otherwise it is dropped uncommitted and
+// delivered again to the next owner. Messages that are lost, since retention removed them before they were handled or
+// their record batch is corrupt, are logged as errors and counted in lost_records_total.
 type BatchConsumer struct {
-	cfg      BatchConsumerConfig
-	metrics  *consumerMetrics
-	wait     func() retryDelay
-	presence presence
+	cfg        BatchConsumerConfig
+	metrics    *consumerMetrics
+	newBackoff func() retryDelay
+	membership membership
 }
 
 type retryDelay interface{ NextBackOff() time.Duration }
@@ -104,7 +100,9 @@ func NewBatchConsumer(cfg BatchConsumerConfig) (*BatchConsumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("batch consumer: register metrics: %w", err)
 	}
-	return &BatchConsumer{cfg: cfg, metrics: metrics, wait: func() retryDelay { return newBackoff(cfg.RetryMin, cfg.RetryMax) }}, nil
+	return &BatchConsumer{
+		cfg: cfg, metrics: metrics, newBackoff: func() retryDelay { return newBackoff(cfg.RetryMin, cfg.RetryMax) },
+	}, nil
 }
 
 func setDefault[T comparable](v *T, def T) {
@@ -114,10 +112,9 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Run consumes until ctx ends, then returns nil once the batch in hand is
-// finished or dropped and the group left: within Timing.Drain and about a second.
-// It waits for topics that do not exist yet. Failures of the brokers, of joining,
-// and of Handle are retried without end; other errors mean a wrong configuration.
+// Run consumes until ctx ends and returns nil after the batch in flight is finished or dropped and the group is left,
+// which takes Timing.Drain and about a second. It waits for missing topics. Errors of the brokers, of joining and of
+// Handle are retried without limit; other errors mean an invalid configuration.
 func (c *BatchConsumer) Run(ctx context.Context) error {
 	tr := c.cfg.Config.transport(c.cfg.Topics...)
 	defer tr.CloseIdleConnections()
@@ -126,11 +123,11 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 		cfg: c.cfg.Config, id: c.cfg.Group, topics: c.cfg.Topics, timing: c.cfg.Timing, logger: c.cfg.Logger,
 		onError: func(error) { c.metrics.joinErrors.WithLabelValues(c.cfg.Group).Inc() },
 	}
-	c.presence.begin()
-	defer c.presence.end()
+	c.membership.start()
+	defer c.membership.stop()
 	err := g.run(ctx, func(ctx context.Context, gen *kafka.Generation) {
-		c.presence.joined()
-		defer c.presence.left()
+		c.membership.join()
+		defer c.membership.leave()
 		c.metrics.generations.WithLabelValues(c.cfg.Group).Inc()
 		c.generation(ctx, client, gen)
 	})
@@ -140,12 +137,11 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Away is how long a consumer that runs has belonged to no generation of its group: it is
-// joining, cannot join, or waits for its topics. It is 0 while it belongs to one, though
-// that may give it no partitions.
-func (c *BatchConsumer) Away() time.Duration { return c.presence.away() }
+// Away returns how long the running consumer has been outside its group: it is joining, cannot join, or waits for its
+// topics. It returns 0 while it is a member, even without partitions.
+func (c *BatchConsumer) Away() time.Duration { return c.membership.outsideFor() }
 
-// generation owns the partitions of one generation until ctx ends.
+// generation consumes the partitions of one generation until ctx ends.
 func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, gen *kafka.Generation) {
 	progress := newProgress(gen.Assignments)
 	if len(progress.partitions) == 0 {
@@ -161,12 +157,12 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 	fetchBytes := min(max(2*c.cfg.MaxBytes/len(progress.partitions), minFetchBytes), maxFetchBytes)
 	for tp, p := range progress.partitions {
 		f := &fetcher{
-			client: client, tp: tp, position: p.next, maxBytes: fetchBytes, maxWait: c.cfg.MaxWait, logger: c.cfg.Logger,
-			onGap: func(ctx context.Context, g gap) { c.reportGap(ctx, client, g) },
+			client: client, tp: tp, position: p.next, maxBytes: fetchBytes, maxWait: c.cfg.MaxWait,
+			logger: c.cfg.Logger, onGap: func(ctx context.Context, g gap) { c.reportGap(ctx, client, g) },
 		}
 		wg.Go(func() {
 			f.run(ctx, func(ctx context.Context, ch chunk) bool {
-				progress.fetched(ch)
+				progress.addFetched(ch)
 				if len(ch.messages) == 0 && ch.next <= ch.from {
 					return true
 				}
@@ -185,7 +181,7 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 	for {
 		select {
 		case b := <-ready:
-			if ctx.Err() != nil { // both were ready; nothing new begins after a revoke
+			if ctx.Err() != nil { // both cases were ready; no batch starts after a revoke
 				return
 			}
 			if !c.process(ctx, gen, b, progress) {
@@ -197,8 +193,7 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 	}
 }
 
-// assemble fills batches from chunks and offers them when they are full, old, or nothing
-// comes.
+// assemble fills batches from chunks and offers them when they are full, old or idle.
 func (c *BatchConsumer) assemble(ctx context.Context, chunks <-chan chunk, ready chan<- Batch) {
 	a := &assembler{maxMessages: c.cfg.MaxMessages, maxBytes: c.cfg.MaxBytes}
 	age, idle := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
@@ -244,10 +239,9 @@ func (c *BatchConsumer) assemble(ctx context.Context, chunks <-chan chunk, ready
 	}
 }
 
-// process handles and commits one batch. It returns false when the generation is
-// over for this process.
+// process handles and commits one batch. It returns false when the generation has ended for this process.
 func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Batch, progress *progress) bool {
-	// The handler outlives the generation by Drain, to finish what it has begun.
+	// The handler may outlive the generation by Drain, to finish the batch.
 	hctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() {
@@ -257,7 +251,7 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 	defer stop()
 
 	group := c.cfg.Group
-	wait := c.wait()
+	wait := c.newBackoff()
 	for attempt := 1; len(b.Messages) > 0; attempt++ {
 		start := time.Now()
 		err := c.cfg.Handle(hctx, b)
@@ -267,8 +261,9 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 		}
 		if ctx.Err() == nil {
 			c.metrics.retries.WithLabelValues(group).Inc()
-			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "batch not handled, trying again", slog.String("group", group),
-				slog.String("batch", b.Token()), slog.Int("records", len(b.Messages)), slog.Int("attempt", attempt), slog.Any("error", err))
+			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "batch failed, retrying", slog.String("group", group),
+				slog.String("batch", b.Token()), slog.Int("records", len(b.Messages)), slog.Int("attempt", attempt),
+				slog.Any("error", err))
 		}
 		if ctx.Err() != nil || !sleep(ctx, wait.NextBackOff()) {
 			c.metrics.dropped.WithLabelValues(group).Inc()
@@ -289,15 +284,15 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 	for topic, n := range perTopic {
 		c.metrics.records.WithLabelValues(group, topic).Add(float64(n))
 	}
-	progress.handled(b)
+	progress.markHandled(b)
 	if c.cfg.Done != nil {
 		c.cfg.Done(b)
 	}
 	return true
 }
 
-// commit tries until the offsets are stored or the generation is over. It
-// returns false when somebody else may own the partitions.
+// commit retries until the offsets are committed. It returns false if the generation has ended: another member may own
+// the partitions.
 func (c *BatchConsumer) commit(ctx context.Context, gen *kafka.Generation, b Batch) bool {
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	offsets := b.offsets()
@@ -307,34 +302,38 @@ func (c *BatchConsumer) commit(ctx context.Context, gen *kafka.Generation, b Bat
 			return true
 		}
 		c.metrics.commitErrors.WithLabelValues(c.cfg.Group).Inc()
-		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "offsets not committed", slog.String("group", c.cfg.Group), slog.String("batch", b.Token()), slog.Any("error", err))
+		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "offset commit failed", slog.String("group", c.cfg.Group),
+			slog.String("batch", b.Token()), slog.Any("error", err))
 		if isFenced(err) || ctx.Err() != nil || !sleep(ctx, wait.NextBackOff()) {
 			return false
 		}
 	}
 }
 
-// isFenced says that the member no longer belongs to the group's generation.
+// isFenced reports whether the member no longer belongs to the group's generation.
 func isFenced(err error) bool {
 	return errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId) ||
 		errors.Is(err, kafka.RebalanceInProgress) || errors.Is(err, kafka.FencedInstanceID)
 }
 
-// reportGap alarms about messages that are gone before they were handled. On a
-// topic that is compacted only, a log start that moved is compaction's work: the
-// newest message of every key is still there.
+// reportGap logs and counts messages that were lost before they were handled. If the topic is only compacted, a moved
+// log start is not a loss: the newest message of every key is still there.
 func (c *BatchConsumer) reportGap(ctx context.Context, client *kafka.Client, g gap) {
-	if g.logDamage(ctx, c.cfg.Logger, slog.String("group", c.cfg.Group)) {
-		c.metrics.skipped.WithLabelValues(c.cfg.Group, g.tp.topic, strconv.Itoa(g.tp.partition)).Add(float64(g.to - g.from))
+	addLost := func(n int64) {
+		c.metrics.skipped.WithLabelValues(c.cfg.Group, g.tp.topic, strconv.Itoa(g.tp.partition)).Add(float64(n))
+	}
+	if g.logCorrupt(ctx, c.cfg.Logger, slog.String("group", c.cfg.Group)) {
+		addLost(g.to - g.from)
 		return
 	}
 	attrs := []slog.Attr{
 		slog.String("group", c.cfg.Group), slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition),
 		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to),
 	}
-	if g.pastTheEnd {
-		c.cfg.Logger.LogAttrs(ctx, slog.LevelError, "committed offset is past the end of the log: the topic lost its newest messages or was created anew; reading it from its start", attrs...)
-		c.metrics.skipped.WithLabelValues(c.cfg.Group, g.tp.topic, strconv.Itoa(g.tp.partition)).Inc()
+	if g.pastEnd {
+		c.cfg.Logger.LogAttrs(ctx, slog.LevelError, "committed offset is past the end of the log: "+
+			"the topic lost its newest messages or was recreated; reading it from its start", attrs...)
+		addLost(1)
 		return
 	}
 	policy, err := cleanupPolicy(ctx, client, g.tp.topic)
@@ -342,18 +341,20 @@ func (c *BatchConsumer) reportGap(ctx context.Context, client *kafka.Client, g g
 		c.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "log start of a compacted topic moved past the position", attrs...)
 		return
 	}
-	c.metrics.skipped.WithLabelValues(c.cfg.Group, g.tp.topic, strconv.Itoa(g.tp.partition)).Add(float64(g.to - g.from))
-	c.cfg.Logger.LogAttrs(ctx, slog.LevelError, "committed offset is below the start of the log: retention removed messages that were never handled",
-		append(attrs, slog.Int64("lost", g.to-g.from))...)
+	addLost(g.to - g.from)
+	c.cfg.Logger.LogAttrs(ctx, slog.LevelError, "committed offset is below the start of the log: "+
+		"retention removed messages that were never handled", append(attrs, slog.Int64("lost", g.to-g.from))...)
 }
 
-// compactOnly is the cleanup.policy under which retention removes nothing.
+// compactOnly is the cleanup.policy without retention.
 const compactOnly = "compact"
 
 func cleanupPolicy(ctx context.Context, client *kafka.Client, topic string) (string, error) {
-	res, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
-		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{"cleanup.policy"}},
-	}})
+	res, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
+		Resources: []kafka.DescribeConfigRequestResource{
+			{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{"cleanup.policy"}},
+		},
+	})
 	if err != nil {
 		return "", fmt.Errorf("read cleanup.policy of %s: %w", topic, err)
 	}
@@ -364,17 +365,17 @@ func cleanupPolicy(ctx context.Context, client *kafka.Client, topic string) (str
 			}
 		}
 	}
-	return "", fmt.Errorf("read cleanup.policy of %s: not in the answer", topic)
+	return "", fmt.Errorf("read cleanup.policy of %s: missing in the response", topic)
 }
 
-// reportLag renews the gauges until ctx ends and then removes them.
+// reportLag updates the lag metrics until ctx ends and then removes them.
 func (c *BatchConsumer) reportLag(ctx context.Context, client *kafka.Client, progress *progress) {
 	if c.cfg.Registerer == nil {
 		return
 	}
 	defer func() {
 		for tp := range progress.partitions {
-			c.metrics.forget(c.cfg.Group, tp)
+			c.metrics.deletePartition(c.cfg.Group, tp)
 		}
 	}()
 	tps := make([]topicPartition, 0, len(progress.partitions))
@@ -382,15 +383,15 @@ func (c *BatchConsumer) reportLag(ctx context.Context, client *kafka.Client, pro
 		tps = append(tps, tp)
 	}
 	for {
-		// While fetching is held back nobody else learns how the log grows.
+		// Fetches report the end as well, but they pause while a batch waits.
 		if offsets, err := listOffsets(ctx, client, tps); err == nil {
 			for _, o := range offsets {
-				progress.sawBounds(topicPartition{o.Topic, o.Partition}, o)
+				progress.updateBounds(topicPartition{o.Topic, o.Partition}, o)
 			}
 		}
 		now := time.Now()
 		for tp, p := range progress.snapshot() {
-			if p.known {
+			if p.endKnown {
 				c.metrics.setLag(c.cfg.Group, tp, p, now)
 			}
 		}
@@ -400,27 +401,27 @@ func (c *BatchConsumer) reportLag(ctx context.Context, client *kafka.Client, pro
 	}
 }
 
-// progress is how far the partitions of a generation are.
+// progress is the progress of the partitions of a generation. It is safe for concurrent use.
 type progress struct {
 	mu         sync.Mutex
 	partitions map[topicPartition]*partitionProgress // the set of keys never changes
 }
 
 type partitionProgress struct {
-	next        int64 // offset after the last handled message; negative: unknown yet
+	next        int64 // offset after the last handled message; negative: unknown
 	end         int64
-	known       bool // end was seen
+	endKnown    bool
 	lastHandled time.Time
-	pending     []fetchedChunk // fetched and not handled, oldest first; as many as memory holds, a few
+	pending     []fetchedChunk // fetched and not handled, oldest first
 }
 
-// fetchedChunk is what the age of a partition's unhandled messages is told from.
+// fetchedChunk records the age of the unhandled messages of a partition.
 type fetchedChunk struct {
 	last  int64     // offset of its last message
 	since time.Time // timestamp of its first message
 }
 
-// lag is the number of offsets that are not handled.
+// lag returns the number of offsets that are not handled.
 func (p *partitionProgress) lag() int64 { return max(0, p.end-max(p.next, 0)) }
 
 func newProgress(assignments map[string][]kafka.PartitionAssignment) *progress {
@@ -433,12 +434,12 @@ func newProgress(assignments map[string][]kafka.PartitionAssignment) *progress {
 	return p
 }
 
-// fetched notes a chunk and the end of the log as its fetch saw it.
-func (p *progress) fetched(c chunk) {
+// addFetched records a chunk and the end of the log at its fetch.
+func (p *progress) addFetched(c chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pp := p.partitions[c.tp]
-	pp.end, pp.known = max(pp.end, c.highWater), true
+	pp.end, pp.endKnown = max(pp.end, c.highWater), true
 	if pp.next < 0 {
 		pp.next = c.next
 		if len(c.messages) > 0 {
@@ -450,17 +451,17 @@ func (p *progress) fetched(c chunk) {
 	}
 }
 
-func (p *progress) sawBounds(tp topicPartition, o PartitionOffsets) {
+func (p *progress) updateBounds(tp topicPartition, o PartitionOffsets) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pp := p.partitions[tp]
-	pp.end, pp.known = o.End, true
+	pp.end, pp.endKnown = o.End, true
 	if pp.next < o.First {
 		pp.next = o.First
 	}
 }
 
-func (p *progress) handled(b Batch) {
+func (p *progress) markHandled(b Batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range b.Ranges {

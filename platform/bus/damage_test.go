@@ -25,10 +25,11 @@ import (
 	"muster/platform/internal/recordbatch/recordbatchtest"
 )
 
-// lax is a broker that stores whatever has a right checksum.
-func lax(t *testing.T, partitions int) bus.Config {
+// startUnchecked starts a broker that stores every batch with a correct checksum.
+func startUnchecked(t *testing.T, partitions int) bus.Config {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(partitions), "t"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "8388608"}))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(partitions), "t"),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "8388608"}))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	return bus.Config{Brokers: cluster.ListenAddrs()}
@@ -62,24 +63,22 @@ func produceRaw(t *testing.T, cfg bus.Config, partition int, batches ...[]byte) 
 	}
 }
 
-// A record batch that nobody can read takes nothing with it but its own messages, and
-// is reported as lost.
-func TestDamagedBatchIsSteppedOver(t *testing.T) {
+func TestConsume_SkipsAndReportsCorruptBatches(t *testing.T) {
 	cases := recordbatchtest.Poison()
 	cases = slices.DeleteFunc(cases, func(c recordbatchtest.Case) bool {
 		count := int32(binary.BigEndian.Uint32(c.Raw[57:]))
-		return count < 0 // no broker counts on from there
+		return count < 0 // brokers cannot assign offsets after it
 	})
 	bomb, err := recordbatchtest.Bomb(recordbatchtest.Zstd, 300<<20)
 	require.NoError(t, err)
 	cases = append(cases, recordbatchtest.Case{Name: "a bomb", Raw: bomb})
-	cfg := lax(t, len(cases))
+	cfg := startUnchecked(t, len(cases))
 	var want []string
 	lost := 0.0
 	for i, c := range cases {
 		before, after := fmt.Sprintf("%s: before", c.Name), fmt.Sprintf("%s: after", c.Name)
 		want = append(want, before, after)
-		// The last of the log, too, must not keep the group from its end.
+		// A corrupt batch at the end of the log must not prevent the group from reaching it.
 		produceRaw(t, cfg, i, recordbatchtest.Good(before), c.Raw, recordbatchtest.Good(after), c.Raw)
 		if n := binary.BigEndian.Uint32(c.Raw[57:]); n > 0 {
 			lost += 2 * float64(n)
@@ -100,7 +99,8 @@ func TestDamagedBatchIsSteppedOver(t *testing.T) {
 	}
 	var handled []string
 	bustest.StartConsumer(t, bus.BatchConsumerConfig{
-		Config: cfg, Group: "g", Topics: []string{"t"}, Registerer: reg, Logger: logger, MaxWait: 100 * time.Millisecond,
+		Config: cfg, Group: "g", Topics: []string{"t"}, Registerer: reg, Logger: logger,
+		MaxWait: 100 * time.Millisecond,
 		Handle: func(_ context.Context, b bus.Batch) error {
 			for _, m := range b.Messages {
 				collect(&handled, m)
@@ -108,33 +108,36 @@ func TestDamagedBatchIsSteppedOver(t *testing.T) {
 			return nil
 		},
 	})
-	bustest.Eventually(t, all(&handled), "both good batches of each partition")
+	bustest.Eventually(t, all(&handled), "both valid batches of each partition")
 	bustest.Eventually(t, func() bool {
 		lag, err := bus.Lag(t.Context(), cfg, "g", []string{"t"})
-		return err == nil && len(lag) == len(cases) && !slices.ContainsFunc(lag, func(l bus.PartitionLag) bool { return l.Lag > 0 })
+		hasLag := func(l bus.PartitionLag) bool { return l.Lag > 0 }
+		return err == nil && len(lag) == len(cases) && !slices.ContainsFunc(lag, hasLag)
 	}, "all committed")
 	mu.Lock()
 	slices.Sort(handled)
 	require.Equal(t, want, handled)
 	mu.Unlock()
 	require.Equal(t, lost, sumOf(t, reg, "muster_bus_lost_records_total"))
-	require.Contains(t, log.String(), "a record batch cannot be read and was stepped over")
+	require.Contains(t, log.String(), "skipping corrupt record batch")
 	require.Contains(t, log.String(), "level=ERROR")
 
 	var followed []string
-	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{"t"}, MaxWait: 100 * time.Millisecond, Handle: func(_ context.Context, m kafka.Message) error {
+	collectFollowed := func(_ context.Context, m kafka.Message) error {
 		collect(&followed, m)
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{
+		Topics: []string{"t"}, MaxWait: 100 * time.Millisecond, Handle: collectFollowed,
+	})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	slices.Sort(followed)
 	require.Equal(t, want, followed)
 }
 
-// Read tells of what it steps over, and MessageAt of what is not there.
-func TestReadStepsOverDamage(t *testing.T) {
-	cfg := lax(t, 1)
+func TestRead_LogsSkippedBatchAndMessageAtReturnsErrNoMessage(t *testing.T) {
+	cfg := startUnchecked(t, 1)
 	log := &logSink{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	damaged := recordbatchtest.Batch(recordbatchtest.Gzip, 3, 2, []byte("no gzip"))
@@ -154,8 +157,7 @@ func TestReadStepsOverDamage(t *testing.T) {
 	require.Equal(t, "b", string(m.Value))
 }
 
-// Very many records of a small batch arrive, and do not take gigabytes at once.
-func TestManyRecordsOfOneBatch(t *testing.T) {
+func TestRead_LimitsMemoryForManySmallRecords(t *testing.T) {
 	const count = 1_000_000
 	records := make([]byte, 0, 16*count)
 	for i := range count {
@@ -163,12 +165,13 @@ func TestManyRecordsOfOneBatch(t *testing.T) {
 	}
 	compressed, err := recordbatchtest.Compress(recordbatchtest.Zstd, records)
 	require.NoError(t, err)
-	cfg := lax(t, 1)
-	produceRaw(t, cfg, 0, recordbatchtest.Batch(recordbatchtest.Zstd, count, count-1, compressed), recordbatchtest.Good("after"))
+	cfg := startUnchecked(t, 1)
+	large := recordbatchtest.Batch(recordbatchtest.Zstd, count, count-1, compressed)
+	produceRaw(t, cfg, 0, large, recordbatchtest.Good("after"))
 	runtime.GC()
 	var start, now runtime.MemStats
 	runtime.ReadMemStats(&start)
-	next, most := int64(0), uint64(0)
+	next, maxHeap := int64(0), uint64(0)
 	_, err = bus.Read(t.Context(), cfg, "t", nil, func(m kafka.Message) error {
 		if m.Offset != next {
 			return fmt.Errorf("offset %d after %d", m.Offset, next-1)
@@ -176,21 +179,21 @@ func TestManyRecordsOfOneBatch(t *testing.T) {
 		if next++; next%100_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapAlloc)
+			maxHeap = max(maxHeap, now.HeapAlloc)
 		}
 		return nil
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, count+1, next)
-	require.Less(t, most, start.HeapAlloc+64<<20)
+	require.Less(t, maxHeap, start.HeapAlloc+64<<20)
 }
 
-// What a disk or a connection spoils once is read the next time.
-func TestDamageThatPassesLosesNothing(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+func TestRead_TransientCorruptionLosesNothing(t *testing.T) {
+	listen := func(network, addr string) (net.Listener, error) {
 		ln, err := net.Listen(network, addr)
-		return &spoilingListener{Listener: ln, left: 2}, err
-	}))
+		return &corruptingListener{Listener: ln, left: 2}, err
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(listen))
 	require.NoError(t, err)
 	defer cluster.Close()
 	cfg := bus.Config{Brokers: cluster.ListenAddrs()}
@@ -204,24 +207,24 @@ func TestDamageThatPassesLosesNothing(t *testing.T) {
 	require.Equal(t, []string{"fragile", "after"}, got)
 }
 
-// spoilingListener spoils a word in the first answers that have it.
-type spoilingListener struct {
+// corruptingListener corrupts the first responses that contain the word "fragile".
+type corruptingListener struct {
 	net.Listener
 	mu   sync.Mutex
 	left int
 }
 
-func (l *spoilingListener) Accept() (net.Conn, error) {
+func (l *corruptingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	return &spoilingConn{Conn: c, l: l}, err
+	return &corruptingConn{Conn: c, l: l}, err
 }
 
-type spoilingConn struct {
+type corruptingConn struct {
 	net.Conn
-	l *spoilingListener
+	l *corruptingListener
 }
 
-func (c *spoilingConn) Write(p []byte) (int, error) {
+func (c *corruptingConn) Write(p []byte) (int, error) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	if i := strings.Index(string(p), "fragile"); i >= 0 && c.l.left > 0 {
@@ -232,11 +235,9 @@ func (c *spoilingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// What was stepped over at the end of a log is committed: nobody starts with it again,
-// and there is no lag for ever.
-func TestDamageAtTheEndIsCommitted(t *testing.T) {
+func TestConsume_CommitsSkippedBatchAtEndOfLog(t *testing.T) {
 	t.Parallel()
-	cfg := lax(t, 1)
+	cfg := startUnchecked(t, 1)
 	damaged := recordbatchtest.Batch(recordbatchtest.Gzip, 3, 2, []byte("no gzip"))
 	produceRaw(t, cfg, 0, recordbatchtest.Good("a"), damaged)
 	s, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "s", MaxWait: 100 * time.Millisecond})
@@ -249,10 +250,11 @@ func TestDamageAtTheEndIsCommitted(t *testing.T) {
 			m.Ack()
 		}
 	}()
-	c, err := bus.NewPartitionConsumer(bus.PartitionConsumerConfig{Config: cfg, Group: "p", Topic: "t", Own: func(ctx context.Context, p *bus.Partition) error {
+	finishAll := func(ctx context.Context, p *bus.Partition) error {
 		p.Receive(ctx, func(m kafka.Message) bool { p.Finish(m.Offset); return true })
 		return nil
-	}})
+	}
+	c, err := bus.NewPartitionConsumer(bus.PartitionConsumerConfig{Config: cfg, Group: "p", Topic: "t", Own: finishAll})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -14,60 +14,60 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// maxChunkBytes is about how much memory the messages of one chunk take: every partition may hold one.
+// maxChunkBytes is the approximate memory of the messages of one chunk. Every partition may hold one.
 const maxChunkBytes = 1 << 20
 
-// maxHeldBytes is how much an answer and its inflated batch may take to be held until the following chunks have been
-// read from them. What takes more is let go of and fetched again.
-const maxHeldBytes = 4 << 20
+// maxRetainedBytes is the maximum size of a response and its decompressed batch that are retained while more chunks are
+// to be decoded from them. Larger ones are dropped and fetched again.
+const maxRetainedBytes = 4 << 20
 
-// maxDroppedChunkBytes replaces maxChunkBytes where the answer is not held: a small record batch can inflate to very
-// much, and each chunk inflates it again.
-const maxDroppedChunkBytes = 16 << 20
+// maxRefetchedChunkBytes replaces maxChunkBytes if the response is not retained: a small record batch may inflate to a
+// large size, and each chunk inflates it again.
+const maxRefetchedChunkBytes = 16 << 20
 
-// What a message and a header take beside their bytes, about.
+// Approximate memory of a message and of a header in addition to their bytes.
 const (
 	messageOverhead = 256
 	headerOverhead  = 64
 )
 
-// reading is an answer that is read chunk by chunk.
-type reading struct {
-	answer *kmsg.FetchResponseTopicPartition
-	from   int64  // the position that was asked for
-	raw    []byte // batches that are not open yet
-	ended  transactions
-	batch  recordbatch.Batch
-	open   *recordbatch.Reader // of batch; nil: none is open
-	count  int                 // of messages of the previous chunk, to size the next one
+// partitionReader decodes the response for one partition in chunks.
+type partitionReader struct {
+	response *kmsg.FetchResponseTopicPartition
+	from     int64  // requested position
+	raw      []byte // batches that are not open yet
+	ended    transactions
+	batch    recordbatch.Batch
+	open     *recordbatch.Reader // of batch; nil: none is open
+	count    int                 // messages of the previous chunk, the capacity for the next one
 }
 
-// holdable reports whether the answer may be held while its chunk waits to be taken.
-func (r *reading) holdable() bool {
-	held := len(r.answer.RecordBatches)
+// isRetainable reports whether the response may stay in memory while its chunk waits for the consumer.
+func (r *partitionReader) isRetainable() bool {
+	held := len(r.response.RecordBatches)
 	if r.open != nil {
 		held += r.open.Inflated()
 	}
-	return held <= maxHeldBytes
+	return held <= maxRetainedBytes
 }
 
-// chunkFull reports whether a chunk of a cost takes no more records.
-func (r *reading) chunkFull(cost int) bool {
-	return cost >= maxDroppedChunkBytes || cost >= maxChunkBytes && r.holdable()
+// isChunkFull reports whether a chunk of the given memory cost is full.
+func (r *partitionReader) isChunkFull(cost int) bool {
+	return cost >= maxRefetchedChunkBytes || cost >= maxChunkBytes && r.isRetainable()
 }
 
-// decode copies the committed records at or after the position out of an answer, up to a chunk. What it
-// cannot read it leaves to the next fetch, which then begins with it.
+// decode returns the first chunk of committed records at or after the position. An unreadable batch ends the chunk; the
+// next fetch begins with it.
 func (f *fetcher) decode(p *kmsg.FetchResponseTopicPartition) (chunk, error) {
-	f.reading = &reading{answer: p, from: f.position, raw: p.RecordBatches, ended: f.transactions(p)}
+	f.reader = &partitionReader{response: p, from: f.position, raw: p.RecordBatches, ended: f.transactions(p)}
 	return f.decodeNext()
 }
 
-// decodeNext reads the next chunk of the answer. It keeps the answer if the chunk is full.
+// decodeNext returns the next chunk of the response. It retains the response if the chunk is full.
 func (f *fetcher) decodeNext() (chunk, error) {
-	r := f.reading
-	f.reading = nil
-	highWater := r.answer.HighWatermark
+	r := f.reader
+	f.reader = nil
+	highWater := r.response.HighWatermark
 	c := chunk{tp: f.tp, from: f.position, next: f.position, highWater: highWater}
 	if r.count > 0 {
 		c.messages = make([]kafka.Message, 0, r.count)
@@ -76,8 +76,8 @@ func (f *fetcher) decodeNext() (chunk, error) {
 	for r.open != nil || len(r.raw) > 0 {
 		before := c
 		if r.open == nil {
-			if r.chunkFull(cost) {
-				f.hold(r, len(c.messages))
+			if r.isChunkFull(cost) {
+				f.retain(r, len(c.messages))
 				return c, nil
 			}
 			readable, err := f.nextBatch(r, &c)
@@ -92,61 +92,60 @@ func (f *fetcher) decodeNext() (chunk, error) {
 			}
 		}
 		end := batchEnd(&r.batch)
-		full, err := f.take(&c, r, &cost)
+		full, err := f.appendRecords(&c, r, &cost)
 		switch {
 		case err != nil:
-			return before.orError(r.damaged(f.position, err))
+			return before.orError(r.corrupt(f.position, err))
 		case full:
-			f.hold(r, len(c.messages))
+			f.retain(r, len(c.messages))
 			return c, nil
 		}
 		c.next = end
 		r.open = nil
 	}
-	if c.next == r.from && len(r.answer.RecordBatches) > 0 && c.next < highWater {
-		// Only batches that end before the position: what compaction left of them. Feel
-		// the way forward.
+	if c.next == r.from && len(r.response.RecordBatches) > 0 && c.next < highWater {
+		// All batches end before the position, as compaction leaves them. Advance by one.
 		c.next++
 	}
 	return c, nil
 }
 
-// hold keeps the answer, whose chunk of count messages is full, for the next chunk if it is small enough.
-func (f *fetcher) hold(r *reading, count int) {
-	if r.holdable() {
+// retain keeps the response for the next chunk if it is small enough. count is the number of messages of this chunk.
+func (f *fetcher) retain(r *partitionReader, count int) {
+	if r.isRetainable() {
 		r.count = count
-		f.reading = r
+		f.reader = r
 	}
 }
 
-// damaged is the error of the open batch.
-func (r *reading) damaged(position int64, err error) error {
-	highWater := r.answer.HighWatermark
-	return &damagedError{end: max(min(batchEnd(&r.batch), highWater), position+1), highWater: highWater, err: err}
+// corrupt returns the error of the open batch.
+func (r *partitionReader) corrupt(position int64, err error) error {
+	highWater := r.response.HighWatermark
+	return &corruptError{end: max(min(batchEnd(&r.batch), highWater), position+1), highWater: highWater, err: err}
 }
 
-// nextBatch opens the next batch, or passes over it if nothing in it is to be delivered. It returns false if the
-// transaction of the batch may be open.
-func (f *fetcher) nextBatch(r *reading, c *chunk) (readable bool, err error) {
-	raw, highWater := r.raw, r.answer.HighWatermark
+// nextBatch opens the next batch, or skips it if it has nothing to deliver. It returns false if the transaction of the
+// batch may be open.
+func (f *fetcher) nextBatch(r *partitionReader, c *chunk) (readable bool, err error) {
+	raw, highWater := r.raw, r.response.HighWatermark
 	b, rest, err := recordbatch.Next(raw)
 	switch {
-	case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && oldFormat(raw):
+	case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && isOldFormat(raw):
 		return false, err
 	case err == nil && !b.ChecksumOK():
 		err = recordbatch.ErrChecksum
-	case err == nil && misplaced(&b, rest, c.next, highWater):
-		err = fmt.Errorf("a record batch at offset %d, which is not its place", b.BaseOffset)
+	case err == nil && isMisplaced(&b, rest, c.next, highWater):
+		err = fmt.Errorf("record batch has the wrong base offset %d", b.BaseOffset)
 	}
 	if err != nil {
-		return false, &damagedError{end: damageEnd(raw, f.position, highWater), highWater: highWater, err: err}
+		return false, &corruptError{end: corruptEnd(raw, f.position, highWater), highWater: highWater, err: err}
 	}
 	r.raw = rest
 	end := batchEnd(&b)
-	if end <= c.next { // it ended before the position
+	if end <= c.next { // it ends before the position
 		return true, nil
 	}
-	if lso := r.answer.LastStableOffset; lso >= 0 && b.BaseOffset >= lso { // its transaction may be open
+	if lso := r.response.LastStableOffset; lso >= 0 && b.BaseOffset >= lso { // its transaction may be open
 		return false, nil
 	}
 	if b.Control() || r.ended.aborted(&b) {
@@ -155,12 +154,12 @@ func (f *fetcher) nextBatch(r *reading, c *chunk) (readable bool, err error) {
 	}
 	r.batch = b
 	if r.open, err = f.decoder.Open(&r.batch); err != nil {
-		return false, r.damaged(f.position, err)
+		return false, r.corrupt(f.position, err)
 	}
 	return true, nil
 }
 
-// orError is the chunk when it goes on from the position, and err when it does not.
+// orError returns the chunk if it advances the position, and err otherwise.
 func (c chunk) orError(err error) (chunk, error) {
 	if c.next > c.from {
 		return c, nil
@@ -168,12 +167,12 @@ func (c chunk) orError(err error) (chunk, error) {
 	return c, err
 }
 
-// batchEnd is the offset after a batch's last.
+// batchEnd returns the offset after the last one of a batch.
 func batchEnd(b *recordbatch.Batch) int64 { return b.BaseOffset + int64(b.LastOffsetDelta) + 1 }
 
-// misplaced says that a batch cannot be where it says, which its checksum does not
-// cover: it is past the end of the log, or does not end before the next one begins.
-func misplaced(b *recordbatch.Batch, rest []byte, position, highWater int64) bool {
+// isMisplaced reports whether the base offset of a batch, which the checksum does not cover, is wrong: the batch is
+// past the end of the log or overlaps with the next one.
+func isMisplaced(b *recordbatch.Batch, rest []byte, position, highWater int64) bool {
 	if b.BaseOffset < 0 || b.BaseOffset >= highWater && position < highWater {
 		return true
 	}
@@ -181,28 +180,29 @@ func misplaced(b *recordbatch.Batch, rest []byte, position, highWater int64) boo
 	return err == nil && next.BaseOffset > position && next.BaseOffset < batchEnd(b) && next.ChecksumOK()
 }
 
-// oldFormat says that the first batch of raw is indeed one from before Kafka 0.11, by
-// the checksum that those have, and not a newer one with a damaged format.
-func oldFormat(raw []byte) bool {
-	end := 12 + binary.BigEndian.Uint32(raw[8:]) // checked: it is not cut off
+// isOldFormat reports whether the first batch of raw is from before Kafka 0.11, by the checksum of that format, and not
+// a newer one with a corrupt format byte.
+func isOldFormat(raw []byte) bool {
+	end := 12 + binary.BigEndian.Uint32(raw[8:]) // the caller has checked that it is complete
 	return crc32.ChecksumIEEE(raw[16:end]) == binary.BigEndian.Uint32(raw[12:])
 }
 
-// damageEnd is where to go on after the first batch of raw, which cannot be read. What
-// its header says is believed only as far as it agrees with itself, the position, and
-// the batch behind it; if nothing can be believed, one offset is given up.
-func damageEnd(raw []byte, position, highWater int64) int64 {
-	next := highWater + 1                                                                             // not known
-	if length := int(int32(binary.BigEndian.Uint32(raw[8:]))); length >= 0 && length <= len(raw)-12 { //nolint:gosec // the protocol's numbers are signed
+// corruptEnd returns the offset after the first batch of raw, which is unreadable. It trusts the header only if that is
+// consistent with itself, the position and the next batch; otherwise it skips one offset.
+func corruptEnd(raw []byte, position, highWater int64) int64 {
+	next := highWater + 1                                  // unknown
+	length := int(int32(binary.BigEndian.Uint32(raw[8:]))) //nolint:gosec // signed in the protocol
+	if length >= 0 && length <= len(raw)-12 {
 		if b, _, err := recordbatch.Next(raw[12+length:]); err == nil && b.BaseOffset > position && b.ChecksumOK() {
 			next = min(next, b.BaseOffset)
 		}
 	}
 	if len(raw) >= recordbatch.HeaderBytes {
-		base := int64(binary.BigEndian.Uint64(raw))              //nolint:gosec // the protocol's numbers are signed
-		delta := int64(int32(binary.BigEndian.Uint32(raw[23:]))) //nolint:gosec // the protocol's numbers are signed
-		count := int64(int32(binary.BigEndian.Uint32(raw[57:]))) //nolint:gosec // the protocol's numbers are signed
-		if end := base + delta + 1; count == delta+1 && 0 <= base && base <= position && position < end && end <= min(next, highWater) {
+		base := int64(binary.BigEndian.Uint64(raw))              //nolint:gosec // signed in the protocol
+		delta := int64(int32(binary.BigEndian.Uint32(raw[23:]))) //nolint:gosec // signed in the protocol
+		count := int64(int32(binary.BigEndian.Uint32(raw[57:]))) //nolint:gosec // signed in the protocol
+		end := base + delta + 1
+		if count == delta+1 && 0 <= base && base <= position && position < end && end <= min(next, highWater) {
 			return end
 		}
 	}
@@ -212,10 +212,10 @@ func damageEnd(raw []byte, position, highWater int64) int64 {
 	return position + 1
 }
 
-// take adds the records of the open batch from the position on, and reports whether the chunk is full before the
-// batch's end.
-func (f *fetcher) take(c *chunk, r *reading, cost *int) (full bool, err error) {
-	for !r.chunkFull(*cost) {
+// appendRecords appends the records of the open batch from the position on, and reports whether the chunk is full
+// before the batch ends.
+func (f *fetcher) appendRecords(c *chunk, r *partitionReader, cost *int) (full bool, err error) {
+	for !r.isChunkFull(*cost) {
 		rec, err := r.open.Next()
 		if errors.Is(err, io.EOF) {
 			return false, nil
@@ -224,7 +224,7 @@ func (f *fetcher) take(c *chunk, r *reading, cost *int) (full bool, err error) {
 			return false, err
 		}
 		offset := r.batch.BaseOffset + int64(rec.OffsetDelta)
-		if offset < f.position { // the batch began before the position
+		if offset < f.position { // the batch begins before the position
 			continue
 		}
 		m := f.message(rec)
@@ -239,20 +239,20 @@ func (f *fetcher) take(c *chunk, r *reading, cost *int) (full bool, err error) {
 	return true, nil
 }
 
-// message copies a record.
+// message returns a copy of a record.
 func (f *fetcher) message(r recordbatch.Record) kafka.Message {
 	m := kafka.Message{Topic: f.tp.topic, Partition: f.tp.partition}
 	size := len(r.Key) + len(r.Value)
 	r.EachHeader(func(h recordbatch.Header) { size += len(h.Value) })
-	// One allocation for all: a record is kept or dropped as a whole.
-	room := make([]byte, 0, size)
+	// One allocation for all: a record is retained or dropped as a whole.
+	buf := make([]byte, 0, size)
 	own := func(b []byte) []byte {
 		if b == nil {
 			return nil
 		}
-		from := len(room)
-		room = append(room, b...)
-		return room[from:len(room):len(room)]
+		from := len(buf)
+		buf = append(buf, b...)
+		return buf[from:len(buf):len(buf)]
 	}
 	m.Key, m.Value = own(r.Key), own(r.Value)
 	if r.HeaderCount > 0 {
@@ -264,14 +264,13 @@ func (f *fetcher) message(r recordbatch.Record) kafka.Message {
 	return m
 }
 
-// headerNames are the last names of the first headers: in a topic they hardly change from
-// message to message.
+// headerNames caches the names of the first headers, which hardly change from message to message of a topic.
 type headerNames [eventHeaders + 2]string
 
-// longHeaderName is longer than any of those that are kept, in bytes.
+// longHeaderName is the length in bytes from which names are not cached.
 const longHeaderName = 64
 
-// at returns the name of the header of a number.
+// at returns the name of the i-th header.
 func (n *headerNames) at(i int, name []byte) string {
 	if i >= len(n) || len(name) >= longHeaderName {
 		return string(name)

@@ -15,8 +15,8 @@ import (
 	"muster/platform/internal/recordbatch/recordbatchtest"
 )
 
-// Each partition has a batch of tiny messages, and its first chunk waits for room.
-func TestFetcher_HoldsFewTinyMessagesOfEachPartition(t *testing.T) {
+// Each partition has a batch of tiny messages, and its first chunk waits for the consumer.
+func TestFetcher_RetainsFewTinyMessagesOfEachPartition(t *testing.T) {
 	const partitions, count, maxHeap = 8, 50_000, 32 << 20
 	records := make([]byte, 0, 16*count)
 	for i := range int64(count) {
@@ -29,30 +29,30 @@ func TestFetcher_HoldsFewTinyMessagesOfEachPartition(t *testing.T) {
 			raw = recordbatchtest.Batch(codec, count, count-1, raw)
 			before := heapAfterGC()
 			var fetchers [partitions]*fetcher
-			var held [partitions]chunk
+			var retained [partitions]chunk
 			fetches := 0
 			for i := range fetchers {
 				f := &fetcher{tp: topicPartition{"t", i}, logger: slog.New(slog.DiscardHandler)}
 				f.client = &kafka.Client{Transport: roundTripFunc(func() kafka.Response {
 					fetches++
 					r := &fetchResponse{}
-					p := answer(raw, count)
+					p := partitionResponse(raw, count)
 					p.LastStableOffset = count
 					r.Topics = []kmsg.FetchResponseTopic{{Partitions: []kmsg.FetchResponseTopicPartition{*p}}}
 					return r
 				})}
 				f.run(t.Context(), func(_ context.Context, c chunk) bool {
-					held[i] = c
+					retained[i] = c
 					return false
 				})
-				require.NotEmpty(t, held[i].messages)
+				require.NotEmpty(t, retained[i].messages)
 				fetchers[i] = f
 			}
 			require.Less(t, heapAfterGC()-min(before, heapAfterGC()), uint64(maxHeap))
 
 			for i, f := range fetchers {
-				next := held[i].next
-				got := len(held[i].messages)
+				next := retained[i].next
+				got := len(retained[i].messages)
 				f.run(t.Context(), func(_ context.Context, c chunk) bool {
 					require.Equal(t, next, c.from)
 					for j := range c.messages {
@@ -64,7 +64,7 @@ func TestFetcher_HoldsFewTinyMessagesOfEachPartition(t *testing.T) {
 				})
 				require.Equal(t, count, got)
 			}
-			require.Equal(t, partitions, fetches, "an answer is read to its end without being fetched again")
+			require.Equal(t, partitions, fetches, "a response is decoded to its end without another fetch")
 		})
 	}
 }

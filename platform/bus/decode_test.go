@@ -23,22 +23,21 @@ import (
 	"muster/platform/internal/recordbatch/recordbatchtest"
 )
 
-// at is a good batch from an offset on.
+// at returns a valid batch with the base offset base.
 func at(base int64, values ...string) []byte {
 	raw := recordbatchtest.Good(values...)
 	binary.BigEndian.PutUint64(raw, uint64(base))
 	return raw
 }
 
-// answer is one without transactions.
-func answer(raw []byte, highWater int64) *kmsg.FetchResponseTopicPartition {
+// partitionResponse returns a response without transactions.
+func partitionResponse(raw []byte, highWater int64) *kmsg.FetchResponseTopicPartition {
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.RecordBatches, p.HighWatermark = raw, highWater
 	return &p
 }
 
-// What a damaged batch says of itself costs no message but its own, and none silently.
-func TestDecodeOfDamagedHeaders(t *testing.T) {
+func TestDecode_CorruptHeaderLosesOnlyItsBatch(t *testing.T) {
 	delta := func(d uint32) func([]byte) { return func(raw []byte) { binary.BigEndian.PutUint32(raw[23:], d) } }
 	base := func(b uint64) func([]byte) { return func(raw []byte) { binary.BigEndian.PutUint64(raw, b) } }
 	body := func(raw []byte) { raw[len(raw)-1] ^= 1 }
@@ -46,10 +45,10 @@ func TestDecodeOfDamagedHeaders(t *testing.T) {
 	both := func(a, b func([]byte)) func([]byte) { return func(raw []byte) { a(raw); b(raw) } }
 	for _, c := range []struct {
 		name     string
-		spoil    func(raw []byte) // of 100..102
+		corrupt  func(raw []byte) // changes the batch with the offsets 100 to 102
 		position int64
-		last     bool  // of the log
-		end      int64 // how far it is stepped over
+		last     bool  // the batch is the last of the log
+		end      int64 // offset after the skipped range
 	}{
 		{"the delta too small", delta(0), 101, false, 103},
 		{"the delta too small, at the end", delta(0), 101, true, 102},
@@ -61,40 +60,40 @@ func TestDecodeOfDamagedHeaders(t *testing.T) {
 		{"a record, at the end", body, 101, true, 103},
 		{"an unknown format", format(66), 100, false, 103},
 		{"an unknown format, at the end", format(66), 100, true, 103},
-		{"an unknown format, far away", both(format(66), base(1<<40)), 100, false, 103},
-		{"an unknown format, far away, at the end", both(format(66), base(1<<40)), 100, true, 101},
+		{"an unknown format, wrong offset", both(format(66), base(1<<40)), 100, false, 103},
+		{"an unknown format, wrong offset, at the end", both(format(66), base(1<<40)), 100, true, 101},
 		{"an old format", format(0), 100, false, 103},
 		{"an old format, at the end", format(1), 100, true, 103},
-		{"far away", base(1 << 40), 100, false, 103},
-		{"far away, at the end", base(1 << 40), 100, true, 101},
-		{"at the last offset there is", base(1<<63 - 1), 100, false, 103},
+		{"wrong offset", base(1 << 40), 100, false, 103},
+		{"wrong offset, at the end", base(1 << 40), 100, true, 101},
+		{"the maximum offset", base(1<<63 - 1), 100, false, 103},
 		{"before the first", base(1 << 63), 100, false, 103},
 		{"later in the log", base(356), 100, false, 103},
 		{"within the next", base(102), 100, false, 103},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			damaged := at(100, "a", "b", "c")
-			c.spoil(damaged)
-			raw, highWater := damaged, int64(103)
+			corrupt := at(100, "a", "b", "c")
+			c.corrupt(corrupt)
+			raw, highWater := corrupt, int64(103)
 			if !c.last {
-				raw, highWater = slices.Concat(damaged, at(103, "d", "e", "f")), 5000
+				raw, highWater = slices.Concat(corrupt, at(103, "d", "e", "f")), 5000
 			}
 			f := &fetcher{position: c.position}
-			got, err := f.decode(answer(raw, highWater))
-			var damage *damagedError
-			require.ErrorAs(t, err, &damage, "next is %d", got.next)
-			require.Equal(t, c.end, damage.end)
+			got, err := f.decode(partitionResponse(raw, highWater))
+			var e *corruptError
+			require.ErrorAs(t, err, &e, "next is %d", got.next)
+			require.Equal(t, c.end, e.end)
 			if !c.last {
-				f.position = damage.end
-				got, err = f.decode(answer(raw[len(damaged):], highWater))
+				f.position = e.end
+				got, err = f.decode(partitionResponse(raw[len(corrupt):], highWater))
 				require.NoError(t, err)
 				require.Len(t, got.messages, 3)
 				require.EqualValues(t, 106, got.next)
 			}
 
-			// Behind a good batch it waits for its turn.
+			// After a valid batch it is left to the next fetch.
 			f.position = 99
-			got, err = f.decode(answer(slices.Concat(at(99, "before"), raw), highWater))
+			got, err = f.decode(partitionResponse(slices.Concat(at(99, "before"), raw), highWater))
 			require.NoError(t, err)
 			require.EqualValues(t, 100, got.next)
 			require.Len(t, got.messages, 1)
@@ -102,28 +101,28 @@ func TestDecodeOfDamagedHeaders(t *testing.T) {
 	}
 }
 
-// Messages of old topics are not taken for damage.
-func TestDecodeOfOldFormats(t *testing.T) {
-	raw := slices.Concat(make([]byte, 12), []byte{0, 0, 0, 0, 1, 0}, make([]byte, 8), []byte{255, 255, 255, 255, 0, 0, 0, 1, 'v'})
+func TestDecode_OldFormatStallsWithOneError(t *testing.T) {
+	raw := slices.Concat(make([]byte, 12), []byte{0, 0, 0, 0, 1, 0}, make([]byte, 8),
+		[]byte{255, 255, 255, 255, 0, 0, 0, 1, 'v'})
 	binary.BigEndian.PutUint64(raw, 100)
 	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
 	binary.BigEndian.PutUint32(raw[12:], crc32.ChecksumIEEE(raw[16:]))
 	f := &fetcher{position: 100}
-	_, err := f.decode(answer(slices.Concat(raw, at(101, "a")), 102))
+	_, err := f.decode(partitionResponse(slices.Concat(raw, at(101, "a")), 102))
 	require.ErrorIs(t, err, recordbatch.ErrOldFormat)
-	var damage *damagedError
-	require.False(t, errors.As(err, &damage))
+	var corrupt *corruptError
+	require.False(t, errors.As(err, &corrupt))
 
-	// The partition stands still, which is an error, once.
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	fetches := 0
 	f.client = &kafka.Client{Transport: roundTripFunc(func() kafka.Response {
-		if fetches++; fetches > damageTries+1 {
+		if fetches++; fetches > maxCorruptRetries+1 {
 			cancel()
 		}
 		r := &fetchResponse{}
-		r.Topics = []kmsg.FetchResponseTopic{{Partitions: []kmsg.FetchResponseTopicPartition{{RecordBatches: raw, HighWatermark: 101}}}}
+		p := kmsg.FetchResponseTopicPartition{RecordBatches: raw, HighWatermark: 101}
+		r.Topics = []kmsg.FetchResponseTopic{{Partitions: []kmsg.FetchResponseTopicPartition{p}}}
 		return r
 	})}
 	f.logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -133,31 +132,32 @@ func TestDecodeOfOldFormats(t *testing.T) {
 	require.Contains(t, log.String(), "offset=100")
 }
 
-// roundTripFunc answers every request.
+// roundTripFunc is a transport that calls itself for every request.
 type roundTripFunc func() kafka.Response
 
 func (f roundTripFunc) RoundTrip(context.Context, net.Addr, kafka.Request) (kafka.Response, error) {
 	return f(), nil
 }
 
-// Compaction leaves gaps, and brokers may know the end of the log before they say it.
-func TestDecodeOfGapsAndNewBatches(t *testing.T) {
+// Compaction leaves gaps, and a batch may be past the high watermark of the response.
+func TestDecode_GapsAndBatchesPastHighWatermark(t *testing.T) {
 	f := &fetcher{position: 101}
-	got, err := f.decode(answer(slices.Concat(at(100, "a", "b"), at(200, "c"), at(201, "d")), 201))
+	got, err := f.decode(partitionResponse(slices.Concat(at(100, "a", "b"), at(200, "c"), at(201, "d")), 201))
 	require.NoError(t, err)
 	require.Len(t, got.messages, 3)
 	require.EqualValues(t, 202, got.next)
 }
 
-// A message is its own: what is appended to a part of it, or the next message, changes no other
-// part. Names of headers are not made anew for each.
-func TestDecodeCopiesRecords(t *testing.T) {
+func TestDecode_CopiesRecordsAndSharesHeaderNames(t *testing.T) {
 	record := func(offset int64, key, value string, headers ...string) []byte {
 		var b []byte
 		for _, h := range headers {
 			b = append(append(b, recordbatchtest.Varint(int64(len(h)))...), h...)
 		}
-		return recordbatchtest.Record{OffsetDelta: offset, Key: key, Value: value, Headers: int64(len(headers) / 2), HeaderBytes: b}.Bytes()
+		r := recordbatchtest.Record{
+			OffsetDelta: offset, Key: key, Value: value, Headers: int64(len(headers) / 2), HeaderBytes: b,
+		}
+		return r.Bytes()
 	}
 	long := strings.Repeat("n", longHeaderName)
 	var many []string
@@ -174,9 +174,9 @@ func TestDecodeCopiesRecords(t *testing.T) {
 	batch, _, err := recordbatch.Next(raw)
 	require.NoError(t, err)
 	f := &fetcher{tp: topicPartition{"t", 1}}
-	got, err := f.decode(answer(raw, 5))
+	got, err := f.decode(partitionResponse(raw, 5))
 	require.NoError(t, err)
-	for i := range raw { // the buffer is used again
+	for i := range raw { // as when the buffer is reused
 		raw[i] = 'x'
 	}
 	for i := range got.messages {
@@ -196,8 +196,12 @@ func TestDecodeCopiesRecords(t *testing.T) {
 		return m
 	}
 	require.Equal(t, []kafka.Message{
-		at(0, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: []kafka.Header{header("a", "1"), header("b", ""), header(long, "3")}}),
-		at(1, kafka.Message{Key: []byte{}, Value: []byte{}, Headers: []kafka.Header{header("a", "4"), header("c", "5")}}),
+		at(0, kafka.Message{
+			Key: []byte("k"), Value: []byte("v"),
+			Headers: []kafka.Header{header("a", "1"), header("b", ""), header(long, "3")},
+		}),
+		at(1,
+			kafka.Message{Key: []byte{}, Value: []byte{}, Headers: []kafka.Header{header("a", "4"), header("c", "5")}}),
 		at(2, kafka.Message{Headers: []kafka.Header{{Key: "a"}}}),
 		at(3, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),
 		at(4, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),
@@ -205,5 +209,5 @@ func TestDecodeCopiesRecords(t *testing.T) {
 	name := func(message, header int) *byte { return unsafe.StringData(got.messages[message].Headers[header].Key) }
 	require.Same(t, name(0, 0), name(1, 0))
 	require.Same(t, name(3, 1), name(4, 1))
-	require.NotSame(t, name(3, len(all)-1), name(4, len(all)-1), "only the first are kept")
+	require.NotSame(t, name(3, len(all)-1), name(4, len(all)-1), "only the first names are cached")
 }

@@ -19,28 +19,29 @@ import (
 	"muster/platform/bus"
 )
 
-// Somebody who configures the address of another server is told so, and has a process
-// that goes on: kafka-go takes the first bytes of an HTTP server for gigabytes.
-func TestOtherServers(t *testing.T) {
+// kafka-go would allocate gigabytes for the first bytes of an HTTP server.
+func TestDial_NamesProtocolOfOtherServers(t *testing.T) {
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
+	trusted := secure.Client().Transport.(*http.Transport).TLSClientConfig
 	for name, tc := range map[string]struct {
 		cfg  bus.Config
-		says string
+		want string
 	}{
-		"HTTP":          {bus.Config{Brokers: []string{plain.Listener.Addr().String()}}, "speaks HTTP"},
-		"HTTPS":         {bus.Config{Brokers: []string{secure.Listener.Addr().String()}, TLS: secure.Client().Transport.(*http.Transport).TLSClientConfig}, "speaks HTTP"},
-		"TLS is wanted": {bus.Config{Brokers: []string{speaking(t, "\x15\x03\x01\x00\x02\x02\x46")}}, "set KAFKA_TLS"},
-		"Redis":         {bus.Config{Brokers: []string{speaking(t, "-ERR Protocol error\r\n")}}, `it said "-ERR"`},
-		"as long as it gets": {
-			bus.Config{Brokers: []string{speaking(t, "\x7f\xff\xff\xff\x00\x00\x00\x01\x00\x00\x7f\xff\xff\xff")}}, "does not speak the protocol of Kafka",
+		"HTTP":         {bus.Config{Brokers: []string{plain.Listener.Addr().String()}}, "speaks HTTP"},
+		"HTTPS":        {bus.Config{Brokers: []string{secure.Listener.Addr().String()}, TLS: trusted}, "speaks HTTP"},
+		"TLS required": {bus.Config{Brokers: []string{serveText(t, "\x15\x03\x01\x00\x02\x02\x46")}}, "set KAFKA_TLS"},
+		"Redis":        {bus.Config{Brokers: []string{serveText(t, "-ERR Protocol error\r\n")}}, `it sent "-ERR"`},
+		"a large size": {
+			bus.Config{Brokers: []string{serveText(t, "\x7f\xff\xff\xff\x00\x00\x00\x01\x00\x00\x7f\xff\xff\xff")}},
+			"does not speak the Kafka protocol",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for what, does := range map[string]func(ctx context.Context) error{
+			for name, do := range map[string]func(ctx context.Context) error{
 				"ends": func(ctx context.Context) error {
 					_, err := bus.EndOffsets(ctx, tc.cfg, []string{"t"})
 					return err
@@ -58,14 +59,14 @@ func TestOtherServers(t *testing.T) {
 					return w.WriteMessages(ctx, kafka.Message{Topic: "t"})
 				},
 			} {
-				// Some try until their time is over, in which a busy machine may not come to an answer.
-				for within := time.Second; ; within *= 2 {
-					ctx, cancel := context.WithTimeout(t.Context(), within)
-					err := does(ctx)
+				// Some retry until the timeout, which may be too short for a response on a busy machine.
+				for timeout := time.Second; ; timeout *= 2 {
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
+					err := do(ctx)
 					cancel()
-					require.Error(t, err, what)
-					if within > time.Minute || strings.Contains(err.Error(), tc.says) {
-						require.ErrorContains(t, err, tc.says, what)
+					require.Error(t, err, name)
+					if timeout > time.Minute || strings.Contains(err.Error(), tc.want) {
+						require.ErrorContains(t, err, tc.want, name)
 						break
 					}
 				}
@@ -74,8 +75,7 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// A time that ends while a server is being asked again does not hide what it had said.
-func TestReadTellsWhyNotThatItsTimeIsOver(t *testing.T) {
+func TestRead_TimeoutErrorIncludesLastCause(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,17 +95,18 @@ func TestReadTellsWhyNotThatItsTimeIsOver(t *testing.T) {
 			}
 		}
 	})
-	_, err = bus.Read(ctx, bus.Config{Brokers: []string{l.Addr().String()}}, "t", nil, func(kafka.Message) error { return nil })
-	require.ErrorContains(t, err, `it said "-ERR"`)
+	_, err = bus.Read(ctx, bus.Config{Brokers: []string{l.Addr().String()}}, "t", nil,
+		func(kafka.Message) error { return nil })
+	require.ErrorContains(t, err, `it sent "-ERR"`)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, l.Close())
 	serving.Wait()
 }
 
-// A broker ends the connection of somebody who does not say who they are, and the embedded
-// one at a wrong password too: they are told what that may mean.
-func TestWhoIsIt(t *testing.T) {
-	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}}})
+// Brokers close the connection of unauthenticated clients, and the embedded broker also after a wrong password.
+func TestDial_ExplainsDisconnectDuringLogin(t *testing.T) {
+	users := []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}}
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users})
 	login := func(user, password string) bus.Config {
 		mechanism, err := bus.SCRAM(user, password)
 		require.NoError(t, err)
@@ -113,15 +114,15 @@ func TestWhoIsIt(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		cfg  bus.Config
-		says string
+		want string
 	}{
-		"nobody":           {bus.Config{Brokers: b.Addrs()}, "KAFKA_SASL_MECHANISM"},
-		"a wrong password": {login("muster", "guess"), "user and password right"},
-		"a wrong user":     {login("anna", "secret"), "user and password right"},
+		"no login":         {bus.Config{Brokers: b.Addrs()}, "KAFKA_SASL_MECHANISM"},
+		"a wrong password": {login("muster", "guess"), "check user and password"},
+		"a wrong user":     {login("anna", "secret"), "check user and password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for what, does := range map[string]func(ctx context.Context) error{
+			for name, do := range map[string]func(ctx context.Context) error{
 				"ends": func(ctx context.Context) error {
 					_, err := bus.EndOffsets(ctx, tc.cfg, []string{"t"})
 					return err
@@ -133,16 +134,15 @@ func TestWhoIsIt(t *testing.T) {
 				},
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				require.ErrorContains(t, does(ctx), tc.says, what)
+				require.ErrorContains(t, do(ctx), tc.want, name)
 				cancel()
 			}
 		})
 	}
 }
 
-// speaking returns the address of a server that says one thing to everybody who says
-// something.
-func speaking(t *testing.T, says string) string {
+// serveText returns the address of a server that sends text to each client after its first byte.
+func serveText(t *testing.T, text string) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func speaking(t *testing.T, says string) string {
 			go func() {
 				defer func() { _ = c.Close() }()
 				if _, err := c.Read(make([]byte, 1)); err == nil {
-					_, _ = fmt.Fprint(c, says)
+					_, _ = fmt.Fprint(c, text)
 					_, _ = c.Read(make([]byte, 1<<10))
 				}
 			}()

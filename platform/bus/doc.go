@@ -1,44 +1,41 @@
-// Package bus is everything muster does with Kafka, over kafka-go.
+// Package bus is muster's Kafka client, built on kafka-go.
 //
-// Two ways to consume, for two kinds of work:
+// There are two ways to consume:
 //
-//   - [BatchConsumer]: bulk projection. One batch spans all partitions of this
-//     process; the handler's nil return means its effect is durable, and only then
-//     are offsets committed.
-//   - [Subscriber]: tasks and events, one message at a time, for Watermill's router.
-//     Acked messages are committed up to the first one that is not finished.
+//   - [BatchConsumer] is for bulk projection. One batch spans all partitions of this process. Offsets are committed
+//     after the handler returned nil, which means that its effect is durable.
+//   - [Subscriber] is for tasks and events, one message at a time, with Watermill's router. Offsets are committed up to
+//     the first message that is not acked.
 //
-// [Follow] reads whole (compacted) topics into memory, without a group.
-// [Publisher] is Watermill's, [NewWriter] and [WriteAll] are for bulk ingest.
+// [Follow] reads whole (compacted) topics without a group. [Publisher] is Watermill's; [NewWriter] and [WriteAll] are
+// for bulk ingest.
 //
 // # Delivery
 //
-// At least once everywhere. A write is acknowledged by all in-sync replicas; a
-// write that is retried may be stored twice. A consumer that dies, or loses a
-// partition, between the effect and the commit sees the messages again. Messages of
-// one key are delivered in the order in which they were acknowledged, except
-// with Subscriber.MaxInFlight above one.
+// Delivery is at least once. Writes are acknowledged by all in-sync replicas; a retried write may be stored twice. A
+// consumer that dies or loses a partition between effect and commit receives the messages again. Messages of one key
+// are delivered in the order of their acknowledgement, except with Subscriber.MaxInFlight above one.
 //
-// A record batch that cannot be read (its checksum or its records are wrong, or it
-// inflates to more than 64 MiB) is fetched again a few times, and then stepped over: an
-// error in the log, with the offsets, and for a BatchConsumer in the
-// lost_records_total metric. Where its header is damaged too, the log may tell of one
-// such batch in parts; a damaged length that cuts it off is not stepped over. No batch is believed before that.
+// A corrupt record batch (wrong checksum, invalid records, or more than 64 MiB decompressed) is fetched again a few
+// times and then skipped. This is logged as an error with the offsets, and counted in lost_records_total of a
+// BatchConsumer. If its header is corrupt as well, one batch may be logged in several parts. A batch that is truncated
+// by a corrupt length is not skipped.
 //
 // # Memory
 //
-// A reader decodes what it fetched in chunks of about 1 MiB, counted with what a message takes beside its bytes. While
-// a chunk waits for room its partition holds that chunk, and the fetched and the inflated bytes of the following ones,
-// 4 MiB at most. If these would take more they are fetched again, and a chunk has up to 16 MiB. A reader takes some
-// 100 MiB for a partition while it decodes, however small what it fetched.
+// Fetched records are decoded in chunks of about 1 MiB, including overhead. While a chunk waits for the consumer, its
+// partition retains that chunk and up to 4 MiB of fetched and decompressed bytes for the following ones. If these are
+// larger they are fetched again, and a chunk has up to 16 MiB. Decoding takes up to about 100 MiB for each partition,
+// even for a small fetch.
 //
-// Only committed messages are delivered, by everything in this package that reads. Messages of a transaction that its
-// producer aborted, and the markers that end transactions, are passed over: offsets advance over them. What is behind
-// an open transaction is delivered when that ends; lag counts it meanwhile.
+// # Transactions
 //
-// # What this package does not do
+// All readers of this package deliver only committed messages. They skip aborted messages and transaction markers;
+// offsets advance past them. Messages after an open transaction are delivered when it ends, and count as lag until
+// then.
 //
-// Batches of formats before Kafka 0.11 are not read, and not stepped over either: their
-// partition stands still, with an error in the log.
+// # Limits
+//
+// Batches of formats before Kafka 0.11 are neither read nor skipped: their partition stalls with an error in the log.
 // kafka-go has no idempotent producer and no transactions.
 package bus

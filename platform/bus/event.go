@@ -24,61 +24,61 @@ const (
 	HeaderContentType = "content-type"
 )
 
-// MetadataKey is the Watermill metadata that carries the Kafka message key. It is
-// the CloudEvents extension partitionkey; the binding maps it to the key, so it is
-// never a header.
+// MetadataKey is the Watermill metadata key of the Kafka message key. It is the CloudEvents extension partitionkey,
+// which the binding maps to the message key and not to a header.
 const MetadataKey = "ce_partitionkey"
 
-// specVersion is the version of CloudEvents written and understood.
+// specVersion is the supported version of CloudEvents.
 const specVersion = "1.0"
 
-// ErrNotAnEvent says that a message lacks the headers of a CloudEvent.
+// ErrNotAnEvent means that a message lacks the headers of a CloudEvent.
 var ErrNotAnEvent = errors.New("message is not a CloudEvent")
 
 // Event holds the CloudEvents context attributes of a message.
 type Event struct {
-	ID          string // required; unique for a Source
+	ID          string // required; unique within a Source
 	Type        string // required
 	Source      string // required; a URI reference
 	Subject     string
-	Time        time.Time // zero: not stated
+	Time        time.Time // zero: not set
 	ContentType string
 }
 
-// carrier is what both kinds of message metadata can do.
+// carrier is implemented by both kinds of message metadata.
 type carrier interface {
 	Get(key string) string
 	Set(key, value string)
 	Keys() []string
 }
 
-// SetEvent returns headers with the event's, replacing those of the same names.
+// SetEvent returns headers with the attributes of e. It replaces headers of the same names and does not change the
+// caller's slice.
 func SetEvent(headers []kafka.Header, e Event) []kafka.Header {
 	if len(headers) == 0 {
-		own := newHeaders{headers: make([]kafka.Header, 0, eventHeaders)}
-		own.text = make([]byte, 0, len(specVersion)+len(e.Type)+len(e.Source)+len(e.Subject)+len(time.RFC3339Nano)+len(e.ContentType)+len(e.ID))
+		own := headerBuilder{headers: make([]kafka.Header, 0, eventHeaders)}
+		own.text = make([]byte, 0, len(specVersion)+len(e.Type)+len(e.Source)+len(e.Subject)+len(time.RFC3339Nano)+
+			len(e.ContentType)+len(e.ID))
 		setEvent(&own, e)
 		own.Set(HeaderID, e.ID)
 		return own.headers
 	}
-	own := make(ownHeaders, len(headers), len(headers)+eventHeaders)
-	copy(own, headers) // never write into the caller's array
+	own := make(mutableHeaders, len(headers), len(headers)+eventHeaders)
+	copy(own, headers)
 	setEvent(&own, e)
 	own.Set(HeaderID, e.ID)
 	return own
 }
 
-// eventHeaders is how many headers an event has.
+// eventHeaders is the number of headers of an event.
 const eventHeaders = 7
 
-// GetEvent reads the event from headers. The error wraps [ErrNotAnEvent].
+// GetEvent returns the event of headers. Its error wraps [ErrNotAnEvent].
 func GetEvent(headers []kafka.Header) (Event, error) {
 	c := headerCarrier{&headers}
 	return getEvent(c, c.Get(HeaderID))
 }
 
-// SetMessageEvent makes msg the event e: its UUID becomes e.ID, the rest is
-// metadata.
+// SetMessageEvent sets the UUID of msg to e.ID and the other attributes of e as metadata.
 func SetMessageEvent(msg *message.Message, e Event) {
 	msg.UUID = e.ID
 	setEvent(metadataCarrier(msg.Metadata), e)
@@ -100,7 +100,10 @@ func setEvent(c interface{ Set(key, value string) }, e Event) {
 }
 
 func getEvent(c carrier, id string) (Event, error) {
-	e := Event{ID: id, Type: c.Get(HeaderType), Source: c.Get(HeaderSource), Subject: c.Get(HeaderSubject), ContentType: c.Get(HeaderContentType)}
+	e := Event{
+		ID: id, Type: c.Get(HeaderType), Source: c.Get(HeaderSource), Subject: c.Get(HeaderSubject),
+		ContentType: c.Get(HeaderContentType),
+	}
 	if v := c.Get(HeaderSpecVersion); v != specVersion {
 		return Event{}, fmt.Errorf("%w: %s is %q", ErrNotAnEvent, HeaderSpecVersion, v)
 	}
@@ -122,36 +125,35 @@ func getEvent(c carrier, id string) (Event, error) {
 	return e, nil
 }
 
-// SetTrace returns headers with the W3C traceparent and tracestate of ctx's span,
-// if there is one.
+// SetTrace returns headers with the W3C traceparent and tracestate of the span in ctx, if there is one.
 func SetTrace(ctx context.Context, headers []kafka.Header) []kafka.Header {
 	propagation.TraceContext{}.Inject(ctx, headerCarrier{&headers})
 	return headers
 }
 
-// ownHeaders are headers that nobody else has yet: they are changed in place.
-type ownHeaders []kafka.Header
+// mutableHeaders are headers that are not shared, so Set may change them in place.
+type mutableHeaders []kafka.Header
 
-// Set replaces every header of the name, as headerCarrier does: the new one comes last.
-func (o *ownHeaders) Set(key, value string) {
-	*o = append(slices.DeleteFunc(*o, func(h kafka.Header) bool { return h.Key == key }), kafka.Header{Key: key, Value: []byte(value)})
+// Set replaces every header of the name by a new one at the end, as headerCarrier does.
+func (o *mutableHeaders) Set(key, value string) {
+	rest := slices.DeleteFunc(*o, func(h kafka.Header) bool { return h.Key == key })
+	*o = append(rest, kafka.Header{Key: key, Value: []byte(value)})
 }
 
-// newHeaders are headers that are set once each. Their values stand one behind the other
-// in one text.
-type newHeaders struct {
+// headerBuilder builds headers that are set once each. Their values share one buffer.
+type headerBuilder struct {
 	headers []kafka.Header
 	text    []byte
 }
 
-// Set adds a header.
-func (n *newHeaders) Set(key, value string) {
+// Set appends a header.
+func (n *headerBuilder) Set(key, value string) {
 	from := len(n.text)
 	n.text = append(n.text, value...)
 	n.headers = append(n.headers, kafka.Header{Key: key, Value: n.text[from:len(n.text):len(n.text)]})
 }
 
-// headerCarrier reads and writes Kafka headers. Of repeated names the last counts.
+// headerCarrier reads and writes Kafka headers. The last one of a name counts.
 type headerCarrier struct{ headers *[]kafka.Header }
 
 func (c headerCarrier) Get(key string) string {
@@ -165,13 +167,13 @@ func (c headerCarrier) Get(key string) string {
 }
 
 func (c headerCarrier) Set(key, value string) {
-	kept := make([]kafka.Header, 0, len(*c.headers)+1) // never write into the caller's array
+	rest := make([]kafka.Header, 0, len(*c.headers)+1) // the caller's array is not changed
 	for _, h := range *c.headers {
 		if h.Key != key {
-			kept = append(kept, h)
+			rest = append(rest, h)
 		}
 	}
-	*c.headers = append(kept, kafka.Header{Key: key, Value: []byte(value)})
+	*c.headers = append(rest, kafka.Header{Key: key, Value: []byte(value)})
 }
 
 func (c headerCarrier) Keys() []string {
@@ -182,7 +184,7 @@ func (c headerCarrier) Keys() []string {
 	return keys
 }
 
-// metadataCarrier does the same for Watermill metadata.
+// metadataCarrier reads and writes Watermill metadata.
 type metadataCarrier message.Metadata
 
 func (c metadataCarrier) Get(key string) string { return c[key] }

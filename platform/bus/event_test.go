@@ -23,7 +23,7 @@ func event() bus.Event {
 	}
 }
 
-func TestEventHeaders(t *testing.T) {
+func TestSetEvent_FollowsKafkaProtocolBinding(t *testing.T) {
 	own := make([]kafka.Header, 2, 10)
 	own[0] = kafka.Header{Key: "mine", Value: []byte("1")}
 	own[1] = kafka.Header{Key: bus.HeaderType, Value: []byte("old")}
@@ -31,22 +31,21 @@ func TestEventHeaders(t *testing.T) {
 	got, err := bus.GetEvent(headers)
 	require.NoError(t, err)
 	require.Equal(t, event(), got)
-	require.Equal(t, "old", string(own[1].Value), "the caller's headers are left alone")
+	require.Equal(t, "old", string(own[1].Value), "the caller's headers are unchanged")
 	names := make(map[string]string)
 	for _, h := range headers {
 		require.NotContains(t, names, h.Key)
 		names[h.Key] = string(h.Value)
 	}
 	require.Equal(t, map[string]string{ // CloudEvents Kafka protocol binding 1.0.2, section 3.2
-		"mine": "1", "ce_specversion": "1.0", "ce_id": "id-1", "ce_type": "muster.task.discovery.v1", "ce_source": "/query-api",
-		"ce_subject": "a subject", "ce_time": "2026-11-20T10:00:00.123456789Z", "content-type": "application/json",
+		"mine": "1", "ce_specversion": "1.0", "ce_id": "id-1", "ce_type": "muster.task.discovery.v1",
+		"ce_source": "/query-api", "ce_subject": "a subject", "ce_time": "2026-11-20T10:00:00.123456789Z",
+		"content-type": "application/json",
 	}, names)
 }
 
-// Headers of a new message are those that a message gets which had none, and each
-// value ends where it ends.
-func TestNewEventHeaders(t *testing.T) {
-	for name, e := range map[string]bus.Event{"whole": event(), "least": {ID: "i", Type: "t", Source: "s"}} {
+func TestSetEvent_NilHeadersGiveTheSameIndependentValues(t *testing.T) {
+	for name, e := range map[string]bus.Event{"full": event(), "minimal": {ID: "i", Type: "t", Source: "s"}} {
 		t.Run(name, func(t *testing.T) {
 			want := bus.SetEvent([]kafka.Header{{Key: "mine"}}, e)[1:]
 			got := bus.SetEvent(nil, e)
@@ -54,13 +53,13 @@ func TestNewEventHeaders(t *testing.T) {
 			for i := range got {
 				_ = append(got[i].Value, "more"...)
 			}
-			require.Equal(t, want, got, "whoever appends to a value changes no other")
+			require.Equal(t, want, got, "appending to a value changes no other")
 		})
 	}
 }
 
-func TestGetEventRefuses(t *testing.T) {
-	for name, spoil := range map[string]func(h map[string]string){
+func TestGetEvent_RejectsMissingOrInvalidAttributes(t *testing.T) {
+	for name, damage := range map[string]func(h map[string]string){
 		"no specversion":      func(h map[string]string) { delete(h, bus.HeaderSpecVersion) },
 		"another specversion": func(h map[string]string) { h[bus.HeaderSpecVersion] = "0.3" },
 		"no id":               func(h map[string]string) { delete(h, bus.HeaderID) },
@@ -73,7 +72,7 @@ func TestGetEventRefuses(t *testing.T) {
 			for _, h := range bus.SetEvent(nil, event()) {
 				m[h.Key] = string(h.Value)
 			}
-			spoil(m)
+			damage(m)
 			var headers []kafka.Header
 			for k, v := range m {
 				headers = append(headers, kafka.Header{Key: k, Value: []byte(v)})
@@ -84,8 +83,7 @@ func TestGetEventRefuses(t *testing.T) {
 	}
 }
 
-// A message keeps event, trace, key, payload and other metadata on its way.
-func TestMessageRoundTrip(t *testing.T) {
+func TestMessageRoundTrip_PreservesEventTraceAndKey(t *testing.T) {
 	t.Parallel()
 	topic := bustest.Topic(t, cluster.Config, 1, nil)
 	pub, err := bus.NewPublisher(bus.PublisherConfig{Config: cluster.Config})
@@ -93,14 +91,18 @@ func TestMessageRoundTrip(t *testing.T) {
 	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cluster.Config})
 	require.NoError(t, err)
 
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled})
-	sent := message.NewMessageWithContext(trace.ContextWithSpanContext(context.Background(), span), "", []byte("payload"))
+	span := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled,
+	})
+	spanCtx := trace.ContextWithSpanContext(context.Background(), span)
+	sent := message.NewMessageWithContext(spanCtx, "", []byte("payload"))
 	bus.SetMessageEvent(sent, event())
 	sent.Metadata.Set("other", "metadata")
 	sent.Metadata.Set(bus.MetadataKey, "the key")
 	require.NoError(t, pub.Publish(topic, sent))
 	w := bustest.Writer(t, cluster.Config)
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Value: []byte("foreign"), Headers: bus.SetTrace(trace.ContextWithSpanContext(context.Background(), span), nil)}}))
+	plain := kafka.Message{Topic: topic, Value: []byte("plain"), Headers: bus.SetTrace(spanCtx, nil)}
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{plain}))
 
 	out, err := sub.Subscribe(t.Context(), topic)
 	require.NoError(t, err)
@@ -117,27 +119,32 @@ func TestMessageRoundTrip(t *testing.T) {
 	require.True(t, trace.SpanContextFromContext(got.Context()).IsRemote())
 	got.Ack()
 
-	foreign := <-out
-	require.Equal(t, topic+"/0/1", foreign.UUID, "a message without an id gets its place as one")
-	require.NotContains(t, foreign.Metadata, bus.MetadataKey)
-	_, err = bus.GetMessageEvent(foreign)
+	second := <-out
+	require.Equal(t, topic+"/0/1", second.UUID, "a message without an ID gets its origin as ID")
+	require.NotContains(t, second.Metadata, bus.MetadataKey)
+	_, err = bus.GetMessageEvent(second)
 	require.ErrorIs(t, err, bus.ErrNotAnEvent)
-	foreign.Ack()
+	second.Ack()
 
 	var headers []kafka.Header
-	f := bus.Follow(t.Context(), cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+	collect := func(_ context.Context, m kafka.Message) error {
 		if m.Offset == 0 {
 			headers = m.Headers
 			require.Equal(t, "the key", string(m.Key))
 		}
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: collect})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	e, err = bus.GetEvent(headers)
 	require.NoError(t, err)
-	require.Equal(t, event(), e, "both sides speak the same headers")
-	require.Contains(t, headers, kafka.Header{Key: "traceparent", Value: []byte("00-01020000000000000000000000000000-0300000000000000-01")})
+	require.Equal(t, event(), e)
+	traceparent := kafka.Header{
+		Key:   "traceparent",
+		Value: []byte("00-01020000000000000000000000000000-0300000000000000-01"),
+	}
+	require.Contains(t, headers, traceparent)
 
 	require.NoError(t, sub.Close())
 	require.NoError(t, sub.Close())
@@ -148,7 +155,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	require.False(t, open)
 }
 
-func TestBatchToken(t *testing.T) {
+func TestBatch_TokenIdentifiesMessages(t *testing.T) {
 	one := bus.Batch{Ranges: []bus.Range{{Topic: "muster.record.person.v1", Partition: 3, First: 10, Last: 19}}}
 	require.Equal(t, "muster.record.person.v1:3:10-19:ef46db3751d8e999", one.Token())
 	two := bus.Batch{Ranges: append([]bus.Range{{Topic: "a", First: 1, Last: 1}}, one.Ranges...)}
@@ -156,17 +163,16 @@ func TestBatchToken(t *testing.T) {
 	require.Equal(t, two.Token(), two.Token())
 	require.NotEqual(t, two.Token(), other.Token())
 	require.Less(t, len(two.Token()), 320)
-	// A topic made anew has the same offsets with other messages.
-	anew := one
+	// A recreated topic has the same offsets with other messages.
+	recreated := one
 	one.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(1, 0), Value: []byte("x")}}
-	anew.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(2, 0), Value: []byte("x")}}
-	require.NotEqual(t, one.Token(), anew.Token())
+	recreated.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(2, 0), Value: []byte("x")}}
+	require.NotEqual(t, one.Token(), recreated.Token())
 	require.Equal(t, one.Token(), one.Token())
 }
 
-// A record of 1 MiB, with its headers, and one of nearly 2 MiB pass as they are,
-// compressible or not.
-func TestMessageReachesLimit(t *testing.T) {
+// The messages have 1 MiB and nearly 2 MiB, compressible and not.
+func TestMessageRoundTrip_UpToSizeLimit(t *testing.T) {
 	t.Parallel()
 	topic := bustest.Topic(t, cluster.Config, 1, map[string]string{"max.message.bytes": "2097152"})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -177,16 +183,18 @@ func TestMessageReachesLimit(t *testing.T) {
 	sent := [][]byte{noise, bytes.Repeat([]byte("x"), 1<<20), bytes.Repeat([]byte("y"), 2<<20-32<<10)}
 	var messages []kafka.Message
 	for _, value := range sent {
-		messages = append(messages, kafka.Message{Topic: topic, Key: []byte("key"), Value: value, Headers: bus.SetEvent(nil, event())})
+		m := kafka.Message{Topic: topic, Key: []byte("key"), Value: value, Headers: bus.SetEvent(nil, event())}
+		messages = append(messages, m)
 	}
 	require.NoError(t, bus.WriteAll(t.Context(), bustest.Writer(t, cluster.Config), messages))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got [][]byte
-	f := bus.Follow(ctx, cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+	collect := func(_ context.Context, m kafka.Message) error {
 		got = append(got, m.Value)
 		return nil
-	}})
+	}
+	f := bus.Follow(ctx, cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: collect})
 	require.NoError(t, f.WaitReady(ctx))
 	require.NoError(t, f.Close())
 	require.Equal(t, len(sent), len(got))

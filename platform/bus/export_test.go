@@ -2,7 +2,7 @@ package bus
 
 import "github.com/ThreeDotsLabs/watermill/message"
 
-// GetMessageEvent reads the event from msg. The error wraps [ErrNotAnEvent].
+// GetMessageEvent returns the event of msg. Its error wraps [ErrNotAnEvent].
 func GetMessageEvent(msg *message.Message) (Event, error) {
 	return getEvent(metadataCarrier(msg.Metadata), msg.UUID)
 }

@@ -14,79 +14,76 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// kafka.Reader is not used: it skips silently from an offset below the log start
-// to the log start, bounds its queue by messages and not by bytes, waits out
-// MaxWait when it is closed, checks no CRC, and misreads the empty batches that
-// compaction leaves behind for idempotent producers. Nor is what reads kafka-go's
-// Client.Fetch: see fetchRequest.
+// kafka.Reader is not used: it silently skips from an offset below the log start to the log start, limits its queue by
+// messages and not by bytes, blocks for MaxWait when it is closed, does not check CRCs, and misreads the empty batches
+// that compaction leaves for idempotent producers. Client.Fetch is not used either: see fetchRequest.
 
-// endTries is how often a position past the end of the log is asked for again
-// before it is believed: a new leader may not know yet how far its log goes.
-const endTries = 5
+// maxPastEndRetries is the number of fetches at a position past the end of the log before the position is reset: a new
+// leader may not know the end of its log yet.
+const maxPastEndRetries = 5
 
-// maxRequestedBytes is the bound of a whole answer. It does not bind: there is one partition, which has a bound of its
-// own, and the embedded broker leaves the index of aborted transactions out of answers that reach the bound of the whole.
+// maxRequestedBytes is the size limit of a whole response. It is above the limit of the only partition, since the
+// embedded broker omits the index of aborted transactions from responses that reach the limit of the whole.
 const maxRequestedBytes = 64 << 20
 
-// damageTries is how often a record batch that cannot be read is fetched again before
-// it is believed: disks and connections may have failed for once.
-const damageTries = 5
+// maxCorruptRetries is the number of fetches of a corrupt record batch before it is skipped: the error of the disk or
+// of the connection may be transient.
+const maxCorruptRetries = 5
 
-// chunk is the next messages of one partition, all from one fetch.
+// chunk holds the next messages of one partition, from one fetch.
 type chunk struct {
 	tp        topicPartition
 	messages  []kafka.Message
 	bytes     int
-	from      int64 // the position before this chunk
-	next      int64 // the position after it; offsets that hold no message may come before
+	from      int64 // position before this chunk
+	next      int64 // position after it; may be past offsets without a message
 	highWater int64
-	// drained: nothing readable lies between next and highWater, though they differ
-	// (compaction removed the tail).
+	// drained: there is nothing readable from next to highWater, although they differ (compaction removed the tail).
 	drained bool
 }
 
-// passes says that the chunk ends with offsets that hold no message, as those of a
-// record batch that was stepped over.
-func (c *chunk) passes() bool {
+// endsWithoutMessage reports whether the chunk ends with offsets that have no message, such as a skipped record batch.
+func (c *chunk) endsWithoutMessage() bool {
 	if n := len(c.messages); n > 0 {
 		return c.next > c.messages[n-1].Offset+1
 	}
 	return c.next > c.from
 }
 
-// gap says that the messages from one offset up to another are gone.
+// gap is a range of offsets whose messages are lost.
 type gap struct {
-	tp         topicPartition
-	from, to   int64
-	pastTheEnd bool // the log is shorter than what was read: it starts again from to
-	// damage is what is wrong with the record batch that was stepped over; nil when
-	// the messages are not in the log.
-	damage error
+	tp       topicPartition
+	from, to int64
+	pastEnd  bool // the log is shorter than the position: reading restarts at to
+	// corrupt is the error of a record batch that was skipped; nil if the messages are not in the log.
+	corrupt error
 }
 
-// logDamage logs a record batch that was stepped over, and says whether that is what
-// the gap is.
-func (g gap) logDamage(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) bool {
-	if g.damage == nil {
+// logCorrupt logs a skipped record batch. It returns false if the gap has another cause.
+func (g gap) logCorrupt(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) bool {
+	if g.corrupt == nil {
 		return false
 	}
-	logger.LogAttrs(ctx, slog.LevelError, "a record batch cannot be read and was stepped over: its messages were never handled", append(attrs,
-		slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.Int64("position", g.from), slog.Int64("resumed_at", g.to),
-		slog.Int64("lost", g.to-g.from), slog.Any("error", g.damage))...)
+	logger.LogAttrs(
+		ctx,
+		slog.LevelError,
+		"skipping corrupt record batch, its messages were never handled",
+		append(attrs,
+			slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.Int64("position", g.from),
+			slog.Int64("resumed_at", g.to), slog.Int64("lost", g.to-g.from), slog.Any("error", g.corrupt))...)
 	return true
 }
 
-// damagedError says that nothing can be read from the position up to end. Another
-// record batch begins there, or the same one is asked for again.
-type damagedError struct {
+// corruptError means that the offsets from the position up to end are unreadable.
+type corruptError struct {
 	end, highWater int64
 	err            error
 }
 
-func (e *damagedError) Error() string { return fmt.Sprintf("up to offset %d: %v", e.end, e.err) }
-func (e *damagedError) Unwrap() error { return e.err }
+func (e *corruptError) Error() string { return fmt.Sprintf("up to offset %d: %v", e.end, e.err) }
+func (e *corruptError) Unwrap() error { return e.err }
 
-// fetcher reads one partition from one position on, without a group.
+// fetcher reads one partition from a position, without a group.
 type fetcher struct {
 	client   *kafka.Client
 	tp       topicPartition
@@ -94,40 +91,40 @@ type fetcher struct {
 	maxBytes int
 	maxWait  time.Duration
 	logger   *slog.Logger
-	// onGap reports lost messages before reading goes on.
+	// onGap reports lost messages before reading continues.
 	onGap func(ctx context.Context, g gap)
 
 	decoder recordbatch.Decoder
-	ends    map[int64]marker // of transactions that reach beyond the last answer, by producer
-	buffer  []byte           // of the last answer, for the next
-	reading *reading         // the last answer, if it has more chunks
+	ends    map[int64]marker // end markers of transactions past the last response, by producer
+	buffer  []byte           // of the last response, reused for the next one
+	reader  *partitionReader // the last response, if it has more chunks
 	names   headerNames
 }
 
-// run fetches until ctx ends and gives each chunk to emit, which blocks while
-// there is no room and returns false when ctx has ended.
+// run fetches until ctx ends and passes each chunk to emit, which blocks while the consumer is busy and returns false
+// when ctx has ended.
 func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) bool) {
 	wait := newBackoff(50*time.Millisecond, time.Second)
-	failures, pastEnd, damaged, blocked := 0, 0, 0, 0
+	failures, pastEnd, corrupts, blocked := 0, 0, 0, 0
 	for ctx.Err() == nil {
 		c, err := f.step(ctx)
-		var damage *damagedError
-		if errors.As(err, &damage) {
-			if damaged++; damaged == damageTries {
-				c, err = f.stepOver(ctx, damage), nil
+		var corrupt *corruptError
+		if errors.As(err, &corrupt) {
+			if corrupts++; corrupts == maxCorruptRetries {
+				c, err = f.skipCorrupt(ctx, corrupt), nil
 			}
 		}
 		switch {
 		case err == nil:
 			if failures > 0 || pastEnd > 0 {
-				f.reached(ctx, pastEnd)
-				failures, pastEnd, damaged, blocked = 0, 0, 0, 0
+				f.warnIfWasShorter(ctx, pastEnd)
+				failures, pastEnd, corrupts, blocked = 0, 0, 0, 0
 				wait.Reset()
 			}
 			advanced := c.next != f.position
 			f.position = c.next
 			if len(c.messages) == 0 && !c.drained && !advanced && c.next != c.highWater {
-				// Answered before there was anything to answer; do not spin.
+				// The broker returned early without data; do not spin.
 				if !sleep(ctx, 10*time.Millisecond) {
 					return
 				}
@@ -139,28 +136,29 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, kafka.OffsetOutOfRange):
-			refused, at := err, f.position
-			if pastEnd, err = f.relocate(ctx, pastEnd); err == nil && pastEnd == 0 {
+			rejected, at := err, f.position
+			if pastEnd, err = f.resetPosition(ctx, pastEnd); err == nil && pastEnd == 0 {
 				if f.position != at {
 					continue
 				}
-				err = refused // although the partition has the position
+				err = rejected // although the partition has the position
 			}
 		}
 		if err != nil {
 			failures++
 			level := slog.LevelDebug
-			if failures > 3 { // leaders move, brokers restart: that is not worth a line
+			if failures > 3 { // leader changes and broker restarts are routine
 				level = slog.LevelWarn
 			}
 			if errors.Is(err, recordbatch.ErrOldFormat) || errors.Is(err, recordbatch.ErrIncomplete) {
-				// Nothing comes after it until somebody has looked: say so once.
-				if blocked++; blocked == damageTries {
+				// The partition stalls until an operator acts: log this once.
+				if blocked++; blocked == maxCorruptRetries {
 					level = slog.LevelError
 				}
 			}
-			f.logger.LogAttrs(ctx, level, "kafka fetch failed, trying again", slog.String("topic", f.tp.topic),
-				slog.Int("partition", f.tp.partition), slog.Int64("offset", f.position), slog.Int("failures", failures), slog.Any("error", err))
+			f.logger.LogAttrs(ctx, level, "kafka fetch failed, retrying", slog.String("topic", f.tp.topic),
+				slog.Int("partition", f.tp.partition), slog.Int64("offset", f.position),
+				slog.Int("failures", failures), slog.Any("error", err))
 		}
 		if !sleep(ctx, wait.NextBackOff()) {
 			return
@@ -168,13 +166,13 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 	}
 }
 
-// stepOver reports a record batch that cannot be read, and is what it holds: nothing.
-func (f *fetcher) stepOver(ctx context.Context, damage *damagedError) chunk {
-	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: damage.end, damage: damage.err})
-	return chunk{tp: f.tp, from: f.position, next: damage.end, highWater: damage.highWater}
+// skipCorrupt reports a corrupt record batch and returns an empty chunk in its place.
+func (f *fetcher) skipCorrupt(ctx context.Context, e *corruptError) chunk {
+	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: e.end, corrupt: e.err})
+	return chunk{tp: f.tp, from: f.position, next: e.end, highWater: e.highWater}
 }
 
-// step makes the position absolute if it is not, or fetches once.
+// step resolves a relative position, or fetches once.
 func (f *fetcher) step(ctx context.Context) (chunk, error) {
 	if f.position < 0 {
 		o, err := f.bounds(ctx)
@@ -200,9 +198,9 @@ func (f *fetcher) bounds(ctx context.Context) (PartitionOffsets, error) {
 	return o[0], nil
 }
 
-// relocate finds where to go on after the broker refused the position. It returns
-// how often in a row the position was past the end, 0 when a new one is set.
-func (f *fetcher) relocate(ctx context.Context, pastEnd int) (int, error) {
+// resetPosition finds the position to continue at after OffsetOutOfRange. It returns the number of consecutive times
+// that the position was past the end, or 0 if the position is valid or was reset.
+func (f *fetcher) resetPosition(ctx context.Context, pastEnd int) (int, error) {
 	o, err := f.bounds(ctx)
 	if err != nil {
 		return pastEnd, err
@@ -213,35 +211,36 @@ func (f *fetcher) relocate(ctx context.Context, pastEnd int) (int, error) {
 		f.position = o.First
 		return 0, nil
 	case f.position <= o.End:
-		f.reached(ctx, pastEnd)
+		f.warnIfWasShorter(ctx, pastEnd)
 		return 0, nil
-	case pastEnd < endTries:
+	case pastEnd < maxPastEndRetries:
 		return pastEnd + 1, nil
 	}
-	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: o.First, pastTheEnd: true})
+	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: o.First, pastEnd: true})
 	f.position = o.First
 	return 0, nil
 }
 
-// reached tells that a log which was shorter than the position has it again. Nothing was
-// lost if its leader only did not know it yet; if brokers have lost the log's end, others
-// have the offsets of what they lost, and nobody can tell.
-func (f *fetcher) reached(ctx context.Context, pastEnd int) {
+// warnIfWasShorter logs an error if the log had been shorter than the position and no longer is. Nothing is lost if the
+// leader did not know its end yet. If the brokers lost the end of the log, new messages have the lost offsets, which
+// cannot be detected.
+func (f *fetcher) warnIfWasShorter(ctx context.Context, pastEnd int) {
 	if pastEnd == 0 {
 		return
 	}
-	f.logger.LogAttrs(ctx, slog.LevelError, "the log had been shorter than the position, and is not any more: if the brokers have lost its end, messages written since then, before the position, are not handled",
+	f.logger.LogAttrs(ctx, slog.LevelError, "the log was shorter than the position for a while: "+
+		"if the brokers lost its end, messages written since then before the position are not handled",
 		slog.String("topic", f.tp.topic), slog.Int("partition", f.tp.partition), slog.Int64("position", f.position))
 }
 
-// fetch returns the next chunk of the answer that is held, or else of a new one.
+// fetch returns the next chunk of the retained response, or of a new one.
 func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	defer func() {
-		if f.reading == nil && cap(f.buffer) > keptAnswerBytes {
+		if f.reader == nil && cap(f.buffer) > maxReusedBufferBytes {
 			f.buffer = nil
 		}
 	}()
-	if f.reading != nil {
+	if f.reader != nil {
 		c, err := f.decodeNext()
 		if err != nil {
 			return chunk{}, fmt.Errorf("fetch: decode: %w", err)
@@ -251,8 +250,8 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 		}
 	}
 	buffer := f.buffer
-	f.buffer = nil // it belongs to the answer
-	res, p, err := f.ask(ctx, f.position, buffer)
+	f.buffer = nil // owned by the response
+	res, p, err := f.request(ctx, f.position, buffer)
 	if err != nil {
 		return chunk{}, err
 	}
@@ -264,19 +263,21 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	if err != nil {
 		return chunk{}, fmt.Errorf("fetch: decode: %w", err)
 	}
-	// A throttled broker answers early with nothing.
-	c.drained = len(p.RecordBatches) == 0 && c.next < p.HighWatermark && p.LastStableOffset == p.HighWatermark && res.ThrottleMillis == 0
+	// A throttled broker returns early without data.
+	c.drained = len(p.RecordBatches) == 0 && c.next < p.HighWatermark && p.LastStableOffset == p.HighWatermark &&
+		res.ThrottleMillis == 0
 	return c, nil
 }
 
-// ask sends one request for record batches from an offset on, whose answer is read into the buffer if that is large
-// enough.
-func (f *fetcher) ask(ctx context.Context, offset int64, buffer []byte) (*fetchResponse, *kmsg.FetchResponseTopicPartition, error) {
+// request fetches record batches from an offset on. The response is read into buffer if it fits.
+func (f *fetcher) request(
+	ctx context.Context, offset int64, buffer []byte,
+) (*fetchResponse, *kmsg.FetchResponseTopicPartition, error) {
 	rctx, cancel := context.WithTimeout(ctx, f.maxWait+requestTimeout)
 	defer cancel()
 	req := &fetchRequest{clientID: clientID(f.client), buffer: buffer, Request: fetch.Request{
 		ReplicaID:      -1,
-		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // seconds
+		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // a few seconds
 		MinBytes:       1,
 		MaxBytes:       maxRequestedBytes,
 		IsolationLevel: int8(kafka.ReadCommitted),
@@ -285,7 +286,7 @@ func (f *fetcher) ask(ctx context.Context, offset int64, buffer []byte) (*fetchR
 		Topics: []fetch.RequestTopic{{
 			Topic: f.tp.topic,
 			Partitions: []fetch.RequestPartition{{
-				Partition:          int32(f.tp.partition), //nolint:gosec // it came as one
+				Partition:          int32(f.tp.partition), //nolint:gosec // int32 in the protocol
 				CurrentLeaderEpoch: -1,
 				FetchOffset:        offset,
 				LogStartOffset:     -1,
@@ -302,7 +303,7 @@ func (f *fetcher) ask(ctx context.Context, offset int64, buffer []byte) (*fetchR
 		return nil, nil, fmt.Errorf("fetch: %w", kafka.Error(res.ErrorCode))
 	}
 	if len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 {
-		return nil, nil, errors.New("fetch: the broker answered for another partition")
+		return nil, nil, errors.New("fetch: response is for another partition")
 	}
 	p := &res.Topics[0].Partitions[0]
 	if p.ErrorCode != 0 {

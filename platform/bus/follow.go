@@ -12,21 +12,17 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// FollowConfig says what to follow. Zero fields take their defaults.
+// FollowConfig configures a [Follower]. Zero fields take their defaults.
 type FollowConfig struct {
 	Topics []string
-	// FromEnd leaves out what is stored already: only messages after the end
-	// offsets taken at the start are handled.
+	// FromEnd skips stored messages: only messages after the end offsets at the start are handled.
 	FromEnd bool
-	// Handle is called for one message at a time, in offset order within a
-	// partition, and again with the same message while it returns an error, after a
-	// pause that doubles from 50 ms to 5 s. It may keep the message.
+	// Handle is called with one message at a time, in offset order within a partition. After an error it is called
+	// again with the same message, with a backoff from 50 ms to 5 s. It may retain the message.
 	Handle func(ctx context.Context, m kafka.Message) error
-	// MaxWait is how long the broker may hold a fetch when there is nothing to
-	// read. Default 2 s.
+	// MaxWait is how long the broker may hold a fetch without data. Default 2 s.
 	MaxWait time.Duration
-	// PartitionWatch is how often the topics are looked at for new partitions.
-	// Default 10 s.
+	// PartitionWatch is how often the topics are checked for new partitions. Default 10 s.
 	PartitionWatch time.Duration
 	Logger         *slog.Logger // nil: nothing is logged
 }
@@ -40,13 +36,11 @@ type Follower struct {
 	done   chan struct{}
 	cancel context.CancelFunc
 	err    error                 // set before done closes
-	last   atomic.Pointer[error] // why the topics are still waited for
+	last   atomic.Pointer[error] // why the topics are not available yet
 }
 
-// Follow reads every partition of the topics, from the beginning unless FromEnd,
-// and goes on until ctx ends or Close. Nothing is committed: each start reads
-// everything again, each process reads everything. It waits for topics that do
-// not exist yet.
+// Follow reads every partition of the topics, from the beginning unless FromEnd is set, until ctx ends or Close. It
+// commits nothing: each start and each process reads everything. It waits for missing topics.
 func Follow(ctx context.Context, cfg Config, follow FollowConfig) *Follower {
 	setDefault(&follow.MaxWait, 2*time.Second)
 	setDefault(&follow.PartitionWatch, 10*time.Second)
@@ -63,11 +57,10 @@ func Follow(ctx context.Context, cfg Config, follow FollowConfig) *Follower {
 	return f
 }
 
-// Ready closes once everything stored when Follow began has been handled.
+// Ready returns a channel that is closed when everything stored at the start has been handled.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// WaitReady waits for Ready. It returns an error if ctx ends or following stops
-// before.
+// WaitReady waits for Ready. It returns an error if ctx ends or the follower stops before.
 func (f *Follower) WaitReady(ctx context.Context) error {
 	select {
 	case <-f.ready:
@@ -90,11 +83,11 @@ func (f *Follower) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Done closes when following has stopped and no handler runs any more.
+// Done returns a channel that is closed when the follower has stopped and no handler is running.
 func (f *Follower) Done() <-chan struct{} { return f.done }
 
-// Close stops following and waits until no handler runs. It returns what kept
-// the follower from working, if anything; it is idempotent.
+// Close stops the follower and waits for a running handler. It returns the error that stopped the follower, if any. It
+// is idempotent.
 func (f *Follower) Close() error {
 	f.cancel()
 	<-f.done
@@ -108,7 +101,8 @@ func (f *Follower) run(ctx context.Context) error {
 	if len(f.follow.Topics) == 0 || f.follow.Handle == nil {
 		return errors.New("follow: Topics and Handle are required")
 	}
-	if _, err := awaitTopicsSaying(ctx, f.cfg, f.follow.Topics, func(err error) { f.last.Store(&err) }); err != nil {
+	setLast := func(err error) { f.last.Store(&err) }
+	if _, err := awaitTopicsWithReason(ctx, f.cfg, f.follow.Topics, setLast); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -117,12 +111,12 @@ func (f *Follower) run(ctx context.Context) error {
 	f.last.Store(nil)
 	tr := f.cfg.transport(f.follow.Topics...)
 	defer tr.CloseIdleConnections()
-	p := followed{
+	p := followedPartitions{
 		Follower: f, client: f.cfg.client(tr), chunks: make(chan chunk),
-		known: make(map[topicPartition]bool), waiting: make(map[topicPartition]int64),
+		started: make(map[topicPartition]bool), waiting: make(map[topicPartition]int64),
 	}
 	defer p.fetchers.Wait()
-	if !p.begin(ctx) {
+	if !p.startAll(ctx) {
 		return nil
 	}
 	watch := time.NewTicker(f.follow.PartitionWatch)
@@ -135,7 +129,7 @@ func (f *Follower) run(ctx context.Context) error {
 					return nil
 				}
 			}
-			p.handled(c)
+			p.markHandled(c)
 		case <-watch.C:
 			p.startNew(ctx)
 		case <-ctx.Done():
@@ -144,18 +138,18 @@ func (f *Follower) run(ctx context.Context) error {
 	}
 }
 
-// followed are the partitions of a follower that runs, each with a goroutine that fetches.
-type followed struct {
+// followedPartitions are the partitions of a running follower, each with a fetcher goroutine.
+type followedPartitions struct {
 	*Follower
 	client   *kafka.Client
 	chunks   chan chunk
 	fetchers sync.WaitGroup
-	known    map[topicPartition]bool
-	waiting  map[topicPartition]int64 // the end offset that each must reach before the follower is ready
+	started  map[topicPartition]bool
+	waiting  map[topicPartition]int64 // end offsets to reach until the follower is ready
 }
 
-// begin starts with the partitions that there are. It returns false when ctx ended before.
-func (p *followed) begin(ctx context.Context) bool {
+// startAll starts the existing partitions. It returns false if ctx ended before.
+func (p *followedPartitions) startAll(ctx context.Context) bool {
 	offsets, err := p.startOffsets(ctx, p.client)
 	if err != nil {
 		return false
@@ -177,9 +171,12 @@ func (p *followed) begin(ctx context.Context) bool {
 	return true
 }
 
-func (p *followed) start(ctx context.Context, tp topicPartition, position int64) {
-	p.known[tp] = true
-	ft := &fetcher{client: p.client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: p.follow.MaxWait, logger: p.follow.Logger, onGap: p.reportGap}
+func (p *followedPartitions) start(ctx context.Context, tp topicPartition, position int64) {
+	p.started[tp] = true
+	ft := &fetcher{
+		client: p.client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: p.follow.MaxWait,
+		logger: p.follow.Logger, onGap: p.reportGap,
+	}
 	p.fetchers.Go(func() {
 		ft.run(ctx, func(ctx context.Context, c chunk) bool {
 			select {
@@ -192,8 +189,8 @@ func (p *followed) start(ctx context.Context, tp topicPartition, position int64)
 	})
 }
 
-// handled notes how far a partition has come.
-func (p *followed) handled(c chunk) {
+// markHandled records that a chunk was handled.
+func (p *followedPartitions) markHandled(c chunk) {
 	end, ok := p.waiting[c.tp]
 	if !ok || c.next < end && !c.drained {
 		return
@@ -204,22 +201,22 @@ func (p *followed) handled(c chunk) {
 	}
 }
 
-// startNew starts with partitions that came since. When it cannot look it is for the next time.
-func (p *followed) startNew(ctx context.Context) {
+// startNew starts partitions that were added. After an error the next tick tries again.
+func (p *followedPartitions) startNew(ctx context.Context) {
 	meta, err := fetchTopics(ctx, p.cfg, p.follow.Topics)
 	if err != nil {
 		return
 	}
 	for name, t := range meta {
 		for _, partition := range t.Partitions {
-			if tp := (topicPartition{name, partition.ID}); !p.known[tp] {
-				p.start(ctx, tp, kafka.FirstOffset) // all of it came after the start
+			if tp := (topicPartition{name, partition.ID}); !p.started[tp] {
+				p.start(ctx, tp, kafka.FirstOffset) // a new partition is read from its beginning, also with FromEnd
 			}
 		}
 	}
 }
 
-// startOffsets reads the bounds of all partitions, trying until ctx ends.
+// startOffsets returns the bounds of all partitions, retrying until ctx ends.
 func (f *Follower) startOffsets(ctx context.Context, client *kafka.Client) ([]PartitionOffsets, error) {
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	for {
@@ -227,14 +224,14 @@ func (f *Follower) startOffsets(ctx context.Context, client *kafka.Client) ([]Pa
 		if err == nil {
 			return offsets, nil
 		}
-		f.follow.Logger.LogAttrs(ctx, slog.LevelDebug, "follow: end offsets not read, trying again", slog.Any("error", err))
+		f.follow.Logger.LogAttrs(ctx, slog.LevelDebug, "follow: list offsets failed, retrying", slog.Any("error", err))
 		if !sleep(ctx, wait.NextBackOff()) {
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// handle returns false when ctx ended before the message was handled.
+// handle returns false if ctx ended before the message was handled.
 func (f *Follower) handle(ctx context.Context, m kafka.Message) bool {
 	wait := newBackoff(50*time.Millisecond, 5*time.Second)
 	for {
@@ -245,7 +242,7 @@ func (f *Follower) handle(ctx context.Context, m kafka.Message) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		f.follow.Logger.LogAttrs(ctx, slog.LevelWarn, "followed message not handled, trying again", slog.String("topic", m.Topic),
+		f.follow.Logger.LogAttrs(ctx, slog.LevelWarn, "follow: handler failed, retrying", slog.String("topic", m.Topic),
 			slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
 		if !sleep(ctx, wait.NextBackOff()) {
 			return false
@@ -254,13 +251,13 @@ func (f *Follower) handle(ctx context.Context, m kafka.Message) bool {
 }
 
 func (f *Follower) reportGap(ctx context.Context, g gap) {
-	if g.logDamage(ctx, f.follow.Logger) {
+	if g.logCorrupt(ctx, f.follow.Logger) {
 		return
 	}
-	level := slog.LevelInfo // retention and compaction move the log start of a topic that is followed
-	if g.pastTheEnd {
+	level := slog.LevelInfo // retention and compaction move the log start, which is no loss here
+	if g.pastEnd {
 		level = slog.LevelError
 	}
-	f.follow.Logger.LogAttrs(ctx, level, "followed topic no longer holds the position", slog.String("topic", g.tp.topic),
+	f.follow.Logger.LogAttrs(ctx, level, "follow: position is no longer in the log", slog.String("topic", g.tp.topic),
 		slog.Int("partition", g.tp.partition), slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
 }

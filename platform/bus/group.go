@@ -13,29 +13,25 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// GroupTiming is how a consumer takes part in its group. The zero value means the
-// defaults.
+// GroupTiming configures the timeouts of a consumer group member. Zero fields take their defaults.
 type GroupTiming struct {
-	// Heartbeat is how soon a member learns of a rebalance. Default 1 s.
+	// Heartbeat is the heartbeat interval, and so how soon a member learns of a rebalance. Default 1 s.
 	Heartbeat time.Duration
-	// Session is how long a member may be silent before its partitions go to
-	// others. Default 10 s.
+	// Session is how long a member may be silent before its partitions are reassigned. Default 10 s.
 	Session time.Duration
-	// Rebalance is how long the group waits for a member to join again, and so
-	// how long its partitions rest when it was killed. Default 10 s.
+	// Rebalance is how long the group waits for a member to rejoin, and so how long the partitions of a killed member
+	// are idle. Default 10 s.
 	Rebalance time.Duration
 	// JoinBackoff is the pause after a failed join. Default 500 ms.
 	JoinBackoff time.Duration
-	// PartitionWatch is how often the topics are looked at for new partitions.
-	// Default 10 s.
+	// PartitionWatch is how often the topics are checked for new partitions. Default 10 s.
 	PartitionWatch time.Duration
-	// Drain is how long a handler may go on when its partitions are revoked or the
-	// consumer is stopped; then its context ends. It must stay well below Session and
-	// Rebalance. Default 2 s.
+	// Drain is how long a handler may continue after its partitions are revoked or the consumer is stopped; then its
+	// context ends. It must stay well below Session and Rebalance. Default 2 s.
 	Drain time.Duration
 }
 
-// withDefaults fills in what is not set; session is Config.Session.
+// withDefaults returns t with defaults for zero fields. session is Config.Session.
 func (t GroupTiming) withDefaults(session time.Duration) GroupTiming {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -52,40 +48,41 @@ func (t GroupTiming) withDefaults(session time.Duration) GroupTiming {
 	return t
 }
 
-// presence knows since when a running consumer has had no generation.
-type presence struct {
+// membership tracks how long a running consumer has been outside its group. It is safe for concurrent use.
+type membership struct {
 	mu          sync.Mutex
 	running     bool
-	generations int // one that ends late overlaps with the next
+	generations int // a generation that ends late overlaps with the next one
 	since       time.Time
 }
 
-func (p *presence) begin() {
+func (p *membership) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running, p.since = true, time.Now()
 }
 
-func (p *presence) end() {
+func (p *membership) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = false
 }
 
-func (p *presence) joined() {
+func (p *membership) join() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.generations++
 }
 
-func (p *presence) left() {
+func (p *membership) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.generations--
 	p.since = time.Now()
 }
 
-func (p *presence) away() time.Duration {
+// outsideFor returns 0 for a member and for a consumer that is not running.
+func (p *membership) outsideFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running || p.generations > 0 {
@@ -94,8 +91,8 @@ func (p *presence) away() time.Duration {
 	return time.Since(p.since)
 }
 
-// joinPatience is how long a stopping member waits for a join in progress.
-const joinPatience = 500 * time.Millisecond
+// joinTimeout is how long a stopping member waits for a join in progress.
+const joinTimeout = 500 * time.Millisecond
 
 // group is one membership in a consumer group.
 type group struct {
@@ -104,13 +101,12 @@ type group struct {
 	topics []string
 	timing GroupTiming
 	logger *slog.Logger
-	// onError observes failures to join or stay in the group.
+	// onError is called with failures to join or stay in the group.
 	onError func(error)
 }
 
-// run takes part in the group until ctx ends. For each generation it calls
-// consume with a context that ends with the generation; consume must return then,
-// and the generation ends when consume returns. run returns after it has left the
+// run is a member of the group until ctx ends. For each generation it calls consume with a context that ends with the
+// generation; consume must return then, and the generation ends when consume returns. run returns after it has left the
 // group.
 func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *kafka.Generation)) error {
 	if _, err := awaitTopics(ctx, g.cfg, g.topics); err != nil {
@@ -140,7 +136,7 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		return fmt.Errorf("consumer group %s: %w", g.id, err)
 	}
 	var wg sync.WaitGroup
-	var handling atomic.Int32 // generations
+	var consuming atomic.Int32 // number of generations with a running consume
 	wg.Go(func() {
 		<-ctx.Done()
 		closed := make(chan struct{})
@@ -148,43 +144,44 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 			defer close(closed)
 			_ = cg.Close() // always nil
 		})
-		// Close waits for a join in progress, which lasts as long as the slowest
-		// member; take its connection away once handlers have had their time.
-		// A member that is joining has none.
-		patience := g.timing.Drain + time.Second
-		if handling.Load() == 0 {
-			patience = joinPatience
+		// Close waits for a join in progress, which lasts as long as the slowest member. Close its connection once
+		// handlers have had their time to drain; a member that is joining has none.
+		timeout := g.timing.Drain + time.Second
+		if consuming.Load() == 0 {
+			timeout = joinTimeout
 		}
 		for {
 			select {
 			case <-closed:
 				return
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				conns.closeAll()
-				patience = time.Second
+				timeout = time.Second
 			}
 		}
 	})
 	defer wg.Wait()
 	for {
-		// Close, not ctx, ends Next: a generation must not get lost in between.
+		// Only Close ends Next, not ctx: otherwise a generation could get lost in between.
 		gen, err := cg.Next(context.WithoutCancel(ctx))
 		switch {
 		case errors.Is(err, kafka.ErrGroupClosed):
 			return nil
 		case err != nil:
 			if !errors.Is(err, kafka.RebalanceInProgress) && ctx.Err() == nil {
-				g.logger.LogAttrs(ctx, slog.LevelWarn, "kafka group join failed, trying again", slog.String("group", g.id), slog.Any("error", err))
+				g.logger.LogAttrs(ctx, slog.LevelWarn, "kafka group join failed, retrying",
+					slog.String("group", g.id), slog.Any("error", err))
 				g.onError(err)
 			}
 			continue
 		}
-		g.logger.LogAttrs(ctx, slog.LevelDebug, "kafka group joined", slog.String("group", g.id), slog.Int("generation", int(gen.ID)))
-		wg.Add(2) // a generation that has already ended does not wait for what it starts
-		handling.Add(1)
+		g.logger.LogAttrs(ctx, slog.LevelDebug, "kafka group joined",
+			slog.String("group", g.id), slog.Int("generation", int(gen.ID)))
+		wg.Add(2) // a generation that has already ended does not wait for the goroutines it starts
+		consuming.Add(1)
 		gen.Start(func(gctx context.Context) {
 			defer wg.Done()
-			defer handling.Add(-1)
+			defer consuming.Add(-1)
 			cctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			stop := context.AfterFunc(gctx, func() { cancel(kafka.ErrGenerationEnded) })
 			defer stop()
@@ -198,9 +195,8 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 	}
 }
 
-// watchPartitions returns, and so ends the generation, when a topic has gained or
-// lost partitions. kafka-go's own watcher rejoins without pause while a topic is
-// missing.
+// watchPartitions returns, which ends the generation, when the number of partitions changes. kafka-go's own watcher
+// rejoins in a busy loop while a topic is missing.
 func (g *group) watchPartitions(ctx context.Context) {
 	count := func() (int, error) {
 		meta, err := fetchTopics(ctx, g.cfg, g.topics)
@@ -212,9 +208,10 @@ func (g *group) watchPartitions(ctx context.Context) {
 	}
 	before := -1
 	for {
-		n, err := count() // on an error the heartbeat decides whether the broker is gone
+		n, err := count() // after an error the heartbeat decides whether the broker is available
 		if err == nil && before >= 0 && n != before {
-			g.logger.LogAttrs(ctx, slog.LevelInfo, "kafka topics changed their partitions, joining again", slog.String("group", g.id), slog.Int("before", before), slog.Int("now", n))
+			g.logger.LogAttrs(ctx, slog.LevelInfo, "kafka topics changed their partitions, rejoining group",
+				slog.String("group", g.id), slog.Int("before", before), slog.Int("now", n))
 			return
 		}
 		if err == nil {
@@ -226,7 +223,7 @@ func (g *group) watchPartitions(ctx context.Context) {
 	}
 }
 
-// connTracker knows the group's connections, to end a join that blocks.
+// connTracker tracks the connections of a group, so that a blocked join can be ended.
 type connTracker struct {
 	cfg   Config
 	mu    sync.Mutex
@@ -253,7 +250,7 @@ func (t *connTracker) closeAll() {
 	}
 	t.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // whoever uses it gets the error
+		_ = c.Close() // the user of the connection gets the error
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// DeleteGroup forgets a group's committed offsets. A group that does not exist is
-// no error; one that has members is.
+// DeleteGroup deletes a group and its committed offsets. It succeeds if the group does not exist, and fails if it has
+// members.
 func DeleteGroup(ctx context.Context, cfg Config, group string) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("delete group %s: %w", group, err)

@@ -11,39 +11,37 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// PartitionLag is how far a group is behind in one partition.
+// PartitionLag is the lag of a group in one partition.
 type PartitionLag struct {
 	Topic     string
 	Partition int
-	Committed int64 // next offset to read; -1: the group never committed
-	First     int64 // oldest offset still stored
-	End       int64 // the offset the next message will get
-	// Lag is the number of offsets between what was committed (or, without a
-	// commit, what is oldest) and the end. Offsets removed by compaction count.
+	Committed int64 // next offset to read; -1: no commit
+	First     int64 // log start offset
+	End       int64 // offset of the next message
+	// Lag is the number of offsets from Committed (or from First without a commit) to End. It includes offsets removed
+	// by compaction.
 	Lag int64
-	// Lost is how many offsets the group never read and never will, because
-	// retention has overtaken what it committed. Compaction loses nothing: on a
-	// topic that is only compacted this is 0.
+	// Lost is the number of offsets that retention removed before the group read them. It is 0 if the topic is only
+	// compacted: compaction loses nothing.
 	Lost int64
 }
 
-// PartitionOffsets are the bounds of one partition's log.
+// PartitionOffsets are the log bounds of one partition.
 type PartitionOffsets struct {
 	Topic     string
 	Partition int
-	First     int64 // oldest offset still stored
-	End       int64 // the offset the next message will get
+	First     int64 // log start offset
+	End       int64 // offset of the next message
 }
 
-// GroupTopics are a consumer group and topics that it consumes.
+// GroupTopics is a consumer group and the topics it consumes.
 type GroupTopics struct {
 	Group  string
 	Topics []string
 }
 
-// Lag returns the lag of group in every partition of topics, ordered by topic and
-// partition. Topics that do not exist are left out. A coordinator that is not found
-// yet, as after a start, is waited for, 10 s at most.
+// Lag returns the lag of group in every partition of topics, sorted by topic and partition. It omits topics that do not
+// exist. It waits up to 10 s for the group coordinator, which may be unavailable after a start.
 func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]PartitionLag, error) {
 	lags, err := Lags(ctx, cfg, []GroupTopics{{group, topics}})
 	if err != nil {
@@ -52,8 +50,7 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 	return lags[0], nil
 }
 
-// Lags returns what Lag does for each of several groups. The brokers are asked for the
-// bounds of all topics at once.
+// Lags returns the result of Lag for each of several groups. It requests the bounds of all topics together.
 func Lags(ctx context.Context, cfg Config, groups []GroupTopics) ([][]PartitionLag, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("lag: %w", err)
@@ -72,21 +69,23 @@ func Lags(ctx context.Context, cfg Config, groups []GroupTopics) ([][]PartitionL
 	}
 	lags := make([][]PartitionLag, len(groups))
 	for i, g := range groups {
-		var theirs []PartitionOffsets
+		var own []PartitionOffsets
 		for _, o := range offsets {
 			if slices.Contains(g.Topics, o.Topic) {
-				theirs = append(theirs, o)
+				own = append(own, o)
 			}
 		}
-		if lags[i], err = lagOf(ctx, client, g.Group, theirs); err != nil {
+		if lags[i], err = groupLag(ctx, client, g.Group, own); err != nil {
 			return nil, fmt.Errorf("lag of group %s: %w", g.Group, err)
 		}
 	}
 	return lags, nil
 }
 
-// lagOf is how far a group is behind in partitions with these bounds.
-func lagOf(ctx context.Context, client *kafka.Client, group string, offsets []PartitionOffsets) ([]PartitionLag, error) {
+// groupLag returns the lag of a group in partitions with the given bounds.
+func groupLag(
+	ctx context.Context, client *kafka.Client, group string, offsets []PartitionOffsets,
+) ([]PartitionLag, error) {
 	if len(offsets) == 0 {
 		return nil, nil
 	}
@@ -119,8 +118,8 @@ func lagOf(ctx context.Context, client *kafka.Client, group string, offsets []Pa
 		if c < 0 || c >= o.First {
 			continue
 		}
-		policy, known := policies[o.Topic]
-		if !known {
+		policy, ok := policies[o.Topic]
+		if !ok {
 			if policy, err = cleanupPolicy(ctx, client, o.Topic); err != nil {
 				return nil, err
 			}
@@ -133,11 +132,13 @@ func lagOf(ctx context.Context, client *kafka.Client, group string, offsets []Pa
 	return out, nil
 }
 
-// coordinatorWait is how long a group's coordinator may take to be found: a cluster
-// that has just started, or a broker, answers meanwhile that it is not the one.
-const coordinatorWait = 10 * time.Second
+// coordinatorTimeout is how long committedOffsets waits for the group coordinator. A broker or cluster that has just
+// started answers that it is not the coordinator.
+const coordinatorTimeout = 10 * time.Second
 
-func committedOffsets(ctx context.Context, client *kafka.Client, req *kafka.OffsetFetchRequest) (*kafka.OffsetFetchResponse, error) {
+func committedOffsets(
+	ctx context.Context, client *kafka.Client, req *kafka.OffsetFetchRequest,
+) (*kafka.OffsetFetchResponse, error) {
 	return backoff.Retry(ctx, func() (*kafka.OffsetFetchResponse, error) {
 		res, err := client.OffsetFetch(ctx, req)
 		if err == nil {
@@ -147,17 +148,18 @@ func committedOffsets(ctx context.Context, client *kafka.Client, req *kafka.Offs
 		switch {
 		case err == nil:
 			return res, nil
-		case errors.Is(err, kafka.GroupIdNotFound): // nobody has joined it yet
+		case errors.Is(err, kafka.GroupIdNotFound): // the group has never had a member
 			return &kafka.OffsetFetchResponse{}, nil
 		case errors.As(err, &code) && code.Temporary():
-			return nil, err // wrapped by the caller
+			return nil, err // retried; wrapped by the caller
 		}
 		return nil, backoff.Permanent(err)
-	}, backoff.WithBackOff(newBackoff(100*time.Millisecond, time.Second)), backoff.WithMaxElapsedTime(coordinatorWait))
+	}, backoff.WithMaxElapsedTime(coordinatorTimeout),
+		backoff.WithBackOff(newBackoff(100*time.Millisecond, time.Second)))
 }
 
-// EndOffsets returns the bounds of every partition of topics, ordered by topic and
-// partition. Topics that do not exist are left out.
+// EndOffsets returns the bounds of every partition of topics, sorted by topic and partition. It omits topics that do
+// not exist.
 func EndOffsets(ctx context.Context, cfg Config, topics []string) ([]PartitionOffsets, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("end offsets: %w", err)
@@ -172,12 +174,14 @@ func EndOffsets(ctx context.Context, cfg Config, topics []string) ([]PartitionOf
 	return out, nil
 }
 
-// distinct are the topics, each once: several consumers may ask for one.
+// distinct returns the topics sorted and without duplicates.
 func distinct(topics []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(topics)))
 }
 
-func partitionOffsets(ctx context.Context, cfg Config, client *kafka.Client, topics []string) ([]PartitionOffsets, error) {
+func partitionOffsets(
+	ctx context.Context, cfg Config, client *kafka.Client, topics []string,
+) ([]PartitionOffsets, error) {
 	meta, err := fetchTopics(ctx, cfg, topics)
 	if err != nil {
 		return nil, err

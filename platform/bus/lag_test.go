@@ -16,9 +16,9 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// What the lag of several groups costs does not grow with the partitions.
-func TestLagsAskOnce(t *testing.T) {
-	b, cfg := own(t)
+// The number of requests does not grow with the number of partitions or groups.
+func TestLags_RequestsOffsetsOnce(t *testing.T) {
+	b, cfg := startOwn(t)
 	many, few := bustest.Topic(t, cfg, 40, nil), bustest.Topic(t, cfg, 2, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), many, 0, 50)
 	ends, err := bus.EndOffsets(t.Context(), cfg, []string{many})
@@ -26,8 +26,9 @@ func TestLagsAskOnce(t *testing.T) {
 	filled := slices.IndexFunc(ends, func(o bus.PartitionOffsets) bool { return o.End > 0 })
 	commit := func(group string, offset int64) {
 		client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
+		at := kafka.OffsetCommit{Partition: ends[filled].Partition, Offset: offset}
 		_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-			GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{many: {{Partition: ends[filled].Partition, Offset: offset}}},
+			GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{many: {at}},
 		})
 		require.NoError(t, err)
 	}
@@ -40,16 +41,19 @@ func TestLagsAskOnce(t *testing.T) {
 			return nil, nil, false
 		})
 	}
-	groups := []bus.GroupTopics{{Group: "a", Topics: []string{many}}, {Group: "b", Topics: []string{few}}, {Group: "c", Topics: []string{few, many}}, {Group: "d"}}
+	groups := []bus.GroupTopics{
+		{Group: "a", Topics: []string{many}}, {Group: "b", Topics: []string{few}},
+		{Group: "c", Topics: []string{few, many}}, {Group: "d"},
+	}
 	lags, err := bus.Lags(t.Context(), cfg, groups)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, bounds.Load(), "the beginning and the end")
+	require.EqualValues(t, 2, bounds.Load(), "one request each for start and end offsets")
 	require.LessOrEqual(t, connections.Load(), int32(6))
 	for i, partitions := range []int{40, 2, 42, 0} {
 		require.Len(t, lags[i], partitions)
-		alone, err := bus.Lag(t.Context(), cfg, groups[i].Group, groups[i].Topics)
+		single, err := bus.Lag(t.Context(), cfg, groups[i].Group, groups[i].Topics)
 		require.NoError(t, err)
-		require.Equal(t, alone, lags[i])
+		require.Equal(t, single, lags[i])
 	}
 	var waiting int64
 	for _, l := range lags[2] {
@@ -59,15 +63,14 @@ func TestLagsAskOnce(t *testing.T) {
 	require.EqualValues(t, -1, lags[0][filled].Committed, "another group")
 }
 
-// A topic that several ask for is named to the brokers once.
-func TestEndOffsetsNameATopicOnce(t *testing.T) {
-	b, cfg := own(t)
+func TestEndOffsets_RequestsEachTopicOnce(t *testing.T) {
+	b, cfg := startOwn(t)
 	one, other := bustest.Topic(t, cfg, 2, nil), bustest.Topic(t, cfg, 1, nil)
 	want, err := bus.EndOffsets(t.Context(), cfg, []string{one, other})
 	require.NoError(t, err)
 	require.Len(t, want, 3)
 	var doubled atomic.Int32
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1, When: func(r kmsg.Request) bool {
+	countDoubled := func(r kmsg.Request) bool {
 		named := make(map[string]bool)
 		for _, topic := range r.(*kmsg.MetadataRequest).Topics {
 			if named[*topic.Topic] {
@@ -76,17 +79,17 @@ func TestEndOffsetsNameATopicOnce(t *testing.T) {
 			named[*topic.Topic] = true
 		}
 		return true
-	}})
-	asked := []string{one, other, one}
-	got, err := bus.EndOffsets(t.Context(), cfg, asked)
+	}
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1, When: countDoubled})
+	topics := []string{one, other, one}
+	got, err := bus.EndOffsets(t.Context(), cfg, topics)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Zero(t, doubled.Load())
-	require.Equal(t, []string{one, other, one}, asked)
+	require.Equal(t, []string{one, other, one}, topics, "the argument is unchanged")
 }
 
-// Each broker is asked for what it leads, and one that is not the leader answers nothing.
-func TestBoundsOfSeveralBrokers(t *testing.T) {
+func TestEndOffsets_AsksEachLeader(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(12, "t"))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
@@ -106,30 +109,29 @@ func TestBoundsOfSeveralBrokers(t *testing.T) {
 	require.EqualValues(t, 50, stored)
 }
 
-// What handles a message ends the reading with its error.
-func TestReadEndsWithAnError(t *testing.T) {
-	_, cfg := own(t)
+func TestRead_ReturnsErrorOfHandler(t *testing.T) {
+	_, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 2, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 20)
-	enough := errors.New("enough")
+	errEnough := errors.New("enough")
 	read := 0
 	_, err := bus.Read(t.Context(), cfg, topic, nil, func(kafka.Message) error {
 		if read++; read == 3 {
-			return enough
+			return errEnough
 		}
 		return nil
 	})
-	require.ErrorIs(t, err, enough)
+	require.ErrorIs(t, err, errEnough)
 	require.Equal(t, 3, read)
 }
 
-func TestRewind_HasAGroupReadEverythingAgain(t *testing.T) {
-	_, cfg := own(t)
+func TestRewind_GroupReadsEverythingAgain(t *testing.T) {
+	_, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 3, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 30)
 	rewound, err := bus.Rewind(t.Context(), cfg, "g", []string{topic})
 	require.NoError(t, err)
-	require.False(t, rewound, "it has read nothing")
+	require.False(t, rewound, "before the first commit")
 	for range 2 {
 		ledger := bustest.NewLedger()
 		consumer := bustest.StartConsumer(t, bus.BatchConsumerConfig{

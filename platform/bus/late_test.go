@@ -17,26 +17,28 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// A request that was not answered in time, because the network held it up, does not arrive behind what
-// was written after its retry: the log would end with a key's older version.
-func TestLateRequestIsNotWritten(t *testing.T) {
+// A request that the network delayed until after its retry must not be stored after newer writes: the log would end
+// with an older version of a key.
+func TestWriteAll_DelayedRequestIsNotStoredAfterNewerWrites(t *testing.T) {
 	t.Parallel()
 	line := &slowLine{released: make(chan struct{}), ended: make(chan struct{})}
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "8388608"}),
-		kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-			var err error
-			line.Listener, err = net.Listen(network, addr)
-			return line, err
-		}))
+	listen := func(network, addr string) (net.Listener, error) {
+		var err error
+		line.Listener, err = net.Listen(network, addr)
+		return line, err
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(listen),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "8388608"}))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	cfg := bus.Config{Brokers: cluster.ListenAddrs()}
 	w := bustest.Writer(t, cfg)
 	w.Compression = 0
-	w.WriteTimeout = time.Second // then the first try, which is held up, is over; another may be, too
+	w.WriteTimeout = time.Second // ends the delayed attempt
 	older := kafka.Message{Topic: "t", Key: []byte("k"), Value: []byte("older" + strings.Repeat(".", 2_000_000))}
+	newer := kafka.Message{Topic: "t", Key: []byte("k"), Value: []byte("newer")}
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{older}))
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Key: []byte("k"), Value: []byte("newer")}}))
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{newer}))
 	close(line.released)
 	<-line.ended
 	var last string
@@ -48,12 +50,12 @@ func TestLateRequestIsNotWritten(t *testing.T) {
 	require.Equal(t, "newer", last)
 }
 
-// slowLine lets no more than the first bytes of the first request through that holds a word, until it is released.
+// slowLine delays the first request that contains "older" after its first bytes, until it is released.
 type slowLine struct {
 	net.Listener
 	held            atomic.Pointer[slowConn]
 	once            sync.Once
-	released, ended chan struct{} // ended: the broker has closed the connection that was held up
+	released, ended chan struct{} // ended: the broker has closed the delayed connection
 }
 
 func (l *slowLine) Accept() (net.Conn, error) {
@@ -61,7 +63,7 @@ func (l *slowLine) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.held.Load() == nil { // it holds no more than this up: what has arrived has arrived
+	if l.held.Load() == nil { // limits what the kernel has received before the delay
 		err = c.(*net.TCPConn).SetReadBuffer(128 << 10)
 	}
 	return &slowConn{Conn: c, line: l}, err

@@ -7,7 +7,7 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// cluster is the Kafka that the tests of this package share.
+// cluster is the Kafka cluster shared by the tests of this package.
 var cluster *bustest.Cluster
 
 func TestMain(m *testing.M) { os.Exit(bustest.Main(m, &cluster)) }

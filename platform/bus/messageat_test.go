@@ -15,12 +15,11 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// A leader that does not know its log yet, and an answer with nothing in it, do not say
-// that a message is gone.
-func TestMessageAtOutlivesOneAnswer(t *testing.T) {
+// A leader may not know the end of its log yet, and may return an empty response.
+func TestMessageAt_RetriesTransientFailures(t *testing.T) {
 	outOfRange := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.OffsetOutOfRange, Count: 1}
 	t.Run("out of range once", func(t *testing.T) {
-		b, cfg := own(t)
+		b, cfg := startOwn(t)
 		topic := bustest.Topic(t, cfg, 1, nil)
 		bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 3)
 		b.Cluster().Fault(outOfRange)
@@ -28,27 +27,27 @@ func TestMessageAtOutlivesOneAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "v1", string(m.Value))
 	})
-	t.Run("nothing once", func(t *testing.T) {
-		b, cfg := own(t)
+	t.Run("empty response once", func(t *testing.T) {
+		b, cfg := startOwn(t)
 		topic := bustest.Topic(t, cfg, 1, nil)
 		bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 3)
 		b.Cluster().ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			req := r.(*kmsg.FetchRequest)
 			res := req.ResponseKind().(*kmsg.FetchResponse)
 			part := kmsg.NewFetchResponseTopicPartition()
-			part.HighWatermark, part.LastStableOffset = 1, 1 // as of a leader that is behind
-			asked := kmsg.NewFetchResponseTopic()
-			asked.Topic, asked.TopicID = req.Topics[0].Topic, req.Topics[0].TopicID
-			asked.Partitions = append(asked.Partitions, part)
-			res.Topics = append(res.Topics, asked)
+			part.HighWatermark, part.LastStableOffset = 1, 1 // as of a leader that lags
+			topicRes := kmsg.NewFetchResponseTopic()
+			topicRes.Topic, topicRes.TopicID = req.Topics[0].Topic, req.Topics[0].TopicID
+			topicRes.Partitions = append(topicRes.Partitions, part)
+			res.Topics = append(res.Topics, topicRes)
 			return res, nil, true
 		})
 		m, err := bus.MessageAt(t.Context(), cfg, topic, 0, 1)
 		require.NoError(t, err)
 		require.Equal(t, "v1", string(m.Value))
 	})
-	t.Run("out of range though within, for good", func(t *testing.T) {
-		b, cfg := own(t)
+	t.Run("out of range permanently, though within the log", func(t *testing.T) {
+		b, cfg := startOwn(t)
 		topic := bustest.Topic(t, cfg, 1, nil)
 		bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 3)
 		fault := outOfRange
@@ -60,9 +59,8 @@ func TestMessageAtOutlivesOneAnswer(t *testing.T) {
 	})
 }
 
-// What retention or compaction removed, or never was, is gone.
-func TestMessageAtThatIsGone(t *testing.T) {
-	b, cfg := own(t)
+func TestMessageAt_ReturnsErrNoMessageIfRemoved(t *testing.T) {
+	b, cfg := startOwn(t)
 	w := bustest.Writer(t, cfg, bus.WithBatch(1, 0))
 	old := bustest.Topic(t, cfg, 1, map[string]string{"retention.ms": "60000"})
 	compacted := bustest.Topic(t, cfg, 1, map[string]string{"cleanup.policy": "compact"})

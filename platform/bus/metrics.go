@@ -29,42 +29,51 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 	const ns, sub = "muster", "bus"
 	g, gt, gtp := []string{"group"}, []string{"group", "topic"}, []string{"group", "topic", "partition"}
 	counter := func(name, help string, labels []string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, labels)
+		opts := prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}
+		return prometheus.NewCounterVec(opts, labels)
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, gtp)
+		opts := prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}
+		return prometheus.NewGaugeVec(opts, gtp)
 	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets}, g)
+		opts := prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets}
+		return prometheus.NewHistogramVec(opts, g)
 	}
 	m := &consumerMetrics{
-		records:      counter("records_total", "Records handled and committed.", gt),
-		batches:      counter("batches_total", "Batches handled and committed.", g),
-		batchSize:    histogram("batch_records", "Records in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
-		handle:       histogram("handle_seconds", "Time of one attempt to handle a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+		records:   counter("records_total", "Records handled and committed.", gt),
+		batches:   counter("batches_total", "Batches handled and committed.", g),
+		batchSize: histogram("batch_records", "Records in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
+		handle: histogram("handle_seconds", "Time of one attempt to handle a batch.",
+			prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 		retries:      counter("handle_retries_total", "Failed attempts to handle a batch.", g),
 		commitErrors: counter("commit_errors_total", "Failed attempts to commit offsets.", g),
 		joinErrors:   counter("join_errors_total", "Failed attempts to join the consumer group.", g),
 		generations:  counter("generations_total", "Assignments of partitions received.", g),
-		dropped:      counter("dropped_batches_total", "Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
-		skipped:      counter("lost_records_total", "Offsets that retention removed before they were handled, or of record batches that cannot be read. Anything but zero is data loss; some may be counted again after a restart.", gtp),
-		lag:          gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
-		lagSeconds:   gauge("lag_seconds", "Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
-		lastHandled:  gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
+		dropped: counter("dropped_batches_total",
+			"Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
+		skipped: counter("lost_records_total", "Offsets that retention removed before they were handled, "+
+			"or of record batches that cannot be read. "+
+			"Anything but zero is data loss; some may be counted again after a restart.", gtp),
+		lag: gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
+		lagSeconds: gauge("lag_seconds",
+			"Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
+		lastHandled: gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	// Consumers of one process share a registry, hence also the collectors.
+	// Consumers of one process share a registry, and so the collectors.
 	err := errors.Join(
 		shared(reg, &m.records), shared(reg, &m.batches), shared(reg, &m.batchSize), shared(reg, &m.handle),
 		shared(reg, &m.retries), shared(reg, &m.commitErrors), shared(reg, &m.joinErrors), shared(reg, &m.generations),
-		shared(reg, &m.dropped), shared(reg, &m.skipped), shared(reg, &m.lag), shared(reg, &m.lagSeconds), shared(reg, &m.lastHandled),
+		shared(reg, &m.dropped), shared(reg, &m.skipped), shared(reg, &m.lag), shared(reg, &m.lagSeconds),
+		shared(reg, &m.lastHandled),
 	)
 	return m, err
 }
 
-// shared registers *c, or replaces it by the equal collector that already is.
+// shared registers *c, or replaces it by the equal collector that is already registered.
 func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	err := reg.Register(*c)
 	var already prometheus.AlreadyRegisteredError
@@ -82,18 +91,18 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 func (m *consumerMetrics) setLag(group string, tp topicPartition, p partitionProgress, now time.Time) {
 	labels := []string{group, tp.topic, strconv.Itoa(tp.partition)}
 	m.lag.WithLabelValues(labels...).Set(float64(p.lag()))
-	behind := 0.0
+	age := 0.0
 	if p.lag() > 0 && len(p.pending) > 0 {
-		behind = max(0, now.Sub(p.pending[0].since).Seconds())
+		age = max(0, now.Sub(p.pending[0].since).Seconds())
 	}
-	m.lagSeconds.WithLabelValues(labels...).Set(behind)
+	m.lagSeconds.WithLabelValues(labels...).Set(age)
 	if !p.lastHandled.IsZero() {
 		m.lastHandled.WithLabelValues(labels...).Set(float64(p.lastHandled.UnixMilli()) / 1000)
 	}
 }
 
-// forget removes what a process no longer owns; two processes must not both report it.
-func (m *consumerMetrics) forget(group string, tp topicPartition) {
+// deletePartition removes the gauges of a partition that was revoked: two processes must not both report it.
+func (m *consumerMetrics) deletePartition(group string, tp topicPartition) {
 	labels := []string{group, tp.topic, strconv.Itoa(tp.partition)}
 	m.lag.DeleteLabelValues(labels...)
 	m.lagSeconds.DeleteLabelValues(labels...)

@@ -19,33 +19,31 @@ import (
 // PublisherConfig configures a [Publisher].
 type PublisherConfig struct {
 	Config Config
-	// Key gives the Kafka key of a message, nil for none. Default: the metadata
-	// [MetadataKey], if present.
+	// Key returns the Kafka key of a message, or nil. Default: the metadata [MetadataKey], if present.
 	Key func(topic string, msg *message.Message) ([]byte, error)
-	// Timeout bounds one Publish, beside the context of its first message. Default 30 s.
+	// Timeout limits one Publish, in addition to the context of its first message. Default 30 s.
 	Timeout time.Duration
-	// Linger is how long a message waits for others to be written with. Default 5 ms;
-	// somebody who waits for the answer to one wants less.
+	// Linger is how long a message waits for others to be batched with. Default 5 ms; use less for single messages
+	// whose acknowledgement is awaited.
 	Linger time.Duration
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Publisher is Watermill's Publisher on Kafka. Publish returns when every message is
-// acknowledged by all in-sync replicas; after an error any of them may be stored. The
-// message's UUID travels as ce_id, its metadata as headers, its context's span as
-// traceparent.
+// Publisher implements Watermill's Publisher. Publish returns when every message is acknowledged by all in-sync
+// replicas; after an error any of them may be stored. It sends the message's UUID as ce_id, its metadata as headers
+// and the span of its context as traceparent. It is safe for concurrent use.
 type Publisher struct {
 	cfg PublisherConfig
 
 	mu      sync.Mutex
 	closed  bool
-	writers map[string]*Writer // by topic: each knows the metadata of its own only
+	writers map[string]*Writer // by topic: a writer caches only the metadata of its topic
 	running sync.WaitGroup
 }
 
 var _ message.Publisher = (*Publisher)(nil)
 
-// ErrClosed is returned by what has been closed.
+// ErrClosed is returned by a publisher or subscriber that is closed.
 var ErrClosed = errors.New("bus: closed")
 
 // NewPublisher returns a publisher. It does not connect.
@@ -71,7 +69,7 @@ func metadataKey(_ string, msg *message.Message) ([]byte, error) {
 	return nil, nil
 }
 
-// Publish writes the messages in order.
+// Publish writes the messages in order. See [Publisher].
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -98,7 +96,7 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	return nil
 }
 
-// begin returns the topic's writer and counts the caller among the running.
+// begin returns the writer of the topic and adds the caller to running.
 func (p *Publisher) begin(topic string) (*Writer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,21 +105,21 @@ func (p *Publisher) begin(topic string) (*Writer, error) {
 	}
 	w := p.writers[topic]
 	if w == nil {
-		w = NewWriter(p.cfg.Config, WithTopics(p.cfg.Config, topic), WithWriterLogger(p.cfg.Logger), WithBatch(batchMessages, p.cfg.Linger))
+		w = NewWriter(p.cfg.Config, WithTopics(p.cfg.Config, topic), WithWriterLogger(p.cfg.Logger),
+			WithBatch(batchMessages, p.cfg.Linger))
 		p.writers[topic] = w
 	}
 	p.running.Add(1)
 	return w, nil
 }
 
-// Close waits for the publishing in progress and closes the connections. It is
-// idempotent.
+// Close waits for running Publish calls and closes the connections. It is idempotent.
 func (p *Publisher) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.running.Wait()
-	for topic, w := range p.writers { // nobody else touches the map any more
+	for topic, w := range p.writers { // closed: no other goroutine uses the map
 		if err := w.Close(); err != nil {
 			return fmt.Errorf("close publisher: topic %s: %w", topic, err)
 		}
@@ -143,24 +141,23 @@ func encodeMessage(topic string, key []byte, m *message.Message) kafka.Message {
 	return kafka.Message{Topic: topic, Key: key, Value: m.Payload, Headers: headers}
 }
 
-// Origin is where a received message stands in its log.
+// Origin is the position of a received message in its log.
 type Origin struct {
 	Topic     string
 	Partition int
 	Offset    int64
-	Time      time.Time // as the producer or the broker stamped it
+	Time      time.Time // set by the producer or the broker
 }
 
 type originKey struct{}
 
-// MessageOrigin returns where a message given by a [Subscriber] comes from, from
-// the message's context.
+// MessageOrigin returns the origin of a message of a [Subscriber] from the message's context.
 func MessageOrigin(ctx context.Context) (Origin, bool) {
 	o, ok := ctx.Value(originKey{}).(Origin)
 	return o, ok
 }
 
-// decodeMessage makes a Watermill message; the context carries trace and origin.
+// decodeMessage returns a Watermill message whose context carries trace and origin.
 func decodeMessage(ctx context.Context, km *kafka.Message) *message.Message {
 	m := message.NewMessage("", km.Value)
 	for _, h := range km.Headers {
@@ -177,6 +174,7 @@ func decodeMessage(ctx context.Context, km *kafka.Message) *message.Message {
 		m.Metadata[MetadataKey] = string(km.Key)
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, metadataCarrier(m.Metadata))
-	m.SetContext(context.WithValue(ctx, originKey{}, Origin{Topic: km.Topic, Partition: km.Partition, Offset: km.Offset, Time: km.Time}))
+	origin := Origin{Topic: km.Topic, Partition: km.Partition, Offset: km.Offset, Time: km.Time}
+	m.SetContext(context.WithValue(ctx, originKey{}, origin))
 	return m
 }

@@ -9,17 +9,15 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// readWait is how long the broker may hold a fetch of [Read], which asks only
-// for what is there.
+// readWait is how long the broker may hold a fetch of [Read], which reads only stored messages.
 const readWait = 250 * time.Millisecond
 
-// Read hands the messages of a topic to handle, partition by partition in
-// offset order, from the given offsets (those of partitions that are not named:
-// from the beginning) up to the ends that the partitions had when Read was
-// called. It returns those ends. An error of handle ends it. It commits nothing.
-//
-// Brokers that are away are waited for until ctx ends.
-func Read(ctx context.Context, cfg Config, topic string, from map[int]int64, handle func(kafka.Message) error) (map[int]int64, error) {
+// Read passes the messages of a topic to handle, partition by partition in offset order. It reads from the given
+// offsets (from the beginning for partitions without one) up to the ends of the partitions at the call, and returns
+// those ends. It stops at an error of handle. It commits nothing, and waits for unavailable brokers until ctx ends.
+func Read(
+	ctx context.Context, cfg Config, topic string, from map[int]int64, handle func(kafka.Message) error,
+) (map[int]int64, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", topic, err)
 	}
@@ -44,7 +42,7 @@ func Read(ctx context.Context, cfg Config, topic string, from map[int]int64, han
 	return ends, nil
 }
 
-// awaitOffsets reads the bounds of a topic's partitions, trying until ctx ends.
+// awaitOffsets returns the bounds of a topic's partitions, retrying until ctx ends.
 func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic string) ([]PartitionOffsets, error) {
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	var last error
@@ -56,7 +54,7 @@ func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic s
 		if err == nil {
 			err = kafka.UnknownTopicOrPartition
 		}
-		if ctx.Err() == nil || last == nil { // else it says that the time is over, not why
+		if ctx.Err() == nil || last == nil { // an error of ctx hides the cause
 			last = err
 		}
 		if !sleep(ctx, wait.NextBackOff()) {
@@ -65,14 +63,18 @@ func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic s
 	}
 }
 
-func readPartition(ctx context.Context, client *kafka.Client, o PartitionOffsets, position int64, logger *slog.Logger, handle func(kafka.Message) error) error {
+func readPartition(
+	ctx context.Context, client *kafka.Client, o PartitionOffsets, position int64, logger *slog.Logger,
+	handle func(kafka.Message) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
 	done := false
 	f := &fetcher{
-		client: client, tp: topicPartition{o.Topic, o.Partition}, position: position, maxBytes: maxFetchBytes, maxWait: readWait,
-		logger: slog.New(slog.DiscardHandler), onGap: func(ctx context.Context, g gap) { g.logDamage(ctx, logger) },
+		client: client, tp: topicPartition{o.Topic, o.Partition}, position: position,
+		maxBytes: maxFetchBytes, maxWait: readWait, logger: slog.New(slog.DiscardHandler),
+		onGap: func(ctx context.Context, g gap) { g.logCorrupt(ctx, logger) },
 	}
 	f.run(ctx, func(_ context.Context, c chunk) bool {
 		for i := range c.messages {

@@ -21,48 +21,48 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// What was finished behind a message that was not comes again after a restart: it is
-// bounded how much that is.
-func TestSubscriberRunsAheadWithinBounds(t *testing.T) {
-	const bound = 256 // twice 128
-	_, cfg := own(t)
+// Messages finished after an unfinished one are redelivered after a restart.
+func TestSubscriber_LimitsUncommittedMessages(t *testing.T) {
+	const limit = 256 // MaxInFlight times 128
+	_, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
-	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, bound+100)
-	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", MaxInFlight: 2, Timing: bustest.PatientTiming()})
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, limit+100)
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{
+		Config: cfg, Group: "g", MaxInFlight: 2, Timing: bustest.SlowTiming(),
+	})
 	require.NoError(t, err)
 	out, err := sub.Subscribe(t.Context(), topic)
 	require.NoError(t, err)
 	slow := <-out
-	for range bound - 1 {
+	for range limit - 1 {
 		(<-out).Ack()
 	}
 	select {
 	case m := <-out:
-		t.Fatalf("%s is delivered, %d behind the unfinished one", m.Payload, bound)
+		t.Fatalf("%s is delivered, %d after the unfinished one", m.Payload, limit)
 	case <-time.After(200 * time.Millisecond):
 	}
 	slow.Ack()
 	for i := range 100 {
 		m := <-out
-		require.Equal(t, fmt.Sprintf("v%d", bound+i), string(m.Payload))
+		require.Equal(t, fmt.Sprintf("v%d", limit+i), string(m.Payload))
 		m.Ack()
 	}
 	require.NoError(t, sub.Close())
 	bustest.RequireNoLag(t, cfg, "g", topic)
 }
 
-// A router that ends with its context lets what is in hand finish.
-func TestSubscriberDrainsAtTheEndOfTheRoutersContext(t *testing.T) {
-	_, cfg := own(t)
+func TestSubscriber_DrainsAfterContextOfRouterEnds(t *testing.T) {
+	_, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 1)
-	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.PatientTiming()})
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.SlowTiming()})
 	require.NoError(t, err)
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 20 * time.Second}, watermill.NopLogger{})
 	require.NoError(t, err)
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	router.AddConsumerHandler("h", topic, sub, func(m *message.Message) error {
-		close(begun)
+		close(started)
 		select {
 		case <-m.Context().Done():
 			return context.Cause(m.Context())
@@ -73,18 +73,17 @@ func TestSubscriberDrainsAtTheEndOfTheRoutersContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- router.Run(ctx) }()
-	<-begun
+	<-started
 	stop()
 	require.NoError(t, <-done)
 	bustest.RequireNoLag(t, cfg, "g", topic)
 }
 
-// A handler that acks within Drain after Close has its message committed.
-func TestSubscriberDrains(t *testing.T) {
-	_, cfg := own(t)
+func TestSubscriber_CommitsAcksDuringDrain(t *testing.T) {
+	_, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 2)
-	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.PatientTiming()})
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.SlowTiming()})
 	require.NoError(t, err)
 	out, err := sub.Subscribe(t.Context(), topic)
 	require.NoError(t, err)
@@ -98,7 +97,7 @@ func TestSubscriberDrains(t *testing.T) {
 	}()
 	select {
 	case <-m.Context().Done():
-		t.Fatal("the message's context ended at once")
+		t.Fatal("the message's context ended immediately")
 	case <-time.After(100 * time.Millisecond):
 	}
 	require.False(t, closed.Load())
@@ -113,34 +112,33 @@ func TestSubscriberDrains(t *testing.T) {
 	require.ErrorIs(t, err, bus.ErrClosed)
 }
 
-// A broker that refuses a position which its partition has is not asked without a pause.
-func TestRefusedPositionIsAskedForWithPauses(t *testing.T) {
-	b, cfg := own(t)
+func TestFollow_BacksOffWhenValidPositionIsRejected(t *testing.T) {
+	b, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 1)
 	fault := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.OffsetOutOfRange, Count: -1})
-	var asked atomic.Int32
+	var fetches atomic.Int32
 	b.Cluster().ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
 		b.Cluster().KeepControl()
-		asked.Add(1)
+		fetches.Add(1)
 		return nil, nil, false
 	})
 	handled := make(chan struct{})
-	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(context.Context, kafka.Message) error {
+	handle := func(context.Context, kafka.Message) error {
 		close(handled)
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: handle})
 	<-time.After(300 * time.Millisecond)
-	require.Less(t, asked.Load(), int32(20))
+	require.Less(t, fetches.Load(), int32(20))
 	fault.Remove()
 	<-handled
 	require.NoError(t, f.Close())
 }
 
-// A log that was shorter than the position, and has it again, may have other messages
-// below it: that is told, as nothing else tells of it.
-func TestLogThatWasShorterIsTold(t *testing.T) {
-	b, cfg := own(t)
+// The log may have other messages below the position, which cannot be detected otherwise.
+func TestConsumer_LogsThatLogWasShorter(t *testing.T) {
+	b, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 3)
 	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
@@ -165,7 +163,8 @@ func TestLogThatWasShorterIsTold(t *testing.T) {
 		listed := kmsg.NewListOffsetsResponseTopic()
 		listed.Topic = topic
 		part := kmsg.NewListOffsetsResponseTopicPartition()
-		part.Offset, part.Timestamp = max(0, 2+req.Topics[0].Partitions[0].Timestamp), -1 // -2 asks for the first, -1 for the end, which is 1
+		// -2 requests the start and -1 the end, which is 1 here.
+		part.Offset, part.Timestamp = max(0, 2+req.Topics[0].Partitions[0].Timestamp), -1
 		listed.Partitions = append(listed.Partitions, part)
 		res.Topics = append(res.Topics, listed)
 		return res, nil, true
@@ -173,7 +172,8 @@ func TestLogThatWasShorterIsTold(t *testing.T) {
 	var log bytes.Buffer
 	handled := make(chan string, 3)
 	c, err := bus.NewBatchConsumer(bus.BatchConsumerConfig{
-		Config: cfg, Group: "g", Topics: []string{topic}, MaxAge: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)), Timing: bustest.PatientTiming(),
+		Config: cfg, Group: "g", Topics: []string{topic}, MaxAge: time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Timing: bustest.SlowTiming(),
 		Handle: func(_ context.Context, batch bus.Batch) error {
 			for _, m := range batch.Messages {
 				handled <- string(m.Value)
@@ -188,5 +188,5 @@ func TestLogThatWasShorterIsTold(t *testing.T) {
 	require.Equal(t, "v2", <-handled)
 	stop()
 	require.NoError(t, <-ended)
-	require.Contains(t, log.String(), "level=ERROR msg=\"the log had been shorter than the position")
+	require.Contains(t, log.String(), "level=ERROR msg=\"the log was shorter than the position")
 }

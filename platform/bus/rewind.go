@@ -10,39 +10,39 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// rewindWait is how long members of a group whose process was killed are waited for: sessions last 10 s by default.
-const rewindWait = time.Minute
+// rewindTimeout is how long Rewind waits until the members of a killed process time out. Sessions last 10 s by default.
+const rewindTimeout = time.Minute
 
-// Rewind commits the beginning of every partition that a group has committed beyond it, so that the group reads
-// everything again, and reports whether there was one. The group must have no members; those of a killed process are
-// waited for.
+// Rewind resets the committed offsets of a group to the log start, so that it reads everything again. It reports
+// whether there was anything to reset. The group must have no members; it waits for those of a killed process to time
+// out.
 func Rewind(ctx context.Context, cfg Config, group string, topics []string) (rewound bool, err error) {
 	lags, err := Lag(ctx, cfg, group, topics)
 	if err != nil {
 		return false, fmt.Errorf("rewind: %w", err)
 	}
-	back := make(map[string][]kafka.OffsetCommit)
+	resets := make(map[string][]kafka.OffsetCommit)
 	for _, l := range lags {
 		if l.Committed > l.First {
-			back[l.Topic] = append(back[l.Topic], kafka.OffsetCommit{Partition: l.Partition, Offset: l.First})
+			resets[l.Topic] = append(resets[l.Topic], kafka.OffsetCommit{Partition: l.Partition, Offset: l.First})
 		}
 	}
-	if len(back) == 0 {
+	if len(resets) == 0 {
 		return false, nil
 	}
 	tr := cfg.transport(topics...)
 	defer tr.CloseIdleConnections()
 	client := cfg.client(tr)
-	req := &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: back}
+	req := &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: resets}
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := commitOnce(ctx, client, req)
 		var code kafka.Error
-		members := errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration)
-		if errors.As(err, &code) && !code.Temporary() && !members {
+		hasMembers := errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration)
+		if errors.As(err, &code) && !code.Temporary() && !hasMembers {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
-	}, backoff.WithBackOff(newBackoff(100*time.Millisecond, 2*time.Second)), backoff.WithMaxElapsedTime(rewindWait))
+	}, backoff.WithBackOff(newBackoff(100*time.Millisecond, 2*time.Second)), backoff.WithMaxElapsedTime(rewindTimeout))
 	if err != nil {
 		return false, fmt.Errorf("rewind group %s: %w", group, err)
 	}

@@ -10,14 +10,12 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Scan gives every message that the topics hold now to handle, one at a time, in
-// offset order within a partition, and returns then. Messages stored meanwhile may
-// be given too. An error of handle ends the scan and is returned. Topics that do
-// not exist hold nothing. Failures of the brokers that may pass are waited out
-// until ctx ends.
+// Scan passes the stored messages of the topics to handle, one at a time and in offset order within a partition. It
+// may include messages that are stored concurrently. It stops at an error of handle and returns it. Topics that do not
+// exist are skipped. It waits for unavailable brokers until ctx ends.
 func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Message) error) error {
 	if len(topics) == 0 {
-		return nil // asking for none would be asking for all
+		return nil // an empty list would mean all topics
 	}
 	bounds, err := EndOffsets(ctx, cfg, topics)
 	if err != nil {
@@ -34,13 +32,13 @@ func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Me
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var failure error // written by the one goroutine that handles, read once it has ended
+	var failure error // written by the handler goroutine, read after it has ended
 	f := Follow(ctx, cfg, FollowConfig{
 		Topics: slices.Compact(present), MaxWait: 50 * time.Millisecond, Logger: cfg.Logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
 			if failure == nil && ctx.Err() == nil {
 				failure = handle(m)
-				cancelOn(failure, cancel)
+				cancelIf(failure, cancel)
 			}
 			return nil
 		},
@@ -58,8 +56,8 @@ func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Me
 	return nil
 }
 
-// cancelOn cancels with an error, if there is one.
-func cancelOn(err error, cancel context.CancelCauseFunc) {
+// cancelIf cancels with err if it is not nil.
+func cancelIf(err error, cancel context.CancelCauseFunc) {
 	if err != nil {
 		cancel(err)
 	}

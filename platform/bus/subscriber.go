@@ -15,39 +15,36 @@ import (
 // SubscriberConfig configures a [Subscriber]. Zero fields take their defaults.
 type SubscriberConfig struct {
 	Config Config
-	// Group is the consumer group. Empty: every Subscribe reads the whole topic from
-	// its beginning and nothing is committed.
+	// Group is the consumer group. If it is empty, every Subscribe reads the whole topic from its beginning and nothing
+	// is committed.
 	Group string
-	// MaxInFlight is how many messages of one partition may be unfinished at a time.
-	// 1, the default, keeps their order; with more, a nacked message is overtaken.
+	// MaxInFlight is the maximum number of unfinished messages of one partition. 1, the default, preserves their order;
+	// with more, later messages overtake a nacked one.
 	MaxInFlight int
-	// NackDelay is the pause before a nacked message is delivered again. Default 100 ms.
+	// NackDelay is the pause before a nacked message is redelivered. Default 100 ms.
 	NackDelay time.Duration
 	Timing    GroupTiming
-	// MaxWait is how long the broker may hold a fetch when there is nothing to read.
-	// Default 2 s.
+	// MaxWait is how long the broker may hold a fetch without data. Default 2 s.
 	MaxWait time.Duration
-	// Initialize is the shape of topics made by SubscribeInitialize; its Name is
-	// not used. Default: one partition.
+	// Initialize configures topics created by SubscribeInitialize; its Name is ignored. Default: one partition.
 	Initialize Topic
 	Logger     *slog.Logger // nil: nothing is logged
 }
 
-// Subscriber is Watermill's Subscriber on Kafka.
+// Subscriber implements Watermill's Subscriber. It is safe for concurrent use.
 //
-// Each Subscribe with a group is a member of it. A message's offset is committed
-// when it and all before it in its partition are acked; no message is delivered that is
-// 128 times MaxInFlight behind an unfinished one. A nacked message is delivered again
-// after NackDelay, without end. When partitions are revoked, on Close, and when the
-// context of Subscribe ends, messages in hand have Timing.Drain to be acked; then their
-// contexts end and they are delivered again later.
+// Each Subscribe with a group is a member of the group. A message's offset is committed when it and all messages
+// before it in its partition are acked. Delivery pauses 128 times MaxInFlight messages after an unfinished one. A
+// nacked message is redelivered after NackDelay, without limit. When partitions are revoked, on Close, and when the
+// context of Subscribe ends, messages in flight have Timing.Drain to be acked; then their contexts end and they are
+// redelivered later.
 type Subscriber struct {
 	cfg SubscriberConfig
 
 	closing context.Context // ends with Close
 	close   context.CancelFunc
 
-	mu      sync.Mutex // orders Subscribe before Close's wait
+	mu      sync.Mutex // orders Subscribe before the wait in Close
 	running sync.WaitGroup
 }
 
@@ -85,8 +82,8 @@ func (s *Subscriber) SubscribeInitialize(topic string) error {
 	return EnsureTopics(ctx, s.cfg.Config, []Topic{t})
 }
 
-// Subscribe delivers the topic's messages until ctx ends or Close; then the channel
-// closes. It does not wait for the topic to exist.
+// Subscribe delivers the topic's messages until ctx ends or Close; then it closes the channel. It does not wait for the
+// topic to exist.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if topic == "" {
 		return nil, errors.New("subscribe: topic is empty")
@@ -96,23 +93,26 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if s.closing.Err() != nil {
 		return nil, ErrClosed
 	}
-	sub := &subscription{cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: context.WithoutCancel(ctx)}
-	// Either end ends the reading at once, the messages only after their drain.
+	sub := &subscription{
+		cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: context.WithoutCancel(ctx),
+	}
+	// Either end stops reading immediately, and the messages after their drain.
 	rctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends what ctx does not
+	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends it independently of ctx
 	s.running.Go(func() {
 		defer close(sub.out)
 		defer cancel()
 		defer stop()
 		if err := sub.run(rctx); err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription ended", slog.String("topic", topic), slog.String("group", s.cfg.Group), slog.Any("error", err))
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription failed", slog.String("topic", topic),
+				slog.String("group", s.cfg.Group), slog.Any("error", err))
 		}
 	})
 	return sub.out, nil
 }
 
-// Close ends all subscriptions, commits what was acked, and closes the channels. It
-// works while nobody reads them and while messages are not acked, and is idempotent.
+// Close ends all subscriptions, commits what was acked, and closes the channels. It does not need a reader of the
+// channels or acks to complete. It is idempotent.
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
 	s.close()
@@ -121,12 +121,12 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
-// subscription is one Subscribe.
+// subscription is the state of one Subscribe.
 type subscription struct {
 	cfg    SubscriberConfig
 	topic  string
 	out    chan *message.Message
-	msgCtx context.Context // the caller's: parent of the messages' contexts
+	msgCtx context.Context // parent of the messages' contexts
 }
 
 func (s *subscription) run(ctx context.Context) error {
@@ -136,7 +136,10 @@ func (s *subscription) run(ctx context.Context) error {
 	if s.cfg.Group == "" {
 		return s.withoutGroup(ctx, client)
 	}
-	g := &group{cfg: s.cfg.Config, id: s.cfg.Group, topics: []string{s.topic}, timing: s.cfg.Timing, logger: s.cfg.Logger, onError: func(error) {}}
+	g := &group{
+		cfg: s.cfg.Config, id: s.cfg.Group, topics: []string{s.topic}, timing: s.cfg.Timing, logger: s.cfg.Logger,
+		onError: func(error) {},
+	}
 	return g.run(ctx, func(ctx context.Context, gen *kafka.Generation) {
 		start := make(map[topicPartition]int64)
 		for topic, parts := range gen.Assignments {
@@ -148,8 +151,7 @@ func (s *subscription) run(ctx context.Context) error {
 	})
 }
 
-// withoutGroup reads all partitions, and starts over with more of them when the
-// topic has grown: what was delivered is then delivered again only for new ones.
+// withoutGroup reads all partitions, and partitions that are added later.
 func (s *subscription) withoutGroup(ctx context.Context, client *kafka.Client) error {
 	if _, err := awaitTopics(ctx, s.cfg.Config, []string{s.topic}); err != nil {
 		if ctx.Err() != nil {
@@ -180,9 +182,11 @@ func (s *subscription) withoutGroup(ctx context.Context, client *kafka.Client) e
 	}
 }
 
-// consume delivers the messages of some partitions until ctx ends and everything
-// delivered is finished or has had its drain.
-func (s *subscription) consume(ctx context.Context, client *kafka.Client, start map[topicPartition]int64, gen *kafka.Generation) {
+// consume delivers the messages of some partitions. It returns after ctx has ended and everything delivered is finished
+// or has had its drain.
+func (s *subscription) consume(
+	ctx context.Context, client *kafka.Client, start map[topicPartition]int64, gen *kafka.Generation,
+) {
 	// mctx is the parent of the messages' contexts.
 	mctx, cancel := context.WithCancelCause(s.msgCtx)
 	defer cancel(nil)
@@ -195,9 +199,14 @@ func (s *subscription) consume(ctx context.Context, client *kafka.Client, start 
 	c := &committer{gen: gen, logger: s.cfg.Logger, dirty: make(chan struct{}, 1)}
 	var workers sync.WaitGroup
 	for tp, position := range start {
-		f := &fetcher{client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: s.cfg.MaxWait, logger: s.cfg.Logger, onGap: s.reportGap}
+		f := &fetcher{
+			client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: s.cfg.MaxWait,
+			logger: s.cfg.Logger, onGap: s.reportGap,
+		}
 		w := &partitionWorker{
-			sub: s, tp: tp, track: c.tracker(tp), slots: make(chan struct{}, s.cfg.MaxInFlight), ahead: make(chan struct{}, s.cfg.MaxInFlight*runAhead),
+			sub: s, tp: tp, track: c.tracker(tp),
+			slots:  make(chan struct{}, s.cfg.MaxInFlight),
+			window: make(chan struct{}, s.cfg.MaxInFlight*windowFactor),
 		}
 		workers.Go(func() {
 			defer w.unfinished.Wait()
@@ -218,33 +227,34 @@ func (s *subscription) consume(ctx context.Context, client *kafka.Client, start 
 }
 
 func (s *subscription) reportGap(ctx context.Context, g gap) {
-	if g.logDamage(ctx, s.cfg.Logger, slog.String("group", s.cfg.Group)) {
+	if g.logCorrupt(ctx, s.cfg.Logger, slog.String("group", s.cfg.Group)) {
 		return
 	}
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription's position is not in the log: messages were removed before they were handled",
-		slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.String("group", s.cfg.Group),
-		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError,
+		"position of subscription is not in the log, messages were never handled", slog.String("topic", g.tp.topic),
+		slog.Int("partition", g.tp.partition), slog.String("group", s.cfg.Group), slog.Int64("position", g.from),
+		slog.Int64("resumed_at", g.to))
 }
 
-// runAhead is how many times MaxInFlight the messages of a partition may get ahead of
-// the first unfinished one: all of them are delivered again after a restart.
-const runAhead = 128
+// windowFactor is the maximum number of uncommittable messages of a partition, in multiples of MaxInFlight. They are
+// redelivered after a restart.
+const windowFactor = 128
 
-// partitionWorker delivers one partition with at most cap(slots) unfinished messages,
-// and at most cap(ahead) that are not committable.
+// partitionWorker delivers one partition with at most cap(slots) unfinished messages and cap(window) uncommittable
+// ones.
 type partitionWorker struct {
 	sub        *subscription
 	tp         topicPartition
 	track      *tracker
 	slots      chan struct{}
-	ahead      chan struct{}
+	window     chan struct{}
 	unfinished sync.WaitGroup
 }
 
-// deliver sends the chunk's messages in order and returns false when ctx ended.
+// deliver sends the chunk's messages in order. It returns false when ctx has ended.
 func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 	for i := range ch.messages {
-		if !take(ctx, w.ahead) || !take(ctx, w.slots) {
+		if !acquire(ctx, w.window) || !acquire(ctx, w.slots) {
 			return false
 		}
 		km := &ch.messages[i]
@@ -260,36 +270,38 @@ func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 			<-w.slots
 		})
 	}
-	if ch.passes() {
-		if !take(ctx, w.ahead) {
+	if ch.endsWithoutMessage() {
+		if !acquire(ctx, w.window) {
 			return false
 		}
-		w.release(w.track.pass(ch.next))
+		w.release(w.track.skip(ch.next))
 	}
 	return true
 }
 
-// take waits for a place, and returns false when ctx ended.
-func take(ctx context.Context, places chan struct{}) bool {
+// acquire waits for a slot. It returns false when ctx has ended.
+func acquire(ctx context.Context, slots chan struct{}) bool {
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// release gives back the places of what has become committable.
-func (w *partitionWorker) release(moved int) {
-	for range moved {
-		<-w.ahead
+// release frees n slots of the window after messages became committable.
+func (w *partitionWorker) release(n int) {
+	for range n {
+		<-w.window
 	}
 }
 
-// send makes a message and hands it to the reader of the channel.
-func (w *partitionWorker) send(ctx, mctx context.Context, km *kafka.Message) (*message.Message, context.CancelFunc, bool) {
-	one, cancel := context.WithCancel(mctx)
-	m := decodeMessage(one, km)
+// send decodes a message and sends it to the channel. It returns false when ctx has ended.
+func (w *partitionWorker) send(
+	ctx, mctx context.Context, km *kafka.Message,
+) (*message.Message, context.CancelFunc, bool) {
+	msgCtx, cancel := context.WithCancel(mctx)
+	m := decodeMessage(msgCtx, km)
 	select {
 	case w.sub.out <- m:
 		return m, cancel, true
@@ -299,9 +311,10 @@ func (w *partitionWorker) send(ctx, mctx context.Context, km *kafka.Message) (*m
 	}
 }
 
-// await waits until the message is acked, sending it again after a nack. It
-// returns false when it was not acked in time.
-func (w *partitionWorker) await(ctx, mctx context.Context, km *kafka.Message, m *message.Message, cancel context.CancelFunc) bool {
+// await waits until the message is acked, and redelivers it after a nack. It returns false if it was not acked in time.
+func (w *partitionWorker) await(
+	ctx, mctx context.Context, km *kafka.Message, m *message.Message, cancel context.CancelFunc,
+) bool {
 	for {
 		select {
 		case <-m.Acked():

@@ -15,13 +15,13 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Topic is what a topic should be.
+// Topic describes a topic and its settings.
 type Topic struct {
 	Name        string
 	Partitions  int
-	Replication int // 0: what the brokers have as default
-	// Config holds topic settings by their Kafka names, for example
-	// cleanup.policy and retention.ms. max.message.bytes defaults to MaxMessageBytes.
+	Replication int // 0: the default of the brokers
+	// Config holds topic settings by their Kafka names, for example cleanup.policy and retention.ms. max.message.bytes
+	// defaults to MaxMessageBytes.
 	Config map[string]string
 }
 
@@ -31,8 +31,8 @@ func (t Topic) config() map[string]string {
 	return c
 }
 
-// validate holds the name to Kafka's rule (at most 249 of letters, digits, dot,
-// underscore and hyphen), which the embedded broker does not know.
+// validate applies Kafka's rule for names (up to 249 letters, digits, dots, underscores and hyphens), which the
+// embedded broker does not enforce.
 func (t Topic) validate() error {
 	ok := t.Name != "" && len(t.Name) <= 249 && t.Name != "." && t.Name != ".."
 	for _, c := range []byte(t.Name) {
@@ -49,27 +49,25 @@ func (t Topic) validate() error {
 	return nil
 }
 
-// Mismatch is one setting of an existing topic that is not as wanted.
+// Mismatch is a setting of an existing topic that differs from the wanted one.
 type Mismatch struct{ Topic, Setting, Want, Got string }
 
-// MismatchError says that topics exist with other settings than wanted. They
-// were left as they are: changing partitions moves keys, changing retention
-// deletes data, and both are an operator's decision.
+// MismatchError reports existing topics with other settings than wanted. They are left unchanged: changing partitions
+// moves keys, changing retention deletes data, and both are an operator's decision.
 type MismatchError struct{ Mismatches []Mismatch }
 
 func (e *MismatchError) Error() string {
 	var b strings.Builder
-	b.WriteString("kafka topics differ from what is wanted:")
+	b.WriteString("kafka topics differ from the configuration:")
 	for _, m := range e.Mismatches {
 		fmt.Fprintf(&b, " %s: %s is %q, want %q;", m.Topic, m.Setting, m.Got, m.Want)
 	}
 	return strings.TrimSuffix(b.String(), ";")
 }
 
-// EnsureTopics creates the topics that are missing and waits until they can be
-// written to. Topics that exist are compared: differences of partitions,
-// replication or a named setting come back as a [*MismatchError], after
-// everything missing was created. It is safe to run from several processes.
+// EnsureTopics creates missing topics and waits until they are writable. It compares the settings of existing topics;
+// if partitions, replication or a named setting differ it returns a [*MismatchError], after it has created what was
+// missing. It is safe to run in several processes.
 func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
@@ -102,21 +100,22 @@ func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	return nil
 }
 
-// SingleCopies returns those of the named topics that are on one broker each, although
-// there are several: what that broker loses is lost. Topics that do not exist are left out.
+// SingleCopies returns the named topics with a replication factor of 1 on a cluster of several brokers: if the broker
+// loses its data, the topic's data is lost. It omits topics that do not exist.
 func SingleCopies(ctx context.Context, cfg Config, names []string) ([]string, error) {
 	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("topics of one copy: %w", err)
+		return nil, fmt.Errorf("unreplicated topics: %w", err)
 	}
 	tr := cfg.transport(names...)
 	defer tr.CloseIdleConnections()
 	res, err := cfg.client(tr).Metadata(ctx, &kafka.MetadataRequest{Topics: names})
 	if err != nil {
-		return nil, fmt.Errorf("topics of one copy: %w", err)
+		return nil, fmt.Errorf("unreplicated topics: %w", err)
 	}
 	var out []string
+	isSingle := func(p kafka.Partition) bool { return len(p.Replicas) == 1 }
 	for _, t := range res.Topics {
-		if len(res.Brokers) > 1 && slices.ContainsFunc(t.Partitions, func(p kafka.Partition) bool { return len(p.Replicas) == 1 }) {
+		if len(res.Brokers) > 1 && slices.ContainsFunc(t.Partitions, isSingle) {
 			out = append(out, t.Name)
 		}
 	}
@@ -131,12 +130,12 @@ func topicNames(topics []Topic) []string {
 	return names
 }
 
-// createMissing asks for all topics at once: the brokers say which exist.
+// createMissing creates the topics and retries until ctx ends. Topics that exist are no error.
 func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics []Topic) error {
 	wait := newBackoff(50*time.Millisecond, time.Second)
-	told, began := newWaiting(cfg), time.Now()
+	reporter, began := newWaitReporter(cfg), time.Now()
 	todo := slices.Clone(topics)
-	last := errors.New("no answer")
+	last := errors.New("no response")
 	for len(todo) > 0 {
 		req := &kafka.CreateTopicsRequest{}
 		for _, t := range todo {
@@ -145,7 +144,8 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 				tc.ReplicationFactor = -1
 			}
 			for _, k := range slices.Sorted(maps.Keys(t.config())) {
-				tc.ConfigEntries = append(tc.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.config()[k]})
+				tc.ConfigEntries = append(tc.ConfigEntries,
+					kafka.ConfigEntry{ConfigName: k, ConfigValue: t.config()[k]})
 			}
 			req.Topics = append(req.Topics, tc)
 		}
@@ -156,28 +156,28 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 		if err != nil && ctx.Err() == nil {
 			last = err
 			if _, err := fetchTopics(ctx, cfg, topicNames(todo)); err != nil && ctx.Err() == nil {
-				last = err // says more than that there is no broker
+				last = err // more specific than the error of CreateTopics
 			}
 		}
 		if err == nil {
-			var again []Topic
+			var retry []Topic
 			for _, t := range todo {
 				terr, answered := res.Errors[t.Name]
 				var code kafka.Error
 				switch {
 				case !answered:
-					again = append(again, t)
+					retry = append(retry, t)
 				case terr == nil || errors.Is(terr, kafka.TopicAlreadyExists):
 				case errors.As(terr, &code) && code.Temporary():
-					again, last = append(again, t), terr
+					retry, last = append(retry, t), terr
 				default:
 					return fmt.Errorf("create topic %s: %w", t.Name, terr)
 				}
 			}
-			todo = again
+			todo = retry
 		}
 		if len(todo) > 0 {
-			told.why(ctx, began, last)
+			reporter.failed(ctx, began, last)
 		}
 		if len(todo) > 0 && !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("create topic %s: %w (last: %w)", todo[0].Name, context.Cause(ctx), last)
@@ -186,70 +186,76 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 	return nil
 }
 
-// awaitTopics waits until every topic is known with a leader for each of its
-// partitions.
+// awaitTopics waits until every topic has a leader for each of its partitions.
 func awaitTopics(ctx context.Context, cfg Config, names []string) (map[string]kafka.Topic, error) {
-	return awaitTopicsSaying(ctx, cfg, names, func(error) {})
+	return awaitTopicsWithReason(ctx, cfg, names, func(error) {})
 }
 
-// awaitTopicsSaying is awaitTopics for whoever wants to know why it still waits.
-func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func(error)) (map[string]kafka.Topic, error) {
+// awaitTopicsWithReason is awaitTopics and calls report with the reason after each failed attempt.
+func awaitTopicsWithReason(
+	ctx context.Context, cfg Config, names []string, report func(error),
+) (map[string]kafka.Topic, error) {
 	wait := newBackoff(20*time.Millisecond, time.Second)
-	told, began := newWaiting(cfg), time.Now()
+	reporter, began := newWaitReporter(cfg), time.Now()
 	var last error
 	for {
-		// A transport of its own each time: it serves metadata from a cache.
+		// fetchTopics uses a new transport each time: transports cache metadata.
 		meta, err := fetchTopics(ctx, cfg, names)
 		if err == nil {
-			if err = unusable(meta, names); err == nil {
+			if err = checkUsable(meta, names); err == nil {
 				return meta, nil
 			}
 		}
-		if ctx.Err() == nil || last == nil { // else it says that the time is over, not why
+		if ctx.Err() == nil || last == nil { // an error of ctx hides the cause
 			last = err
 		}
-		why(last)
-		told.why(ctx, began, last)
+		report(last)
+		reporter.failed(ctx, began, last)
 		if !sleep(ctx, wait.NextBackOff()) {
 			return nil, fmt.Errorf("await topics: %w (last: %w)", context.Cause(ctx), last)
 		}
 	}
 }
 
-// unusable says which of the topics is not there, or cannot be written to or read yet.
-func unusable(meta map[string]kafka.Topic, names []string) error {
+// checkUsable returns an error for the first topic that is missing or has no leader yet.
+func checkUsable(meta map[string]kafka.Topic, names []string) error {
+	noLeader := func(p kafka.Partition) bool { return p.Error != nil || p.Leader.Host == "" }
 	for _, n := range names {
 		t, ok := meta[n]
 		if !ok {
-			return fmt.Errorf("there is no topic %s (`muster migrate` makes it): %w", n, kafka.UnknownTopicOrPartition)
+			return fmt.Errorf(
+				"there is no topic %s (`muster migrate` creates it): %w",
+				n,
+				kafka.UnknownTopicOrPartition,
+			)
 		}
-		if len(t.Partitions) == 0 || slices.ContainsFunc(t.Partitions, func(p kafka.Partition) bool { return p.Error != nil || p.Leader.Host == "" }) {
+		if len(t.Partitions) == 0 || slices.ContainsFunc(t.Partitions, noLeader) {
 			return fmt.Errorf("topic %s has no leader yet: %w", n, kafka.LeaderNotAvailable)
 		}
 	}
 	return nil
 }
 
-// When a wait for the brokers is told to the log: commands that begin give up earlier, and say
-// themselves why; services, and who writes, wait for minutes.
+// A wait for the brokers is logged after firstWaitWarning and then every waitWarningInterval. Commands time out before
+// that and print the cause themselves; services wait for minutes.
 const (
-	waitingFirst = 20 * time.Second
-	waitingAgain = time.Minute
+	firstWaitWarning    = 20 * time.Second
+	waitWarningInterval = time.Minute
 )
 
-// waiting tells the log why the brokers, or topics, are still waited for. It is for any number
-// of goroutines.
-type waiting struct {
+// waitReporter logs why brokers or topics are unavailable. It is safe for concurrent use. A nil waitReporter logs
+// nothing.
+type waitReporter struct {
 	logger *slog.Logger
 	mu     sync.Mutex
-	since  time.Time // when the first of those who wait began; zero: what was waited for came
+	since  time.Time // start of the first unfinished wait; zero: none
 	next   time.Time
 }
 
-func newWaiting(cfg Config) *waiting { return &waiting{logger: cfg.logger()} }
+func newWaitReporter(cfg Config) *waitReporter { return &waitReporter{logger: cfg.logger()} }
 
-// over says that what was waited for came.
-func (w *waiting) over() {
+// succeeded ends all waits.
+func (w *waitReporter) succeeded() {
 	if w == nil {
 		return
 	}
@@ -258,8 +264,8 @@ func (w *waiting) over() {
 	w.since = time.Time{}
 }
 
-// why is of somebody who has waited since he began, and may give up earlier than is told.
-func (w *waiting) why(ctx context.Context, began time.Time, err error) {
+// failed records a failed attempt of a wait that began at a time, and logs a warning if one is due.
+func (w *waitReporter) failed(ctx context.Context, began time.Time, err error) {
 	if w == nil {
 		return
 	}
@@ -268,19 +274,18 @@ func (w *waiting) why(ctx context.Context, began time.Time, err error) {
 		w.since = began
 	}
 	now := time.Now()
-	early := now.Before(w.since.Add(waitingFirst)) || now.Before(w.next)
+	early := now.Before(w.since.Add(firstWaitWarning)) || now.Before(w.next)
 	if !early {
-		w.next = now.Add(waitingAgain)
+		w.next = now.Add(waitWarningInterval)
 	}
 	w.mu.Unlock()
 	if early {
 		return
 	}
-	w.logger.LogAttrs(ctx, slog.LevelWarn, "Kafka, or topics of it, are still waited for", slog.Any("error", err))
+	w.logger.LogAttrs(ctx, slog.LevelWarn, "still waiting for Kafka or its topics", slog.Any("error", err))
 }
 
-// fetchTopics asks the brokers, past any cache, for the named topics; missing
-// ones are absent from the answer.
+// fetchTopics returns uncached metadata of the named topics. It omits missing topics.
 func fetchTopics(ctx context.Context, cfg Config, names []string) (map[string]kafka.Topic, error) {
 	tr := cfg.transport(names...)
 	defer tr.CloseIdleConnections()
@@ -301,7 +306,9 @@ func fetchTopics(ctx context.Context, cfg Config, names []string) (map[string]ka
 	return out, nil
 }
 
-func compareTopics(ctx context.Context, client *kafka.Client, topics []Topic, meta map[string]kafka.Topic) ([]Mismatch, error) {
+func compareTopics(
+	ctx context.Context, client *kafka.Client, topics []Topic, meta map[string]kafka.Topic,
+) ([]Mismatch, error) {
 	var out []Mismatch
 	req := &kafka.DescribeConfigsRequest{}
 	wants := make(map[string]map[string]string, len(topics))
@@ -343,7 +350,7 @@ func compareTopics(ctx context.Context, client *kafka.Client, topics []Topic, me
 	return out, nil
 }
 
-// sameSetting compares settings; lists (compact,delete) have no order.
+// sameSetting compares settings; the order of lists (compact,delete) does not matter.
 func sameSetting(a, b string) bool {
 	norm := func(s string) []string {
 		parts := strings.Split(s, ",")

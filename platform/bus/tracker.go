@@ -9,18 +9,20 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// tracker knows which delivered offsets of a partition are unfinished.
+// tracker tracks which delivered offsets of a partition are unfinished. It is safe for concurrent use.
 type tracker struct {
-	mu       sync.Mutex
-	open     []int64       // begun, in order
-	done     map[int64]int // how often those in open are finished, out of order; a log that goes back begins offsets again
-	commit   int64         // next offset to read once everything before is finished; -1: none
-	stored   int64         // what was last committed
-	finished func()
+	mu   sync.Mutex
+	open []int64 // unfinished offsets, in order of delivery
+	// done counts how often offsets in open were finished out of order. A log that lost its end may deliver an offset
+	// again.
+	done          map[int64]int
+	commit        int64 // offset to commit, since everything before is finished; -1: none
+	stored        int64 // last committed offset
+	onCommittable func()
 }
 
-func newTracker(finished func()) *tracker {
-	return &tracker{done: make(map[int64]int), commit: -1, stored: -1, finished: finished}
+func newTracker(onCommittable func()) *tracker {
+	return &tracker{done: make(map[int64]int), commit: -1, stored: -1, onCommittable: onCommittable}
 }
 
 func (t *tracker) begin(offset int64) {
@@ -29,7 +31,7 @@ func (t *tracker) begin(offset int64) {
 	t.open = append(t.open, offset)
 }
 
-// finish returns how many offsets have become committable by it.
+// finish returns the number of offsets that became committable.
 func (t *tracker) finish(offset int64) (moved int) {
 	t.mu.Lock()
 	t.done[offset]++
@@ -42,24 +44,23 @@ func (t *tracker) finish(offset int64) (moved int) {
 		moved++
 	}
 	if len(t.open) == 0 {
-		clear(t.done) // what was finished without need
+		clear(t.done) // offsets that were finished twice
 	}
 	t.mu.Unlock()
 	if moved > 0 {
-		t.finished()
+		t.onCommittable()
 	}
 	return moved
 }
 
-// pass finishes offsets before next that hold no message, once everything before them
-// is finished.
-func (t *tracker) pass(next int64) (moved int) {
+// skip finishes offsets without a message before next.
+func (t *tracker) skip(next int64) (moved int) {
 	t.begin(next - 1)
 	return t.finish(next - 1)
 }
 
-// restart forgets what is unfinished: it will begin again.
-func (t *tracker) restart() {
+// reset drops unfinished offsets, which will be delivered again.
+func (t *tracker) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open = nil
@@ -79,7 +80,7 @@ func (t *tracker) committed(offset int64) {
 	t.stored = max(t.stored, offset)
 }
 
-// committer stores the offsets of a generation's partitions, many acks a request.
+// committer commits the offsets of a generation's partitions, with many acks in one request.
 type committer struct {
 	gen      *kafka.Generation
 	logger   *slog.Logger
@@ -94,14 +95,14 @@ func (c *committer) tracker(tp topicPartition) *tracker {
 	t := newTracker(func() {
 		select {
 		case c.dirty <- struct{}{}:
-		default: // the committer has not come to the previous one yet
+		default: // a flush is already pending
 		}
 	})
 	c.trackers[tp] = t
 	return t
 }
 
-// run commits until finished closes, and then what is left. ctx is the generation's.
+// run commits until finished is closed, and then once more. ctx is the context of the generation.
 func (c *committer) run(ctx context.Context, finished <-chan struct{}) {
 	wait := newBackoff(50*time.Millisecond, time.Second)
 	for {
@@ -115,7 +116,7 @@ func (c *committer) run(ctx context.Context, finished <-chan struct{}) {
 			wait.Reset()
 			continue
 		}
-		// Try again even if nothing more is acked.
+		// Retry even if nothing more is acked.
 		select {
 		case c.dirty <- struct{}{}:
 		default:
@@ -127,7 +128,7 @@ func (c *committer) run(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// flush returns whether everything committable is stored.
+// flush commits what is committable. It returns false if that failed.
 func (c *committer) flush(ctx context.Context) bool {
 	offsets := make(map[string]map[int]int64)
 	for tp, t := range c.trackers {
@@ -143,10 +144,11 @@ func (c *committer) flush(ctx context.Context) bool {
 	}
 	if err := c.gen.CommitOffsets(offsets); err != nil {
 		level := slog.LevelWarn
-		if ctx.Err() != nil || isFenced(err) { // the messages are delivered again to whoever owns them now
+		if ctx.Err() != nil || isFenced(err) { // the new owner receives the messages again
 			level = slog.LevelDebug
 		}
-		c.logger.LogAttrs(ctx, level, "offsets not committed", slog.String("group", c.gen.GroupID), slog.Any("error", err))
+		c.logger.LogAttrs(ctx, level, "offset commit failed",
+			slog.String("group", c.gen.GroupID), slog.Any("error", err))
 		return false
 	}
 	for topic, parts := range offsets {

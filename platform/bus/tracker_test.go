@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An offset that is delivered again while one before it is unfinished, as after a log
-// that lost its end, counts each time.
-func TestTrackerOfALogThatGoesBack(t *testing.T) {
+// A log that lost its end delivers offsets again.
+func TestTracker_CountsRedeliveredOffsets(t *testing.T) {
 	tr := newTracker(func() {})
 	tr.begin(5)
 	tr.begin(6)
@@ -33,8 +32,7 @@ func TestTrackerOfALogThatGoesBack(t *testing.T) {
 	require.EqualValues(t, 7, next)
 }
 
-// What was finished once too often does not finish a later delivery.
-func TestTrackerForgetsWhatWasNotBegun(t *testing.T) {
+func TestTracker_IgnoresSecondFinish(t *testing.T) {
 	tr := newTracker(func() {})
 	tr.begin(1)
 	require.Equal(t, 1, tr.finish(1))
@@ -45,27 +43,26 @@ func TestTrackerForgetsWhatWasNotBegun(t *testing.T) {
 	require.Len(t, tr.open, 1)
 }
 
-// Offsets that hold no message are passed when all before them is finished.
-func TestTrackerPasses(t *testing.T) {
-	told := 0
-	tr := newTracker(func() { told++ })
-	require.Equal(t, 1, tr.pass(4))
+func TestTracker_SkipsOffsetsWithoutMessages(t *testing.T) {
+	calls := 0
+	tr := newTracker(func() { calls++ })
+	require.Equal(t, 1, tr.skip(4))
 	next, ok := tr.committable()
 	require.True(t, ok)
 	require.EqualValues(t, 4, next)
 	tr.begin(4)
-	require.Zero(t, tr.pass(9))
+	require.Zero(t, tr.skip(9))
 	require.Equal(t, 2, tr.finish(4))
 	next, _ = tr.committable()
 	require.EqualValues(t, 9, next)
-	require.Equal(t, 2, told)
+	require.Equal(t, 2, calls)
 }
 
-// Neither the places of a Subscriber nor its delivery are lost to a log that goes back.
-func TestSubscriberAfterALogThatGoesBack(t *testing.T) {
+func TestPartitionWorker_FreesSlotsOfRedeliveredOffsets(t *testing.T) {
 	out := make(chan *message.Message)
 	w := &partitionWorker{
-		sub: &subscription{out: out}, track: newTracker(func() {}), slots: make(chan struct{}, 2), ahead: make(chan struct{}, 2*runAhead),
+		sub: &subscription{out: out}, track: newTracker(func() {}),
+		slots: make(chan struct{}, 2), window: make(chan struct{}, 2*windowFactor),
 	}
 	deliver := func(c chunk) []*message.Message {
 		var got []*message.Message
@@ -86,13 +83,13 @@ func TestSubscriberAfterALogThatGoesBack(t *testing.T) {
 	}
 	first := deliver(messages(5, 7))
 	first[1].Ack()
-	again := deliver(messages(6, 7))
-	again[0].Ack()
+	second := deliver(messages(6, 7))
+	second[0].Ack()
 	deliver(chunk{from: 7, next: 10})
 	first[0].Ack()
 	w.unfinished.Wait()
 	require.Empty(t, w.slots)
-	require.Empty(t, w.ahead)
+	require.Empty(t, w.window)
 	next, _ := w.track.committable()
 	require.EqualValues(t, 10, next)
 }

@@ -10,26 +10,26 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// transactions tells which batches of one answer are of aborted transactions: brokers leave dropping them to consumers,
-// with the isolation level read_committed too.
+// transactions determines which batches of a response belong to aborted transactions. Brokers leave filtering them to
+// consumers, also with the isolation level read_committed.
 type transactions struct {
-	markers map[int64][]marker // of each producer, by offset
-	index   map[int64][]int64  // where the aborted transactions of each producer begin
+	markers map[int64][]marker // by producer, in offset order
+	index   map[int64][]int64  // first offsets of aborted transactions, by producer
 }
 
-// marker is the end of a producer's transaction.
+// marker is the end marker of a producer's transaction.
 type marker struct {
 	offset    int64
 	committed bool
 }
 
-// transactions reads the markers in an answer, and its index of aborted transactions.
+// transactions reads the end markers in a response, and its index of aborted transactions.
 func (f *fetcher) transactions(p *kmsg.FetchResponseTopicPartition) transactions {
 	var t transactions
 	for raw := p.RecordBatches; len(raw) > 0; {
 		b, rest, err := recordbatch.Next(raw)
 		if err != nil {
-			break // decode does not read beyond it either
+			break // decode stops here as well
 		}
 		raw = rest
 		if committed, ok := f.decoder.EndOfTransaction(&b); ok {
@@ -40,12 +40,12 @@ func (f *fetcher) transactions(p *kmsg.FetchResponseTopicPartition) transactions
 			t.markers[b.ProducerID] = append(t.markers[b.ProducerID], end)
 		}
 	}
-	for id, m := range f.ends { // behind those of the answer, or one of them
-		if known := t.markers[id]; len(known) == 0 || known[len(known)-1].offset < m.offset {
+	for id, m := range f.ends { // after those of the response, or one of them
+		if found := t.markers[id]; len(found) == 0 || found[len(found)-1].offset < m.offset {
 			if t.markers == nil {
 				t.markers = make(map[int64][]marker)
 			}
-			t.markers[id] = append(known, m)
+			t.markers[id] = append(found, m)
 		}
 	}
 	for _, a := range p.AbortedTransactions {
@@ -57,42 +57,42 @@ func (f *fetcher) transactions(p *kmsg.FetchResponseTopicPartition) transactions
 	return t
 }
 
-// aborted reports whether the records of a batch were taken back. The producer's next marker says so. Without one the
-// index does: a transaction in it reaches up to the producer's next marker.
+// aborted reports whether a batch belongs to an aborted transaction.
 func (t transactions) aborted(b *recordbatch.Batch) bool {
 	aborted, _ := t.end(b)
 	return aborted
 }
 
-// end reports whether a batch belongs to an aborted transaction, and whether the marker that says so is known.
+// end reports whether a batch belongs to an aborted transaction, and whether its end marker was found. Without a marker
+// the index decides: a transaction in it reaches up to the producer's next marker.
 func (t transactions) end(b *recordbatch.Batch) (aborted, marked bool) {
 	if !b.InTransaction() {
 		return false, true
 	}
-	before := int64(math.MinInt64) // where the producer's transaction before ended
+	previous := int64(math.MinInt64) // end of the producer's previous transaction
 	for _, m := range t.markers[b.ProducerID] {
 		if m.offset > b.BaseOffset {
 			return !m.committed, true
 		}
-		before = m.offset
+		previous = m.offset
 	}
 	for _, first := range t.index[b.ProducerID] {
-		if first > before && first <= b.BaseOffset {
+		if first > previous && first <= b.BaseOffset {
 			return true, false
 		}
 	}
 	return false, false
 }
 
-// findEnds looks beyond an answer for the ends of transactions that are aborted by the index alone, and remembers them.
-// The embedded broker's compaction removes markers of aborted transactions whose records it removes, and keeps the
-// index: a later transaction of the producer would seem to be aborted, too.
+// findEnds searches after a response for the end markers of transactions that only the index reports as aborted, and
+// caches them. The embedded broker's compaction removes the markers of aborted transactions whose records it removes,
+// but keeps the index: a later transaction of the producer would seem aborted as well.
 func (f *fetcher) findEnds(ctx context.Context, p *kmsg.FetchResponseTopicPartition) error {
 	if len(p.AbortedTransactions) == 0 {
 		return nil
 	}
 	t := f.transactions(p)
-	next := f.position // behind the answer
+	next := f.position // after the response
 	unmarked := make(map[int64]bool)
 	for raw := p.RecordBatches; len(raw) > 0; {
 		b, rest, err := recordbatch.Next(raw)
@@ -119,10 +119,10 @@ func (f *fetcher) findEnds(ctx context.Context, p *kmsg.FetchResponseTopicPartit
 	return nil
 }
 
-// findEnd returns a producer's first marker from an offset on, up to the last stable offset.
+// findEnd returns a producer's first end marker from an offset on, up to the last stable offset.
 func (f *fetcher) findEnd(ctx context.Context, id, offset int64) (m marker, ok bool, err error) {
 	for {
-		_, p, err := f.ask(ctx, offset, nil)
+		_, p, err := f.request(ctx, offset, nil)
 		if err != nil {
 			return marker{}, false, err
 		}

@@ -14,24 +14,24 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// unknownTopicPatience is how long WriteAll believes that an unknown topic has
-// just been created and is not yet known everywhere.
-const unknownTopicPatience = 15 * time.Second
+// unknownTopicTimeout is how long WriteAll retries an unknown topic: it may have just been created, and is not known to
+// all brokers yet.
+const unknownTopicTimeout = 15 * time.Second
 
-// How many messages and for how long a partition's batch gathers.
+// Default limits of a partition's batch.
 const (
 	batchMessages = 1000
 	batchWait     = 5 * time.Millisecond
 )
 
-// Writer is a [kafka.Writer] whose Close leaves nothing.
+// Writer is a [kafka.Writer] whose Close also closes its connections.
 type Writer struct {
 	*kafka.Writer
-	waits *waiting // what WriteAll tells, whoever calls it; nil: nobody is told
+	waits *waitReporter // shared by all WriteAll calls; may be nil
 }
 
-// Close waits for what is being written and ends the writer's connections: kafka-go's
-// own leaves them open, and goes on to ask for the metadata every [metadataTTL].
+// Close waits for pending writes and closes the writer's connections. kafka-go's Close leaves them open and continues
+// to refresh the metadata every [metadataTTL].
 func (w *Writer) Close() error {
 	err := w.Writer.Close()
 	if t, ok := w.Transport.(*kafka.Transport); ok {
@@ -40,8 +40,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Alone returns a writer like w that sends each message by itself. Its connections are w's, which its Close would end:
-// the Close of its [kafka.Writer] leaves them.
+// Alone returns a writer like w that does not batch. It shares the connections of w, which its Close would close; the
+// Close of its [kafka.Writer] does not.
 func (w *Writer) Alone() *Writer {
 	return &Writer{waits: w.waits, Writer: &kafka.Writer{
 		Addr: w.Addr, Balancer: w.Balancer, Transport: w.Transport,
@@ -55,21 +55,19 @@ func (w *Writer) Alone() *Writer {
 // WriterOption changes a writer made by [NewWriter].
 type WriterOption func(*kafka.Writer)
 
-// WithBatch sets how many messages and for how long a partition's batch gathers.
-// The defaults, 1,000 messages and 5 ms, suit bulk writing as well as single
-// events; larger counts are slower, because every batch preallocates them.
+// WithBatch sets the size and wait limits of a partition's batch. The defaults, 1,000 messages and 5 ms, suit bulk
+// writes and single events. Larger sizes are slower, since every batch preallocates them.
 func WithBatch(messages int, wait time.Duration) WriterOption {
 	return func(w *kafka.Writer) { w.BatchSize, w.BatchTimeout = messages, wait }
 }
 
-// WithTopics says which topics will be written: the writer then keeps the metadata
-// of those only, which matters on clusters with many topics. Others are refused as
-// unknown.
+// WithTopics limits the writer to topics. It then caches only their metadata, which matters on clusters with many
+// topics. Writes to other topics fail as unknown.
 func WithTopics(cfg Config, topics ...string) WriterOption {
 	return func(w *kafka.Writer) { w.Transport = cfg.transport(topics...) }
 }
 
-// WithWriterLogger reports failed attempts, which the writer retries itself.
+// WithWriterLogger logs failed attempts, which the writer retries.
 func WithWriterLogger(l *slog.Logger) WriterOption {
 	return func(w *kafka.Writer) {
 		w.ErrorLogger = kafka.LoggerFunc(func(msg string, args ...any) {
@@ -78,13 +76,12 @@ func WithWriterLogger(l *slog.Logger) WriterOption {
 	}
 }
 
-// NewWriter returns a synchronous writer that loses nothing it has confirmed:
-// all in-sync replicas acknowledge, keys are spread as Java clients spread them
-// (murmur2), topics are never created by being named. Messages name their topic.
-// Share one writer among goroutines: batches gather across calls.
+// NewWriter returns a synchronous writer. Writes are acknowledged by all in-sync replicas, keys are partitioned as by
+// Java clients (murmur2), and topics are not auto-created. Messages name their topic. Share one writer among
+// goroutines: batches span calls.
 //
-// It gives up after four attempts, so that Close returns soon while the brokers
-// are away; [WriteAll] goes on for as long as its context lasts.
+// A write fails after four attempts, so that Close returns soon while the brokers are unavailable; [WriteAll] retries
+// until its context ends.
 func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 	w := &kafka.Writer{
 		Addr:                   kafka.TCP(cfg.Brokers...),
@@ -93,41 +90,42 @@ func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 		Async:                  false,
 		AllowAutoTopicCreation: false,
 		BatchSize:              batchMessages,
-		BatchBytes:             MaxMessageBytes - 16<<10, // the record batch has a header of its own
+		BatchBytes:             MaxMessageBytes - 16<<10, // minus the header of the record batch
 		BatchTimeout:           batchWait,
 		MaxAttempts:            4,
 		WriteBackoffMin:        50 * time.Millisecond,
 		WriteBackoffMax:        500 * time.Millisecond,
 		WriteTimeout:           requestTimeout,
 		ReadTimeout:            requestTimeout,
-		// Half the CPU of kafka-go's LZ4 at the same ratio, and no 4 MiB of buffer for every batch; Zstd
-		// halves the size again at nine times the CPU.
+		// Half the CPU of kafka-go's LZ4 at the same ratio, without 4 MiB of buffer for every batch. Zstd halves the
+		// size again at nine times the CPU.
 		Compression: kafka.Snappy,
 		Transport:   cfg.transport(),
 	}
 	for _, o := range opts {
 		o(w)
 	}
-	return &Writer{Writer: w, waits: newWaiting(cfg)}
+	return &Writer{Writer: w, waits: newWaitReporter(cfg)}
 }
 
-// RefusedMessage is a message that no retry can write.
+// RefusedMessage is a message that was rejected permanently.
 type RefusedMessage struct {
 	Index int // in the slice given to WriteAll
 	Topic string
 	Err   error // matches the kafka-go error with errors.Is
 }
 
-// RefusedError lists the messages that the brokers, or the writer, will never
-// accept: too large, no permission, an invalid topic. All others were written.
+// RefusedError lists the messages that the brokers or the writer rejected permanently: too large, no permission or an
+// invalid topic. All other messages were written.
 type RefusedError struct{ Messages []RefusedMessage }
 
 func (e *RefusedError) Error() string {
 	m := e.Messages[0]
-	return fmt.Sprintf("kafka refused %d messages, the first (index %d, topic %s): %v", len(e.Messages), m.Index, m.Topic, m.Err)
+	return fmt.Sprintf("kafka rejected %d messages, the first (index %d, topic %s): %v",
+		len(e.Messages), m.Index, m.Topic, m.Err)
 }
 
-// Unwrap gives the reasons to errors.Is and errors.As.
+// Unwrap returns the reasons for errors.Is and errors.As.
 func (e *RefusedError) Unwrap() []error {
 	errs := make([]error, len(e.Messages))
 	for i, m := range e.Messages {
@@ -136,58 +134,61 @@ func (e *RefusedError) Unwrap() []error {
 	return errs
 }
 
-// IsPermanentWriteError says that writing the same message again cannot succeed.
+// IsPermanentWriteError reports whether a retry of the same write cannot succeed.
 func IsPermanentWriteError(err error) bool {
-	return IsMessageError(err) || errors.Is(err, io.ErrClosedPipe) || isOneOf(err,
-		kafka.InvalidTopic, kafka.InvalidRequiredAcks, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType,
-		kafka.PolicyViolation, kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed,
-		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism,
+	return IsMessageError(err) || errors.Is(err, io.ErrClosedPipe) || isOneOf(
+		err,
+		kafka.InvalidTopic,
+		kafka.InvalidRequiredAcks,
+		kafka.UnsupportedForMessageFormat,
+		kafka.UnsupportedCompressionType,
+		kafka.PolicyViolation,
+		kafka.TopicAuthorizationFailed,
+		kafka.ClusterAuthorizationFailed,
+		kafka.SASLAuthenticationFailed,
+		kafka.UnsupportedSASLMechanism,
 	)
 }
 
-// IsMessageError says that the message itself cannot be written, such as for its size.
-// What else [IsPermanentWriteError] names is the brokers' or the configuration's, and can
-// pass while the process runs.
+// IsMessageError reports whether the message itself is the cause, for example its size. The other errors of
+// [IsPermanentWriteError] are caused by the brokers or the configuration, and can go away while the process runs.
 func IsMessageError(err error) bool {
 	var tooLarge kafka.MessageTooLargeError
 	return errors.As(err, &tooLarge) || isOneOf(err,
-		kafka.MessageSizeTooLarge, kafka.InvalidMessageSize, kafka.RecordListTooLarge, kafka.InvalidRecord, kafka.InvalidTimestamp)
+		kafka.MessageSizeTooLarge, kafka.InvalidMessageSize, kafka.RecordListTooLarge, kafka.InvalidRecord,
+		kafka.InvalidTimestamp)
 }
 
-func isOneOf(err error, of ...kafka.Error) bool {
-	return slices.ContainsFunc(of, func(k kafka.Error) bool { return errors.Is(err, k) })
+func isOneOf(err error, codes ...kafka.Error) bool {
+	return slices.ContainsFunc(codes, func(k kafka.Error) bool { return errors.Is(err, k) })
 }
 
-// WriteAll writes msgs and returns nil once every one of them is acknowledged.
-// Failures that may pass (no leader, no connection, timeouts) are retried with
-// backoff until ctx ends. Config.Logger is told why when an attempt fails 20 s after this call began, or
-// the first of those that failed since the writer's last success, and then each minute; where brokers do not
-// answer an attempt takes up to 40 s. Messages that cannot ever be written are left out
-// and reported together in a [*RefusedError] after the others are through. When
-// ctx ends first its error is returned and any of the messages may be stored.
+// WriteAll writes msgs and returns nil once all of them are acknowledged. Transient failures (no leader, no
+// connection, timeouts) are retried with backoff until ctx ends. It logs the cause to Config.Logger when calls of the
+// writer have failed for 20 s, and then each minute; an attempt takes up to 40 s if brokers do not respond. Messages
+// that are rejected permanently are skipped and reported in a [*RefusedError] after the others are written. If ctx
+// ends first, its error is returned and any of the messages may be stored.
 //
-// A retry repeats, beside each failed message, the later ones of the same key,
-// so that the last stored message of a key is the last one given: compaction
-// keeps that one.
+// A retry repeats each failed message and the later ones of the same key, so that the last message of a key is also the
+// last one stored: compaction keeps that one.
 //
-// What a broker had received, and not answered in time, it may store when it goes on, also behind what
-// was written since: kafka-go is no idempotent producer. What it had not received is gone with its
-// connection. A writer goes on trying what it has, for up to 40 s, when ctx has ended: what another
-// process writes meanwhile can come before it.
+// A broker that received a batch and timed out may still store it later, after newer writes: kafka-go is not an
+// idempotent producer. What it did not receive is dropped with the connection. A writer continues its pending attempts
+// for up to 40 s after ctx has ended, so they may be stored after writes of another process.
 func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
-	g := newWriting(w, msgs)
+	g := newWriteState(w, msgs)
 	began := time.Now()
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	for len(g.pending) > 0 {
 		errs, err := writeOnce(ctx, w, msgs, g.pending, g.single)
 		if err == nil {
-			w.waits.over()
+			w.waits.succeeded()
 			break
 		}
 		if ctx.Err() != nil {
-			// From brokers that do not answer no error has come, but a request would have ended by now.
+			// Unresponsive brokers return no error, but a request would have timed out by now.
 			if time.Since(began) >= requestTimeout {
-				w.waits.why(ctx, began, cmp.Or(g.why, context.Cause(ctx)))
+				w.waits.failed(ctx, began, cmp.Or(g.lastErr, context.Cause(ctx)))
 			}
 			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
@@ -197,40 +198,41 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 			}
 			errs = slices.Repeat([]error{err}, len(g.pending))
 		}
-		if g.sort(errs) {
+		if g.apply(errs) {
 			continue
 		}
 		if len(g.pending) == 0 {
-			w.waits.over()
+			w.waits.succeeded()
 			break
 		}
-		w.waits.why(ctx, began, g.why)
+		w.waits.failed(ctx, began, g.lastErr)
 		if !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
 	}
-	if len(g.refused) > 0 {
-		return &RefusedError{Messages: g.refused}
+	if len(g.rejected) > 0 {
+		return &RefusedError{Messages: g.rejected}
 	}
 	return nil
 }
 
-// writing is how far WriteAll has come.
-type writing struct {
-	msgs    []kafka.Message
-	pending []int // to be written, in order
-	refused []RefusedMessage
-	why     error // of the first message of the last attempt that is written again
-	// single: each message is written by itself, since the broker found a whole batch too large.
-	single       bool
-	unknownSince time.Time // nothing but unknown topics has been in the way; zero: something else was
+// writeState is the state of a WriteAll.
+type writeState struct {
+	msgs     []kafka.Message
+	pending  []int // indexes of unwritten messages, in order
+	rejected []RefusedMessage
+	lastErr  error // of the first message to be retried
+	// single: each message is written separately, since the broker rejected a batch as too large.
+	single bool
+	// unknownSince is when attempts began to fail only because of unknown topics; zero: they do not.
+	unknownSince time.Time
 }
 
-func newWriting(w *Writer, msgs []kafka.Message) *writing {
-	g := &writing{msgs: msgs, pending: make([]int, 0, len(msgs))}
+func newWriteState(w *Writer, msgs []kafka.Message) *writeState {
+	g := &writeState{msgs: msgs, pending: make([]int, 0, len(msgs))}
 	for i := range msgs {
 		if n := messageSize(&msgs[i]); w.BatchBytes > 0 && n > w.BatchBytes {
-			g.refuse(i, fmt.Errorf("message of %d bytes, limit %d: %w", n, w.BatchBytes, kafka.MessageSizeTooLarge))
+			g.reject(i, fmt.Errorf("message of %d bytes, limit %d: %w", n, w.BatchBytes, kafka.MessageSizeTooLarge))
 			continue
 		}
 		g.pending = append(g.pending, i)
@@ -238,17 +240,17 @@ func newWriting(w *Writer, msgs []kafka.Message) *writing {
 	return g
 }
 
-func (g *writing) refuse(i int, err error) {
-	g.refused = append(g.refused, RefusedMessage{Index: i, Topic: g.msgs[i].Topic, Err: err})
+func (g *writeState) reject(i int, err error) {
+	g.rejected = append(g.rejected, RefusedMessage{Index: i, Topic: g.msgs[i].Topic, Err: err})
 }
 
-// sort takes out of pending what is written, by its errors, and what never will be. It
-// returns true when a batch was too large for its topic, whose messages may not be.
-func (g *writing) sort(errs []error) (split bool) {
-	giveUp := g.unknownTooLong(errs)
+// apply removes written and permanently rejected messages from pending. errs has an error for each pending message. It
+// returns true if a batch was too large, whose messages may fit separately.
+func (g *writeState) apply(errs []error) (split bool) {
+	giveUp := g.isUnknownTimedOut(errs)
 	var retry []int
-	g.why = nil
-	failed := make(map[string]bool) // keys of which a message is written again, and those after it
+	g.lastErr = nil
+	failed := make(map[string]bool) // keys with a message to retry: later ones of the key are retried as well
 	for n, i := range g.pending {
 		m, err := &g.msgs[i], errs[n]
 		key := m.Topic + "\x00" + string(m.Key)
@@ -256,11 +258,11 @@ func (g *writing) sort(errs []error) (split bool) {
 		switch {
 		case err == nil && (m.Key == nil || !failed[key]):
 		case err != nil && !tooLarge && (giveUp || IsPermanentWriteError(err)):
-			g.refuse(i, err)
+			g.reject(i, err)
 		default:
 			split = split || tooLarge
 			failed[key] = true
-			g.why = cmp.Or(g.why, err)
+			g.lastErr = cmp.Or(g.lastErr, err)
 			retry = append(retry, i)
 		}
 	}
@@ -268,8 +270,9 @@ func (g *writing) sort(errs []error) (split bool) {
 	return split
 }
 
-// unknownTooLong says that nothing but unknown topics has been in the way for longer than patience lasts.
-func (g *writing) unknownTooLong(errs []error) bool {
+// isUnknownTimedOut reports whether attempts have failed only because of unknown topics for longer than
+// unknownTopicTimeout.
+func (g *writeState) isUnknownTimedOut(errs []error) bool {
 	other := func(err error) bool { return err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) }
 	switch {
 	case slices.ContainsFunc(errs, other):
@@ -278,11 +281,11 @@ func (g *writing) unknownTooLong(errs []error) bool {
 	case g.unknownSince.IsZero():
 		g.unknownSince = time.Now()
 	}
-	return time.Since(g.unknownSince) > unknownTopicPatience
+	return time.Since(g.unknownSince) > unknownTopicTimeout
 }
 
-// writeOnce returns one error a pending message, or none and the error of the
-// whole call when nothing was attempted.
+// writeOnce returns an error for each pending message, or none and the error of the whole call if nothing was
+// attempted.
 func writeOnce(ctx context.Context, w *Writer, msgs []kafka.Message, pending []int, single bool) ([]error, error) {
 	if single {
 		errs := make([]error, len(pending))
@@ -313,7 +316,7 @@ func writeOnce(ctx context.Context, w *Writer, msgs []kafka.Message, pending []i
 	return nil, err
 }
 
-// messageSize is an upper bound of what kafka-go counts against BatchBytes.
+// messageSize returns an upper bound of the size that kafka-go counts against BatchBytes.
 func messageSize(m *kafka.Message) int64 {
 	n := 64 + len(m.Key) + len(m.Value)
 	for _, h := range m.Headers {
@@ -322,7 +325,7 @@ func messageSize(m *kafka.Message) int64 {
 	return int64(n)
 }
 
-// newBackoff doubles from first to limit, with jitter, without end.
+// newBackoff returns an endless backoff that doubles from first to limit, with jitter.
 func newBackoff(first, limit time.Duration) *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, limit, 2, 0.3
@@ -330,7 +333,7 @@ func newBackoff(first, limit time.Duration) *backoff.ExponentialBackOff {
 	return b
 }
 
-// sleep waits for d and says whether ctx is still alive.
+// sleep waits for d. It returns false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

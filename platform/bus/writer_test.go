@@ -12,12 +12,13 @@ import (
 	"muster/platform/bus/bustest"
 )
 
-// A writer that was closed leaves no connection, and nothing that asks for the metadata. It counts
-// what the whole process has, and so runs beside no other test.
-func TestWriterCloseLeavesNothing(t *testing.T) {
+// It counts connection pools of the whole process, so it must not run in parallel with other tests.
+func TestWriter_CloseClosesConnections(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	topic := bustest.Topic(t, cfg, 1, nil)
-	for name, opts := range map[string][]bus.WriterOption{"every topic": nil, "one topic": {bus.WithTopics(cfg, topic)}} {
+	for name, opts := range map[string][]bus.WriterOption{
+		"every topic": nil, "one topic": {bus.WithTopics(cfg, topic)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			before := pools()
 			for n := range 10 {
@@ -25,12 +26,12 @@ func TestWriterCloseLeavesNothing(t *testing.T) {
 				require.NoError(t, bus.WriteAll(t.Context(), w, bustest.Messages(topic, n, 1)))
 				require.NoError(t, w.Close())
 			}
-			bustest.Eventually(t, func() bool { return pools() <= before }, "the writers' connections have ended")
+			bustest.Eventually(t, func() bool { return pools() <= before }, "connection pools are closed")
 		})
 	}
 }
 
-// pools counts the pools of connections in this process.
+// pools returns the number of connection pools in this process.
 func pools() int {
 	stacks := make([]byte, 1<<20)
 	for {

@@ -16,21 +16,21 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// Damage is a part of a table that the server cannot read from its disk. Reading it again does not help.
+// Damage is a part of a table that the server cannot read from disk. Retrying does not help.
 type Damage struct {
 	Table string `json:"table"` // without the database
 	Part  string `json:"part"`
-	Cause string `json:"cause"` // the name of the server's error, or "broken-on-start": the part was put aside
-	// Path is the end of the part's path, folder and part: a table that was made anew may have a part of the name.
+	Cause string `json:"cause"` // the server's error name, or "broken-on-start": the part was detached
+	// Path is the end of the part's path, directory and name: a recreated table may have a part of the same name.
 	Path string `json:"-"`
 }
 
-// String says what is damaged.
+// String describes the damage.
 func (d Damage) String() string {
 	return fmt.Sprintf("table %s is damaged on disk: part %s (%s)", d.Table, d.Part, d.Cause)
 }
 
-// damageCodes are errors of reading files whose content is not what was written. The server says where it read.
+// damageCodes returns the error codes of reading corrupt or missing files. The server's message names the path.
 func damageCodes() []Code {
 	return []Code{
 		proto.ErrChecksumDoesntMatch, proto.ErrCorruptedData, proto.ErrCannotDecompress, proto.ErrUnknownCodec,
@@ -40,10 +40,10 @@ func damageCodes() []Code {
 	}
 }
 
-// readingPart is what the server adds to errors of reading a part: its path, and the table with its database.
+// readingPart matches what the server appends to errors of reading a part: its path, and the table with its database.
 var readingPart = regexp.MustCompile(`while reading from part (.+?)/? in table (\S+) \(`)
 
-// DamageOf returns the damage that err tells of. ok is false if err is something else.
+// DamageOf returns the damage that err reports. ok is false if err reports none.
 func DamageOf(err error) (d Damage, ok bool) {
 	var exception *ch.Exception
 	if !errors.As(err, &exception) {
@@ -53,6 +53,7 @@ func DamageOf(err error) (d Damage, ok bool) {
 	return d, ok
 }
 
+// damageIn parses the damage, and its database, from a server error.
 func damageIn(code Code, message string) (database string, d Damage, ok bool) {
 	m := readingPart.FindStringSubmatch(message)
 	if m == nil || !slices.Contains(damageCodes(), code) {
@@ -64,15 +65,16 @@ func damageIn(code Code, message string) (database string, d Damage, ok bool) {
 	return unquote(database), d, true
 }
 
+// endOfPath returns the last two elements of a part's path.
 func endOfPath(part string) string {
 	return path.Join(path.Base(path.Dir(path.Clean(part))), path.Base(part))
 }
 
-// ReadDamage returns what the server knows of damaged parts of the tables of a database: what it met since it started,
-// the last of each kind of error, and parts that it put aside at a start. Damage in known counts, too, as long as the
-// table has its part. Tables that a replay has replaced do not count.
+// ReadDamage returns the damaged parts that the server knows in a database: those it encountered since its start, only
+// the latest per error code, and those it detached at startup. Damage in known is included as long as the table still
+// has the part. Tables replaced by a replay are ignored.
 func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ...Damage) ([]Damage, error) {
-	met := slices.Clone(known)
+	seen := slices.Clone(known)
 	query := "SELECT code, last_error_message FROM system.errors WHERE code IN (" + codeList() + ")"
 	if err := ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var code int32
@@ -80,24 +82,24 @@ func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ..
 		if err := rows.Scan(&code, &message); err != nil {
 			return err
 		}
-		if of, d, ok := damageIn(Code(code), message); ok && of == database {
-			met = append(met, d)
+		if in, d, ok := damageIn(Code(code), message); ok && in == database {
+			seen = append(seen, d)
 		}
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("read the server's errors: %w", err)
+		return nil, fmt.Errorf("read server errors: %w", err)
 	}
 	active, err := readParts(ctx, conn,
 		"SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database))
 	if err != nil {
-		return nil, fmt.Errorf("read the tables' parts: %w", err)
+		return nil, fmt.Errorf("read active parts: %w", err)
 	}
 	found, err := readParts(ctx, conn, "SELECT table, name, assumeNotNull(reason), path FROM system.detached_parts "+
 		"WHERE database = "+quoted(database)+" AND startsWith(assumeNotNull(reason), 'broken') ORDER BY table, name")
 	if err != nil {
-		return nil, fmt.Errorf("read the detached parts: %w", err)
+		return nil, fmt.Errorf("read detached parts: %w", err)
 	}
-	for _, d := range met {
+	for _, d := range seen {
 		same := func(other Damage) bool { return other.Table == d.Table && other.Path == d.Path }
 		if slices.ContainsFunc(active, same) && !slices.ContainsFunc(found, same) {
 			found = append(found, d)
@@ -110,14 +112,15 @@ func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ..
 	return found, nil
 }
 
-// CheckTables reads the parts of the tables of a database that take up to maxBytes, each table, and compares them with
-// their checksums. It returns those that differ.
+// CheckTables verifies the checksums of the parts of those tables of a database that take up at most maxBytes each. It
+// returns the parts that do not match.
 func CheckTables(ctx context.Context, conn driver.Conn, database string, maxBytes int64) (found []Damage, err error) {
-	small, err := readParts(ctx, conn, "SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database)+
-		" AND table IN (SELECT table FROM system.parts WHERE active AND database = "+quoted(database)+
-		" GROUP BY table HAVING sum(bytes_on_disk) <= "+strconv.FormatInt(maxBytes, 10)+") ORDER BY table, name")
+	small, err := readParts(ctx, conn,
+		"SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database)+
+			" AND table IN (SELECT table FROM system.parts WHERE active AND database = "+quoted(database)+
+			" GROUP BY table HAVING sum(bytes_on_disk) <= "+strconv.FormatInt(maxBytes, 10)+") ORDER BY table, name")
 	if err != nil {
-		return nil, fmt.Errorf("read the tables' parts: %w", err)
+		return nil, fmt.Errorf("read active parts: %w", err)
 	}
 	checked := ""
 	for _, part := range small {
@@ -125,7 +128,8 @@ func CheckTables(ctx context.Context, conn driver.Conn, database string, maxByte
 			continue
 		}
 		checked = part.Table
-		query := "CHECK TABLE `" + database + "`.`" + part.Table + "` SETTINGS check_query_single_value_result = 0, max_threads = 1"
+		query := "CHECK TABLE `" + database + "`.`" + part.Table +
+			"` SETTINGS check_query_single_value_result = 0, max_threads = 1"
 		if err := ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			var name, message string
 			var passed uint8
@@ -134,7 +138,9 @@ func CheckTables(ctx context.Context, conn driver.Conn, database string, maxByte
 			}
 			i := slices.IndexFunc(small, func(d Damage) bool { return d.Table == checked && d.Part == name })
 			if i >= 0 {
-				found = append(found, Damage{Table: checked, Part: name, Cause: proto.ErrChecksumDoesntMatch.String(), Path: small[i].Path})
+				found = append(found, Damage{
+					Table: checked, Part: name, Cause: proto.ErrChecksumDoesntMatch.String(), Path: small[i].Path,
+				})
 			}
 			return nil
 		}); err != nil {
@@ -157,11 +163,12 @@ func readParts(ctx context.Context, conn driver.Conn, query string) (parts []Dam
 	return parts, err
 }
 
+// quoted returns text as an SQL string literal.
 func quoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
 
-// replacedMark is in the names of tables that a replay has replaced.
+// replacedMark occurs in the names of tables that a replay has replaced.
 const replacedMark = "__old_"
 
 func codeList() string {

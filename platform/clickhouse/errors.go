@@ -11,12 +11,12 @@ import (
 	lib "github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 )
 
-// Code is a ClickHouse exception code; its String is ClickHouse's name for it, such as "TOO_MANY_PARTS". The constants
-// are those of ch-go's proto package.
+// Code is a ClickHouse exception code; its String method returns ClickHouse's name, such as "TOO_MANY_PARTS". The
+// constants are those of ch-go's proto package.
 type Code = proto.Error
 
-// CodeOf returns the exception code in err. ok is false when err does not come from the server's engine: network
-// errors, answers of proxies, errors of the client.
+// CodeOf returns the exception code in err. ok is false if err was not returned by the server's engine, as with network
+// errors, responses of proxies and client errors.
 func CodeOf(err error) (code Code, ok bool) {
 	var exception *ch.Exception
 	if !errors.As(err, &exception) {
@@ -25,13 +25,13 @@ func CodeOf(err error) (code Code, ok bool) {
 	return Code(exception.Code), true
 }
 
-// IsTransient says whether the same work may succeed later. It decides between blocking (retry) and dead-lettering,
-// and the two mistakes are not alike: a wrong "permanent" throws healthy records away, a wrong "transient" stops the
-// consumer, loudly. So an error is permanent only if it is clearly about the data or the statement: the listed
-// exception codes, the client's refusal to convert a value, and HTTP 413 and 414 (a proxy's; a smaller batch passes). Everything else is transient: network
-// errors, EOF, timeouts, HTTP 429 and 5xx, overload, memory, too many parts, Keeper; also a cancelled context, refused
-// credentials and missing tables or columns, which an operator or a migration puts right, and every code not known
-// here. nil is not transient.
+// IsTransient reports whether the same work may succeed later. It decides between blocking (retry) and dead-lettering.
+// The two mistakes differ: a wrong "permanent" discards valid records, a wrong "transient" visibly stops the consumer.
+// So an error is permanent only if it is clearly caused by the data or the statement: the listed exception codes, a
+// value that the client cannot convert, and HTTP 413 and 414 from a proxy, where a smaller batch may pass. Everything
+// else is transient: network errors, EOF, timeouts, HTTP 429 and 5xx, overload, memory, too many parts, Keeper; also a
+// canceled context, rejected credentials and missing tables or columns, which an operator or a migration fixes, and
+// unknown codes. nil is not transient.
 func IsTransient(err error) bool {
 	if err == nil {
 		return false
@@ -40,17 +40,18 @@ func IsTransient(err error) bool {
 		return true
 	}
 	if code, ok := CodeOf(err); ok {
-		_, damaged := DamageOf(err) // the operator can repair it; the work is not at fault
-		return damaged || !permanent(code)
+		_, damaged := DamageOf(err) // an operator can repair it; the work is not the cause
+		return damaged || !isPermanent(code)
 	}
 	var status *ch.HTTPError
 	if errors.As(err, &status) {
-		return status.StatusCode != http.StatusRequestEntityTooLarge && status.StatusCode != http.StatusRequestURITooLong
+		return status.StatusCode != http.StatusRequestEntityTooLarge &&
+			status.StatusCode != http.StatusRequestURITooLong
 	}
 	return !isConversion(err)
 }
 
-// isConversion: the client could not make a column of the values it was given.
+// isConversion reports whether the client failed to convert values to their columns.
 func isConversion(err error) bool {
 	var block *lib.BlockError
 	if errors.As(err, &block) {
@@ -60,28 +61,30 @@ func isConversion(err error) bool {
 	return errors.As(err, &convert)
 }
 
-// refused: asking again does not help at the opening of a connection, although an operator may change it later.
-func refused(err error) bool {
+// isRejected reports whether opening a connection failed with an error that retrying does not fix, although an operator
+// may fix it later.
+func isRejected(err error) bool {
 	code, ok := CodeOf(err)
 	if !ok {
 		var status *ch.HTTPError
-		return errors.As(err, &status) && (status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
+		return errors.As(err, &status) &&
+			(status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
 	}
 	switch code {
 	case proto.ErrAuthenticationFailed, proto.ErrUnknownUser, proto.ErrWrongPassword, proto.ErrRequiredPassword,
 		proto.ErrIPAddressNotAllowed, proto.ErrUnknownDatabase, proto.ErrDatabaseAccessDenied, proto.ErrAccessDenied:
 		return true
 	}
-	return permanent(code)
+	return isPermanent(code)
 }
 
-// permanent lists the codes that speak about the data or the statement. Left out on purpose, although they look like
-// it: UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE, NOT_FOUND_COLUMN_IN_BLOCK,
-// THERE_IS_NO_COLUMN and UNKNOWN_FUNCTION and NOT_IMPLEMENTED (a schema or server that is not yet migrated or upgraded),
-// MEMORY_LIMIT_EXCEEDED, TOO_MANY_ROWS, TOO_MANY_BYTES and QUERY_IS_TOO_LARGE (limits that are the operator's),
-// UNKNOWN_SETTING, READONLY and ACCESS_DENIED (a user's rights), CANNOT_READ_ALL_DATA and CHECKSUM_DOESNT_MATCH (a
-// broken connection or disk), LOGICAL_ERROR (a server's bug).
-func permanent(code Code) bool {
+// isPermanent reports whether code is about the data or the statement. These codes are omitted on purpose:
+// UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE, NOT_FOUND_COLUMN_IN_BLOCK,
+// THERE_IS_NO_COLUMN, UNKNOWN_FUNCTION and NOT_IMPLEMENTED (a schema or server that is not yet migrated or upgraded),
+// MEMORY_LIMIT_EXCEEDED, TOO_MANY_ROWS, TOO_MANY_BYTES and QUERY_IS_TOO_LARGE (limits set by the operator),
+// UNKNOWN_SETTING, READONLY and ACCESS_DENIED (the user's permissions), CANNOT_READ_ALL_DATA and CHECKSUM_DOESNT_MATCH
+// (a broken connection or disk) and LOGICAL_ERROR (a bug in the server).
+func isPermanent(code Code) bool {
 	switch code {
 	// The data cannot be parsed.
 	case proto.ErrCannotParseText, proto.ErrCannotParseEscapeSequence, proto.ErrCannotParseQuotedString,
@@ -100,12 +103,12 @@ func permanent(code Code) bool {
 		proto.ErrCannotInsertValueOfDifferentSizeIntoTuple, proto.ErrViolatedConstraint, proto.ErrInvalidPartitionValue,
 		proto.ErrFunctionThrowIfValueIsNonZero:
 		return true
-	// The statement is not one.
+	// The statement is not valid.
 	case proto.ErrSyntaxError, proto.ErrEmptyQuery, proto.ErrIncorrectQuery, proto.ErrUnknownTypeOfQuery,
 		proto.ErrUnknownFormat, proto.ErrTooDeepAst, proto.ErrTooBigAst, proto.ErrTooDeepSubqueries,
 		proto.ErrTooDeepRecursion, proto.ErrUnknownQueryParameter, proto.ErrBadQueryParameter:
 		return true
-	// The statement uses what exists wrongly.
+	// The statement misuses functions or columns.
 	case proto.ErrBadArguments, proto.ErrNumberOfArgumentsDoesntMatch, proto.ErrTooManyArgumentsForFunction,
 		proto.ErrTooFewArgumentsForFunction, proto.ErrIllegalTypeOfArgument, proto.ErrIllegalAggregation,
 		proto.ErrNotAnAggregate, proto.ErrAmbiguousIdentifier, proto.ErrAmbiguousColumnName, proto.ErrNoCommonType,

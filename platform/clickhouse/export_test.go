@@ -2,15 +2,15 @@ package clickhouse
 
 import "time"
 
-// WithLockTiming shortens the lock's times for tests.
+// WithLockTiming returns cfg with a faster lock, for tests.
 func (cfg MigrateConfig) WithLockTiming(expiry, renewal, poll time.Duration) MigrateConfig {
 	cfg.timing = defaultLockTiming()
 	cfg.timing.expiry, cfg.timing.renewal, cfg.timing.poll = expiry, renewal, poll
 	return cfg
 }
 
-// WithReports makes a holder tell more often what it is at.
-func (cfg MigrateConfig) WithReports(every time.Duration) MigrateConfig {
+// WithReportInterval returns cfg with progress logged at the given interval.
+func (cfg MigrateConfig) WithReportInterval(every time.Duration) MigrateConfig {
 	cfg.timing = defaultLockTiming()
 	cfg.timing.report = every
 	return cfg

@@ -12,23 +12,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// lockTiming: a holder that has not been seen for expiry is taken for dead; it shows itself every renewal; those who
-// wait look every one to five polls. What a holder is at it tells every report.
+// lockTiming holds the intervals of the migration lock. A holder renews its row every renewal and is considered dead
+// after expiry without one; waiting processes check every one to five polls. Progress is logged every report.
 type lockTiming struct{ expiry, renewal, poll, report time.Duration }
 
 func defaultLockTiming() lockTiming {
-	return lockTiming{expiry: 30 * time.Second, renewal: 5 * time.Second, poll: 250 * time.Millisecond, report: 30 * time.Second}
+	return lockTiming{
+		expiry: 30 * time.Second, renewal: 5 * time.Second, poll: 250 * time.Millisecond, report: 30 * time.Second,
+	}
 }
 
-// ErrLocked says that another process was migrating for all of MigrateConfig.WaitForOther.
+// ErrLocked is returned when another process held the migration lock throughout MigrateConfig.WaitForOther.
 var ErrLocked = errors.New("another process is migrating or rebuilding tables")
 
-// ErrLockLost ends the work of a holder whose renewals failed for so long that others may take it for dead.
+// ErrLockLost ends the work of a holder whose renewals failed for so long that other processes may consider it dead.
 var ErrLockLost = errors.New("lost the migration lock: could not renew it in time")
 
-// withLock runs work while no other process does. ClickHouse has no locks, so each announces itself with a row and
-// only then looks: of two who are there at once, the one who looked later has seen the other, and withdraws. That two
-// withdraw from each other is possible; they try again after different random times.
+// withLock runs work while no other process does. ClickHouse has no locks, so a process writes a row first and reads
+// the others' rows after that: of two concurrent processes, the one that reads later sees the other and withdraws. Both
+// may withdraw; they retry after different random delays.
 func withLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work func(context.Context) error) error {
 	l := &lock{conn: conn, token: uuid.NewString(), replicated: cfg.OnCluster != "", timing: cfg.timing}
 	if err := l.acquire(ctx, cfg.WaitForOther); err != nil {
@@ -46,7 +48,7 @@ func withLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work fun
 	}
 	lose(context.Canceled)
 	<-renewed
-	// Also when ctx has ended, so that the next one need not wait for the expiry.
+	// Release also after ctx has ended, so that the next process need not wait for the expiry.
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.timing.renewal)
 	defer cancel()
 	return errors.Join(err, l.write(release, true))
@@ -59,8 +61,8 @@ type lock struct {
 	timing     lockTiming
 }
 
-func (l *lock) acquire(ctx context.Context, patience time.Duration) error {
-	deadline := time.Now().Add(patience)
+func (l *lock) acquire(ctx context.Context, wait time.Duration) error {
+	deadline := time.Now().Add(wait)
 	for {
 		other, err := l.other(ctx)
 		if err != nil {
@@ -75,23 +77,25 @@ func (l *lock) acquire(ctx context.Context, patience time.Duration) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w (token %s in muster_migrations_lock; it expires %v after its last sign of life)", ErrLocked, other, l.timing.expiry)
+			return fmt.Errorf("%w (token %s in muster_migrations_lock, which expires %v after its last renewal)",
+				ErrLocked, other, l.timing.expiry)
 		}
-		timer := time.NewTimer(l.timing.poll + rand.N(4*l.timing.poll)) //nolint:gosec // No secret.
+		timer := time.NewTimer(l.timing.poll + rand.N(4*l.timing.poll)) //nolint:gosec // not a secret
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("wait for another process that is migrating: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for migration lock: %w", context.Cause(ctx))
 		case <-timer.C:
 		}
 	}
 }
 
-// announce makes itself seen and returns "" when nobody else is; otherwise it withdraws.
+// announce writes the lock row and returns "" if no other process holds the lock; otherwise it withdraws.
 func (l *lock) announce(ctx context.Context) (other string, err error) {
 	if err := l.write(ctx, false); err != nil {
+		// Another process is writing its row at the same moment.
 		if code, ok := CodeOf(err); ok && code == proto.ErrUnsatisfiedQuorumForPreviousWrite {
-			return "(being written)", nil // Another one is announcing itself at this moment.
+			return "(being written)", nil
 		}
 		return "", err
 	}
@@ -101,7 +105,7 @@ func (l *lock) announce(ctx context.Context) (other string, err error) {
 	return other, l.write(ctx, true)
 }
 
-// renew shows signs of life until ctx ends, and ends it when they fail for too long.
+// renew renews the lock row until ctx ends, and calls lose when the renewals have failed for too long.
 func (l *lock) renew(ctx context.Context, lose context.CancelCauseFunc) {
 	ticker := time.NewTicker(l.timing.renewal)
 	defer ticker.Stop()
@@ -128,7 +132,8 @@ func (l *lock) renew(ctx context.Context, lose context.CancelCauseFunc) {
 
 func (l *lock) write(ctx context.Context, released bool) error {
 	settings := "insert_deduplicate = 0"
-	if l.replicated { // With select_sequential_consistency this is what makes looking after announcing see all.
+	// Together with select_sequential_consistency, this makes a read that follows the write see all other rows.
+	if l.replicated {
 		settings += ", insert_quorum = 'auto', insert_quorum_parallel = 0"
 	}
 	err := l.conn.Exec(ctx, `INSERT INTO muster_migrations_lock (token, seen_at, released) SETTINGS `+settings+`
@@ -139,7 +144,7 @@ SELECT ?, now64(3), ?`, l.token, released)
 	return nil
 }
 
-// other returns the token of another process that has shown a sign of life, or "".
+// other returns the token of another process that holds the lock and has not expired, or "".
 func (l *lock) other(ctx context.Context) (string, error) {
 	var token string
 	err := l.conn.QueryRow(ctx, `SELECT any(token) FROM (

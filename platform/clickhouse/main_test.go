@@ -33,7 +33,7 @@ func exec(t *testing.T, conn driver.Conn, statements ...string) {
 	}
 }
 
-// scan returns the one value that query selects.
+// scan returns the single value that query selects.
 func scan[T any](t *testing.T, conn driver.Conn, query string) T {
 	t.Helper()
 	var v T

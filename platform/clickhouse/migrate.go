@@ -13,25 +13,25 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// ErrChangedMigration says that the database has a migration which was changed since it was applied.
+// ErrChangedMigration is returned when a migration was changed after the database applied it.
 var ErrChangedMigration = errors.New("an applied migration, and the parameters it is rendered with, must not change")
 
-// MigrateConfig says where and how migrations are recorded. The zero value fits a single node.
+// MigrateConfig configures how migrations are recorded. The zero value suits a single node.
 type MigrateConfig struct {
-	// OnCluster, when set, is the name of the cluster on which the two tables of the migrator are created.
+	// OnCluster, if set, is the name of the cluster on which the migrator's two tables are created.
 	OnCluster string
-	// Engine is the engine of the migrator's tables, a format with one %s for the version column; default
-	// "ReplacingMergeTree(%s)". On a cluster of shards the record must be one for all of them, so the path must not
-	// name the shard: ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s).
+	// Engine is the engine of the migrator's tables, a format with one %s for the version column; the default is
+	// "ReplacingMergeTree(%s)". A sharded cluster needs one record for all shards, so the path must not contain the
+	// shard: ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s).
 	Engine string
-	// WaitForOther is how long to wait for another process that is migrating; default 5 min.
+	// WaitForOther is how long to wait for another process that is migrating; the default is 5 min.
 	WaitForOther time.Duration
 	Logger       *slog.Logger
 
 	timing lockTiming
 }
 
-// AppliedMigration is one row of muster_migrations.
+// AppliedMigration is a row of muster_migrations.
 type AppliedMigration struct {
 	Number    uint32
 	Name      string
@@ -41,39 +41,45 @@ type AppliedMigration struct {
 }
 
 // Migrate applies the migrations that the database does not have yet, in order, and records each. It returns the names
-// of those it applied, also when a later one failed. Running it again is harmless.
+// of those it applied, even if a later one failed. It is safe to repeat.
 //
-// It refuses, before it changes anything, a database that has a migration which was changed since, or which
-// this program does not know; the error says what to do.
+// It rejects, before it changes anything, a database with a migration that was changed later or that this program does
+// not know; the error explains the remedy.
 //
-// A database that has none of them, and nothing of what a baseline creates, is made by that in place of those up to its
-// number ([Migration.Baseline]); they are recorded as if they had been applied.
+// On a database without migrations and without any table of the baseline, it runs the baseline instead of the
+// migrations up to the baseline's number ([Migration.Baseline]) and records those as applied.
 //
 // Several processes may migrate at once: one does the work while the others wait ([MigrateConfig.WaitForOther]) and
-// then find nothing to do. The exclusion is a row in muster_migrations_lock, by the server's clock, which its holder
-// renews; when a holder dies, its row expires after 30 s and another goes on, repeating the statements of the
-// interrupted migration (which is why [LoadMigrations] wants them repeatable). A holder that cannot renew in time stops
-// by itself ([ErrLockLost]). conn waits for a statement as long as [MigrationTimeout].
-func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg MigrateConfig) (applied []string, err error) {
+// then find nothing to do. The lock is a row in muster_migrations_lock, by the server's clock, which its holder renews.
+// If a holder dies, its row expires after 30 s and another process continues, repeating the statements of the
+// interrupted migration, which is why [LoadMigrations] requires them to be repeatable. A holder that cannot renew its
+// row in time stops by itself ([ErrLockLost]). conn must wait up to [MigrationTimeout] for a statement.
+func Migrate(
+	ctx context.Context,
+	conn driver.Conn,
+	migrations []Migration,
+	cfg MigrateConfig,
+) (applied []string, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.createTables(ctx, conn); err != nil {
 		return nil, err
 	}
-	// Look before waiting for the lock: usually there is nothing to do.
+	// Check before waiting for the lock: usually there is nothing to do.
 	pending, err := pendingMigrations(ctx, conn, migrations)
 	if err != nil || len(pending) == 0 {
 		return nil, err
 	}
 	err = withLock(ctx, conn, cfg, func(ctx context.Context) error {
-		pending, err := pendingMigrations(ctx, conn, migrations) // Another process may have been faster.
+		// Another process may have migrated in the meantime.
+		pending, err := pendingMigrations(ctx, conn, migrations)
 		if err != nil {
 			return err
 		}
-		if err := cfg.synchronize(ctx, conn); err != nil {
+		if err := cfg.setFsync(ctx, conn); err != nil {
 			return err
 		}
 		if len(pending) == len(migrations) {
-			if applied, err = cfg.begin(ctx, conn, migrations); err != nil {
+			if applied, err = cfg.applyBaseline(ctx, conn, migrations); err != nil {
 				return err
 			}
 			pending = pending[len(applied):]
@@ -91,12 +97,12 @@ func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg 
 	return applied, err
 }
 
-// PendingMigrations returns what [Migrate] would apply, with the same refusals, and changes nothing.
+// PendingMigrations returns the migrations that [Migrate] would apply, with the same checks, and changes nothing.
 func PendingMigrations(ctx context.Context, conn driver.Conn, migrations []Migration) ([]Migration, error) {
 	return pendingMigrations(ctx, conn, migrations)
 }
 
-// AppliedMigrations returns the record of the database in the order of numbers; none when it was never migrated.
+// AppliedMigrations returns the database's record of migrations by number; it is empty before the first migration.
 func AppliedMigrations(ctx context.Context, conn driver.Conn) (out []AppliedMigration, err error) {
 	var exists uint8
 	if err := conn.QueryRow(ctx, "EXISTS TABLE muster_migrations").Scan(&exists); err != nil {
@@ -135,7 +141,7 @@ func pendingMigrations(ctx context.Context, conn driver.Conn, migrations []Migra
 	return migrations[len(applied):], nil
 }
 
-// compare wants the record to be the beginning of the program's migrations.
+// compare checks that the record is a prefix of the program's migrations.
 func compare(migrations []Migration, applied []AppliedMigration) error {
 	if err := checkNumbers(migrations); err != nil {
 		return err
@@ -145,30 +151,38 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 		name := Migration{Number: a.Number, Name: a.Name}.String()
 		switch {
 		case i >= len(migrations):
-			errs = append(errs, fmt.Errorf("migrations: the database has %s (owner %s), which this program does not know: "+
-				"it was migrated by a newer version; run that version or a later one", name, a.Owner))
+			errs = append(errs,
+				fmt.Errorf("migrations: the database has %s (owner %s), which is unknown to this program: "+
+					"it was migrated by a newer version; run that version or a later one", name, a.Owner))
 		case a.Number != migrations[i].Number:
-			errs = append(errs, fmt.Errorf("migrations: the database's record lacks number %04d but has %s: "+
-				"restore the rows of muster_migrations, or, if its data can be rebuilt, drop the database and migrate again",
-				migrations[i].Number, name))
-			return errors.Join(errs...) // What follows is shifted and would only repeat this.
+			errs = append(errs, fmt.Errorf("migrations: the database's record has %s but not number %04d: "+
+				"restore the rows of muster_migrations "+
+				"or, if its data can be rebuilt, drop the database and migrate again",
+				name, migrations[i].Number))
+			// The rows that follow are shifted and would only repeat this.
+			return errors.Join(errs...)
 		case a.Checksum != migrations[i].Checksum || a.Name != migrations[i].Name:
-			errs = append(errs, fmt.Errorf("migrations: %s (owner %s) was applied on %s with checksum %.12s, but this program's %v has %.12s: "+
-				"%w; put it back as it was and write a new one with the next number, or, if the data can be rebuilt, "+
-				"drop the database and migrate again",
-				name, a.Owner, a.AppliedAt.UTC().Format(time.DateOnly), a.Checksum, migrations[i], migrations[i].Checksum, ErrChangedMigration))
+			errs = append(errs, fmt.Errorf("migrations: %s (owner %s) was applied on %s with checksum %.12s, "+
+				"but this program's %v has %.12s: %w; restore the original and add a new migration "+
+				"with the next number "+
+				"or, if the data can be rebuilt, drop the database and migrate again",
+				name, a.Owner, a.AppliedAt.UTC().Format(time.DateOnly), a.Checksum,
+				migrations[i], migrations[i].Checksum, ErrChangedMigration))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// MigrationTimeout is how long one statement of a migration may take, which may write columns of a table of any size anew: the
-// ReadTimeout of a connection that [Migrate] is given, as a server says nothing before it has done.
+// MigrationTimeout is the time limit for one statement of a migration, which may rewrite columns of a table of any
+// size. The connection passed to [Migrate] needs it as ReadTimeout, because the server sends nothing until it is done.
 const MigrationTimeout = 24 * time.Hour
 
-// begin makes a new database by the baseline and returns what it has by that. One whose baseline was interrupted has some
-// of it already, and goes the long way: the migrations, which can be repeated, find the finished tables and leave them so.
-func (cfg MigrateConfig) begin(ctx context.Context, conn driver.Conn, migrations []Migration) (applied []string, err error) {
+// applyBaseline creates the tables of a new database from the baseline and returns the migrations that this covers. If
+// a baseline was interrupted, some of its tables exist; then the migrations run instead, which are repeatable and leave
+// finished tables unchanged.
+func (cfg MigrateConfig) applyBaseline(
+	ctx context.Context, conn driver.Conn, migrations []Migration,
+) (applied []string, err error) {
 	last := slices.IndexFunc(migrations, func(m Migration) bool { return m.Baseline != nil })
 	if last < 0 {
 		return nil, nil
@@ -176,10 +190,10 @@ func (cfg MigrateConfig) begin(ctx context.Context, conn driver.Conn, migrations
 	covered, statements := migrations[:last+1], migrations[last].Baseline
 	names := make([]string, len(statements))
 	for i, s := range statements {
-		names[i] = created(s)
+		names[i] = createdName(s)
 	}
-	there, err := cfg.present(ctx, conn, names)
-	if err != nil || there > 0 {
+	existing, err := cfg.countTables(ctx, conn, names)
+	if err != nil || existing > 0 {
 		return nil, err
 	}
 	started := time.Now()
@@ -192,24 +206,26 @@ func (cfg MigrateConfig) begin(ctx context.Context, conn driver.Conn, migrations
 	for _, m := range covered {
 		applied = append(applied, m.String())
 	}
-	cfg.Logger.Info("made the tables of a new database", "migration", migrations[last].String(), "took", time.Since(started))
+	cfg.Logger.Info("created the tables of a new database",
+		"migration", migrations[last].String(), "took", time.Since(started))
 	return applied, nil
 }
 
-// MissingTables returns the tables and views that the newest baseline makes and the database does not have.
+// MissingTables returns the tables and views of the newest baseline that the database does not have.
 func MissingTables(ctx context.Context, conn driver.Conn, migrations []Migration) (missing []string, err error) {
-	there := make(map[string]bool)
-	if err := ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
+	existing := make(map[string]bool)
+	query := "SELECT name FROM system.tables WHERE database = currentDatabase()"
+	if err := ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var name string
 		err := rows.Scan(&name)
-		there[name] = true
+		existing[name] = true
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("look for tables: %w", err)
+		return nil, fmt.Errorf("read tables: %w", err)
 	}
 	for _, m := range migrations {
-		for _, s := range m.Baseline { // of one migration at most
-			if name := created(s); !there[name] {
+		for _, s := range m.Baseline { // at most one migration has a baseline
+			if name := createdName(s); !existing[name] {
 				missing = append(missing, name)
 			}
 		}
@@ -217,18 +233,19 @@ func MissingTables(ctx context.Context, conn driver.Conn, migrations []Migration
 	return missing, nil
 }
 
-// present is how many tables of these names there are, on all nodes.
-func (cfg MigrateConfig) present(ctx context.Context, conn driver.Conn, names []string) (n uint64, err error) {
+// countTables returns how many tables with one of names exist, on all nodes.
+func (cfg MigrateConfig) countTables(ctx context.Context, conn driver.Conn, names []string) (n uint64, err error) {
 	tables := "system.tables"
 	if cfg.OnCluster != "" {
 		tables = "clusterAllReplicas('" + cfg.OnCluster + "', system.tables)"
 	}
 	var database string
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
-		return 0, fmt.Errorf("look for tables: %w", err)
+		return 0, fmt.Errorf("read current database: %w", err)
 	}
-	if err := conn.QueryRow(ctx, "SELECT count() FROM "+tables+" WHERE database = ? AND name IN (?)", database, names).Scan(&n); err != nil {
-		return 0, fmt.Errorf("look for tables: %w", err)
+	query := "SELECT count() FROM " + tables + " WHERE database = ? AND name IN (?)"
+	if err := conn.QueryRow(ctx, query, database, names).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count tables: %w", err)
 	}
 	return n, nil
 }
@@ -242,8 +259,8 @@ func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migratio
 
 func (cfg MigrateConfig) run(ctx context.Context, conn driver.Conn, m Migration, statements []string) error {
 	for i, statement := range statements {
-		stop := cfg.tell(m, i+1, len(statements))
-		err := conn.Exec(patient(ctx), statement)
+		stop := cfg.logProgress(m, i+1, len(statements))
+		err := conn.Exec(withMigrationTimeout(ctx), statement)
 		stop()
 		if err != nil {
 			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(statements), err)
@@ -252,43 +269,46 @@ func (cfg MigrateConfig) run(ctx context.Context, conn driver.Conn, m Migration,
 	return nil
 }
 
-// record says in one insert, which is there whole or not at all, that migrations were applied.
+// record records migrations as applied, in a single atomic insert.
 func record(ctx context.Context, conn driver.Conn, migrations ...Migration) error {
 	var args []any
 	for _, m := range migrations {
 		args = append(args, m.Number, m.Name, m.Owner, m.Checksum)
 	}
 	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, now64(3)), ", len(migrations)), ", ")
-	if err := conn.Exec(ctx, "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES "+values, args...); err != nil {
-		return fmt.Errorf("record migrations to %v: %w", migrations[len(migrations)-1], err)
+	query := "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES " + values
+	if err := conn.Exec(ctx, query, args...); err != nil {
+		return fmt.Errorf("record migrations up to %v: %w", migrations[len(migrations)-1], err)
 	}
 	return nil
 }
 
-// patient is a context in which a cluster's servers wait for each other as long as a migration may take, not for 3 minutes.
-func patient(ctx context.Context) context.Context {
+// withMigrationTimeout returns a context in which the servers of a cluster wait for each other as long as a migration
+// may take, instead of 3 minutes.
+func withMigrationTimeout(ctx context.Context) context.Context {
 	return QueryContext(ctx, Limits{}, ch.Settings{"distributed_ddl_task_timeout": int(MigrationTimeout.Seconds())})
 }
 
-// tell logs now and then, until it is stopped, that a statement is being worked on.
-func (cfg MigrateConfig) tell(m Migration, number, of int) (stop func()) {
-	done, told := make(chan struct{}), make(chan struct{})
+// logProgress logs at intervals that a statement is still running, until stop is called.
+func (cfg MigrateConfig) logProgress(m Migration, number, of int) (stop func()) {
+	done, finished := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(told)
-		began, tick := time.Now(), time.NewTicker(cfg.timing.report)
+		defer close(finished)
+		started, tick := time.Now(), time.NewTicker(cfg.timing.report)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				cfg.Logger.Info("migrating", "migration", m.String(), "statement", number, "of", of, "since", time.Since(began).Round(time.Second))
+				cfg.Logger.Info("migrating", "migration", m.String(), "statement", number, "of", of,
+					"since", time.Since(started).Round(time.Second))
 			}
 		}
 	}()
 	return func() {
 		close(done)
-		<-told
+		<-finished
 	}
 }
 
@@ -308,14 +328,15 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 	return cfg
 }
 
-// Settings of the record of migrations, which is refused when it lacks a number, as when a power cut took its row and
-// left a later one's.
-const synchronized = "fsync_after_insert = 1, fsync_part_directory = 1"
+// fsyncSettings are settings of muster_migrations. Without them, a power failure can lose a row but keep a later one,
+// and the record is rejected if a number is missing.
+const fsyncSettings = "fsync_after_insert = 1, fsync_part_directory = 1"
 
-// synchronize sets them where a version before made the table.
-func (cfg MigrateConfig) synchronize(ctx context.Context, conn driver.Conn) error {
-	if err := conn.Exec(patient(ctx), "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING "+synchronized); err != nil {
-		return fmt.Errorf("synchronize the record of migrations: %w", err)
+// setFsync applies fsyncSettings to a table that an earlier version created.
+func (cfg MigrateConfig) setFsync(ctx context.Context, conn driver.Conn) error {
+	statement := "ALTER TABLE muster_migrations" + cfg.onCluster() + " MODIFY SETTING " + fsyncSettings
+	if err := conn.Exec(withMigrationTimeout(ctx), statement); err != nil {
+		return fmt.Errorf("set fsync settings of muster_migrations: %w", err)
 	}
 	return nil
 }
@@ -336,23 +357,25 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	owner LowCardinality(String) COMMENT 'Who answers for its tables',
 	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
 	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
-) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number SETTINGS ` + synchronized + ` COMMENT 'Schema migrations that this database has'`,
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number SETTINGS ` + fsyncSettings +
+			` COMMENT 'Schema migrations that this database has'`,
 		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
 	token String COMMENT 'One process that migrates or wants to',
 	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',
 	released Bool COMMENT 'It has finished'
-) ENGINE = ` + fmt.Sprintf(cfg.Engine, "seen_at") + ` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Who is migrating'`,
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "seen_at") +
+			` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Who is migrating'`,
 	} {
-		if err := conn.Exec(patient(ctx), statement); err != nil {
+		if err := conn.Exec(withMigrationTimeout(ctx), statement); err != nil {
 			return fmt.Errorf("create migration tables: %w", err)
 		}
 	}
 	return nil
 }
 
-// Exclusively runs work while no other process migrates or works exclusively, by the lock of [Migrate]: for what must
-// not meet a change of the schema. The context of work ends when the lock is lost. It waits for another holder, and
-// fails with [ErrLocked].
+// Exclusively runs work while holding the lock of [Migrate], for work that must not overlap a schema change. The
+// context of work ends if the lock is lost. It waits for another holder up to WaitForOther, then fails with
+// [ErrLocked].
 func Exclusively(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work func(context.Context) error) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.createTables(ctx, conn); err != nil {

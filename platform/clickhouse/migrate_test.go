@@ -41,36 +41,48 @@ func load(t *testing.T, contents ...string) []clickhouse.Migration {
 
 const (
 	createT1 = "CREATE TABLE IF NOT EXISTS t1 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
-	createT2 = "CREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\nALTER TABLE t1 ADD COLUMN IF NOT EXISTS s String;\n"
+	createT2 = "CREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n" +
+		"ALTER TABLE t1 ADD COLUMN IF NOT EXISTS s String;\n"
 	createT3 = "CREATE TABLE IF NOT EXISTS t3 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
 )
 
-func TestLoadMigrations(t *testing.T) {
+func TestLoadMigrations_SplitsAndChecksumsStatements(t *testing.T) {
 	got := load(t, createT1,
-		"-- a comment;\nCREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory;\n\nDROP VIEW IF EXISTS v;",
+		"-- a comment;\nCREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory;\n\n"+
+			"DROP VIEW IF EXISTS v;",
 		"-- +statement\nINSERT INTO a SELECT 'x;\ny';\n-- +statement\nINSERT INTO a SELECT 'z'\n")
 	require.Len(t, got, 3)
 	require.Equal(t, "0001_create_t1", got[0].String())
 	require.Equal(t, "projector", got[0].Owner)
-	require.Equal(t, []string{"CREATE TABLE IF NOT EXISTS t1 (n UInt64) ENGINE = MergeTree ORDER BY n"}, got[0].Statements)
-	require.Equal(t, []string{"CREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory", "DROP VIEW IF EXISTS v"}, got[1].Statements)
+	require.Equal(t, []string{"CREATE TABLE IF NOT EXISTS t1 (n UInt64) ENGINE = MergeTree ORDER BY n"},
+		got[0].Statements)
+	require.Equal(t, []string{
+		"CREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory",
+		"DROP VIEW IF EXISTS v",
+	}, got[1].Statements)
 	require.Equal(t, []string{"INSERT INTO a SELECT 'x;\ny'", "INSERT INTO a SELECT 'z'"}, got[2].Statements)
 
 	other, err := clickhouse.LoadMigrations(files(createT1), params{Engine: "ReplicatedMergeTree"})
 	require.NoError(t, err)
-	require.NotEqual(t, got[0].Checksum, other[0].Checksum, "it is of what runs")
-	require.Equal(t, got[0].Checksum, load(t, "-- another comment\n\n"+createT1)[0].Checksum, "comments are not")
+	require.NotEqual(t, got[0].Checksum, other[0].Checksum, "it covers the rendered statements")
+	require.Equal(t, got[0].Checksum, load(t, "-- another comment\n\n"+createT1)[0].Checksum,
+		"it does not cover comments")
 }
 
-func TestLoadMigrationsErrors(t *testing.T) {
+func TestLoadMigrations_RejectsInvalidAndAcceptsRepeatableStatements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files fstest.MapFS
 		want  string
 	}{
-		"none":              {fstest.MapFS{}, "no *.sql files"},
-		"name":              {fstest.MapFS{"1_create_t.sql": {}}, "not named NNNN_verb_object.sql"},
-		"no owner":          {fstest.MapFS{"0001_create_t.sql": {Data: []byte("SELECT 1;")}}, `no line "-- owner: NAME"`},
-		"gap":               {fstest.MapFS{"0002_create_t.sql": {Data: []byte("-- owner: x\nSELECT 1;")}}, "found 0002_create_t where number 0001 should be"},
+		"no files": {fstest.MapFS{}, "no *.sql files"},
+		"bad name": {fstest.MapFS{"1_create_t.sql": {}}, "name must be NNNN_verb_object.sql"},
+		"no owner": {
+			fstest.MapFS{"0001_create_t.sql": {Data: []byte("SELECT 1;")}}, `missing line "-- owner: NAME"`,
+		},
+		"gap": {
+			fstest.MapFS{"0002_create_t.sql": {Data: []byte("-- owner: x\nSELECT 1;")}},
+			"found 0002_create_t, want number 0001",
+		},
 		"empty":             {files("-- nothing\n"), "no statements"},
 		"template":          {files("{{.Missing}};"), "Missing"},
 		"broken template":   {files("{{"), "0001_create_t1"},
@@ -80,7 +92,9 @@ func TestLoadMigrationsErrors(t *testing.T) {
 		"rename":            {files("RENAME TABLE a TO b;"), "cannot be repeated"},
 		"exchange":          {files("exchange tables a and b;"), "cannot be repeated"},
 		"add column":        {files("ALTER TABLE t ADD COLUMN a UInt8;"), "ADD COLUMN needs"},
-		"second action":     {files("ALTER TABLE t ADD COLUMN IF NOT EXISTS a UInt8, DROP INDEX i;"), "DROP INDEX needs"},
+		"second action": {
+			files("ALTER TABLE t ADD COLUMN IF NOT EXISTS a UInt8, DROP INDEX i;"), "DROP INDEX needs",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := clickhouse.LoadMigrations(tc.files, params{})
@@ -101,7 +115,7 @@ func TestLoadMigrationsErrors(t *testing.T) {
 	}
 }
 
-func TestMigrate(t *testing.T) {
+func TestMigrate_AppliesOnceAndRejectsChangedRecord(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
 	two := load(t, createT1, createT2)
@@ -110,7 +124,8 @@ func TestMigrate(t *testing.T) {
 	pending, err := clickhouse.PendingMigrations(ctx, conn, two)
 	require.NoError(t, err)
 	require.Equal(t, two, pending)
-	require.EqualValues(t, 0, scan[uint64](t, conn, "SELECT count() FROM system.tables WHERE database = currentDatabase()"), "looking changes nothing")
+	tables := scan[uint64](t, conn, "SELECT count() FROM system.tables WHERE database = currentDatabase()")
+	require.Zero(t, tables, "PendingMigrations changes nothing")
 
 	applied, err := clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
@@ -134,28 +149,30 @@ func TestMigrate(t *testing.T) {
 	require.WithinDuration(t, time.Now(), record[2].AppliedAt, time.Minute)
 	require.Equal(t, three[2].Checksum, record[2].Checksum)
 
-	// An older program.
+	// The program is older than the database.
 	_, err = clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
-	require.ErrorContains(t, err, "the database has 0003_create_t3 (owner projector), which this program does not know")
-	// A changed file.
+	require.ErrorContains(t, err, "the database has 0003_create_t3 (owner projector), which is unknown to this program")
+	// An applied migration was changed.
 	changed := load(t, createT1, strings.Replace(createT2, "s String", "s UInt8", 1), createT3)
 	_, err = clickhouse.Migrate(ctx, conn, changed, clickhouse.MigrateConfig{})
 	require.ErrorContains(t, err, "0002_create_t2 (owner projector) was applied on ")
-	require.ErrorContains(t, err, "write a new one with the next number")
-	// A record with a hole.
+	require.ErrorContains(t, err, "add a new migration with the next number")
+	// The record has a gap.
 	exec(t, conn, "ALTER TABLE muster_migrations DELETE WHERE number = 2 SETTINGS mutations_sync = 2")
 	_, err = clickhouse.Migrate(ctx, conn, three, clickhouse.MigrateConfig{})
-	require.ErrorContains(t, err, "record lacks number 0002 but has 0003_create_t3")
+	require.ErrorContains(t, err, "record has 0003_create_t3 but not number 0002")
 	_, err = clickhouse.PendingMigrations(ctx, conn, three)
 	require.Error(t, err)
 }
 
-// The record of a database that a version before made is synchronized like a new one.
-func TestMigrateSynchronizesItsRecord(t *testing.T) {
+func TestMigrate_SetsFsyncOnRecordsOfEarlierVersions(t *testing.T) {
 	conn := open(t)
 	settings := func() []bool {
-		create := scan[string](t, conn, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'muster_migrations'")
-		return []bool{strings.Contains(create, "fsync_after_insert = 1"), strings.Contains(create, "fsync_part_directory = 1")}
+		create := scan[string](t, conn, "SELECT create_table_query FROM system.tables "+
+			"WHERE database = currentDatabase() AND name = 'muster_migrations'")
+		return []bool{
+			strings.Contains(create, "fsync_after_insert = 1"), strings.Contains(create, "fsync_part_directory = 1"),
+		}
 	}
 	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
@@ -167,35 +184,36 @@ func TestMigrateSynchronizesItsRecord(t *testing.T) {
 	require.Equal(t, []bool{true, true}, settings())
 }
 
-// Who waits for a statement that writes a large table anew reads which it is.
-func TestMigrateTellsWhatItIsAt(t *testing.T) {
+func TestMigrate_LogsProgressOfLongStatements(t *testing.T) {
 	var log bytes.Buffer
 	_, err := clickhouse.Migrate(t.Context(), open(t), load(t, createT1, createT3+"SELECT sleep(1);\n"),
-		clickhouse.MigrateConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithReports(100*time.Millisecond))
+		clickhouse.MigrateConfig{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}.WithReportInterval(100*time.Millisecond))
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "msg=migrating migration=0002_create_t2 statement=2 of=2")
 }
 
-func TestMigrateGoesOnAfterAFailure(t *testing.T) {
+func TestMigrate_ResumesAfterAFailure(t *testing.T) {
 	conn := open(t)
 	broken := load(t, createT1, createT3+"SELECT throwIf(1);\n")
 	applied, err := clickhouse.Migrate(t.Context(), conn, broken, clickhouse.MigrateConfig{})
 	require.ErrorContains(t, err, "migration 0002_create_t2, statement 2 of 2")
 	require.Equal(t, []string{"0001_create_t1"}, applied)
-	// Mended, it runs again from its first statement; nobody waits for the failed run's lock.
+	// Once fixed, it runs again from its first statement, without waiting for the failed run's lock.
 	start := time.Now()
 	applied, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT3), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"0002_create_t2"}, applied)
-	require.Less(t, time.Since(start), 25*time.Second) // the lock would expire after 30
+	require.Less(t, time.Since(start), 25*time.Second) // the lock would expire after 30 s
 }
 
-// Several processes at once: each statement runs once, and all return when everything is applied.
-func TestMigrateConcurrently(t *testing.T) {
+func TestMigrate_RunsEachStatementOnceWithConcurrentProcesses(t *testing.T) {
 	dsn := enginetest.DSN(t)
 	setup := openDSN(t, dsn)
 	exec(t, setup, "CREATE TABLE runs (m UInt8) ENGINE = MergeTree ORDER BY m")
-	migrations := load(t, "INSERT INTO runs VALUES (1);\n", "INSERT INTO runs SELECT 2 + sleep(0.3);\n", "INSERT INTO runs VALUES (3);\n")
+	migrations := load(t,
+		"INSERT INTO runs VALUES (1);\n", "INSERT INTO runs SELECT 2 + sleep(0.3);\n", "INSERT INTO runs VALUES (3);\n")
 	const processes = 4
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -214,11 +232,13 @@ func TestMigrateConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 3, total)
-	require.Equal(t, []uint8{1, 2, 3}, scan[[]uint8](t, setup, "SELECT groupArray(m) FROM (SELECT m FROM runs ORDER BY m)"))
-	require.EqualValues(t, 0, scan[uint64](t, setup, "SELECT countIf(NOT released) FROM muster_migrations_lock FINAL"), "all have released")
+	runs := scan[[]uint8](t, setup, "SELECT groupArray(m) FROM (SELECT m FROM runs ORDER BY m)")
+	require.Equal(t, []uint8{1, 2, 3}, runs)
+	held := scan[uint64](t, setup, "SELECT countIf(NOT released) FROM muster_migrations_lock FINAL")
+	require.Zero(t, held, "all processes have released the lock")
 }
 
-func TestMigrateWaitsForALivingHolder(t *testing.T) {
+func TestMigrate_WaitsForALiveHolder(t *testing.T) {
 	conn := open(t)
 	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
@@ -232,7 +252,7 @@ func TestMigrateWaitsForALivingHolder(t *testing.T) {
 	_, err = clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
 	require.ErrorIs(t, err, context.Canceled)
 
-	// It died: its last sign of life is too old.
+	// A holder whose last renewal is too old is dead.
 	exec(t, conn, "INSERT INTO muster_migrations_lock VALUES ('dead', now64(3) - INTERVAL 31 SECOND, false)",
 		"INSERT INTO muster_migrations_lock VALUES ('other', now64(3) + INTERVAL 1 SECOND, true)")
 	applied, err := clickhouse.Migrate(t.Context(), conn, two, clickhouse.MigrateConfig{})
@@ -240,20 +260,22 @@ func TestMigrateWaitsForALivingHolder(t *testing.T) {
 	require.Equal(t, []string{"0002_create_t2"}, applied)
 }
 
-// A holder that works for longer than the expiry keeps the lock, because it shows itself.
-func TestMigrateHolderStaysAlive(t *testing.T) {
+func TestMigrate_RenewsTheLockDuringLongWork(t *testing.T) {
 	dsn := enginetest.DSN(t)
 	first, second := openDSN(t, dsn), openDSN(t, dsn)
 	exec(t, first, "CREATE TABLE runs (m UInt8) ENGINE = MergeTree ORDER BY m")
-	migrations := load(t, "INSERT INTO runs SELECT 1 + sum(sleepEachRow(0.5)) FROM numbers(16) SETTINGS max_block_size = 1;\n")
-	// The expiry is longer than a busy machine holds a process up.
+	migrations := load(t,
+		"INSERT INTO runs SELECT 1 + sum(sleepEachRow(0.5)) FROM numbers(16) SETTINGS max_block_size = 1;\n")
+	// The expiry is longer than a busy machine delays a process.
 	cfg := clickhouse.MigrateConfig{}.WithLockTiming(5*time.Second, 250*time.Millisecond, 50*time.Millisecond)
 	var wg sync.WaitGroup
 	for _, conn := range []driver.Conn{first, second} {
 		wg.Go(func() {
 			_, err := clickhouse.Migrate(t.Context(), conn, migrations, cfg)
-			if late := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, clickhouse.ErrLockLost); err != nil && !late {
-				t.Error(err) // a release has only 250 ms: without it the other waits a little longer
+			// A release has only 250 ms; if it fails, the other process waits a little longer.
+			late := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, clickhouse.ErrLockLost)
+			if err != nil && !late {
+				t.Error(err)
 			}
 		})
 	}
@@ -261,8 +283,7 @@ func TestMigrateHolderStaysAlive(t *testing.T) {
 	require.EqualValues(t, 1, scan[uint64](t, first, "SELECT count() FROM runs"))
 }
 
-// A holder that cannot show itself stops before another may take the lock.
-func TestMigrateHolderStopsWhenItLosesTheLock(t *testing.T) {
+func TestMigrate_StopsWhenTheLockIsLost(t *testing.T) {
 	var cut atomic.Bool
 	dsn := proxied(t, func(r *http.Request) int {
 		body, err := io.ReadAll(r.Body)
@@ -285,10 +306,10 @@ func TestMigrateHolderStopsWhenItLosesTheLock(t *testing.T) {
 		clickhouse.MigrateConfig{}.WithLockTiming(time.Second, 100*time.Millisecond, 20*time.Millisecond))
 	require.ErrorIs(t, err, clickhouse.ErrLockLost)
 	require.Empty(t, applied)
-	require.Less(t, time.Since(start), 40*time.Second, "it did not wait for the statement")
+	require.Less(t, time.Since(start), 40*time.Second, "it does not wait for the statement")
 }
 
-// loadWith is load with a baseline.
+// loadWith is load plus a baseline.
 func loadWith(t *testing.T, baseline, content string, contents ...string) []clickhouse.Migration {
 	t.Helper()
 	all := files(contents...)
@@ -298,13 +319,15 @@ func loadWith(t *testing.T, baseline, content string, contents ...string) []clic
 	return m
 }
 
-// What the baseline makes is made once, for a database that has nothing, and the later migrations follow it.
-func TestMigrateFromABaseline(t *testing.T) {
-	const made = "CREATE TABLE IF NOT EXISTS t1 (n UInt64, s String) ENGINE = {{.Engine}} ORDER BY n;\nCREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
-	three := loadWith(t, "0002_create_both.sql", made+"CREATE VIEW IF NOT EXISTS only_here AS SELECT 1;\n", createT1, createT2, createT3)
+func TestMigrate_AppliesTheBaselineToANewDatabaseOnly(t *testing.T) {
+	const made = "CREATE TABLE IF NOT EXISTS t1 (n UInt64, s String) ENGINE = {{.Engine}} ORDER BY n;\n" +
+		"CREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
+	three := loadWith(t, "0002_create_both.sql",
+		made+"CREATE VIEW IF NOT EXISTS only_here AS SELECT 1;\n", createT1, createT2, createT3)
 	cfg := clickhouse.MigrateConfig{}
 	tables := func(conn driver.Conn) []string {
-		return scan[[]string](t, conn, "SELECT arraySort(groupArray(name)) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster%'")
+		return scan[[]string](t, conn, "SELECT arraySort(groupArray(name)) FROM system.tables "+
+			"WHERE database = currentDatabase() AND name NOT LIKE 'muster%'")
 	}
 	conn := open(t)
 	pending, err := clickhouse.PendingMigrations(t.Context(), conn, three)
@@ -315,15 +338,15 @@ func TestMigrateFromABaseline(t *testing.T) {
 	require.Len(t, pending, len(applied))
 	require.Equal(t, []string{"only_here", "t1", "t2", "t3"}, tables(conn))
 	applied, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2, createT3), cfg)
-	require.NoError(t, err, "the record is that of the migrations")
+	require.NoError(t, err, "the record is the same as without the baseline")
 	require.Empty(t, applied)
 
-	begun := open(t)
-	exec(t, begun, "CREATE TABLE t1 (n UInt64, s String) ENGINE = MergeTree ORDER BY n")
-	applied, err = clickhouse.Migrate(t.Context(), begun, three, cfg)
+	partial := open(t)
+	exec(t, partial, "CREATE TABLE t1 (n UInt64, s String) ENGINE = MergeTree ORDER BY n")
+	applied, err = clickhouse.Migrate(t.Context(), partial, three, cfg)
 	require.NoError(t, err)
 	require.Len(t, applied, 3)
-	require.Equal(t, []string{"t1", "t2", "t3"}, tables(begun), "somebody's tables are not taken for new ones")
+	require.Equal(t, []string{"t1", "t2", "t3"}, tables(partial), "existing tables are not part of a new database")
 
 	older := open(t)
 	_, err = clickhouse.Migrate(t.Context(), older, three[:1], clickhouse.MigrateConfig{})
@@ -333,28 +356,31 @@ func TestMigrateFromABaseline(t *testing.T) {
 	require.Equal(t, []string{"0002_create_t2", "0003_create_t3"}, applied)
 	require.Equal(t, []string{"t1", "t2", "t3"}, tables(older))
 
-	wrong := loadWith(t, "0001_create_wrong.sql", "CREATE TABLE IF NOT EXISTS t1 (n Nonsense) ENGINE = Memory;\n", createT1, createT2)
+	wrong := loadWith(t, "0001_create_wrong.sql",
+		"CREATE TABLE IF NOT EXISTS t1 (n Nonsense) ENGINE = Memory;\n", createT1, createT2)
 	applied, err = clickhouse.Migrate(t.Context(), open(t), wrong, cfg)
 	require.ErrorContains(t, err, "baseline: migration 0001_create_t1, statement 1 of 1")
 	require.Empty(t, applied)
 }
 
-func TestLoadMigrationsRefusesABaseline(t *testing.T) {
+func TestLoadMigrations_RejectsAnInvalidBaseline(t *testing.T) {
 	for want, text := range map[string]string{
-		"creates no table or view":    "-- owner: projector\nALTER TABLE t ADD COLUMN IF NOT EXISTS s String;\n",
-		`no line "-- owner: NAME"`:    "CREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n",
-		"IF NOT EXISTS or OR REPLACE": "-- owner: projector\nCREATE TABLE t (n UInt8) ENGINE = Memory;\n",
+		"creates no table or view":      "-- owner: projector\nALTER TABLE t ADD COLUMN IF NOT EXISTS s String;\n",
+		`missing line "-- owner: NAME"`: "CREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n",
+		"IF NOT EXISTS or OR REPLACE":   "-- owner: projector\nCREATE TABLE t (n UInt8) ENGINE = Memory;\n",
 	} {
 		all := files(createT1)
 		all["baseline/0001_create_all.sql"] = &fstest.MapFile{Data: []byte(text)}
 		_, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
 		require.ErrorContains(t, err, want)
 	}
-	good := &fstest.MapFile{Data: []byte("-- owner: projector\nCREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n")}
+	good := &fstest.MapFile{
+		Data: []byte("-- owner: projector\nCREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n"),
+	}
 	for want, names := range map[string][]string{
-		"2 files where one should be": {"0001_create_all.sql", "0001_create_more.sql"},
-		"not named NNNN":              {"create_all.sql"},
-		"no migration has its number": {"0002_create_all.sql"},
+		"2 files, want one":                    {"0001_create_all.sql", "0001_create_more.sql"},
+		"name must be NNNN":                    {"create_all.sql"},
+		"there is no migration of that number": {"0002_create_all.sql"},
 	} {
 		all := files(createT1)
 		for _, name := range names {

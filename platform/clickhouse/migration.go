@@ -13,40 +13,40 @@ import (
 	"text/template"
 )
 
-// Migration is one numbered step of the schema, rendered for this server.
+// Migration is one numbered step of the schema, rendered for a server.
 type Migration struct {
-	// Number is its place; numbers run from 1 without gaps.
+	// Number is the position; numbers start at 1 without gaps.
 	Number uint32
-	// Name is the file's name without number and suffix: verb_object.
+	// Name is the file name without number and suffix: verb_object.
 	Name string
-	// Owner is who answers for the tables: the file's line "-- owner: NAME".
+	// Owner is the service that is responsible for the tables, from the line "-- owner: NAME" of the file.
 	Owner string
-	// Statements are run in order.
+	// Statements are executed in order.
 	Statements []string
-	// Checksum is the SHA-256 of the rendered statements in hexadecimal. It covers what the parameters did.
+	// Checksum is the SHA-256 of the rendered statements in hexadecimal. So it also depends on the parameters.
 	Checksum string
-	// Baseline, of one migration at most, are the statements that make a new database in place of those of this migration
-	// and all before it.
+	// Baseline, which at most one migration has, are the statements that create a new database instead of the
+	// statements of this migration and all before it.
 	Baseline []string
 }
 
-// String is the file's name without suffix.
+// String returns the file name without suffix.
 func (m Migration) String() string { return fmt.Sprintf("%04d_%s", m.Number, m.Name) }
 
 // statementMark separates statements explicitly.
 const statementMark = "-- +statement"
 
-// LoadMigrations reads the files NNNN_verb_object.sql in the root of fsys, in the order of their numbers. Each is a
-// text/template, rendered with params (cluster or single node, say; a name that params lack is an error), then cut into
-// statements: at lines "-- +statement" when the file has such lines, else after each ";" that ends a line. One line
-// must be "-- owner: NAME".
+// LoadMigrations reads the files NNNN_verb_object.sql in the root of fsys, by number. Each file is a text/template
+// that is rendered with params (for example for a cluster or a single node; a missing parameter is an error), then
+// split into statements: at lines "-- +statement" if the file has any, otherwise after each ";" at the end of a line.
+// The file must have a line "-- owner: NAME".
 //
-// A migration that was interrupted is run again from its first statement, so what can be run only once is refused:
-// CREATE needs IF NOT EXISTS or OR REPLACE, DROP needs IF EXISTS, ALTER's ADD, DROP and RENAME COLUMN need theirs, and
-// RENAME TABLE and EXCHANGE are not allowed.
+// An interrupted migration is run again from its first statement, so statements that cannot be repeated are rejected:
+// CREATE needs IF NOT EXISTS or OR REPLACE, DROP needs IF EXISTS, ALTER's ADD, DROP and RENAME COLUMN need the same,
+// and RENAME TABLE and EXCHANGE are not allowed.
 //
-// A file baseline/NNNN_verb_object.sql, written like them, is the Baseline of the migration with its number. It only
-// creates tables and views.
+// A file baseline/NNNN_verb_object.sql, in the same format, is the Baseline of the migration with its number. It must
+// only create tables and views.
 func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -55,7 +55,7 @@ func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	if len(files) == 0 {
 		return nil, errors.New("load migrations: no *.sql files")
 	}
-	out := make([]Migration, 0, len(files)) // Glob sorts, and four digits sort as numbers.
+	out := make([]Migration, 0, len(files)) // Glob sorts, and four digits sort as numbers
 	for _, file := range files {
 		m, err := loadMigration(fsys, file, params)
 		if err != nil {
@@ -72,24 +72,24 @@ func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	return out, nil
 }
 
-// attachBaseline reads the file in the folder baseline, if there is one.
+// attachBaseline reads the file in the directory baseline, if any.
 func attachBaseline(fsys fs.FS, params any, migrations []Migration) error {
 	files, err := fs.Glob(fsys, "baseline/*.sql")
 	if err != nil || len(files) == 0 {
 		return err
 	}
 	if len(files) > 1 {
-		return fmt.Errorf("baseline: %d files where one should be", len(files))
+		return fmt.Errorf("baseline: found %d files, want one", len(files))
 	}
 	baseline, err := loadMigration(fsys, files[0], params)
 	if err != nil {
 		return fmt.Errorf("%s: %w", files[0], err)
 	}
 	if baseline.Number == 0 || int(baseline.Number) > len(migrations) {
-		return fmt.Errorf("%s: no migration has its number", files[0])
+		return fmt.Errorf("%s: there is no migration of that number", files[0])
 	}
 	for i, s := range baseline.Statements {
-		if created(s) == "" {
+		if createdName(s) == "" {
 			return fmt.Errorf("%s: statement %d creates no table or view: %.60q", files[0], i+1, s)
 		}
 	}
@@ -97,8 +97,8 @@ func attachBaseline(fsys fs.FS, params any, migrations []Migration) error {
 	return nil
 }
 
-// created is the table or view that a statement creates.
-func created(statement string) string {
+// createdName returns the name of the table or view that statement creates, or "".
+func createdName(statement string) string {
 	found := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`).FindStringSubmatch(statement)
 	if found == nil {
 		return ""
@@ -109,7 +109,7 @@ func created(statement string) string {
 func loadMigration(fsys fs.FS, file string, params any) (Migration, error) {
 	parts := regexp.MustCompile(`^(\d{4})_([a-z]+(?:_[a-z0-9]+)+)\.sql$`).FindStringSubmatch(path.Base(file))
 	if parts == nil {
-		return Migration{}, errors.New("not named NNNN_verb_object.sql")
+		return Migration{}, errors.New("name must be NNNN_verb_object.sql")
 	}
 	number, err := strconv.ParseUint(parts[1], 10, 32)
 	if err != nil {
@@ -126,7 +126,8 @@ func loadMigration(fsys fs.FS, file string, params any) (Migration, error) {
 func checkNumbers(migrations []Migration) error {
 	for i, m := range migrations {
 		if want := uint32(i) + 1; m.Number != want {
-			return fmt.Errorf("migrations: found %v where number %04d should be: numbers run from 0001 without gaps or repeats", m, want)
+			return fmt.Errorf(
+				"migrations: found %v, want number %04d: numbers must start at 0001 without gaps or repeats", m, want)
 		}
 	}
 	return nil
@@ -143,7 +144,7 @@ func (m *Migration) render(source string, params any) error {
 	}
 	owner := regexp.MustCompile(`(?m)^-- owner: (\S+)$`).FindStringSubmatch(text.String())
 	if owner == nil {
-		return errors.New(`no line "-- owner: NAME"`)
+		return errors.New(`missing line "-- owner: NAME"`)
 	}
 	m.Owner = owner[1]
 	m.Statements = splitStatements(text.String())
@@ -178,7 +179,7 @@ func splitStatements(text string) []string {
 		switch {
 		case marked && line == statementMark:
 			flush()
-		case strings.HasPrefix(strings.TrimSpace(line), "--"): // Comments are no part of what runs or of its checksum.
+		case strings.HasPrefix(strings.TrimSpace(line), "--"): // comments are neither run nor part of the checksum
 		case !marked && strings.HasSuffix(line, ";"):
 			current = append(current, line)
 			flush()
@@ -190,25 +191,31 @@ func splitStatements(text string) []string {
 	return out
 }
 
-// checkRepeatable refuses statements that fail, or do something else, when they run a second time.
+// checkRepeatable rejects statements that fail, or act differently, when they run a second time.
 func checkRepeatable(statement string) error {
 	s := strings.ToUpper(strings.Join(strings.Fields(statement), " "))
-	for _, rule := range []struct{ what, guarded, want string }{
-		{`^CREATE `, `^CREATE (OR REPLACE |(TEMPORARY |MATERIALIZED |LIVE )?[A-Z]+ IF NOT EXISTS )`, "IF NOT EXISTS or OR REPLACE"},
-		{`^DROP `, `^DROP [A-Z ]*IF EXISTS `, "IF EXISTS"},
-		{`^(RENAME TABLE|RENAME DATABASE|EXCHANGE) `, `$^`, "another way: it cannot be repeated"},
+	for _, rule := range []struct{ what, guarded, problem string }{
+		{
+			`^CREATE `, `^CREATE (OR REPLACE |(TEMPORARY |MATERIALIZED |LIVE )?[A-Z]+ IF NOT EXISTS )`,
+			"needs IF NOT EXISTS or OR REPLACE",
+		},
+		{`^DROP `, `^DROP [A-Z ]*IF EXISTS `, "needs IF EXISTS"},
+		{`^(RENAME TABLE|RENAME DATABASE|EXCHANGE) `, `$^`, "cannot be repeated"},
 	} {
 		if regexp.MustCompile(rule.what).MatchString(s) && !regexp.MustCompile(rule.guarded).MatchString(s) {
-			return fmt.Errorf("%.60q needs %s, so that an interrupted migration can run again", statement, rule.want)
+			return fmt.Errorf("%.60q %s: an interrupted migration must be able to run again", statement, rule.problem)
 		}
 	}
 	if !strings.HasPrefix(s, "ALTER ") {
 		return nil
 	}
-	action := regexp.MustCompile(`(?:^|[ ,(])(ADD|DROP|RENAME|CLEAR) (COLUMN|INDEX|PROJECTION|CONSTRAINT|STATISTICS) (IF (?:NOT )?EXISTS )?`)
+	action := regexp.MustCompile(
+		`(?:^|[ ,(])(ADD|DROP|RENAME|CLEAR) (COLUMN|INDEX|PROJECTION|CONSTRAINT|STATISTICS) (IF (?:NOT )?EXISTS )?`)
 	for _, found := range action.FindAllStringSubmatch(s, -1) {
 		if found[3] == "" {
-			return fmt.Errorf("%s %s needs IF EXISTS or IF NOT EXISTS, so that an interrupted migration can run again", found[1], found[2])
+			return fmt.Errorf(
+				"%s %s needs IF EXISTS or IF NOT EXISTS: an interrupted migration must be able to run again",
+				found[1], found[2])
 		}
 	}
 	return nil

@@ -19,50 +19,52 @@ import (
 	"muster/platform/tlsclient"
 )
 
-// DSNEnv is the environment variable that holds the DSN of a server that is not the embedded engine.
+// DSNEnv is the environment variable with the DSN of an external server.
 const DSNEnv = "CLICKHOUSE_DSN"
 
-// Config says how to reach ClickHouse. Only DSN is required.
+// Config configures a connection to ClickHouse. Only DSN is required.
 type Config struct {
-	// DSN is http://, https://, clickhouse:// (native; clickhouses:// with TLS): user:password@host[,host...]:port/database,
-	// with clickhouse-go's options and any ClickHouse setting as query parameters. TLS trusts the system's authorities
-	// and those of SSL_CERT_DIR, where TLS names no others. Other values of settings that [Open] pins are refused.
+	// DSN is http://, https://, clickhouse:// (native) or clickhouses:// (native with TLS), followed by
+	// user:password@host[,host...]:port/database, with options of clickhouse-go and any ClickHouse setting as query
+	// parameters. TLS trusts the system's authorities and those of SSL_CERT_DIR, unless TLS names others. Other values
+	// for the settings that [Open] pins are rejected.
 	DSN string
-	// TLS are the authorities and the client's certificate of a DSN with TLS. A user without a password is, over HTTP, whom
-	// the certificate names.
+	// TLS holds the authorities and the client certificate for a DSN with TLS. Over HTTP, a user without a password is
+	// the one named in the certificate.
 	TLS *tlsclient.Settings
-	// MaxOpenConns bounds the connections and so the statements at a time; default: twice the processors, at least 8.
+	// MaxOpenConns limits the connections and so the concurrent statements; the default is twice the number of
+	// processors, at least 8.
 	MaxOpenConns int
-	// ConnMaxLifetime defaults to 1 h, so that a cluster's connections spread out again.
+	// ConnMaxLifetime defaults to 1 h, so that connections spread over a changed cluster.
 	ConnMaxLifetime time.Duration
-	// DialTimeout bounds connecting, and also waiting for a free connection of the pool; default 10 s.
+	// DialTimeout limits connecting, and also waiting for a free connection of the pool; the default is 10 s.
 	DialTimeout time.Duration
-	// ReadTimeout bounds one read from the server; default 5 min.
+	// ReadTimeout limits one read from the server; the default is 5 min.
 	ReadTimeout time.Duration
-	// ReadyTimeout is how long Open retries until the server answers; default 30 s, negative for one attempt.
+	// ReadyTimeout is how long Open retries until the server answers; the default is 30 s, negative means one attempt.
 	ReadyTimeout time.Duration
-	// Compression defaults to CompressionAuto, unless the DSN has compress=.
+	// Compression defaults to CompressionAuto, unless the DSN sets compress.
 	Compression Compression
-	// ClientName tells the server who asks (system.query_log, client name).
+	// ClientName identifies the client to the server (client name in system.query_log).
 	ClientName string
 	Logger     *slog.Logger
 }
 
-// ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them. Of a DSN that is not set it has the rest.
+// ConfigFromEnv reads a Config from environment variables. DSN is empty if its variable is not set.
 //
-//	CLICKHOUSE_DSN           a Config's DSN
+//	CLICKHOUSE_DSN           the DSN
 //	CLICKHOUSE_TLS_CA_FILE   PEM file of the authorities to trust instead of the system's
 //	CLICKHOUSE_TLS_CERT_FILE, CLICKHOUSE_TLS_KEY_FILE
-//	                         PEM files of the client's certificate and its key: package tlsclient
+//	                         PEM files of the client certificate and its key: see package tlsclient
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	files, err := tlsclient.FromEnv(getenv, "CLICKHOUSE")
 	return Config{DSN: strings.TrimSpace(getenv(DSNEnv)), TLS: files}, err
 }
 
-// Compression of what travels between client and server.
+// Compression is the compression method between client and server.
 type Compression string
 
-// The compressions. CompressionAuto is none on loopback, where it costs processor time and saves nothing, and LZ4
+// The compression methods. CompressionAuto is none on loopback, where compression only costs processor time, and LZ4
 // elsewhere.
 const (
 	CompressionAuto Compression = ""
@@ -71,9 +73,9 @@ const (
 	CompressionZSTD Compression = "zstd"
 )
 
-// pinned returns the settings that every connection has, whatever the server's profile says (async_insert
-// became the server's default in 26.3, the deduplication settings changed theirs in 26.2). A server that does not know
-// one yet, or no longer, is not sent it.
+// pinned returns the settings of every connection, regardless of the server's profile. async_insert became the server's
+// default in 26.3, and the defaults of the deduplication settings changed in 26.2. Settings that the server does not
+// know are not sent.
 func pinned() ch.Settings {
 	return ch.Settings{
 		"async_insert":          0,
@@ -81,16 +83,16 @@ func pinned() ch.Settings {
 		"insert_deduplicate":    1,
 		"deduplicate_insert":    "enable",
 		"deduplicate_blocks_in_dependent_materialized_views": 1,
-		// Of a cluster: an insert is acknowledged by the shard that the row belongs to and not by the node that was asked,
-		// a shard that is away is an error, and subqueries see all shards.
+		// On a cluster, an insert is acknowledged by the shard that the row belongs to and not by the node that
+		// received it, an unavailable shard is an error, and subqueries see all shards.
 		"distributed_foreground_insert": 1,
 		"skip_unavailable_shards":       0,
 		"distributed_product_mode":      "global",
 	}
 }
 
-// Open connects and retries until the server answers, at most ReadyTimeout. It fails at once when the DSN is wrong or
-// the server refuses user, password or database. Errors do not contain the password.
+// Open connects and retries until the server answers, up to ReadyTimeout. It fails immediately if the DSN is invalid or
+// the server rejects the user, password or database. Errors do not contain the password.
 func Open(ctx context.Context, cfg Config) (driver.Conn, error) {
 	opts, err := options(cfg)
 	if err != nil {
@@ -118,7 +120,8 @@ func options(cfg Config) (*ch.Options, error) {
 	}
 	dsn := cfg.DSN
 	secure := strings.HasPrefix(dsn, "https://") || strings.HasPrefix(dsn, "clickhouses://")
-	if secure && !strings.Contains(dsn, "secure=") { // clickhouse-go wants it said twice.
+	// clickhouse-go requires secure=true in addition to the scheme.
+	if secure && !strings.Contains(dsn, "secure=") {
 		separator := "?"
 		if strings.Contains(dsn, "?") {
 			separator = "&"
@@ -127,17 +130,22 @@ func options(cfg Config) (*ch.Options, error) {
 	}
 	opts, err := ch.ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %s is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://: %w", DSNEnv, err) // clickhouse-go redacts it.
+		// clickhouse-go redacts the password.
+		return nil, fmt.Errorf(
+			"open clickhouse: %s must be http://USER:PASSWORD@HOST:8123/DATABASE or the same with https://: %w", DSNEnv,
+			err)
 	}
 	if cfg.TLS != nil {
 		if opts.TLS == nil {
-			return nil, errors.New("open clickhouse: CLICKHOUSE_TLS_CA_FILE or CLICKHOUSE_TLS_CERT_FILE is set, and the DSN has no TLS: write https:// or clickhouses://")
+			return nil, errors.New("open clickhouse: CLICKHOUSE_TLS_CA_FILE or CLICKHOUSE_TLS_CERT_FILE is set, " +
+				"but the DSN has no TLS: use https:// or clickhouses://")
 		}
 		cfg.TLS.Apply(opts.TLS)
 	}
 	for name, fixed := range pinned() {
 		if value, ok := opts.Settings[name]; ok && fmt.Sprint(value) != fmt.Sprint(fixed) {
-			return nil, fmt.Errorf("open clickhouse: the DSN sets %s=%v, which is fixed to %v: remove it", name, value, fixed)
+			return nil, fmt.Errorf(
+				"open clickhouse: the DSN sets %s=%v, which is fixed at %v: remove the parameter", name, value, fixed)
 		}
 	}
 	if opts.MaxOpenConns == 0 {
@@ -146,16 +154,17 @@ func options(cfg Config) (*ch.Options, error) {
 	if opts.MaxOpenConns <= 0 {
 		opts.MaxOpenConns = max(8, 2*runtime.GOMAXPROCS(0))
 	}
-	// An idle connection costs the client little; making one anew costs a query over HTTP.
+	// An idle connection costs the client little; a new one costs a query over HTTP.
 	opts.MaxIdleConns = opts.MaxOpenConns
 	opts.ConnMaxLifetime = first(opts.ConnMaxLifetime, cfg.ConnMaxLifetime, time.Hour)
 	opts.DialTimeout = first(opts.DialTimeout, cfg.DialTimeout, 10*time.Second)
 	opts.ReadTimeout = first(opts.ReadTimeout, cfg.ReadTimeout, 5*time.Minute)
 	if cfg.Logger != nil {
-		opts.Logger = slog.New(quiet{cfg.Logger.Handler()})
+		opts.Logger = slog.New(debugHandler{cfg.Logger.Handler()})
 	}
 	if cfg.ClientName != "" {
-		opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{Name: cfg.ClientName})
+		opts.ClientInfo.Products = append(opts.ClientInfo.Products,
+			struct{ Name, Version string }{Name: cfg.ClientName})
 	}
 	if opts.Compression == nil {
 		if opts.Compression, err = compression(cfg.Compression, opts.Addr); err != nil {
@@ -165,6 +174,7 @@ func options(cfg Config) (*ch.Options, error) {
 	return opts, nil
 }
 
+// first returns the first positive duration.
 func first(values ...time.Duration) time.Duration {
 	i := slices.IndexFunc(values, func(d time.Duration) bool { return d > 0 })
 	return values[i]
@@ -197,7 +207,7 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// awaitServer asks until there is an answer, and returns which of the pinned settings the server knows.
+// awaitServer queries the server until it answers, and returns which of the pinned settings the server knows.
 func awaitServer(ctx context.Context, cfg Config, opts *ch.Options) (map[string]bool, error) {
 	probe := *opts
 	probe.MaxOpenConns, probe.MaxIdleConns = 1, 1
@@ -205,9 +215,9 @@ func awaitServer(ctx context.Context, cfg Config, opts *ch.Options) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	ask := func() (map[string]bool, error) {
+	query := func() (map[string]bool, error) {
 		supported, err := supportedSettings(ctx, conn)
-		if err != nil && refused(err) {
+		if err != nil && isRejected(err) {
 			return nil, backoff.Permanent(err)
 		}
 		return supported, err
@@ -218,7 +228,7 @@ func awaitServer(ctx context.Context, cfg Config, opts *ch.Options) (map[string]
 	if cfg.ReadyTimeout < 0 {
 		limit = backoff.WithMaxTries(1)
 	}
-	supported, err := backoff.Retry(ctx, ask, backoff.WithBackOff(wait), limit)
+	supported, err := backoff.Retry(ctx, query, backoff.WithBackOff(wait), limit)
 	if err = errors.Join(err, conn.Close()); err != nil {
 		return nil, err
 	}
@@ -246,10 +256,10 @@ func supportedSettings(ctx context.Context, conn driver.Conn) (supported map[str
 	return supported, rows.Err()
 }
 
-// Limits bound a query on the server. Zero means: as the server has it.
+// Limits limit a query on the server. Zero values leave the server's defaults.
 type Limits struct {
-	// MaxExecutionTime is rounded up to whole seconds. A deadline of the context, when it has one, takes its place
-	// (clickhouse-go sends its rest plus 5 s).
+	// MaxExecutionTime is rounded up to whole seconds. A deadline of the context takes precedence (clickhouse-go sends
+	// the remaining time plus 5 s).
 	MaxExecutionTime time.Duration
 	MaxRowsToRead    uint64
 	MaxBytesToRead   uint64
@@ -258,9 +268,9 @@ type Limits struct {
 	MaxThreads       int
 }
 
-// QueryContext makes queries under ctx run within limits, and with further settings such as the ones of one table's
-// reads. A query that exceeds a limit fails; results are never cut. It replaces the settings of an outer one.
-func QueryContext(ctx context.Context, l Limits, further ch.Settings) context.Context {
+// QueryContext returns a context whose queries run within limits and with the additional settings. A query that exceeds
+// a limit fails; results are never truncated. The settings replace those of an outer QueryContext.
+func QueryContext(ctx context.Context, l Limits, additional ch.Settings) context.Context {
 	settings := ch.Settings{}
 	set := func(name string, value uint64) {
 		if value > 0 {
@@ -273,7 +283,7 @@ func QueryContext(ctx context.Context, l Limits, further ch.Settings) context.Co
 	set("max_memory_usage", l.MaxMemoryBytes)
 	set("max_result_rows", l.MaxResultRows)
 	set("max_threads", uint64(max(0, l.MaxThreads)))
-	for name, value := range further {
+	for name, value := range additional {
 		settings[name] = value
 	}
 	return ch.Context(ctx, ch.WithSettings(settings))

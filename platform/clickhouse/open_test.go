@@ -28,8 +28,8 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// proxied returns the DSN of a reverse proxy before the engine that calls first on each request; a status other than 0
-// is the answer.
+// proxied returns the DSN of a reverse proxy in front of the engine. The proxy calls first on each request; a status
+// other than 0 is its response.
 func proxied(t *testing.T, first func(*http.Request) (status int)) string {
 	t.Helper()
 	target, err := url.Parse(enginetest.DSN(t))
@@ -37,7 +37,7 @@ func proxied(t *testing.T, first func(*http.Request) (status int)) string {
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target.Host})
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := first(r); status != 0 {
-			http.Error(w, "not now", status)
+			http.Error(w, "unavailable", status)
 			return
 		}
 		forward.ServeHTTP(w, r)
@@ -47,7 +47,7 @@ func proxied(t *testing.T, first func(*http.Request) (status int)) string {
 	return target.String()
 }
 
-func TestOpenPinsSettings(t *testing.T) {
+func TestOpen_PinsSettings(t *testing.T) {
 	var last atomic.Pointer[url.Values]
 	conn := openDSN(t, proxied(t, func(r *http.Request) int {
 		query := r.URL.Query()
@@ -58,20 +58,27 @@ func TestOpenPinsSettings(t *testing.T) {
 	for name, want := range map[string]string{
 		"async_insert": "0", "wait_for_async_insert": "1", "insert_deduplicate": "1", "deduplicate_insert": "enable",
 		"deduplicate_blocks_in_dependent_materialized_views": "1",
-		"distributed_foreground_insert":                      "1", "skip_unavailable_shards": "0", "distributed_product_mode": "global",
+		"distributed_foreground_insert":                      "1", "skip_unavailable_shards": "0",
+		"distributed_product_mode": "global",
 	} {
 		require.Equal(t, want, last.Load().Get(name), name)
 	}
 }
 
-func TestOpenRefusesBadDSNs(t *testing.T) {
+func TestOpen_RejectsInvalidDSNs(t *testing.T) {
+	const format = "CLICKHOUSE_DSN must be http://USER:PASSWORD@HOST:8123/DATABASE or the same with https://"
 	for name, tc := range map[string]struct{ dsn, want string }{
-		"none":              {"", "no DSN (CLICKHOUSE_DSN)"},
-		"no host":           {"http:///db", "parse dsn address failed"},
-		"no scheme":         {"clickhouse:8123", "CLICKHOUSE_DSN is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://"},
-		"no scheme, an IP":  {"127.0.0.1:8123", "CLICKHOUSE_DSN is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://"},
-		"pinned setting":    {"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed to 0: remove it"},
-		"half an answer":    {"http://localhost:1/db?skip_unavailable_shards=1", "the DSN sets skip_unavailable_shards=1, which is fixed to 0: remove it"},
+		"no DSN":                {"", "no DSN (CLICKHOUSE_DSN)"},
+		"no host":               {"http:///db", "parse dsn address failed"},
+		"no scheme":             {"clickhouse:8123", format},
+		"no scheme, IP address": {"127.0.0.1:8123", format},
+		"pinned setting": {
+			"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed at 0: remove",
+		},
+		"partial results": {
+			"http://localhost:1/db?skip_unavailable_shards=1",
+			"the DSN sets skip_unavailable_shards=1, which is fixed at 0: remove",
+		},
 		"password redacted": {"http://u:pass#word@h:port/db", "open clickhouse"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +91,7 @@ func TestOpenRefusesBadDSNs(t *testing.T) {
 	require.ErrorContains(t, err, `compression "rar"`)
 }
 
-// What a DSN says as it is pinned is no contradiction.
-func TestOpenTakesPinnedValuesFromTheDSN(t *testing.T) {
+func TestOpen_AcceptsPinnedValuesInTheDSN(t *testing.T) {
 	dsn, err := url.Parse(enginetest.DSN(t))
 	require.NoError(t, err)
 	query := dsn.Query()
@@ -95,8 +101,8 @@ func TestOpenTakesPinnedValuesFromTheDSN(t *testing.T) {
 	openDSN(t, dsn.String())
 }
 
-// A company's own authority is trusted by its being in the folder of SSL_CERT_DIR. A process reads that once: each way is tried by one.
-func TestOpenTrustsAuthoritiesOfTheEnvironment(t *testing.T) {
+// A process reads SSL_CERT_DIR only once, so each case runs in a child process.
+func TestOpen_TrustsAuthoritiesInSSLCertDir(t *testing.T) {
 	const dsnOfChild = "MUSTER_TEST_TLS_DSN"
 	if dsn := os.Getenv(dsnOfChild); dsn != "" {
 		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, ReadyTimeout: -1})
@@ -112,19 +118,19 @@ func TestOpenTrustsAuthoritiesOfTheEnvironment(t *testing.T) {
 	trusted := t.TempDir()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(filepath.Join(trusted, "company.crt"), certificate, 0o600))
-	for folder, want := range map[string]string{trusted: "PASS", t.TempDir(): "certificate signed by unknown authority"} {
+	for dir, want := range map[string]string{trusted: "PASS", t.TempDir(): "certificate signed by unknown authority"} {
 		child := osexec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		child.Env = append(os.Environ(), dsnOfChild+"="+dsn.String(), "SSL_CERT_DIR="+folder)
+		child.Env = append(os.Environ(), dsnOfChild+"="+dsn.String(), "SSL_CERT_DIR="+dir)
 		out, err := child.CombinedOutput()
 		require.Equal(t, want == "PASS", err == nil, "%s", out)
 		require.Contains(t, string(out), want)
 	}
 }
 
-func TestOpenWaitsUntilReady(t *testing.T) {
-	var asked atomic.Int64
+func TestOpen_WaitsUntilReady(t *testing.T) {
+	var requests atomic.Int64
 	dsn := proxied(t, func(*http.Request) int {
-		if asked.Add(1) <= 3 {
+		if requests.Add(1) <= 3 {
 			return http.StatusServiceUnavailable
 		}
 		return 0
@@ -134,21 +140,24 @@ func TestOpenWaitsUntilReady(t *testing.T) {
 	require.True(t, clickhouse.IsTransient(err))
 	conn := openDSN(t, dsn)
 	require.NoError(t, conn.Ping(t.Context()))
-	require.Greater(t, asked.Load(), int64(4))
+	require.Greater(t, requests.Load(), int64(4))
 }
 
-func TestOpenGivesUp(t *testing.T) {
+func TestOpen_GivesUpAfterReadyTimeout(t *testing.T) {
 	for _, scheme := range []string{"http", "clickhouse"} {
 		for attempt := 1; ; attempt++ {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			require.NoError(t, l.Close())
 			start := time.Now()
-			_, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: scheme + "://u:hush@" + l.Addr().String() + "/db", ReadyTimeout: 200 * time.Millisecond})
+			_, err = clickhouse.Open(t.Context(), clickhouse.Config{
+				DSN: scheme + "://u:hush@" + l.Addr().String() + "/db", ReadyTimeout: 200 * time.Millisecond,
+			})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "hush")
 			require.Less(t, time.Since(start), 30*time.Second)
-			if attempt == 3 || strings.Contains(err.Error(), "connection refused") { // a neighbour may have taken the port
+			// Another process may have taken the port.
+			if attempt == 3 || strings.Contains(err.Error(), "connection refused") {
 				require.ErrorContains(t, err, "connection refused")
 				break
 			}
@@ -156,7 +165,7 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-func TestOpenFailsAtOnceWhenRefused(t *testing.T) {
+func TestOpen_FailsImmediatelyWhenRejected(t *testing.T) {
 	good := enginetest.DSN(t)
 	u, err := url.Parse(good)
 	require.NoError(t, err)
@@ -170,14 +179,15 @@ func TestOpenFailsAtOnceWhenRefused(t *testing.T) {
 			defer cancel()
 			_, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ReadyTimeout: time.Minute})
 			require.Error(t, err)
-			require.NoError(t, ctx.Err(), "it did not wait: %v", err)
+			require.NoError(t, ctx.Err(), "Open waited: %v", err)
 		})
 	}
 }
 
-func TestRepeatedInsertIsDropped(t *testing.T) {
+func TestInsert_DropsRepeatedToken(t *testing.T) {
 	conn := open(t)
-	exec(t, conn, `CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100`)
+	exec(t, conn,
+		"CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100")
 	insert := func(token string, numbers ...uint64) {
 		ctx := ch.Context(t.Context(), ch.WithSettings(ch.Settings{"insert_deduplication_token": token}))
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
@@ -191,10 +201,10 @@ func TestRepeatedInsertIsDropped(t *testing.T) {
 	insert("topic:0:1-3", 1, 2, 3)
 	require.EqualValues(t, 3, scan[uint64](t, conn, "SELECT count() FROM t"))
 	insert("topic:0:4-6", 1, 2, 3)
-	require.EqualValues(t, 6, scan[uint64](t, conn, "SELECT count() FROM t"), "the token counts, not the content")
+	require.EqualValues(t, 6, scan[uint64](t, conn, "SELECT count() FROM t"), "the token matters, not the content")
 }
 
-func TestQueryContextLimits(t *testing.T) {
+func TestQueryContext_LimitsQueries(t *testing.T) {
 	const many = "SELECT number FROM numbers(10000000) GROUP BY number"
 	conn := open(t)
 	for name, tc := range map[string]struct {
@@ -202,10 +212,12 @@ func TestQueryContextLimits(t *testing.T) {
 		limits clickhouse.Limits
 		code   clickhouse.Code
 	}{
-		"rows read":   {many, clickhouse.Limits{MaxRowsToRead: 1000}, proto.ErrTooManyRows},
-		"bytes read":  {many, clickhouse.Limits{MaxBytesToRead: 1000}, proto.ErrTooManyBytes},
-		"result rows": {"SELECT number FROM numbers(1000)", clickhouse.Limits{MaxResultRows: 10}, proto.ErrTooManyRowsOrBytes},
-		"memory":      {many, clickhouse.Limits{MaxMemoryBytes: 1 << 20, MaxThreads: 1}, proto.ErrMemoryLimitExceeded},
+		"rows read":  {many, clickhouse.Limits{MaxRowsToRead: 1000}, proto.ErrTooManyRows},
+		"bytes read": {many, clickhouse.Limits{MaxBytesToRead: 1000}, proto.ErrTooManyBytes},
+		"result rows": {
+			"SELECT number FROM numbers(1000)", clickhouse.Limits{MaxResultRows: 10}, proto.ErrTooManyRowsOrBytes,
+		},
+		"memory": {many, clickhouse.Limits{MaxMemoryBytes: 1 << 20, MaxThreads: 1}, proto.ErrMemoryLimitExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := clickhouse.QueryContext(t.Context(), tc.limits, ch.Settings{"max_block_size": 65536})
@@ -225,11 +237,11 @@ func TestQueryContextLimits(t *testing.T) {
 	}
 }
 
-func TestConnectionsRecoverFromKilledEngine(t *testing.T) {
+func TestConnection_RecoversFromKilledEngine(t *testing.T) {
 	conn := open(t)
 	exec(t, conn, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n", "INSERT INTO t VALUES (1)")
 	enginetest.Kill(t)
-	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
+	for started := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var n uint64
 		err := conn.QueryRow(t.Context(), "SELECT count() FROM t").Scan(&n)
 		if err == nil {
@@ -237,20 +249,23 @@ func TestConnectionsRecoverFromKilledEngine(t *testing.T) {
 			break
 		}
 		require.True(t, clickhouse.IsTransient(err), "%v", err)
-		require.Less(t, time.Since(began), time.Minute, "%v", err)
+		require.Less(t, time.Since(started), time.Minute, "%v", err)
 	}
 }
 
-// What failed is said by whoever asked, once: not by the driver as well, with what the server quotes.
-func TestDriverLogsForDebuggingAlone(t *testing.T) {
-	for level, said := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+func TestOpen_LetsTheDriverLogOnlyAtDebugLevel(t *testing.T) {
+	for level, logged := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
 		var log lockedBuffer
-		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{
+			DSN:    enginetest.DSN(t),
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})),
+		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		require.Error(t, conn.Exec(ctx, "SELECT sleepEachRow(0.1) FROM numbers(100)"))
 		cancel()
-		rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 70000, 'ada@example.com') FROM numbers(100000) SETTINGS max_block_size = 1000")
+		rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 70000, 'ada@example.com') "+
+			"FROM numbers(100000) SETTINGS max_block_size = 1000")
 		for err == nil && rows.Next() {
 		}
 		if err == nil {
@@ -259,12 +274,12 @@ func TestDriverLogsForDebuggingAlone(t *testing.T) {
 		require.ErrorContains(t, err, "ada@example.com")
 		require.NoError(t, conn.Close())
 		text := log.String()
-		require.Equal(t, said, text != "", text)
+		require.Equal(t, logged, text != "", text)
 		require.NotContains(t, text, "level=ERROR")
 	}
 }
 
-// A lockedBuffer is read while the driver still writes: it releases a connection after its rows are closed.
+// lockedBuffer can be read while the driver is writing: it releases a connection after its rows are closed.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

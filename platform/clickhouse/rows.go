@@ -9,14 +9,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// ReadRows runs a query and calls scan at each row. When the query cannot be sent,
-// the error holds neither the server's address nor the parameters in it.
+// ReadRows runs a query and calls scan for each row. If the query cannot be sent, the error contains neither the
+// server's address nor its parameters.
 func ReadRows(ctx context.Context, conn driver.Conn, query string, scan func(driver.Rows) error) error {
 	rows, err := conn.Query(ctx, query)
 	if err != nil {
 		var inURL *url.Error
 		if errors.As(err, &inURL) {
-			err = inURL.Err // the URL holds the keys and the host's name
+			err = inURL.Err // the URL contains the parameters and the host
 		}
 		return fmt.Errorf("query: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
 
-// certified returns an authority, and a client's certificate of it.
+// certified returns an authority and a client certificate that it issued.
 func certified(t *testing.T) (*tlstest.Authority, tlstest.Files) {
 	t.Helper()
 	authority, err := tlstest.NewAuthority()
@@ -28,8 +28,7 @@ func certified(t *testing.T) (*tlstest.Authority, tlstest.Files) {
 	return authority, files
 }
 
-// A server that wants a certificate has it over HTTPS, beside what the DSN says of TLS, and nobody is let in without one.
-func TestOpenWithACertificate(t *testing.T) {
+func TestOpen_SendsAClientCertificateOverHTTPS(t *testing.T) {
 	authority, files := certified(t)
 	dsn, err := url.Parse(enginetest.DSN(t))
 	require.NoError(t, err)
@@ -67,8 +66,7 @@ func TestOpenWithACertificate(t *testing.T) {
 	require.ErrorContains(t, open(named, none), "certificate required")
 }
 
-// The native protocol's handshake has the certificate, too.
-func TestOpenNativeWithACertificate(t *testing.T) {
+func TestOpen_SendsAClientCertificateOverTheNativeProtocol(t *testing.T) {
 	authority, files := certified(t)
 	server, err := authority.Server()
 	require.NoError(t, err)
@@ -98,16 +96,16 @@ func TestOpenNativeWithACertificate(t *testing.T) {
 	require.NoError(t, err)
 	cfg.ReadyTimeout = -1
 	_, err = clickhouse.Open(t.Context(), cfg)
-	require.Error(t, err, "it says nothing")
+	require.Error(t, err, "the server closes the connection without an answer")
 	require.Equal(t, "muster", <-seen)
 }
 
-func TestConfigFromEnvRefuses(t *testing.T) {
+func TestConfigFromEnv_RejectsInconsistentTLS(t *testing.T) {
 	_, files := certified(t)
 	vars := files.Env("CLICKHOUSE")
 	vars["CLICKHOUSE_TLS_KEY_FILE"] = ""
 	_, err := clickhouse.ConfigFromEnv(env(vars))
-	require.ErrorContains(t, err, "CLICKHOUSE_TLS_CERT_FILE and CLICKHOUSE_TLS_KEY_FILE go together")
+	require.ErrorContains(t, err, "CLICKHOUSE_TLS_CERT_FILE and CLICKHOUSE_TLS_KEY_FILE must be set together")
 
 	vars = files.Env("CLICKHOUSE")
 	for _, scheme := range []string{"http", "clickhouse"} {
@@ -115,6 +113,6 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 		cfg, err := clickhouse.ConfigFromEnv(env(vars))
 		require.NoError(t, err)
 		_, err = clickhouse.Open(t.Context(), cfg)
-		require.ErrorContains(t, err, "the DSN has no TLS: write https:// or clickhouses://")
+		require.ErrorContains(t, err, "the DSN has no TLS: use https:// or clickhouses://")
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// IsTerminal says whether a stream is a terminal's.
+// IsTerminal reports whether stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Writer returns a writer to w, which escapes as [Text] does if w is a terminal, and is w itself if not. It is for one
-// goroutine at a time. A character that the last bytes only begin is not shown.
+// Writer returns w itself, or a writer to w that escapes like [Text] if w is a terminal. It is not safe for concurrent
+// use. An incomplete character at the end of the output is not shown.
 func Writer(w io.Writer) io.Writer {
 	if IsTerminal(w) {
 		return &escaping{to: w}
@@ -25,16 +25,16 @@ func Writer(w io.Writer) io.Writer {
 	return w
 }
 
-// Text returns s with the characters that a terminal obeys as \u and four hexadecimal digits, which is how JSON writes
-// them too: control characters other than line feed and tab, and those that turn the direction of what follows. What
-// is not UTF-8 becomes U+FFFD.
+// Text returns s with the control characters that a terminal interprets replaced by \u and four hexadecimal digits, as
+// in JSON: control characters other than line feed and tab, and those that change the direction of the text that
+// follows. Invalid UTF-8 becomes U+FFFD.
 func Text(s string) string {
-	if shown(s) {
+	if isPlain(s) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if obeyed(r) {
+		if isInterpreted(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -43,16 +43,17 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line returns s as a part of a line, or a cell of a table: what would end either is escaped, as [Text] escapes. It is for
-// files and pipes, too; the rest is for Text, or [Writer].
+// Line returns s as part of a line or a table cell: it escapes the characters that would end either, like [Text]. It is
+// also for files and pipes; the other characters are left to Text or [Writer].
 func Line(s string) string {
 	return strings.NewReplacer("\n", `\u000a`, "\t", `\u0009`, "\v", `\u000b`, "\f", `\u000c`).Replace(s)
 }
 
-// shown says whether s is shown as it is.
-func shown(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, obeyed) }
+// isPlain reports whether s needs no escapes.
+func isPlain(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, isInterpreted) }
 
-func obeyed(r rune) bool {
+// isInterpreted reports whether a terminal interprets r instead of showing it.
+func isInterpreted(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
@@ -62,16 +63,16 @@ func obeyed(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' // UAX #9, section 2
 }
 
-// escaping is a writer to a terminal.
+// escaping is a writer to a terminal that escapes.
 type escaping struct {
 	to   io.Writer
-	rest []byte // the beginning of a character that is to come
+	rest []byte // an incomplete character at the end
 }
 
 // Write implements [io.Writer].
 func (e *escaping) Write(p []byte) (int, error) {
 	text := append(e.rest, p...)
-	end := len(text) - begun(text)
+	end := len(text) - incomplete(text)
 	if _, err := io.WriteString(e.to, Text(string(text[:end]))); err != nil {
 		return 0, err
 	}
@@ -79,8 +80,8 @@ func (e *escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begun is how many bytes at the end of text begin a character that is not whole.
-func begun(text []byte) int {
+// incomplete returns the length of an incomplete character at the end of text.
+func incomplete(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {

@@ -13,7 +13,7 @@ import (
 	"muster/platform/console/consoletest"
 )
 
-func TestText(t *testing.T) {
+func TestText_EscapesControlCharacters(t *testing.T) {
 	for given, want := range map[string]string{
 		"":                               "",
 		"Ana Müller, Zoë\t\n林":           "Ana Müller, Zoë\t\n林",
@@ -29,13 +29,12 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestLine(t *testing.T) {
-	require.Equal(t, "Ana\x1b, 林", console.Line("Ana\x1b, 林"), "Text and writers do that")
+func TestLine_EscapesLineAndCellEnds(t *testing.T) {
+	require.Equal(t, "Ana\x1b, 林", console.Line("Ana\x1b, 林"), "other escapes are up to Text and Writer")
 	require.Equal(t, `a\u000ab\u0009c\u000bd\u000c`, console.Line("a\nb\tc\vd\f"))
 }
 
-// What is read of JSON is the same after it was shown.
-func TestTextOfJSON(t *testing.T) {
+func TestText_KeepsTheMeaningOfJSON(t *testing.T) {
 	name := "a\x1b[2K\u009b\u202e\x7f"
 	raw, err := json.Marshal(name)
 	require.NoError(t, err)
@@ -44,8 +43,7 @@ func TestTextOfJSON(t *testing.T) {
 	require.Equal(t, name, again)
 }
 
-// Wherever what is written is divided, the terminal is given the same.
-func TestWriterToATerminal(t *testing.T) {
+func TestWriter_EscapesForATerminalAcrossWrites(t *testing.T) {
 	text := []byte("ä\x1b[2K\u009b林\u202e𝄞\xe2\x80\n.")
 	for cut := range len(text) {
 		terminal, screen := consoletest.Open(t)
@@ -60,8 +58,7 @@ func TestWriterToATerminal(t *testing.T) {
 	}
 }
 
-// What is no terminal is given every byte as it is.
-func TestWriterElsewhere(t *testing.T) {
+func TestWriter_PassesBytesThroughToOtherStreams(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, read.Close()) })
@@ -77,5 +74,5 @@ func TestWriterElsewhere(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, null.Close()) })
-	require.False(t, console.IsTerminal(null), "a device, and nobody sits there")
+	require.False(t, console.IsTerminal(null), "a device but not a terminal")
 }

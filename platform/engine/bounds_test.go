@@ -18,7 +18,7 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// endless is a body without an end.
+// endless is a reader without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -28,15 +28,15 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What an analyst's statement takes before it runs is bounded, too.
-func TestAnalystStatementsAreBounded(t *testing.T) {
+func TestAnalyst_LimitsStatementSize(t *testing.T) {
 	for _, size := range []string{"4194305", "1000000000", "1e18", "0", "-1", "x"} {
 		resp, err := http.Post("http://"+enginetest.Addr(t)+"/?max_query_size="+size, "", endless{})
 		if err == nil { // or the engine has closed the connection before it was read
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, "452", resp.Header.Get("X-ClickHouse-Exception-Code"), size)
 		}
-		require.Equal(t, "452", asAnalyst(t, "SELECT 1", "max_query_size", size).header.Get("X-ClickHouse-Exception-Code"), size)
+		require.Equal(t, "452",
+			asAnalyst(t, "SELECT 1", "max_query_size", size).header.Get("X-ClickHouse-Exception-Code"), size)
 	}
 	list := "SELECT length([" + strings.Repeat("1,", 150_000) + "1])"
 	require.Contains(t, asAnalyst(t, list).body, "Max query size exceeded")
@@ -45,12 +45,11 @@ func TestAnalystStatementsAreBounded(t *testing.T) {
 	begin := time.Now()
 	r := asAnalyst(t, long, "max_query_size", "4194304", "max_memory_usage", "20000000")
 	require.Equal(t, "241", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
-	t.Logf("refused after %s: %s", time.Since(begin), r.body)
+	t.Logf("rejected after %s: %s", time.Since(begin), r.body)
 	require.NotContains(t, r.body, "formatQuery")
 }
 
-// An analyst's tables have a size. A busy machine may take long to send them.
-func TestAnalystTablesAreBounded(t *testing.T) {
+func TestAnalyst_LimitsExternalTables(t *testing.T) {
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = time.Hour })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -77,9 +76,7 @@ func TestAnalystTablesAreBounded(t *testing.T) {
 	require.Contains(t, body, "too long")
 }
 
-// An analyst's statement and tables are read with a place for the query, which is given
-// back when they do not come.
-func TestAnalystPlaceIsGivenBack(t *testing.T) {
+func TestAnalyst_SlotIsReleasedAfterTimeout(t *testing.T) {
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
 		c.Server.AnalystQueries, c.Server.AnalystTimeout, c.Server.QueueWait = 1, 10*time.Second, 100*time.Millisecond
 	})
@@ -94,11 +91,12 @@ func TestAnalystPlaceIsGivenBack(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 
-	// A statement that comes by half has the one place, until its time is over.
+	// A half-sent statement occupies the only slot until its timeout.
 	half, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, half.Close()) })
-	_, err = fmt.Fprintf(half, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 200000\r\n\r\nSELECT 1 --%s", e.Addr(), strings.Repeat(" ", 100_000))
+	_, err = fmt.Fprintf(half, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 200000\r\n\r\nSELECT 1 --%s", e.Addr(),
+		strings.Repeat(" ", 100_000))
 	require.NoError(t, err)
 	waitFor(t, func() bool {
 		_, body := one()
@@ -115,11 +113,16 @@ func TestAnalystPlaceIsGivenBack(t *testing.T) {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
-		_, err = fmt.Fprintf(conn, "POST /?query=SELECT+count()+FROM+e&e_structure=n+UInt8 HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n"+
-			"--x\r\nContent-Disposition: form-data; name=\"e\"; filename=\"e\"\r\n\r\n1\n", e.Addr())
+		_, err = fmt.Fprintf(
+			conn,
+			"POST /?query=SELECT+count()+FROM+e&e_structure=n+UInt8 HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n"+
+				"--x\r\nContent-Disposition: form-data; name=\"e\"; filename=\"e\"\r\n\r\n1\n",
+			e.Addr(),
+		)
 		require.NoError(t, err)
 		status, body := one()
-		return status == http.StatusInternalServerError && strings.Contains(body, "Too many simultaneous queries of analysts")
+		return status == http.StatusInternalServerError &&
+			strings.Contains(body, "Too many simultaneous queries of analysts")
 	}
 	held := false
 	for i := 0; !held && i < 100; i++ { // a query may be faster, and a busy machine slower than the place is held
@@ -129,9 +132,8 @@ func TestAnalystPlaceIsGivenBack(t *testing.T) {
 	waitFor(t, func() bool { status, _ := one(); return status == http.StatusOK })
 }
 
-// What tables of an analyst hold counts for the query's memory, however many there
-// are, and filling them for its time. Each is filled by a statement of its own.
-func TestAnalystTablesCountForTheQuery(t *testing.T) {
+// Each table is filled by a separate statement.
+func TestAnalyst_ExternalTablesCountForMemoryAndTime(t *testing.T) {
 	wide := make([]string, 40)
 	for i := range wide {
 		wide[i] = fmt.Sprintf("a%d FixedString(256)", i)
@@ -166,10 +168,9 @@ func TestAnalystTablesCountForTheQuery(t *testing.T) {
 	require.Equal(t, "159", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 }
 
-// A form's fields have a size together, as its files have.
-func TestAnalystFieldsAreBounded(t *testing.T) {
-	// Fields until they count for so much. What is behind the bound is little: a server that
-	// answers before it has read much more than that may close the connection first.
+func TestAnalyst_LimitsFormFields(t *testing.T) {
+	// Only little is sent after the limit: a server that responds before it has read much more may close the connection
+	// first.
 	fields := func(size, count int) reply {
 		var b bytes.Buffer
 		w := multipart.NewWriter(&b)
@@ -179,7 +180,12 @@ func TestAnalystFieldsAreBounded(t *testing.T) {
 			count -= len(name) + 1<<10 + size
 		}
 		require.NoError(t, w.Close())
-		return call{user: "-", body: &b, params: values([]string{"query", "SELECT 1"}), header: http.Header{"Content-Type": {w.FormDataContentType()}}}.do(t)
+		return call{
+			user:   "-",
+			body:   &b,
+			params: values([]string{"query", "SELECT 1"}),
+			header: http.Header{"Content-Type": {w.FormDataContentType()}},
+		}.do(t)
 	}
 	require.Equal(t, "1\n", fields(128<<10, 1<<20).body)
 	for _, size := range []int{128 << 10, 1 << 10} {

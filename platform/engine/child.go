@@ -17,26 +17,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readyLine is what a child reports once it serves, or why it does not.
+// readyLine is what a child reports when it serves or fails to start.
 type readyLine struct {
 	Addr  string `json:"addr,omitempty"`
 	Error string `json:"error,omitempty"`
-	// Denied: the engine may not open something.
+	// Denied: the engine was denied access to a file.
 	Denied bool `json:"denied,omitempty"`
 }
 
-// reportedError is one that the supervisor was told. It says nothing by itself,
-// so that nobody reads it twice.
+// reportedError is an error that was reported to the supervisor. Its text is empty, so that it is not logged twice.
 type reportedError struct{ err error }
 
 func (e reportedError) Error() string { return "" }
 func (e reportedError) Unwrap() error { return e.err }
 
-// ExitCode is the exit status of the program.
+// ExitCode returns the exit code of the program.
 func (e reportedError) ExitCode() int { return 2 }
 
-// durations has time.Duration travel as text ("1.5s"), for which the JSON
-// library has no form of its own.
+// durations encodes time.Duration as a string such as "1.5s".
 func durations() json.Options {
 	return json.JoinOptions(
 		json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
@@ -53,22 +51,20 @@ func durations() json.Options {
 	)
 }
 
-// errParentGone ends a child whose parent died.
+// errParentGone is the cancellation cause of a child whose parent has died.
 var errParentGone = errors.New("engine: the parent process is gone")
 
-// The child's files beside the standard ones. Standard input and output are
-// not used, because the engine itself may read and write them.
+// The child's file descriptors. Standard input and output are not used, because the engine may read and write them.
 const (
-	controlFD = 3 // the parent's end is open as long as the parent lives
+	controlFD = 3 // the parent's end is open while the parent is alive
 	readyFD   = 4
 )
 
-// RunChild is the body of the child process that [Start] supervises: it reads
-// its ServerConfig as one line of JSON from file descriptor 3, serves, and
-// reports its address on file descriptor 4. It ends with ctx, and at the latest
-// a second after the parent died: no orphan keeps the data folder.
+// RunChild is the main function of the child process that [Start] supervises. It reads its ServerConfig as one line of
+// JSON from file descriptor 3, serves, and reports its address on file descriptor 4. It ends with ctx, or at most a
+// second after the parent has died, so that no orphan locks the data directory.
 func RunChild(ctx context.Context, logger *slog.Logger) error {
-	confineChild(logger)
+	sandboxChild(logger)
 	control, ready := os.NewFile(controlFD, "control"), os.NewFile(readyFD, "ready")
 	if control == nil || ready == nil {
 		return errors.New("engine: this process was not started by a supervisor")
@@ -85,8 +81,7 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// This goroutine ends with the process, which has no other way of learning
-	// that its parent died.
+	// This goroutine detects that the parent has died. It ends with the process.
 	go func() {
 		_, _ = io.Copy(io.Discard, input)
 		if ctx.Err() != nil {
@@ -102,46 +97,46 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 		}
 		return err
 	}
-	serves := false
+	serving := false
 	err = serve(ctx, cfg, logger, func(addr string) {
-		serves = true
+		serving = true
 		if err := report(readyLine{Addr: addr}); err != nil {
 			cancel(fmt.Errorf("engine: report readiness: %w", err))
 		}
 	})
-	if err != nil && !serves && report(readyLine{Error: err.Error(), Denied: isDenied(err)}) == nil {
+	if err != nil && !serving && report(readyLine{Error: err.Error(), Denied: isDenied(err)}) == nil {
 		return reportedError{err}
 	}
 	return err
 }
 
-// engineError is a failure of the engine itself to start, which is neither the
-// lock's nor the port's.
+// engineError is a failure of the engine to start, as opposed to the lock or the listener.
 type engineError struct{ error }
 
 func (e engineError) Unwrap() error { return e.error }
 
-// isDenied reports an engine that may not open something. The C library and the
-// engine say so in words only.
+// isDenied reports whether the engine was denied access to a file. The C library and the engine report that only as
+// text.
 func isDenied(err error) bool {
 	e, ok := errors.AsType[engineError](err)
-	return ok && (errors.Is(e, fs.ErrPermission) || strings.Contains(strings.ToLower(e.Error()), "permission denied"))
+	return ok && (errors.Is(e, fs.ErrPermission) ||
+		strings.Contains(strings.ToLower(e.Error()), "permission denied"))
 }
 
-// notOpened is why a link in an engine's folder cannot be followed, which the
-// engine does not tell of: it may lead to where this process may not go.
-func notOpened(dir string) error {
+// findDeniedLink returns a permission error for a symbolic link in the engine's directory whose target may not be
+// opened. The engine does not report that.
+func findDeniedLink(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			return err
 		case err != nil:
-			return nil //nolint:nilerr // this is about permissions
+			return nil //nolint:nilerr // only permission errors matter
 		case d.IsDir() && strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2:
-			return fs.SkipDir // tables and their parts are the engine's own
+			return fs.SkipDir // the engine's own files: tables and parts
 		case d.Type()&fs.ModeSymlink != 0:
 			if about, err := os.Stat(path); err == nil && (about.IsDir() || about.Mode().IsRegular()) {
-				file, err := os.Open(path) //nolint:gosec // nothing is read, and where it leads to is the question
+				file, err := os.Open(path) //nolint:gosec // only tests access; nothing is read
 				if errors.Is(err, fs.ErrPermission) {
 					return err
 				}

@@ -39,11 +39,12 @@ func openDSN(tb testing.TB, dsn string, configure ...func(*clickhouse.Options)) 
 	return conn
 }
 
-func TestQueryAndInsert(t *testing.T) {
+func TestClient_QueriesAndInserts(t *testing.T) {
 	conn := open(t)
 	ctx := context.Background()
 	require.NoError(t, conn.Ping(ctx))
-	require.NoError(t, conn.Exec(ctx, "CREATE TABLE t (a UInt64, b String, c LowCardinality(Nullable(String))) ENGINE = MergeTree ORDER BY a"))
+	require.NoError(t, conn.Exec(ctx,
+		"CREATE TABLE t (a UInt64, b String, c LowCardinality(Nullable(String))) ENGINE = MergeTree ORDER BY a"))
 	batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 	require.NoError(t, err)
 	for i := range 1000 {
@@ -51,15 +52,18 @@ func TestQueryAndInsert(t *testing.T) {
 	}
 	require.NoError(t, batch.Send())
 	var n, sum uint64
-	require.NoError(t, conn.QueryRow(ctx, "SELECT count(), sum(a) FROM t WHERE b = {b:String}", clickhouse.Named("b", "row")).Scan(&n, &sum))
+	row := conn.QueryRow(ctx, "SELECT count(), sum(a) FROM t WHERE b = {b:String}", clickhouse.Named("b", "row"))
+	require.NoError(t, row.Scan(&n, &sum))
 	require.Equal(t, uint64(1000), n)
 	require.Equal(t, uint64(999*500), sum)
 }
 
-func TestParametersAndBinding(t *testing.T) {
+func TestClient_BindsParameters(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
-	for _, value := range []string{"plain", "quote ' and \\ and \t tab", "new\nline", "Ünïcode 日本語", `\'; DROP TABLE t; --`, "{a:String}", ""} {
+	for _, value := range []string{
+		"plain", "quote ' and \\ and \t tab", "new\nline", "Ünïcode 日本語", `\'; DROP TABLE t; --`, "{a:String}", "",
+	} {
 		var named, positional string
 		require.NoError(t, conn.QueryRow(ctx, "SELECT {v:String}", clickhouse.Named("v", value)).Scan(&named), value)
 		require.Equal(t, value, named)
@@ -67,14 +71,16 @@ func TestParametersAndBinding(t *testing.T) {
 		require.Equal(t, value, positional)
 	}
 	var sum uint64
-	require.NoError(t, conn.QueryRow(ctx, "SELECT arraySum({ids:Array(UInt64)})", clickhouse.Named("ids", []uint64{1, 2, 3})).Scan(&sum))
+	row := conn.QueryRow(ctx, "SELECT arraySum({ids:Array(UInt64)})", clickhouse.Named("ids", []uint64{1, 2, 3}))
+	require.NoError(t, row.Scan(&sum))
 	require.Equal(t, uint64(6), sum)
 }
 
-func TestTypesRoundTrip(t *testing.T) {
+func TestClient_RoundTripsTypes(t *testing.T) {
 	for name, method := range map[string]clickhouse.CompressionMethod{
 		"none": clickhouse.CompressionNone, "lz4": clickhouse.CompressionLZ4, "zstd": clickhouse.CompressionZSTD,
-		"gzip": clickhouse.CompressionGZIP, "deflate": clickhouse.CompressionDeflate, "br": clickhouse.CompressionBrotli,
+		"gzip": clickhouse.CompressionGZIP, "deflate": clickhouse.CompressionDeflate,
+		"br": clickhouse.CompressionBrotli,
 	} {
 		t.Run(name, func(t *testing.T) { typesRoundTrip(t, method) })
 	}
@@ -105,9 +111,12 @@ type wide struct {
 func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 	conn := open(t, func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 3} })
 	ctx := t.Context()
-	require.NoError(t, conn.Exec(ctx, `CREATE TABLE t (a UInt64, b UInt128, c String, d Nullable(String), e Array(String), f Map(String, UInt64),
-		g DateTime64(6, 'UTC'), h LowCardinality(String), i LowCardinality(Nullable(String)), j Array(LowCardinality(Nullable(String))),
-		k Map(LowCardinality(String), Array(String)), l UUID, m Decimal(38, 10), n IPv6, o Bool, p Float64, q Array(Array(UInt64)), r FixedString(4),
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (a UInt64, b UInt128, c String, d Nullable(String), e Array(String), f Map(String, UInt64),
+		g DateTime64(6, 'UTC'), h LowCardinality(String), i LowCardinality(Nullable(String)),
+		j Array(LowCardinality(Nullable(String))),
+		k Map(LowCardinality(String), Array(String)), l UUID, m Decimal(38, 10), n IPv6, o Bool, p Float64,
+		q Array(Array(UInt64)), r FixedString(4),
 		s Array(Map(String, Nullable(UInt32)))) ENGINE = MergeTree ORDER BY a`))
 	text := func(s string) *string { return &s }
 	number := uint32(5)
@@ -115,11 +124,26 @@ func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 	require.True(t, ok)
 	rows := []wide{
 		{
-			A: 1, B: *big128, C: "c", D: text("d"), E: []string{"x", "", "y"}, F: map[string]uint64{"k": 1}, G: time.Date(2024, 2, 29, 1, 2, 3, 456789000, time.UTC),
-			H: "low", I: text("i"), J: []*string{text("a"), nil, text("b")}, K: map[string][]string{"k": {"v", "w"}}, L: uuid.New(), M: decimal.RequireFromString("-12345.6789"),
-			N: netip.MustParseAddr("2001:db8::1"), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd", S: []map[string]*uint32{{"a": &number, "b": nil}, {}},
+			A: 1, B: *big128, C: "c", D: text("d"), E: []string{"x", "", "y"}, F: map[string]uint64{"k": 1},
+			G: time.Date(2024, 2, 29, 1, 2, 3, 456789000, time.UTC),
+			H: "low", I: text("i"), J: []*string{text("a"), nil, text("b")}, K: map[string][]string{"k": {"v", "w"}},
+			L: uuid.New(), M: decimal.RequireFromString("-12345.6789"),
+			N: netip.MustParseAddr("2001:db8::1"), O: true, P: 1.5, Q: [][]uint64{{1}, {}, {2, 3}}, R: "abcd",
+			S: []map[string]*uint32{{"a": &number, "b": nil}, {}},
 		},
-		{A: 2, E: []string{}, F: map[string]uint64{}, G: time.Unix(0, 0).UTC(), J: []*string{}, K: map[string][]string{}, M: decimal.Zero, N: netip.IPv6Unspecified(), Q: [][]uint64{}, R: "\x00\x00\x00\x00", S: []map[string]*uint32{}},
+		{
+			A: 2,
+			E: []string{},
+			F: map[string]uint64{},
+			G: time.Unix(0, 0).UTC(),
+			J: []*string{},
+			K: map[string][]string{},
+			M: decimal.Zero,
+			N: netip.IPv6Unspecified(),
+			Q: [][]uint64{},
+			R: "\x00\x00\x00\x00",
+			S: []map[string]*uint32{},
+		},
 	}
 	batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 	require.NoError(t, err)
@@ -153,18 +177,25 @@ func typesRoundTrip(t *testing.T, method clickhouse.CompressionMethod) {
 	require.Equal(t, int32(60), exception.Code)
 }
 
-func TestDynamicTypes(t *testing.T) {
+func TestClient_ReadsDynamicTypes(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
-	require.NoError(t, conn.Exec(ctx, `CREATE TABLE t (a UInt64, j JSON(known LowCardinality(String), max_dynamic_paths = 2), v Variant(String, UInt64, Array(LowCardinality(String))), d Dynamic, z String,
-		p Tuple(x UInt8, y Nullable(String)), nested Array(Tuple(j JSON, n LowCardinality(String)))) ENGINE = MergeTree ORDER BY a`))
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (a UInt64, j JSON(known LowCardinality(String), max_dynamic_paths = 2),
+		v Variant(String, UInt64, Array(LowCardinality(String))), d Dynamic, z String,
+		p Tuple(x UInt8, y Nullable(String)), nested Array(Tuple(j JSON, n LowCardinality(String))))
+		ENGINE = MergeTree ORDER BY a`))
 	require.NoError(t, conn.Exec(ctx, `INSERT INTO t VALUES
 		(1, '{"known": "k", "x": {"y": 1}, "list": ["a", "b"], "over1": "o", "over2": 2.5}', 'text', 42::UInt64, 'end', (1, 'y'), [('{"q": 1}', 'n')]),
 		(2, '{}', 7::UInt64, 'dyn', 'end', (2, NULL), []),
 		(3, '{"x": {"y": "str"}}', NULL, NULL, 'end', (3, ''), [('{}', 'n'), ('{"q": [1, 2]}', 'm')]),
 		(4, '{"list": [{"deep": true}]}', ['l', 'm'], [1, 2]::Array(UInt8), 'end', (4, 'z'), [])`))
-	for _, settings := range []clickhouse.Settings{{}, {"output_format_native_use_flattened_dynamic_and_json_serialization": 1}, {"output_format_native_write_json_as_string": 1}} {
-		rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(settings)), "SELECT a, v, d, p, z FROM t ORDER BY a")
+	for _, settings := range []clickhouse.Settings{
+		{}, {"output_format_native_use_flattened_dynamic_and_json_serialization": 1},
+		{"output_format_native_write_json_as_string": 1},
+	} {
+		rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(settings)),
+			"SELECT a, v, d, p, z FROM t ORDER BY a")
 		require.NoError(t, err)
 		var n int
 		for rows.Next() {
@@ -176,13 +207,15 @@ func TestDynamicTypes(t *testing.T) {
 				z string
 			)
 			require.NoError(t, rows.Scan(&a, &v, &d, &p, &z))
-			require.Equal(t, "end", z, "the columns behind are read at the right place")
+			require.Equal(t, "end", z, "the columns after them are read at the right place")
 			n++
 		}
 		require.NoError(t, rows.Err())
 		require.Equal(t, 4, n)
 	}
-	rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1})), "SELECT a, j, nested, z FROM t ORDER BY a")
+	flattened := clickhouse.Settings{"output_format_native_use_flattened_dynamic_and_json_serialization": 1}
+	rows, err := conn.Query(clickhouse.Context(ctx, clickhouse.WithSettings(flattened)),
+		"SELECT a, j, nested, z FROM t ORDER BY a")
 	require.NoError(t, err)
 	var n int
 	for rows.Next() {
@@ -203,7 +236,7 @@ func TestDynamicTypes(t *testing.T) {
 	require.JSONEq(t, `{"known":"k","list":["a","b"],"over1":"o","over2":2.5,"x":{"y":1}}`, json)
 }
 
-func TestExternalTableOfClient(t *testing.T) {
+func TestClient_SendsExternalTable(t *testing.T) {
 	conn := open(t)
 	table, err := ext.NewTable("keys", ext.Column("k", "UInt64"), ext.Column("name", "LowCardinality(String)"))
 	require.NoError(t, err)
@@ -212,11 +245,13 @@ func TestExternalTableOfClient(t *testing.T) {
 	}
 	ctx := clickhouse.Context(t.Context(), clickhouse.WithExternalTable(table))
 	var n uint64
-	require.NoError(t, conn.QueryRow(ctx, "SELECT count() FROM numbers(1000000) WHERE number IN (SELECT k FROM keys) AND number < {max:UInt64}", clickhouse.Named("max", 50_000)).Scan(&n))
+	const query = "SELECT count() FROM numbers(1000000) " +
+		"WHERE number IN (SELECT k FROM keys) AND number < {max:UInt64}"
+	require.NoError(t, conn.QueryRow(ctx, query, clickhouse.Named("max", 50_000)).Scan(&n))
 	require.Equal(t, uint64(50_000), n)
 }
 
-func TestStreamingResultAndCancel(t *testing.T) {
+func TestClient_StreamsAndCancels(t *testing.T) {
 	conn := open(t)
 	rows, err := conn.Query(t.Context(), "SELECT number, toString(number) FROM numbers(3000000)")
 	require.NoError(t, err)
@@ -231,31 +266,35 @@ func TestStreamingResultAndCancel(t *testing.T) {
 
 	running := func() bool {
 		var n uint64
-		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'").Scan(&n))
+		const query = "SELECT count() FROM system.processes " +
+			"WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'"
+		require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
 		return n > 0
 	}
 	exec := func(ctx context.Context, query string) error { return conn.Exec(ctx, query) }
+	// Exec discards the rest of a response, and so the error of a cancellation after the first block.
+	readRows := func(ctx context.Context, query string) error {
+		rows, err := conn.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var hash uint64
+			if err := rows.Scan(&hash); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
 	for name, tc := range map[string]struct {
 		query string
 		run   func(ctx context.Context, query string) error
 	}{
 		"before the first row": {"SELECT sum(sipHash64(number)) FROM numbers(1000000000000)", exec},
-		// Exec drops what is left of an answer and with it the error of a
-		// cancellation that comes after the first block: only a reader sees it.
-		"in the middle": {"SELECT sipHash64(number) FROM numbers(1000000000000)", func(ctx context.Context, query string) error {
-			rows, err := conn.Query(ctx, query)
-			if err != nil {
-				return err
-			}
-			for rows.Next() {
-				var hash uint64
-				if err := rows.Scan(&hash); err != nil {
-					return errors.Join(err, rows.Close())
-				}
-			}
-			return errors.Join(rows.Err(), rows.Close())
-		}},
-		"an insert": {"INSERT INTO FUNCTION null('a UInt64') SELECT sipHash64(number) FROM numbers(1000000000000)", exec},
+		"in the middle":        {"SELECT sipHash64(number) FROM numbers(1000000000000)", readRows},
+		"an insert": {
+			"INSERT INTO FUNCTION null('a UInt64') SELECT sipHash64(number) FROM numbers(1000000000000)", exec,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -273,9 +312,12 @@ func TestStreamingResultAndCancel(t *testing.T) {
 	waitFor(t, func() bool { return !running() })
 }
 
-func TestExceptionInMidStreamOfClient(t *testing.T) {
-	for _, method := range []clickhouse.CompressionMethod{clickhouse.CompressionNone, clickhouse.CompressionLZ4, clickhouse.CompressionGZIP} {
-		conn := open(t, func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 1} })
+func TestClient_SeesExceptionInMidStream(t *testing.T) {
+	for _, method := range []clickhouse.CompressionMethod{
+		clickhouse.CompressionNone, clickhouse.CompressionLZ4, clickhouse.CompressionGZIP,
+	} {
+		conn := open(t,
+			func(o *clickhouse.Options) { o.Compression = &clickhouse.Compression{Method: method, Level: 1} })
 		rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 2000000) FROM numbers(10000000)")
 		require.NoError(t, err)
 		for rows.Next() {
@@ -288,7 +330,7 @@ func TestExceptionInMidStreamOfClient(t *testing.T) {
 	}
 }
 
-func TestConcurrentCallers(t *testing.T) {
+func TestClient_ConcurrentCallers(t *testing.T) {
 	conn := open(t, func(o *clickhouse.Options) { o.MaxOpenConns, o.MaxIdleConns = 64, 64 })
 	require.NoError(t, conn.Exec(t.Context(), "CREATE TABLE t (k UInt64, v String) ENGINE = MergeTree ORDER BY k"))
 	var group errgroup.Group
@@ -304,7 +346,8 @@ func TestConcurrentCallers(t *testing.T) {
 					return err
 				}
 				var v string
-				if err := conn.QueryRow(t.Context(), "SELECT v FROM t WHERE k = {k:UInt64}", clickhouse.Named("k", key)).Scan(&v); err != nil {
+				row := conn.QueryRow(t.Context(), "SELECT v FROM t WHERE k = {k:UInt64}", clickhouse.Named("k", key))
+				if err := row.Scan(&v); err != nil {
 					return err
 				}
 				if v != fmt.Sprint(key) {
@@ -320,11 +363,13 @@ func TestConcurrentCallers(t *testing.T) {
 	require.Equal(t, uint64(64*8), n)
 }
 
-func TestDeduplicationToken(t *testing.T) {
+func TestInsert_DeduplicationTokenDropsRetries(t *testing.T) {
 	conn := open(t)
-	require.NoError(t, conn.Exec(t.Context(), "CREATE TABLE t (k UInt64) ENGINE = MergeTree ORDER BY k SETTINGS non_replicated_deduplication_window = 100"))
+	require.NoError(t, conn.Exec(t.Context(),
+		"CREATE TABLE t (k UInt64) ENGINE = MergeTree ORDER BY k SETTINGS non_replicated_deduplication_window = 100"))
 	for _, token := range []string{"a", "a", "b", "a"} {
-		ctx := clickhouse.Context(t.Context(), clickhouse.WithSettings(clickhouse.Settings{"insert_deduplication_token": token, "insert_deduplicate": 1}))
+		ctx := clickhouse.Context(t.Context(),
+			clickhouse.WithSettings(clickhouse.Settings{"insert_deduplication_token": token, "insert_deduplicate": 1}))
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 		require.NoError(t, err)
 		require.NoError(t, batch.Append(uint64(1)))
@@ -335,12 +380,13 @@ func TestDeduplicationToken(t *testing.T) {
 	require.Equal(t, uint64(2), n)
 }
 
-// A version of 128 bits can be made of two columns at insert, and lookups may
-// use small granules of fixed size.
-func TestTableShapes(t *testing.T) {
+// A 128-bit version can be computed from two columns at insert, and lookups can use small granules of fixed size.
+func TestTables_ComputedVersionAndSmallGranules(t *testing.T) {
 	conn := open(t)
 	ctx := t.Context()
-	require.NoError(t, conn.Exec(ctx, `CREATE TABLE t (k UInt64, hi UInt64, lo UInt64, version UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(hi), 64), toUInt128(lo)))
+	require.NoError(t, conn.Exec(ctx,
+		`CREATE TABLE t (k UInt64, hi UInt64, lo UInt64,
+		version UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(hi), 64), toUInt128(lo)))
 		ENGINE = ReplacingMergeTree(version) ORDER BY k SETTINGS index_granularity_bytes = 0, index_granularity = 64`))
 	for _, version := range [][2]uint64{{1, 5}, {2, 1}, {2, 0}, {1, 9}} {
 		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t (k, hi, lo)")

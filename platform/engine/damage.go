@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// MetadataError says that the engine does not start because it cannot read a file that defines a table or a database.
+// MetadataError means that the engine cannot start because it cannot read the file that defines a table or a database.
 type MetadataError struct {
-	File  string // its path
-	Name  string // of the table or database
-	Cause string // in the engine's words
+	File  string // path
+	Name  string // table or database
+	Cause string // message of the engine
 }
 
 func (e *MetadataError) Error() string {
 	return fmt.Sprintf("the definition of %s cannot be read from %s (%s)", e.Name, e.File, e.Cause)
 }
 
-// metadataFile is the path of a definition within what the engine says.
+// metadataFile matches the path of a definition in a message of the engine.
 var metadataFile = regexp.MustCompile(`[^\s'"()]+\.sql\b`)
 
-// explain makes an error of what the engine wrote when it did not start.
-func explain(err error, dir, cause string) error {
+// explainStartError adds the engine's last output to a start error.
+func explainStartError(err error, dir, cause string) error {
 	if cause == "" {
 		return err
 	}
@@ -38,5 +38,6 @@ func explain(err error, dir, cause string) error {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, "clickhouse", file)
 	}
-	return fmt.Errorf("engine: start: %w", &MetadataError{File: file, Name: name, Cause: cause}) // err says less
+	// The original error is less specific.
+	return fmt.Errorf("engine: start: %w", &MetadataError{File: file, Name: name, Cause: cause})
 }

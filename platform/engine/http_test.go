@@ -46,7 +46,8 @@ func (c call) do(tb testing.TB) reply {
 	if c.method == "" {
 		c.method = http.MethodPost
 	}
-	req, err := http.NewRequestWithContext(tb.Context(), c.method, "http://"+enginetest.Addr(tb)+"/"+strings.TrimPrefix(c.path, "/")+"?"+c.params.Encode(), c.body)
+	req, err := http.NewRequestWithContext(tb.Context(), c.method,
+		"http://"+enginetest.Addr(tb)+"/"+strings.TrimPrefix(c.path, "/")+"?"+c.params.Encode(), c.body)
 	require.NoError(tb, err)
 	for name, values := range c.header {
 		req.Header[name] = values
@@ -80,7 +81,7 @@ func values(pairs []string) url.Values {
 	return v
 }
 
-// must runs a query that has to succeed and returns its result.
+// must runs a query, requires success and returns its result.
 func must(tb testing.TB, query string, params ...string) string {
 	tb.Helper()
 	r := post(tb, query, params...)
@@ -89,7 +90,7 @@ func must(tb testing.TB, query string, params ...string) string {
 	return r.body
 }
 
-// freshDatabase is the name of a new database.
+// freshDatabase creates a database and returns its name.
 func freshDatabase(tb testing.TB) string {
 	tb.Helper()
 	u, err := url.Parse(enginetest.DSN(tb))
@@ -97,7 +98,7 @@ func freshDatabase(tb testing.TB) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func TestPing(t *testing.T) {
+func TestPing_RespondsOk(t *testing.T) {
 	for _, path := range []string{"/ping", "/replicas_status"} {
 		r := call{method: http.MethodGet, path: path, user: "-"}.do(t)
 		require.Equal(t, http.StatusOK, r.status)
@@ -106,7 +107,7 @@ func TestPing(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, call{path: "/nonsense"}.do(t).status)
 }
 
-func TestQueryPlaces(t *testing.T) {
+func TestQuery_InURLBodyOrForm(t *testing.T) {
 	for name, c := range map[string]call{
 		"body":               {body: strings.NewReader("SELECT 1 + 1")},
 		"parameter":          {params: url.Values{"query": {"SELECT 1 + 1"}}},
@@ -123,7 +124,8 @@ func TestQueryPlaces(t *testing.T) {
 			r := c.do(t)
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			require.Equal(t, "2\n", r.body)
-			require.Equal(t, "TabSeparated", strings.Replace(r.header.Get("X-ClickHouse-Format"), "TSV", "TabSeparated", 1))
+			require.Equal(t, "TabSeparated",
+				strings.Replace(r.header.Get("X-ClickHouse-Format"), "TSV", "TabSeparated", 1))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Query-Id"))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Server-Display-Name"))
 			require.NotEmpty(t, r.header.Get("X-ClickHouse-Timezone"))
@@ -134,7 +136,7 @@ func TestQueryPlaces(t *testing.T) {
 	require.Equal(t, "mine", r.header.Get("X-ClickHouse-Query-Id"))
 }
 
-func TestFormats(t *testing.T) {
+func TestQuery_Formats(t *testing.T) {
 	query := "SELECT number AS n, toString(number) AS s FROM numbers(3)"
 	for format, want := range map[string]string{
 		"TabSeparated":                  "0\t0\n1\t1\n2\t2\n",
@@ -147,18 +149,25 @@ func TestFormats(t *testing.T) {
 		require.Equal(t, want, must(t, query, "default_format", format), format)
 		require.Equal(t, want, must(t, query+" FORMAT "+format), format)
 	}
-	for _, format := range []string{"JSON", "JSONCompact", "Parquet", "Arrow", "PrettyCompact", "Vertical", "XML", "RowBinaryWithNamesAndTypes", "Markdown"} {
+	for _, format := range []string{
+		"JSON", "JSONCompact", "Parquet", "Arrow", "PrettyCompact", "Vertical", "XML", "RowBinaryWithNamesAndTypes",
+		"Markdown",
+	} {
 		require.NotEmpty(t, must(t, query+" FORMAT "+format), format)
 	}
 	require.Contains(t, must(t, query+" FORMAT JSON"), `"rows": 3`)
-	require.Equal(t, "0\t2\n1\t1\n\n0\t3\n", must(t, "SELECT number % 2 AS a, count() FROM numbers(3) GROUP BY a WITH TOTALS ORDER BY a"))
+	require.Equal(t, "0\t2\n1\t1\n\n0\t3\n",
+		must(t, "SELECT number % 2 AS a, count() FROM numbers(3) GROUP BY a WITH TOTALS ORDER BY a"))
 }
 
-// Results of many blocks must have one header, and all rows.
-func TestLargeResults(t *testing.T) {
-	for _, format := range []string{"TabSeparatedWithNamesAndTypes", "CSVWithNames", "JSONCompactEachRowWithNames", "TabSeparated"} {
-		body := must(t, "SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT "+format+" SETTINGS max_block_size = 1000")
-		want := must(t, "SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT "+format+" SETTINGS max_block_size = 1000", "wait_end_of_query", "1")
+func TestQuery_StreamedResultHasOneHeaderAndAllRows(t *testing.T) {
+	for _, format := range []string{
+		"TabSeparatedWithNamesAndTypes", "CSVWithNames", "JSONCompactEachRowWithNames", "TabSeparated",
+	} {
+		query := "SELECT number, 'a\nb' AS `x\"\ny` FROM numbers(300000) FORMAT " + format +
+			" SETTINGS max_block_size = 1000"
+		body := must(t, query)
+		want := must(t, query, "wait_end_of_query", "1")
 		require.Equal(t, len(want), len(body), format)
 		require.True(t, want == body, format)
 	}
@@ -166,7 +175,7 @@ func TestLargeResults(t *testing.T) {
 	require.Len(t, body, 1+7+7+8_000_000)
 }
 
-func TestErrors(t *testing.T) {
+func TestQuery_ErrorsHaveStatusAndCode(t *testing.T) {
 	for query, want := range map[string]struct {
 		status, code int
 		text         string
@@ -205,26 +214,28 @@ func TestErrors(t *testing.T) {
 	require.NotEmpty(t, r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 }
 
-func TestExceptionInMidStream(t *testing.T) {
+func TestQuery_ExceptionInMidStreamAbortsConnection(t *testing.T) {
 	r := post(t, "SELECT throwIf(number = 9000000) FROM numbers(10000000)")
 	require.Equal(t, http.StatusOK, r.status)
 	require.Error(t, r.err, "a result that breaks off must not look whole")
 	tag := r.header.Get("X-ClickHouse-Exception-Tag")
 	require.Len(t, tag, 16)
 	require.Contains(t, r.body, "\r\n__exception__\r\n"+tag+"\r\nCode: 395. DB::Exception: ")
-	// Nothing of the result is out when wait_end_of_query is set.
+	// With wait_end_of_query no part of the result is sent.
 	r = post(t, "SELECT throwIf(number = 9000000) FROM numbers(10000000)", "wait_end_of_query", "1")
 	require.Equal(t, http.StatusInternalServerError, r.status)
 }
 
-func TestAuthentication(t *testing.T) {
+func TestAuthentication_ChecksCredentials(t *testing.T) {
 	one := func() io.Reader { return strings.NewReader("SELECT 1") }
 	for name, c := range map[string]struct {
 		call
 		want int
 	}{
-		"basic":              {call{}, 200},
-		"headers":            {call{user: "-", header: http.Header{"X-Clickhouse-User": {"muster"}, "X-Clickhouse-Key": {"secret"}}}, 200},
+		"basic": {call{}, 200},
+		"headers": {
+			call{user: "-", header: http.Header{"X-Clickhouse-User": {"muster"}, "X-Clickhouse-Key": {"secret"}}}, 200,
+		},
 		"parameters":         {call{user: "-", params: url.Values{"user": {"muster"}, "password": {"secret"}}}, 200},
 		"none":               {call{user: "-"}, 200},
 		"default":            {call{user: "default"}, 200},
@@ -246,7 +257,8 @@ func TestAuthentication(t *testing.T) {
 		})
 	}
 	for _, credentials := range []string{"", "?user=default", "?password="} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+enginetest.Addr(t)+"/"+credentials, one())
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://"+enginetest.Addr(t)+"/"+credentials, one())
 		require.NoError(t, err)
 		req.Host = "evil.example:8123"
 		resp, err := http.DefaultClient.Do(req)
@@ -256,9 +268,8 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// A page of another origin in the operator's browser reads nothing, neither by a call nor as
-// a script's source.
-func TestPagesOfOtherOrigins(t *testing.T) {
+// A page of another origin in the operator's browser must not read responses, neither with a request nor as a script.
+func TestHTTP_RejectsPagesOfOtherOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		header, value, password, query string
 		want                           int
@@ -272,7 +283,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+enginetest.Addr(t)+"/?query=SELECT+1"+c.query, nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+enginetest.Addr(t)+"/?query=SELECT+1"+c.query, nil)
 			require.NoError(t, err)
 			req.Header.Set(c.header, c.value)
 			if c.password != "" {
@@ -288,17 +300,21 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
-func TestGetIsReadonly(t *testing.T) {
+func TestHTTP_GetIsReadonly(t *testing.T) {
 	db := freshDatabase(t)
-	r := call{method: http.MethodGet, params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}, "database": {db}}}.do(t)
+	r := call{
+		method: http.MethodGet,
+		params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}, "database": {db}},
+	}.do(t)
 	require.Equal(t, "164", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 	require.Equal(t, "", must(t, "SHOW TABLES", "database", db))
 }
 
-func TestSettings(t *testing.T) {
+func TestHTTP_AppliesSettings(t *testing.T) {
 	require.Equal(t, "3\n", must(t, "SELECT getSetting('max_threads')", "max_threads", "3"))
 	require.NotEqual(t, "3\n", must(t, "SELECT getSetting('max_threads')"), "a setting holds for one request")
-	require.Equal(t, "a\\'b\\\\c\n", must(t, "SELECT getSetting('insert_deduplication_token')", "insert_deduplication_token", `a'b\c`))
+	require.Equal(t, "a\\'b\\\\c\n",
+		must(t, "SELECT getSetting('insert_deduplication_token')", "insert_deduplication_token", `a'b\c`))
 	require.Equal(t, "false\n", must(t, "SELECT getSetting('implicit_select')"))
 	post(t, "SET max_threads = 7")
 	for range 10 {
@@ -312,7 +328,7 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, "159", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
 }
 
-func TestSessions(t *testing.T) {
+func TestSessions_KeepStateUntilTimeout(t *testing.T) {
 	must(t, "CREATE TEMPORARY TABLE tmp (a UInt8)")
 	require.Equal(t, 404, post(t, "SELECT * FROM tmp").status, "a temporary table without a session leaked")
 	must(t, "CREATE TEMPORARY TABLE tmp (a UInt8)", "session_id", "s1")
@@ -321,14 +337,16 @@ func TestSessions(t *testing.T) {
 	must(t, "SET max_threads = 3", "session_id", "s1")
 	require.Equal(t, "3\n", must(t, "SELECT getSetting('max_threads')", "session_id", "s1"))
 	require.Equal(t, 404, post(t, "SELECT * FROM tmp", "session_id", "s2").status)
-	require.Equal(t, "372", post(t, "SELECT 1", "session_id", "s3", "session_check", "1").header.Get("X-ClickHouse-Exception-Code"))
+	require.Equal(t, "372",
+		post(t, "SELECT 1", "session_id", "s3", "session_check", "1").header.Get("X-ClickHouse-Exception-Code"))
 	must(t, "SELECT 1", "session_id", "s1", "close_session", "1")
 	require.Equal(t, 404, post(t, "SELECT * FROM tmp", "session_id", "s1").status)
 
 	running := make(chan reply, 1)
 	go func() {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
-			"http://"+enginetest.Addr(t)+"/?session_id=busy&max_execution_time=10", strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"))
+			"http://"+enginetest.Addr(t)+"/?session_id=busy&max_execution_time=10",
+			strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"))
 		req.SetBasicAuth(enginetest.User, enginetest.Password)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
@@ -343,21 +361,27 @@ func TestSessions(t *testing.T) {
 	must(t, "SELECT 1", "session_id", "busy")
 }
 
-// waitFor polls until the condition holds, for as long as a busy machine may take.
+// waitFor polls until the condition is true. Its timeout is generous for busy machines.
 func waitFor(tb testing.TB, condition func() bool) {
 	tb.Helper()
 	polltest.Until(tb, 2*time.Minute, condition)
 }
 
-func TestLimits(t *testing.T) {
+func TestHTTP_LimitsRequestSizes(t *testing.T) {
 	// http_max_uri_size
-	r := call{method: http.MethodGet, params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 1<<20) + "*/"}}}.do(t)
+	r := call{
+		method: http.MethodGet,
+		params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 1<<20) + "*/"}},
+	}.do(t)
 	require.Equal(t, http.StatusBadRequest, r.status)
 	// http_max_field_value_size
 	r = call{params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 128<<10) + "*/"}}}.do(t)
 	require.NotEqual(t, http.StatusOK, r.status)
 	require.Contains(t, r.body, "Field value too long")
-	r = call{params: url.Values{"param_" + strings.Repeat("x", 128<<10): {"1"}}, body: strings.NewReader("SELECT 1")}.do(t)
+	r = call{
+		params: url.Values{"param_" + strings.Repeat("x", 128<<10): {"1"}},
+		body:   strings.NewReader("SELECT 1"),
+	}.do(t)
 	require.Contains(t, r.body, "Field name too long")
 	r = call{params: url.Values{"query": {"SELECT 1 /*" + strings.Repeat("x", 120<<10) + "*/"}}}.do(t)
 	require.Equal(t, http.StatusOK, r.status)
@@ -369,7 +393,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "1\n", must(t, long, "max_query_size", "1000000"))
 }
 
-func TestInsertPlaces(t *testing.T) {
+func TestInsert_RowsInURLOrBody(t *testing.T) {
 	db := freshDatabase(t)
 	must(t, "CREATE TABLE t (a UInt64, b String DEFAULT 'd') ENGINE = MergeTree ORDER BY a", "database", db)
 	insert := func(query, body string) {
@@ -407,13 +431,13 @@ func TestInsertPlaces(t *testing.T) {
 	must(t, "SELECT count() FROM t", "database", db)
 }
 
-// A body that breaks off must not be taken for whole.
-func TestInsertBrokenOff(t *testing.T) {
+func TestInsert_TruncatedBodyIsAnError(t *testing.T) {
 	db := freshDatabase(t)
 	must(t, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a", "database", db)
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+enginetest.Addr(t)+"/?database="+db+"&query="+url.QueryEscape("INSERT INTO t FORMAT TSV"), reader)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+enginetest.Addr(t)+"/?database="+db+"&query="+url.QueryEscape("INSERT INTO t FORMAT TSV"), reader)
 	require.NoError(t, err)
 	req.SetBasicAuth(enginetest.User, enginetest.Password)
 	done := make(chan error, 1)
@@ -430,12 +454,14 @@ func TestInsertBrokenOff(t *testing.T) {
 	writer.CloseWithError(context.Canceled)
 	require.Error(t, <-done)
 	waitFor(t, func() bool {
-		return must(t, "SELECT count() FROM system.processes WHERE query LIKE '%FORMAT TSV%' AND query NOT LIKE '%processes%'") == "0\n"
+		const query = "SELECT count() FROM system.processes " +
+			"WHERE query LIKE '%FORMAT TSV%' AND query NOT LIKE '%processes%'"
+		return must(t, query) == "0\n"
 	})
 	require.Equal(t, "0\n", must(t, "SELECT count() FROM t", "database", db))
 }
 
-func TestCompression(t *testing.T) {
+func TestHTTP_Compression(t *testing.T) {
 	query := "SELECT number % 10 FROM numbers(100000)"
 	want := must(t, query)
 	for encoding, decode := range map[string]func(io.Reader) (io.Reader, error){
@@ -446,7 +472,11 @@ func TestCompression(t *testing.T) {
 		"lz4":     func(r io.Reader) (io.Reader, error) { return lz4.NewReader(r), nil },
 	} {
 		t.Run(encoding, func(t *testing.T) {
-			r := call{body: strings.NewReader(query), header: http.Header{"Accept-Encoding": {encoding}}, params: url.Values{"enable_http_compression": {"1"}}}.do(t)
+			r := call{
+				body:   strings.NewReader(query),
+				header: http.Header{"Accept-Encoding": {encoding}},
+				params: url.Values{"enable_http_compression": {"1"}},
+			}.do(t)
 			require.Equal(t, encoding, r.header.Get("Content-Encoding"))
 			require.Less(t, len(r.body), len(want))
 			plain, err := decode(strings.NewReader(r.body))
@@ -454,7 +484,11 @@ func TestCompression(t *testing.T) {
 			got, err := io.ReadAll(plain)
 			require.NoError(t, err)
 			require.True(t, want == string(got))
-			off := call{body: strings.NewReader(query), header: http.Header{"Accept-Encoding": {encoding}}, params: url.Values{"enable_http_compression": {"0"}}}.do(t)
+			off := call{
+				body:   strings.NewReader(query),
+				header: http.Header{"Accept-Encoding": {encoding}},
+				params: url.Values{"enable_http_compression": {"0"}},
+			}.do(t)
 			require.Empty(t, off.header.Get("Content-Encoding"))
 
 			var body bytes.Buffer
@@ -466,10 +500,18 @@ func TestCompression(t *testing.T) {
 			must(t, "CREATE TABLE t (a UInt64) ENGINE = Memory", "database", db)
 			body.Reset()
 			encode(t, encoding, &body, want)
-			r = call{body: &body, params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}}, header: http.Header{"Content-Encoding": {encoding}}}.do(t)
+			r = call{
+				body:   &body,
+				params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}},
+				header: http.Header{"Content-Encoding": {encoding}},
+			}.do(t)
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			require.Equal(t, "100000\n", must(t, "SELECT count() FROM t", "database", db))
-			r = call{body: strings.NewReader("not compressed at all"), params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}}, header: http.Header{"Content-Encoding": {encoding}}}.do(t)
+			r = call{
+				body:   strings.NewReader("not compressed at all"),
+				params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "database": {db}},
+				header: http.Header{"Content-Encoding": {encoding}},
+			}.do(t)
 			require.NotEqual(t, http.StatusOK, r.status)
 		})
 	}
@@ -487,7 +529,10 @@ func TestCompression(t *testing.T) {
 		r = call{body: bytes.NewReader(w.Data[:n]), params: url.Values{"decompress": {"1"}}}.do(t)
 		require.Equal(t, "271", r.header.Get("X-ClickHouse-Exception-Code"), "cut at %d: %s", n, r.body)
 	}
-	require.Equal(t, "89", call{body: strings.NewReader("x"), header: http.Header{"Content-Encoding": {"snappy"}}}.do(t).header.Get("X-ClickHouse-Exception-Code"))
+	require.Equal(t, "89", call{
+		body:   strings.NewReader("x"),
+		header: http.Header{"Content-Encoding": {"snappy"}},
+	}.do(t).header.Get("X-ClickHouse-Exception-Code"))
 }
 
 func encode(tb testing.TB, encoding string, w io.Writer, text string) {

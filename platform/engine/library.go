@@ -20,32 +20,27 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// LibraryEnv names the environment variable that overrides where the library
-// is: the path of a libchdb shared library.
+// LibraryEnv is the environment variable with the path of a libchdb shared library. It overrides the download.
 const LibraryEnv = "MUSTER_LIBCHDB"
 
 //go:embed libchdb.txt
 var pinned string
 
-// LibraryConfig says where to look for the library.
+// LibraryConfig configures EnsureLibrary.
 type LibraryConfig struct {
-	// CacheDir is where unpacked libraries are kept; empty: muster/libchdb in
-	// the user's cache folder.
+	// CacheDir is the directory of unpacked libraries. Default: muster/libchdb in the user's cache directory.
 	CacheDir string
-	// Progress, if set, is told what is being done: "download" (total unknown,
-	// 0) and "unpack", in bytes.
+	// Progress, if set, is called with the progress in bytes of the stages "download" (total unknown, 0) and "unpack".
 	Progress func(stage string, done, total int64)
 	Logger   *slog.Logger
 }
 
-// pin is one platform's package.
+// pin is the pinned package of a platform.
 type pin struct{ platform, pkg, version, integrity string }
 
-// EnsureLibrary returns the path of the engine's library. It takes the path in
-// MUSTER_LIBCHDB if that is set, else the cached copy, else it fetches the
-// pinned package with the npm client, checks its sha512 against the one kept
-// in this repository, and unpacks it into the cache. Concurrent processes wait
-// for each other.
+// EnsureLibrary returns the path of the engine's library: the one in MUSTER_LIBCHDB, or the cached one. Otherwise it
+// downloads the pinned package with the npm client, verifies its sha512 and unpacks it into the cache. Concurrent
+// processes wait for each other.
 func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if path := os.Getenv(LibraryEnv); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -60,7 +55,7 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if cfg.CacheDir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("find the cache folder for the engine's library (or set %s): %w", LibraryEnv, err)
+			return "", fmt.Errorf("find the cache directory for the engine's library (or set %s): %w", LibraryEnv, err)
 		}
 		cfg.CacheDir = filepath.Join(base, "muster", "libchdb")
 	}
@@ -70,18 +65,18 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 		return path, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
-		return "", fmt.Errorf("cache folder for the engine's library: %w", err)
+		return "", fmt.Errorf("cache directory for the engine's library: %w", err)
 	}
 	unlock, err := lockFile(ctx, dir+".lock")
 	if err != nil {
-		return "", fmt.Errorf("wait for another process that fetches the engine's library: %w", err)
+		return "", fmt.Errorf("wait for another process that downloads the engine's library: %w", err)
 	}
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
 	if cfg.Logger != nil {
-		cfg.Logger.Info("engine: fetching the library", "package", p.pkg, "version", p.version, "cache", dir)
+		cfg.Logger.Info("engine: downloading the library", "package", p.pkg, "version", p.version, "cache", dir)
 	}
 	if err := fetchLibrary(ctx, p, dir, cfg.Progress); err != nil {
 		return "", err
@@ -96,22 +91,24 @@ func pinFor(platform string) (pin, error) {
 			continue
 		}
 		if fields[3] == "-" {
-			return pin{}, fmt.Errorf("no integrity hash of %s@%s is kept for %s: fetch the package yourself and set %s to its libchdb", fields[1], fields[2], platform, LibraryEnv)
+			return pin{}, fmt.Errorf(
+				"no integrity hash of %s@%s for %s: download the package and set %s to its libchdb", fields[1],
+				fields[2], platform, LibraryEnv)
 		}
 		return pin{fields[0], fields[1], fields[2], fields[3]}, nil
 	}
-	return pin{}, fmt.Errorf("there is no embedded engine for %s: set %s to a libchdb, or point CLICKHOUSE_DSN at a ClickHouse server", platform, LibraryEnv)
+	return pin{}, fmt.Errorf("no embedded engine for %s: "+
+		"set %s to a libchdb, or set CLICKHOUSE_DSN to a ClickHouse server", platform, LibraryEnv)
 }
 
-// fetchLibrary fetches the package next to dir and moves the library to dir as
-// its last step.
+// fetchLibrary downloads the package next to dir and, as the last step, moves the library to dir.
 func fetchLibrary(ctx context.Context, p pin, dir string, progress func(string, int64, int64)) error {
 	if progress == nil {
 		progress = func(string, int64, int64) {}
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".fetch-*")
 	if err != nil {
-		return fmt.Errorf("cache folder for the engine's library: %w", err)
+		return fmt.Errorf("cache directory for the engine's library: %w", err)
 	}
 	defer os.RemoveAll(tmp)
 	progress("download", 0, 0)
@@ -135,24 +132,24 @@ func fetchLibrary(ctx context.Context, p pin, dir string, progress func(string, 
 	return nil
 }
 
-// npmPack has the npm client fetch the package's archive into dir. Where the
-// package comes from is the client's configuration.
+// npmPack downloads the package's archive into dir with the npm client, which is configured with a registry.
 func npmPack(ctx context.Context, p pin, dir string) (string, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return "", fmt.Errorf("the engine's library comes as the npm package %s@%s, and npm is not installed: install Node.js, or set %s to a libchdb: %w", p.pkg, p.version, LibraryEnv, err)
+		return "", fmt.Errorf("npm is not installed, it is required to download the engine's library %s@%s: "+
+			"install Node.js, or set %s to a libchdb: %w", p.pkg, p.version, LibraryEnv, err)
 	}
 	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--pack-destination", dir, p.pkg+"@"+p.version)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm pack %s@%s failed: is this machine offline? Fetch it once with a connection, or set %s to a libchdb: %w: %s",
+		return "", fmt.Errorf("npm pack %s@%s failed; if this machine is offline, set %s to a libchdb: %w: %s",
 			p.pkg, p.version, LibraryEnv, err, lastLines(stderr.String(), 5))
 	}
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(archives) != 1 {
-		return "", fmt.Errorf("npm pack %s@%s wrote %d archives instead of one", p.pkg, p.version, len(archives))
+		return "", fmt.Errorf("npm pack %s@%s wrote %d archives, expected one", p.pkg, p.version, len(archives))
 	}
 	return archives[0], nil
 }
@@ -173,13 +170,13 @@ func verify(archive string, p pin) error {
 		return fmt.Errorf("check the engine's library: %w", err)
 	}
 	if got := "sha512-" + base64.StdEncoding.EncodeToString(h.Sum(nil)); got != p.integrity {
-		return fmt.Errorf("the archive of %s@%s is not the one this version of muster was built for: its integrity is %s, expected %s. "+
-			"Clear npm's cache (npm cache clean --force) and check where npm gets packages from", p.pkg, p.version, got, p.integrity)
+		return fmt.Errorf("integrity of %s@%s is %s, expected %s: clear npm's cache (npm cache clean --force) "+
+			"and check the source of npm's packages", p.pkg, p.version, got, p.integrity)
 	}
 	return nil
 }
 
-// unpack copies the shared library out of the package's archive.
+// unpack extracts the shared library from the package's archive.
 func unpack(archive, target string, progress func(string, int64, int64)) error {
 	f, err := os.Open(archive)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPins(t *testing.T) {
+func TestPinFor_KnownPlatforms(t *testing.T) {
 	for _, platform := range []string{"linux/amd64"} {
 		p, err := pinFor(platform)
 		require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestPins(t *testing.T) {
 	require.ErrorContains(t, err, LibraryEnv)
 }
 
-func TestLibraryFromEnvironment(t *testing.T) {
+func TestEnsureLibrary_UsesEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libchdb.so")
 	t.Setenv(LibraryEnv, path)
 	_, err := EnsureLibrary(t.Context(), LibraryConfig{})
@@ -39,7 +39,7 @@ func TestLibraryFromEnvironment(t *testing.T) {
 	require.Equal(t, path, got)
 }
 
-// fakeNPM puts an npm in the PATH that runs the script.
+// fakeNPM adds an npm that runs script to PATH.
 func fakeNPM(t *testing.T, script string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -67,7 +67,7 @@ func archive(t *testing.T, name, content string) (path, integrity string) {
 	return path, "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func TestFetchLibrary(t *testing.T) {
+func TestFetchLibrary_UnpacksPackage(t *testing.T) {
 	path, integrity := archive(t, "package/libchdb.so", "the library")
 	fakeNPM(t, "cp "+path+" ./chdb.tgz\n")
 	dir := filepath.Join(t.TempDir(), "linux-amd64")
@@ -83,10 +83,10 @@ func TestFetchLibrary(t *testing.T) {
 	require.Len(t, entries, 1, "nothing temporary stays")
 }
 
-func TestFetchLibraryFails(t *testing.T) {
+func TestFetchLibrary_ExplainsFailures(t *testing.T) {
 	path, integrity := archive(t, "package/readme", "no library")
 	for name, c := range map[string]struct{ script, integrity, want string }{
-		"offline":       {"echo 'npm error network' >&2; exit 1", integrity, "is this machine offline"},
+		"offline":       {"echo 'npm error network' >&2; exit 1", integrity, "is offline"},
 		"other archive": {"cp " + path + " ./chdb.tgz", "sha512-AAAA", "npm cache clean"},
 		"no library":    {"cp " + path + " ./chdb.tgz", integrity, "no libchdb"},
 		"no archive":    {"exit 0", integrity, "0 archives"},
@@ -104,7 +104,7 @@ func TestFetchLibraryFails(t *testing.T) {
 	require.ErrorContains(t, err, "install Node.js")
 }
 
-func TestLockFile(t *testing.T) {
+func TestLockFile_IsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lockFile(t.Context(), path)
 	require.NoError(t, err)

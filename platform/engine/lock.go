@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// Lock takes an engine's data folder, waiting until ctx ends for whoever serves
-// from it.
+// Lock locks an engine's data directory. It waits until ctx ends for another process that holds the lock.
 func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 	return lockFile(ctx, filepath.Join(dir, "engine.lock"))
 }
 
-// lockFile takes an exclusive lock on the file, waiting for it until ctx ends.
-// The lock goes with the process, however that ends.
+// lockFile takes an exclusive lock on the file. It waits for the lock until ctx ends. The kernel releases the lock
+// when the process ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

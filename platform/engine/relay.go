@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -20,27 +19,27 @@ import (
 )
 
 const (
-	// maxRelayedLine is how much of a line is logged, in bytes.
+	// maxRelayedLine is the maximum length of a logged line, in bytes.
 	maxRelayedLine = 16 << 10
-	// maxHeldLines is how many lines of the engine's are kept until the child serves or ends.
+	// maxHeldLines is the maximum number of lines held until the child serves or ends.
 	maxHeldLines = 50
 )
 
-// relay logs what a child writes to its standard output and error: the child's own log, which is JSON, as it is, and
-// what the engine's library writes by itself. Nothing else of the child reaches a terminal.
+// relay logs what a child writes to its standard output and error: records of the child's own log, which is JSON, and
+// the output of the engine's library.
 //
-// What the library writes before the child serves is kept: it may be why the child does not.
+// Output of the library before the child serves is held: it may be the cause if the child fails to start.
 type relay struct {
 	logger *slog.Logger
-	done   chan struct{} // closed when the child has closed its end
+	done   chan struct{} // closed when the child has closed its output
 
 	mu      sync.Mutex
 	serving bool
 	held    []string
 }
 
-// newRelay returns a relay and the file that the child is to write to. The caller closes that once the child has it. The
-// values of ctx go to the log; its end does not end the relay.
+// newRelay returns a relay and the file for the child's output, which the caller closes after the child has started.
+// The log uses the values of ctx; the relay does not end with ctx.
 func newRelay(ctx context.Context, logger *slog.Logger) (*relay, *os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -60,7 +59,7 @@ func (r *relay) copy(ctx context.Context, from io.Reader) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		r.line(ctx, line)
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of the line
+		for errors.Is(err, bufio.ErrBufferFull) { // skip the rest of the line
 			_, err = lines.ReadSlice('\n')
 		}
 		if err != nil {
@@ -89,8 +88,8 @@ func (r *relay) line(ctx context.Context, line []byte) {
 	}
 }
 
-// serves has what was held logged, and nothing held any more.
-func (r *relay) serves(ctx context.Context) {
+// markServing logs the held lines and ends holding.
+func (r *relay) markServing(ctx context.Context) {
 	r.mu.Lock()
 	held := r.held
 	r.serving, r.held = true, nil
@@ -100,8 +99,8 @@ func (r *relay) serves(ctx context.Context) {
 	}
 }
 
-// cause is what the engine wrote last before the child ended without having served, the line of an exception if there
-// is one; empty if it wrote nothing. The other lines are logged.
+// cause returns the last line that the engine wrote before the child ended without serving, or the line of an
+// exception. It is empty if there is no output. The other lines are logged.
 func (r *relay) cause(ctx context.Context) string {
 	<-r.done
 	r.mu.Lock()
@@ -125,15 +124,15 @@ func (r *relay) cause(ctx context.Context) string {
 
 func isException(text string) bool { return strings.Contains(text, "DB::Exception") }
 
-// harmless are parts of lines that say nothing to an operator, each with its reason.
+// isHarmless reports whether a line is irrelevant to operators.
 func isHarmless(text string) bool {
-	// The engine does not know the threads of this program that call it, and says so at the end of each.
+	// The engine logs this at the end of each thread of this program that has called it.
 	return strings.Contains(text, "ThreadStatus: current_thread contains invalid address")
 }
 
 var (
 	ansiColor = regexp.MustCompile(`\x1b\[[0-9;]*m`)
-	// engineLine is a line of ClickHouse's log: time, thread, query ID, <level>, text.
+	// engineLine matches a line of ClickHouse's log: time, thread, query ID, <level>, text.
 	engineLine = regexp.MustCompile(`^(?:[\d.]+ [\d:.]+ )?(?:\[ ?\d+ ?\] )?(?:\{[^}]*\} )?<(\w+)> (.*)$`)
 )
 
@@ -155,7 +154,7 @@ func (r *relay) logText(ctx context.Context, text string) {
 	r.logger.LogAttrs(ctx, level, "engine: output", slog.String("text", text))
 }
 
-// logRecord logs a line of the child's own log, and reports whether it is one.
+// logRecord logs a record of the child's own log. It returns false if the line is not one.
 func (r *relay) logRecord(ctx context.Context, line []byte) bool {
 	if line[0] != '{' {
 		return false
@@ -165,12 +164,12 @@ func (r *relay) logRecord(ctx context.Context, line []byte) bool {
 		return false
 	}
 	if r.logger.Enabled(ctx, record.Level) {
-		_ = r.logger.Handler().Handle(ctx, record) // as with any log line
+		_ = r.logger.Handler().Handle(ctx, record) // errors are ignored, as in slog
 	}
 	return true
 }
 
-// parseRecord reads what slog's JSON handler wrote.
+// parseRecord parses the output of slog's JSON handler.
 func parseRecord(line []byte) (slog.Record, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line))
 	if _, err := d.ReadToken(); err != nil {
@@ -209,7 +208,7 @@ func parseRecord(line []byte) (slog.Record, error) {
 		return slog.Record{}, err
 	}
 	if found < 2 {
-		return slog.Record{}, fmt.Errorf("no log record: %d of level and msg", found)
+		return slog.Record{}, errors.New("not a log record: level or msg is missing")
 	}
 	record := slog.NewRecord(at, level, message, 0)
 	record.AddAttrs(attrs...)

@@ -17,13 +17,19 @@ func TestRelay_LogsLinesAtTheirLevel(t *testing.T) {
 		{`{"level":"DEBUG","msg":"quiet"}`, ""},
 		{`{"no":"record"}`, `level=WARN msg="engine: output" text="{\"no\":\"record\"}"`},
 		{`{"level":"INFO","msg":"cut`, `level=WARN msg="engine: output" text="{\"level\":\"INFO\",\"msg\":\"cut"`},
-		{"2026.01.02 03:04:05.678901 [ 42 ] {a-b} <Error> MergeTree: broken", `level=ERROR msg="engine: output" text="MergeTree: broken"`},
+		{
+			"2026.01.02 03:04:05.678901 [ 42 ] {a-b} <Error> MergeTree: broken",
+			`level=ERROR msg="engine: output" text="MergeTree: broken"`,
+		},
 		{"<Fatal> Application: it crashed", `level=ERROR msg="engine: output" text="Application: it crashed"`},
 		{"\x1b[31m<Warning>\x1b[0m Disk: nearly full", `level=WARN msg="engine: output" text="Disk: nearly full"`},
 		{"<Information> Application: ready", `level=INFO msg="engine: output" text="Application: ready"`},
 		{"<Trace> Application: detail", ""},
 		{"<Fatal> ThreadStatus: current_thread contains invalid address", ""},
-		{"Code: 62. DB::Exception: Empty query", `level=ERROR msg="engine: output" text="Code: 62. DB::Exception: Empty query"`},
+		{
+			"Code: 62. DB::Exception: Empty query",
+			`level=ERROR msg="engine: output" text="Code: 62. DB::Exception: Empty query"`,
+		},
 		{"panic: oh", `level=ERROR msg="engine: output" text="panic: oh"`},
 		{"goroutine 1 [running]:", `level=WARN msg="engine: output" text="goroutine 1 [running]:"`},
 		{strings.Repeat("x", long), `level=WARN msg="engine: output" text=` + strings.Repeat("x", maxRelayedLine)},
@@ -43,7 +49,7 @@ func TestRelay_LogsLinesAtTheirLevel(t *testing.T) {
 	}
 }
 
-func TestRelay_KeepsWhyTheChildDoesNotServe(t *testing.T) {
+func TestRelay_ReturnsCauseOfFailedStart(t *testing.T) {
 	newHeld := func(lines string) (*relay, *bytes.Buffer) {
 		var log bytes.Buffer
 		r := &relay{logger: slog.New(slog.NewTextHandler(&log, nil)), done: make(chan struct{})}
@@ -59,7 +65,7 @@ func TestRelay_KeepsWhyTheChildDoesNotServe(t *testing.T) {
 	require.NotContains(t, log.String(), "DB::Exception", "it is in the error")
 
 	r, log = newHeld("first\nlast\n")
-	r.serves(t.Context())
+	r.markServing(t.Context())
 	require.Equal(t, 2, strings.Count(log.String(), "\n"))
 	require.Empty(t, r.cause(t.Context()))
 
@@ -68,14 +74,14 @@ func TestRelay_KeepsWhyTheChildDoesNotServe(t *testing.T) {
 	require.Equal(t, "line", r.cause(t.Context()))
 }
 
-func TestExplain_NamesTheFile(t *testing.T) {
+func TestExplainStartError_NamesFile(t *testing.T) {
 	for cause, want := range map[string]string{
 		"Code: 62. DB::Exception: Empty query: Cannot parse definition from metadata file store/ec7/ec7a/network_people.sql. (SYNTAX_ERROR)": "the definition of network_people cannot be read from /data/clickhouse/store/ec7/ec7a/network_people.sql (",
 		"Code: 62. DB::Exception: Syntax error (in file /data/clickhouse/metadata/muster.sql): failed":                                       "the definition of muster cannot be read from /data/clickhouse/metadata/muster.sql (",
 		"Code: 210. DB::Exception: something else": "start: Code: 210. DB::Exception: something else",
 		"": "start",
 	} {
-		require.ErrorContains(t, explain(errStart{}, "/data", cause), want)
+		require.ErrorContains(t, explainStartError(errStart{}, "/data", cause), want)
 	}
 }
 

@@ -2,5 +2,5 @@ package engine
 
 import "context"
 
-// spreadParts does nothing: it is for ext4.
-func spreadParts(context.Context, string) error { return nil }
+// setTopdirFlags does nothing: it is specific to ext4.
+func setTopdirFlags(context.Context, string) error { return nil }

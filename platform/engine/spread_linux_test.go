@@ -14,9 +14,9 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// topdir says whether a folder has chattr's attribute T.
-func topdir(t *testing.T, folder string) bool {
-	f, err := os.Open(folder)
+// topdir reports whether a directory has chattr's attribute T.
+func topdir(t *testing.T, dir string) bool {
+	f, err := os.Open(dir)
 	require.NoError(t, err)
 	defer f.Close()
 	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
@@ -27,12 +27,12 @@ func topdir(t *testing.T, folder string) bool {
 	return flags&0x20000 != 0
 }
 
-// journalless says whether a folder is on ext4 that has no journal thread.
-func journalless(t *testing.T, folder string) bool {
+// journalless reports whether a directory is on ext4 without a journal thread.
+func journalless(t *testing.T, dir string) bool {
 	var fs unix.Statfs_t
-	require.NoError(t, unix.Statfs(folder, &fs))
+	require.NoError(t, unix.Statfs(dir, &fs))
 	var about unix.Stat_t
-	require.NoError(t, unix.Stat(folder, &about))
+	require.NoError(t, unix.Stat(dir, &about))
 	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(about.Dev), unix.Minor(about.Dev)))
 	if fs.Type != unix.EXT4_SUPER_MAGIC || err != nil {
 		return false
@@ -42,16 +42,15 @@ func journalless(t *testing.T, folder string) bool {
 	return len(threads) == 0
 }
 
-// On ext4 without a journal the folders of tables are marked, of later ones as well,
-// and on no other file system.
-func TestPartsAreSpread(t *testing.T) {
+func TestTopdirFlags_SetOnlyOnExt4WithoutJournal(t *testing.T) {
 	e, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for _, table := range []string{"first", "second"} {
 		_, err := ask(t.Context(), e.Addr(), "CREATE TABLE default."+table+" (k UInt64) ENGINE = MergeTree ORDER BY k")
 		require.NoError(t, err)
-		path, err := ask(t.Context(), e.Addr(), "SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'")
+		path, err := ask(t.Context(), e.Addr(),
+			"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'default' AND name = '"+table+"'")
 		require.NoError(t, err)
 		path = strings.TrimSpace(path)
 		if journalless(t, path) {

@@ -19,8 +19,7 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// Analysts cannot take the places of the services, nor all of the memory.
-func TestAnalystsLeaveRoom(t *testing.T) {
+func TestAnalyst_CannotStarveServices(t *testing.T) {
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
 		c.Server.MaxConcurrent, c.Server.QueueWait = 8, time.Second
 	})
@@ -29,7 +28,8 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var analysts sync.WaitGroup
 	query := func(ctx context.Context, params, text string) (int, string) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/?max_threads=1"+params, strings.NewReader(text))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/?max_threads=1"+params,
+			strings.NewReader(text))
 		if err != nil {
 			return 0, err.Error()
 		}
@@ -46,19 +46,21 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 	}
 	const long = "SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(rand())"
 	running := func() string {
-		n, err := ask(t.Context(), e.Addr(), "SELECT count() FROM system.processes WHERE query LIKE '%numbers(1000000000000)%' AND query NOT LIKE '%system.processes%'")
+		n, err := ask(t.Context(), e.Addr(),
+			"SELECT count() FROM system.processes WHERE query LIKE '%numbers(1000000000000)%' "+
+				"AND query NOT LIKE '%system.processes%'")
 		require.NoError(t, err)
 		return n
 	}
-	var refused atomic.Int64
+	var rejected atomic.Int64
 	for range 20 {
 		analysts.Go(func() {
 			if status, _ := query(ctx, "", long); status == http.StatusInternalServerError {
-				refused.Add(1)
+				rejected.Add(1)
 			}
 		})
 	}
-	waitFor(t, func() bool { return refused.Load() == 16 })
+	waitFor(t, func() bool { return rejected.Load() == 16 })
 	require.Equal(t, "4\n", running())
 	begin := time.Now()
 	for range 5 {
@@ -76,7 +78,8 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 	waitFor(t, func() bool { status, _ := query(t.Context(), "", "SELECT 1"); return status == http.StatusOK })
 
 	_, one := query(t.Context(), "", "SELECT getSetting('max_memory_usage')")
-	all, err := ask(t.Context(), e.Addr(), "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
+	all, err := ask(t.Context(), e.Addr(),
+		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
 	require.NoError(t, err)
 	limit, err := strconv.ParseInt(strings.TrimSpace(one), 10, 64)
 	require.NoError(t, err)
@@ -86,10 +89,9 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 	require.LessOrEqual(t, 4*limit, memory/2)
 }
 
-// A client that reads slowly keeps nobody else out for longer than its query's
-// time, and with one place left nobody at all.
-func TestSlowReadersLeaveTheirPlaces(t *testing.T) {
-	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = 10 * time.Second })
+func TestAnalyst_SlowReaderReleasesSlotAfterTimeout(t *testing.T) {
+	e, err := enginetest.Start(t.Context(),
+		func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = 10 * time.Second })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	var readers sync.WaitGroup
@@ -101,7 +103,8 @@ func TestSlowReadersLeaveTheirPlaces(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		text := fmt.Sprintf("SELECT number, repeat('x', 100) FROM numbers(%d) FORMAT %s", rows, format)
-		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", e.Addr(), len(text), text)
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", e.Addr(), len(text),
+			text)
 		require.NoError(t, err)
 		begun := make([]byte, len("HTTP/1.1 200 OK"))
 		_, err = io.ReadFull(conn, begun) // the place is taken

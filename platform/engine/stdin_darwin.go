@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeStdin puts the null device in the place of standard input, from which
-// the engine reads the rows of some INSERTs as clickhouse-local does.
+// closeStdin replaces standard input by the null device: the engine reads the rows of some INSERTs from standard
+// input, as clickhouse-local does.
 func closeStdin() error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -18,22 +18,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// SupervisorConfig says how to run the child process.
+// SupervisorConfig configures the child process and its supervision.
 type SupervisorConfig struct {
-	// Command starts a process that calls RunChild, such as the own executable
-	// with the argument "engine".
+	// Command starts a process that calls RunChild, such as this executable with the argument "engine".
 	Command []string
-	// Env is added to this process's environment.
+	// Env is added to the child's environment.
 	Env []string
-	// Server is the child's configuration. Its library is found before the
-	// first start; a port 0 becomes a fixed port with the first start.
+	// Server is the child's configuration. Start sets the library; a port 0 becomes a fixed port with the first start.
 	Server ServerConfig
-	// Logger gets the child's log, too, and what the engine writes to its standard output and error.
+	// Logger also receives the child's log, and the engine's standard output and error.
 	Logger *slog.Logger
-	// StartTimeout bounds one start, without the library's fetching; 0: 60 s.
+	// StartTimeout limits one start, without the download of the library; 0: 60 s.
 	StartTimeout time.Duration
-	// StopTimeout is how long Stop waits before it kills the child; 0: the
-	// server's grace and 2 s.
+	// StopTimeout is how long Stop waits before it kills the child; 0: the server's grace period and 2 s.
 	StopTimeout time.Duration
 	// MinBackoff and MaxBackoff bound the pause before a restart; 0: 50 ms, 5 s.
 	MinBackoff, MaxBackoff time.Duration
@@ -41,7 +38,7 @@ type SupervisorConfig struct {
 	LibraryProgress func(stage string, done, total int64)
 }
 
-// Process is a supervised engine.
+// Process is a supervised engine. Its methods may be called concurrently.
 type Process struct {
 	cfg    SupervisorConfig
 	cancel context.CancelFunc
@@ -54,12 +51,11 @@ type Process struct {
 	lastErr error
 }
 
-// Start starts the engine's child process and returns when it serves. The child
-// is restarted when it dies, at the same address, until Stop is called or ctx
-// ends; Stop is called in either case, to wait for the end.
+// Start starts the engine's child process and returns when it serves. The child is restarted at the same address when
+// it dies, until Stop is called or ctx ends. The caller must call Stop in either case, to wait for the end.
 func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	if len(cfg.Command) == 0 {
-		return nil, errors.New("engine: no command for the child process is given")
+		return nil, errors.New("engine: Command is empty")
 	}
 	cfg.Server.setDefaults()
 	if err := cfg.Server.validate(); err != nil {
@@ -80,7 +76,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	if err := makeAbsolute(&cfg.Server.Dir, &cfg.Server.Library); err != nil {
 		return nil, err
 	}
-	if filepath.Base(cfg.Command[0]) != cfg.Command[0] { // else it is looked for in PATH
+	if filepath.Base(cfg.Command[0]) != cfg.Command[0] { // otherwise it is found in PATH
 		cfg.Command = slices.Clone(cfg.Command)
 		if err := makeAbsolute(&cfg.Command[0]); err != nil {
 			return nil, err
@@ -104,7 +100,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	return p, nil
 }
 
-// makeAbsolute makes paths absolute that are not empty: the child has another working directory.
+// makeAbsolute makes nonempty paths absolute: the child has another working directory.
 func makeAbsolute(paths ...*string) error {
 	for _, path := range paths {
 		if *path == "" {
@@ -112,39 +108,37 @@ func makeAbsolute(paths ...*string) error {
 		}
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
-			return fmt.Errorf("engine: %s: the working directory does not exist any more: change to another one, and start again: %w", *path, err)
+			return fmt.Errorf("engine: %s: the working directory does not exist any more: "+
+				"change to another one, and start again: %w", *path, err)
 		}
 		*path = absolute
 	}
 	return nil
 }
 
-// child is one run of the process.
+// child is a child process.
 type child struct {
-	cmd     *exec.Cmd
-	relay   *relay
-	control io.Closer      // its end tells the child that this process is gone
-	untold  error          // why the child was not told its configuration
-	ready   chan readyLine // closed, also without a line
-	exit    chan error     // receives once
+	cmd      *exec.Cmd
+	relay    *relay
+	control  io.Closer      // its end tells the child that this process has died
+	writeErr error          // of the configuration
+	ready    chan readyLine // closed, also without a line
+	exit     chan error     // receives once
 }
 
-// deniedError is a failure that the restriction to the engine's own files can
-// cause: the child may not open or execute something.
+// deniedError is a start failure that the sandbox may have caused: the child was denied access to a file or program.
 type deniedError struct{ error }
 
 func (e deniedError) Unwrap() error { return e.error }
 
-// The exit statuses of a program that cannot be executed, and of one whose
-// libraries the system's loader cannot open.
+// Exit codes if a program cannot be executed, and if the dynamic loader cannot open its libraries.
 const (
 	notExecuted = 126
 	notLoaded   = 127
 )
 
-// spawn starts a child and waits until it serves. One that may not open what it
-// needs, because that stands in an uncommon place, is started without the
-// restriction. Any other failure says nothing about the restriction.
+// spawn starts a child and waits until it serves. If the child was denied access to a file, which may be in an uncommon
+// location, it is started again without the sandbox.
 func (p *Process) spawn(ctx context.Context) (*child, error) {
 	c, err := p.spawnOnce(ctx, true)
 	denied, ok := errors.AsType[deniedError](err)
@@ -152,13 +146,13 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 		return c, err
 	}
 	if c, err = p.spawnOnce(ctx, false); err == nil {
-		p.cfg.Logger.Warn("engine: it starts only when it can read all of this user's files", "error", denied)
+		p.cfg.Logger.Warn("engine: started without a sandbox, it failed to start in one", "error", denied)
 	}
 	return c, err
 }
 
-func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) {
-	c, err := p.start(ctx, confined)
+func (p *Process) spawnOnce(ctx context.Context, sandboxed bool) (*child, error) {
+	c, err := p.start(ctx, sandboxed)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +167,7 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 			p.addr, p.pid = ready.Addr, c.cmd.Process.Pid
 			p.cfg.Server.Addr = ready.Addr
 			close(p.ready)
-			c.relay.serves(ctx)
+			c.relay.markServing(ctx)
 			return c, nil
 		}
 		err = c.failure(ctx, ready, <-c.exit, p.cfg.Server.Dir)
@@ -184,33 +178,34 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	_ = c.cmd.Process.Kill() // it may have ended by itself
+	_ = c.cmd.Process.Kill() // may have ended
 	<-c.ready
-	_ = c.cmd.Wait() // killed
+	_ = c.cmd.Wait() // returns the signal as an error
 	c.control.Close()
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	return nil, explain(err, p.cfg.Server.Dir, c.relay.cause(ctx))
+	return nil, explainStartError(err, p.cfg.Server.Dir, c.relay.cause(ctx))
 }
 
-// start starts a child and tells it its configuration.
-func (p *Process) start(ctx context.Context, confined bool) (*child, error) {
+// start starts a child and sends it its configuration.
+func (p *Process) start(ctx context.Context, sandboxed bool) (*child, error) {
 	config, err := json.Marshal(p.cfg.Server, durations())
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
 	}
-	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...) //nolint:noctx // Stop ends it in order; a context would kill it
+	//nolint:noctx // Stop ends it gracefully; a context would kill it
+	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...)
 	cmd.Env = append(childEnvironment(), p.cfg.Env...)
 	if err := os.MkdirAll(p.cfg.Server.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("engine: data folder: %w", err)
+		return nil, fmt.Errorf("engine: data directory: %w", err)
 	}
-	cmd.Dir = p.cfg.Server.Dir // this process's may be removed, and the engine does not start in one that is
-	if confined {
-		cmd.Env = append(cmd.Env, confineVariable(&p.cfg.Server))
+	// This process's working directory may be removed, and the engine does not start in a removed one.
+	cmd.Dir = p.cfg.Server.Dir
+	if sandboxed {
+		cmd.Env = append(cmd.Env, sandboxVariable(&p.cfg.Server))
 	}
-	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
-	// stops the engine last.
+	// A separate process group: Ctrl-C in a terminal reaches only the parent, which stops the engine last.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	controlRead, control, err := os.Pipe()
 	if err != nil {
@@ -218,7 +213,8 @@ func (p *Process) start(ctx context.Context, confined bool) (*child, error) {
 	}
 	ready, readyWrite, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, controlRead.Close(), control.Close()))
+		return nil, fmt.Errorf("engine: start the child process: %w",
+			errors.Join(err, controlRead.Close(), control.Close()))
 	}
 	relay, output, err := newRelay(ctx, p.cfg.Logger)
 	if err != nil {
@@ -235,7 +231,9 @@ func (p *Process) start(ctx context.Context, confined bool) (*child, error) {
 		<-relay.done
 		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, control.Close(), ready.Close()))
 	}
-	c := &child{cmd: cmd, relay: relay, control: control, ready: make(chan readyLine, 1), exit: make(chan error, 1)}
+	c := &child{
+		cmd: cmd, relay: relay, control: control, ready: make(chan readyLine, 1), exit: make(chan error, 1),
+	}
 	go func() {
 		defer close(c.ready)
 		defer ready.Close()
@@ -245,19 +243,19 @@ func (p *Process) start(ctx context.Context, confined bool) (*child, error) {
 			c.ready <- report
 		}
 	}()
-	_, c.untold = control.Write(append(config, '\n'))
+	_, c.writeErr = control.Write(append(config, '\n'))
 	return c, nil
 }
 
-// failure is why a child ended, as exit says, before it served.
+// failure returns why a child ended before it served. exit is the result of Wait.
 func (c *child) failure(ctx context.Context, ready readyLine, exit error, dir string) error {
 	var err error
 	if ready.Error != "" {
 		err = errors.New(ready.Error)
 	} else {
-		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.untold))
+		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.writeErr))
 	}
-	err = explain(err, dir, c.relay.cause(ctx))
+	err = explainStartError(err, dir, c.relay.cause(ctx))
 	code := c.cmd.ProcessState.ExitCode()
 	if ready.Denied || ready.Error == "" && (code == notExecuted || code == notLoaded) {
 		return deniedError{err}
@@ -265,7 +263,7 @@ func (c *child) failure(ctx context.Context, ready readyLine, exit error, dir st
 	return err
 }
 
-// supervise waits for the child and starts the next one, until ctx ends.
+// supervise restarts the child when it dies, until ctx ends.
 func (p *Process) supervise(ctx context.Context, c *child) {
 	defer close(p.done)
 	backoff := p.cfg.MinBackoff
@@ -304,22 +302,23 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 			if ctx.Err() != nil {
 				return
 			}
-			p.cfg.Logger.Error("engine: restart", "error", err)
+			p.cfg.Logger.Error("engine: restart failed, retrying", "error", err)
 		}
 	}
 }
 
-// terminate asks the child to stop, and kills it when it takes too long.
+// terminate stops the child gracefully, or kills it after StopTimeout.
 func (p *Process) terminate(c *child) {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // may have ended
 	timer := time.NewTimer(p.cfg.StopTimeout)
 	defer timer.Stop()
 	var err error
 	select {
 	case err = <-c.exit:
 	case <-timer.C:
-		p.cfg.Logger.Warn("engine: the child process did not stop in time, killing it", "timeout", p.cfg.StopTimeout)
-		_ = c.cmd.Process.Kill() // it may have ended by itself
+		p.cfg.Logger.Warn("engine: the child process did not stop in time, killing it",
+			"timeout", p.cfg.StopTimeout)
+		_ = c.cmd.Process.Kill() // may have ended
 		err = <-c.exit
 	}
 	<-c.relay.done
@@ -329,7 +328,7 @@ func (p *Process) terminate(c *child) {
 	p.mu.Unlock()
 }
 
-// Stop stops the child in order and waits for its end, or until ctx ends.
+// Stop stops the child gracefully and waits for its end, or until ctx ends.
 func (p *Process) Stop(ctx context.Context) error {
 	p.cancel()
 	select {
@@ -345,22 +344,22 @@ func (p *Process) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Done is closed when the supervisor has ended.
+// Done returns a channel that is closed when the supervisor has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Addr is the address the engine serves at, the same over restarts.
+// Addr returns the address of the engine. It is the same after a restart.
 func (p *Process) Addr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.addr
 }
 
-// DSN is the address of a database for clickhouse-go, as the service user.
+// DSN returns a clickhouse-go DSN of a database for the service user.
 func (p *Process) DSN(database string) string {
 	return serviceDSN(p.cfg.Server.User, p.cfg.Server.Password, p.Addr(), database)
 }
 
-// PID is the child's process id, 0 while none runs.
+// PID returns the child's process ID, or 0 if none is running.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -382,14 +381,14 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Kill kills the running child (SIGKILL), for fault tests. It returns when the
-// child is gone; the supervisor restarts it.
+// Kill kills the running child (SIGKILL), for fault tests. It returns when the child has ended; the supervisor
+// restarts it.
 func (p *Process) Kill(ctx context.Context) error {
 	p.mu.Lock()
 	pid, ready := p.pid, p.ready
 	p.mu.Unlock()
 	if pid == 0 {
-		return errors.New("engine: no child process runs")
+		return errors.New("engine: no child process is running")
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("engine: kill: %w", err)

@@ -45,8 +45,7 @@ func ask(ctx context.Context, addr, query string) (string, error) {
 	return string(body), err
 }
 
-// Every insert that was acknowledged before a kill is there after it.
-func TestKillKeepsAcknowledgedRows(t *testing.T) {
+func TestKill_KeepsAcknowledgedRows(t *testing.T) {
 	e, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -104,14 +103,14 @@ func TestKillKeepsAcknowledgedRows(t *testing.T) {
 	})
 }
 
-// Stop lets a running statement finish, and ends the process.
-func TestStopInOrder(t *testing.T) {
+func TestStop_LetsRunningStatementFinish(t *testing.T) {
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.Grace = 10 * time.Second })
 	require.NoError(t, err)
 	pid := e.PID()
 	result := make(chan error, 1)
 	go func() {
-		body, err := ask(context.WithoutCancel(t.Context()), e.Addr(), "SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1 FORMAT Null")
+		body, err := ask(context.WithoutCancel(t.Context()), e.Addr(),
+			"SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1 FORMAT Null")
 		if err == nil && body != "" {
 			err = fmt.Errorf("got %q", body)
 		}
@@ -130,13 +129,14 @@ func TestStopInOrder(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A statement that runs on is killed after the grace.
-func TestStopKillsAfterGrace(t *testing.T) {
-	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.Grace = 200 * time.Millisecond })
+func TestStop_KillsStatementAfterGrace(t *testing.T) {
+	e, err := enginetest.Start(t.Context(),
+		func(c *engine.SupervisorConfig) { c.Server.Grace = 200 * time.Millisecond })
 	require.NoError(t, err)
 	result := make(chan error, 1)
 	go func() {
-		_, err := ask(context.WithoutCancel(t.Context()), e.Addr(), "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
+		_, err := ask(context.WithoutCancel(t.Context()), e.Addr(),
+			"SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
 		result <- err
 	}()
 	waitFor(t, func() bool {
@@ -147,10 +147,10 @@ func TestStopKillsAfterGrace(t *testing.T) {
 	require.Error(t, <-result)
 }
 
-func TestServerConfigIsChecked(t *testing.T) {
+func TestStart_RejectsInvalidConfig(t *testing.T) {
 	good := engine.ServerConfig{Dir: t.TempDir(), Addr: "127.0.0.1:0", User: "u", Password: "p"}
 	for name, change := range map[string]func(*engine.ServerConfig){
-		"no folder":     func(c *engine.ServerConfig) { c.Dir = "" },
+		"no directory":  func(c *engine.ServerConfig) { c.Dir = "" },
 		"no password":   func(c *engine.ServerConfig) { c.Password = "" },
 		"analyst name":  func(c *engine.ServerConfig) { c.User = "default" },
 		"all addresses": func(c *engine.ServerConfig) { c.Addr = ":8123" },
@@ -169,8 +169,7 @@ func TestServerConfigIsChecked(t *testing.T) {
 	require.Less(t, time.Since(started), 10*time.Second)
 }
 
-// Why a child does not serve is told by Start, and not by the child as well.
-func TestStartTellsWhy(t *testing.T) {
+func TestStart_ReturnsChildsError(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -182,12 +181,14 @@ func TestStartTellsWhy(t *testing.T) {
 	require.NotContains(t, printed.String(), "address already in use")
 }
 
-func TestStart_NamesTheDefinitionThatCannotBeRead(t *testing.T) {
+func TestStart_NamesUnreadableDefinition(t *testing.T) {
 	dir := t.TempDir()
 	inDir := func(c *engine.SupervisorConfig) { c.Server.Dir = dir }
 	e, err := enginetest.Start(t.Context(), inDir)
 	require.NoError(t, err)
-	for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.`odd name` (a UInt8) ENGINE = MergeTree ORDER BY a"} {
+	for _, statement := range []string{
+		"CREATE DATABASE d", "CREATE TABLE d.`odd name` (a UInt8) ENGINE = MergeTree ORDER BY a",
+	} {
 		_, err = ask(t.Context(), e.Addr(), statement)
 		require.NoError(t, err)
 	}
@@ -211,7 +212,7 @@ func TestStart_NamesTheDefinitionThatCannotBeRead(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-func TestStart_DoesNotNeedTheWorkingDirectory(t *testing.T) {
+func TestStart_WorksInRemovedWorkingDirectory(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	require.NoError(t, os.Mkdir(gone, 0o700))
 	t.Chdir(gone)
@@ -223,9 +224,7 @@ func TestStart_DoesNotNeedTheWorkingDirectory(t *testing.T) {
 	require.ErrorContains(t, err, "the working directory does not exist any more")
 }
 
-// What the restriction to the engine's own files cannot cause does not end it:
-// there is one try, and the next one is as restricted.
-func TestOtherFailuresAreNoReasonToReadMore(t *testing.T) {
+func TestStart_OtherFailuresDoNotDisableSandbox(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -242,7 +241,13 @@ func TestOtherFailuresAreNoReasonToReadMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tries := filepath.Join(t.TempDir(), "tries")
 			_, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
-				c.Command = []string{"/bin/sh", "-c", `echo try >>"$0"; if [ "$(wc -l <"$0")" = 1 ]; then ` + test.first + `; fi; exec "$1"`, tries, exe}
+				c.Command = []string{
+					"/bin/sh",
+					"-c",
+					`echo try >>"$0"; if [ "$(wc -l <"$0")" = 1 ]; then ` + test.first + `; fi; exec "$1"`,
+					tries,
+					exe,
+				}
 				c.Server.Addr, c.StartTimeout = test.addr, test.within
 			})
 			require.ErrorContains(t, err, test.failure)
@@ -255,8 +260,7 @@ func TestOtherFailuresAreNoReasonToReadMore(t *testing.T) {
 
 const orphanEnv = "MUSTER_ENGINE_ORPHAN_TEST"
 
-// TestOrphanParent is the parent that TestNoOrphan kills; by itself it does
-// nothing.
+// TestOrphanParent is the parent process that TestSupervisor_ChildExitsWithParent kills. It does nothing by itself.
 func TestOrphanParent(t *testing.T) {
 	if os.Getenv(orphanEnv) == "" {
 		return
@@ -267,8 +271,7 @@ func TestOrphanParent(t *testing.T) {
 	<-t.Context().Done()
 }
 
-// When the parent is killed, the child ends by itself.
-func TestNoOrphan(t *testing.T) {
+func TestSupervisor_ChildExitsWithParent(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^TestOrphanParent$", "-test.timeout", "1m")
@@ -292,7 +295,7 @@ func TestNoOrphan(t *testing.T) {
 	waitFor(t, func() bool { return syscall.Kill(child, 0) == syscall.ESRCH || isZombie(child) })
 }
 
-// isZombie reports a process that ended and that its adopter has not reaped.
+// isZombie reports whether a process has ended and was not reaped.
 func isZombie(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && bytes.Contains(status, []byte(") Z "))
@@ -315,8 +318,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// A client that kept its connection survives a restart.
-func TestClientSurvivesRestart(t *testing.T) {
+func TestClient_SurvivesRestart(t *testing.T) {
 	conn := openDSN(t, enginetest.DSN(t), func(o *clickhouse.Options) { o.MaxOpenConns = 1 })
 	require.NoError(t, conn.Ping(t.Context()))
 	enginetest.Kill(t)

@@ -13,8 +13,8 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// After statements of many threads the engine keeps few of them: each has files open.
-func TestFewThreadsAreKept(t *testing.T) {
+// Each thread has files open.
+func TestEngine_LimitsIdleThreads(t *testing.T) {
 	const statements = 4
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.MaxConcurrent = statements })
 	require.NoError(t, err)
@@ -30,12 +30,13 @@ func TestFewThreadsAreKept(t *testing.T) {
 	var burst sync.WaitGroup
 	for range statements {
 		burst.Go(func() { // 16 threads each, asleep
-			_, _ = ask(ctx, e.Addr(), "SELECT sum(sleepEachRow(0.001)) FROM numbers_mt(100000000) SETTINGS max_threads = 16, max_block_size = 100, use_concurrency_control = 0")
+			_, _ = ask(ctx, e.Addr(), "SELECT sum(sleepEachRow(0.001)) FROM numbers_mt(100000000) "+
+				"SETTINGS max_threads = 16, max_block_size = 100, use_concurrency_control = 0")
 		})
 	}
 	waitFor(t, func() bool { return threads() > before+14*statements })
 	cancel()
 	burst.Wait()
-	// Four for each statement, and some of the Go runtime.
+	// Four for each statement, and the Go runtime's.
 	waitFor(t, func() bool { return threads() < before+8*statements })
 }

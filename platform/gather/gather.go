@@ -9,44 +9,40 @@ import (
 	"time"
 )
 
-// ErrUnavailable says that the store could not answer: the query failed or timed
-// out, or the store is being stopped. Asking again later may succeed.
-var ErrUnavailable = errors.New("the read store is unavailable")
+// ErrUnavailable is matched by errors of the store: the query failed or timed out, or the store is shutting down. A
+// later retry may succeed.
+var ErrUnavailable = errors.New("read store is unavailable")
 
-// ErrClosed is the cause of what a closed gatherer refuses.
+// ErrClosed is the cause of errors of a closed gatherer.
 var ErrClosed = errors.New("closed")
 
-// Config describes a gatherer. All fields are required but Linger,
-// Permits and Observe.
+// Config configures a gatherer. All fields but Linger, Permits and Observe are required.
 type Config[K comparable, V any] struct {
 	// Name appears in errors.
 	Name string
-	// MaxKeys bounds the distinct keys of one query.
+	// MaxKeys limits the distinct keys of one query.
 	MaxKeys int
-	// InFlight bounds the queries that run at once.
+	// InFlight limits the concurrent queries.
 	InFlight int
-	// Timeout bounds one query.
+	// Timeout limits the time of one query.
 	Timeout time.Duration
-	// Linger is how long a query waits for more keys when the one before it
-	// carried several: callers that were answered together ask together again,
-	// and without it the first of them would go alone.
+	// Linger is how long a query waits for more keys if the previous one had several: callers that were answered
+	// together call again together, and without a delay the first of them would get a query of its own.
 	Linger time.Duration
-	// Permits, when set, is shared with other gatherers: a query holds one place
-	// in it while it runs.
+	// Permits, if set, is shared with other gatherers: a query holds one slot of it while it runs.
 	Permits chan struct{}
-	// Fetch reads keys, which are distinct. A key without a value is missing.
+	// Fetch reads keys, which are distinct. Keys without a value are absent from the result.
 	Fetch func(ctx context.Context, keys []K) (map[K]V, error)
-	// Observe is told of every query that ended.
+	// Observe is called after every query.
 	Observe func(keys int, took time.Duration, err error)
 }
 
-// Gatherer turns many concurrent lookups by key into few queries: while
-// InFlight queries run, the keys of further callers gather, and the next free
-// slot takes up to MaxKeys of them, oldest first. A key that several callers
-// wait for is asked once. A query never answers a caller that came after it was
-// sent, so whoever asks sees at least what was visible when they asked.
+// Gatherer batches concurrent lookups by key into few queries: while InFlight queries run, the keys of further callers
+// are queued, and the next free slot takes up to MaxKeys of them, oldest first. A key that several callers wait for is
+// read once. A query never answers a caller that arrived after it was sent, so a caller sees at least what was visible
+// when it called.
 //
-// Values are shared between callers and must not be changed.
+// Values are shared between callers and must not be modified.
 type Gatherer[K comparable, V any] struct {
 	cfg    Config[K, V]
 	base   context.Context // ends when the gatherer is closed
@@ -56,28 +52,28 @@ type Gatherer[K comparable, V any] struct {
 	mu      sync.Mutex
 	closed  bool
 	running int                // slots in use
-	taking  int                // those of them that are about to take a batch
-	crowd   bool               // the last batch carried several keys
+	taking  int                // running slots that are about to take a batch
+	crowd   bool               // whether the last batch had several keys
 	queue   []*entry[K, V]     // oldest first
-	waiting map[K]*entry[K, V] // those in the queue
+	waiting map[K]*entry[K, V] // queue by key
 }
 
-// entry is one key in the queue, or in a query.
+// entry is a key in the queue or in a query.
 type entry[K comparable, V any] struct {
 	key     K
 	waiters []waiter[K, V]
 }
 
-// waiter is a place in a caller's answer.
+// waiter is a position in the result of a call.
 type waiter[K comparable, V any] struct {
 	call  *call[K, V]
 	index int
 }
 
-// call is one Get.
+// call is a call of Get.
 type call[K comparable, V any] struct {
 	out     []V
-	missing atomic.Int64 // keys without an answer yet
+	missing atomic.Int64 // keys without a result yet
 	err     atomic.Pointer[error]
 	done    chan struct{}
 
@@ -86,14 +82,14 @@ type call[K comparable, V any] struct {
 	batches []*batch[K, V]
 }
 
-// batch is one query.
+// batch is the keys of one query.
 type batch[K comparable, V any] struct {
 	entries []*entry[K, V]
-	live    int // callers who still wait
+	live    int // callers that are still waiting
 	cancel  context.CancelFunc
 }
 
-// New returns a gatherer that lives until Close.
+// New returns a gatherer that runs until Close.
 func New[K comparable, V any](ctx context.Context, cfg Config[K, V]) *Gatherer[K, V] {
 	if cfg.Observe == nil {
 		cfg.Observe = func(int, time.Duration, error) {}
@@ -103,7 +99,7 @@ func New[K comparable, V any](ctx context.Context, cfg Config[K, V]) *Gatherer[K
 	return g
 }
 
-// Close fails everybody who waits and returns when no query runs any more.
+// Close fails all waiting callers and returns when no query is running.
 func (g *Gatherer[K, V]) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -112,9 +108,8 @@ func (g *Gatherer[K, V]) Close() {
 	g.slots.Wait()
 }
 
-// Get returns the values of keys, in their order; the zero value stands for a
-// missing one. It returns ctx's error when ctx ends first, and an error
-// matching [ErrUnavailable] when a query failed.
+// Get returns the values of keys in order, with the zero value for missing ones. It returns ctx's error if ctx ends
+// first, and an error matching [ErrUnavailable] if a query failed.
 func (g *Gatherer[K, V]) Get(ctx context.Context, keys []K) ([]V, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -163,8 +158,7 @@ func (g *Gatherer[K, V]) enqueue(c *call[K, V], keys []K) error {
 	return nil
 }
 
-// leave takes a caller who no longer waits out of the queue, and stops the
-// queries that nobody waits for.
+// leave removes a caller that stopped waiting, and cancels the queries that no caller waits for.
 func (g *Gatherer[K, V]) leave(c *call[K, V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,8 +170,7 @@ func (g *Gatherer[K, V]) leave(c *call[K, V]) {
 	}
 }
 
-// serve is one slot, about to take a batch: it runs queries until the queue is
-// empty.
+// serve runs queries in one slot until the queue is empty. The caller has counted the slot in running and taking.
 func (g *Gatherer[K, V]) serve() {
 	for {
 		g.mu.Lock()
@@ -189,7 +182,7 @@ func (g *Gatherer[K, V]) serve() {
 			case <-g.base.Done():
 			}
 		}
-		// A full store makes the batch larger, since more callers come meanwhile.
+		// While the store is busy, more callers join the batch.
 		if g.cfg.Permits != nil {
 			g.cfg.Permits <- struct{}{}
 		}
@@ -197,7 +190,7 @@ func (g *Gatherer[K, V]) serve() {
 		b, keys := g.take(cancel)
 		if b == nil {
 			cancel()
-			g.permit()
+			g.releasePermit()
 			return
 		}
 		start := time.Now()
@@ -206,7 +199,7 @@ func (g *Gatherer[K, V]) serve() {
 			err = context.Cause(g.base)
 		}
 		cancel()
-		g.permit()
+		g.releasePermit()
 		g.cfg.Observe(len(keys), time.Since(start), err)
 		g.deliver(b, found, err)
 		g.mu.Lock()
@@ -215,15 +208,15 @@ func (g *Gatherer[K, V]) serve() {
 	}
 }
 
-// permit gives back the place of a query.
-func (g *Gatherer[K, V]) permit() {
+// releasePermit releases the permit of a query.
+func (g *Gatherer[K, V]) releasePermit() {
 	if g.cfg.Permits != nil {
 		<-g.cfg.Permits
 	}
 }
 
-// take removes the next batch from the queue, without the keys for which nobody
-// waits any more. It returns nil, and frees the slot, when there is none.
+// take removes the next batch from the queue, without keys that no caller waits for. If there is none, it frees the
+// slot and returns nil.
 func (g *Gatherer[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -269,8 +262,7 @@ func (g *Gatherer[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
 	return b, keys
 }
 
-// query is fetch; a panic becomes an error, because it must not take down the
-// other callers.
+// query calls Fetch and turns a panic into an error, because it must not affect other callers.
 func (g *Gatherer[K, V]) query(ctx context.Context, keys []K) (found map[K]V, err error) {
 	defer func() {
 		if p := recover(); p != nil {

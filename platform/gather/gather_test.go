@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store answers every key k below missing with 10*k, and lets a test hold queries.
+// store returns 10*k for every key k that is not negative. Tests can block its queries.
 type store struct {
 	mu      sync.Mutex
 	queries [][]int
 	running atomic.Int64
 	most    atomic.Int64
-	// enter, when set, is called by each query before it answers.
+	// enter, if set, is called by each query before it returns.
 	enter func(ctx context.Context, keys []int) error
 }
 
@@ -65,7 +65,7 @@ func newTestGatherer(t *testing.T, s *store, change func(*Config[int, int])) *Ga
 	return g
 }
 
-// queued waits until the keys in the queue are waited for n times.
+// queued waits until n callers wait for keys in the queue.
 func queued(t *testing.T, g *Gatherer[int, int], n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -79,7 +79,7 @@ func queued(t *testing.T, g *Gatherer[int, int], n int) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// held makes every query announce itself on entered and wait for release.
+// held makes every query send its keys to entered and block until release.
 func held(s *store) (entered chan []int, release chan struct{}) {
 	entered, release = make(chan []int, 100), make(chan struct{})
 	s.enter = func(ctx context.Context, keys []int) error {
@@ -94,7 +94,7 @@ func held(s *store) (entered chan []int, release chan struct{}) {
 	return entered, release
 }
 
-func TestGathererAnswersInOrder(t *testing.T) {
+func TestGatherer_ReturnsValuesInOrder(t *testing.T) {
 	g := newTestGatherer(t, &store{}, nil)
 	got, err := g.Get(t.Context(), []int{7, -1, 3, 7})
 	require.NoError(t, err)
@@ -104,12 +104,12 @@ func TestGathererAnswersInOrder(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestGathererGathersWhileQueriesRun(t *testing.T) {
+func TestGatherer_BatchesKeysWhileQueriesRun(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys = 8 })
 	var wg sync.WaitGroup
-	ask := func(k int) {
+	get := func(k int) {
 		wg.Go(func() {
 			got, err := g.Get(t.Context(), []int{k})
 			if err != nil || got[0] != 10*k {
@@ -117,45 +117,45 @@ func TestGathererGathersWhileQueriesRun(t *testing.T) {
 			}
 		})
 	}
-	ask(1000)
+	get(1000)
 	<-entered // one slot is busy; the next key may take the other one
-	ask(1001)
+	get(1001)
 	<-entered
 	for k := range 20 {
-		ask(k)
-		ask(k) // a key that two callers want is asked once
+		get(k)
+		get(k) // a key of two callers is read once
 	}
 	queued(t, g, 40)
 	close(release)
 	wg.Wait()
 	sent := s.sent()
-	require.Len(t, sent, 2+3, "20 keys, 8 a query")
+	require.Len(t, sent, 2+3, "20 keys, 8 per query")
 	sizes := []int{len(sent[2]), len(sent[3]), len(sent[4])}
 	slices.Sort(sizes)
 	require.Equal(t, []int{4, 8, 8}, sizes)
 	require.LessOrEqual(t, s.most.Load(), int64(2))
 }
 
-func TestGathererServesOldestFirst(t *testing.T) {
+func TestGatherer_ServesOldestFirst(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys, c.InFlight = 4, 1 })
 	var wg sync.WaitGroup
-	ask := func(keys ...int) {
+	get := func(keys ...int) {
 		wg.Go(func() { _, err := g.Get(t.Context(), keys); require.NoError(t, err) })
 	}
-	ask(0)
+	get(0)
 	<-entered
-	ask(1, 2, 3, 4, 5, 6) // a long list must not shut out whoever comes after it
+	get(1, 2, 3, 4, 5, 6) // a long list must not starve later callers
 	queued(t, g, 6)
-	ask(7)
+	get(7)
 	queued(t, g, 7)
 	close(release)
 	wg.Wait()
 	require.Equal(t, [][]int{{0}, {1, 2, 3, 4}, {5, 6, 7}}, s.sent())
 }
 
-func TestGathererCallerLeaves(t *testing.T) {
+func TestGatherer_CancelsQueriesWithoutCallers(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
@@ -173,9 +173,9 @@ func TestGathererCallerLeaves(t *testing.T) {
 	queued(t, g, 2)
 	defer cancelThird()
 
-	cancelSecond() // in the queue: never asked
+	cancelSecond() // still in the queue: never read
 	require.ErrorIs(t, <-results, context.Canceled)
-	cancelFirst() // alone in its query: the query ends, nobody else is harmed
+	cancelFirst() // the only caller of its query: the query ends, other callers are not affected
 	require.ErrorIs(t, <-results, context.Canceled)
 	require.Equal(t, []int{3}, <-entered)
 	close(release)
@@ -186,37 +186,37 @@ func TestGathererCallerLeaves(t *testing.T) {
 	cancel()
 	_, err := g.Get(ended, []int{4})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, s.sent(), 2, "a caller who has left already asks nothing")
+	require.Len(t, s.sent(), 2, "a canceled caller queries nothing")
 }
 
-func TestGathererCompanionsSurvive(t *testing.T) {
+func TestGatherer_KeepsQueriesOfRemainingCallers(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	go func() { _, _ = g.Get(t.Context(), []int{0}) }()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan error, 1)
-	go func() { _, err := g.Get(ctx, []int{1, 2}); gone <- err }()
+	canceled := make(chan error, 1)
+	go func() { _, err := g.Get(ctx, []int{1, 2}); canceled <- err }()
 	queued(t, g, 2)
-	stays := make(chan []int, 1)
+	remaining := make(chan []int, 1)
 	go func() {
 		got, err := g.Get(t.Context(), []int{2, 3})
 		if err != nil {
-			t.Errorf("companion: %v", err)
+			t.Errorf("remaining caller: %v", err)
 		}
-		stays <- got
+		remaining <- got
 	}()
 	queued(t, g, 4)
 	release <- struct{}{}
-	<-entered // the query of 1, 2, 3 runs
+	<-entered // the query of keys 1, 2 and 3
 	cancel()
-	require.ErrorIs(t, <-gone, context.Canceled)
+	require.ErrorIs(t, <-canceled, context.Canceled)
 	close(release)
-	require.Equal(t, []int{20, 30}, <-stays)
+	require.Equal(t, []int{20, 30}, <-remaining)
 }
 
-func TestGathererFailure(t *testing.T) {
+func TestGatherer_ReportsFailedQueriesAsUnavailable(t *testing.T) {
 	cause := errors.New("connection refused")
 	s := &store{enter: func(_ context.Context, keys []int) error {
 		switch keys[0] {
@@ -238,14 +238,14 @@ func TestGathererFailure(t *testing.T) {
 	_, err = g.Get(t.Context(), []int{2})
 	require.ErrorIs(t, err, ErrUnavailable)
 	got, err := g.Get(t.Context(), []int{3})
-	require.NoError(t, err, "a failed query harms nobody after it")
+	require.NoError(t, err, "a failed query does not affect later ones")
 	require.Equal(t, []int{30}, got)
 	g.Close()
 	require.Len(t, observed, 3)
 	require.NoError(t, observed[2])
 }
 
-func TestGathererTimeout(t *testing.T) {
+func TestGatherer_ReportsTimeoutAsUnavailable(t *testing.T) {
 	s := &store{enter: func(ctx context.Context, _ []int) error { <-ctx.Done(); return ctx.Err() }}
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.Timeout = time.Millisecond })
 	_, err := g.Get(t.Context(), []int{1})
@@ -253,7 +253,7 @@ func TestGathererTimeout(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestGathererClose(t *testing.T) {
+func TestGatherer_CloseFailsWaitingCallers(t *testing.T) {
 	s := &store{}
 	entered, _ := held(s)
 	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
@@ -274,12 +274,11 @@ func TestGathererClose(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
-// Everybody gets the right answer, or the error of their own context, under
-// load with lists, repeated keys, failures and callers who leave.
-func TestGathererUnderLoad(t *testing.T) {
+// The load has lists, repeated keys, failures and canceled callers.
+func TestGatherer_ReturnsCorrectResultsUnderLoad(t *testing.T) {
 	s := &store{enter: func(_ context.Context, keys []int) error {
 		if slices.Contains(keys, 13) {
-			return errors.New("unlucky")
+			return errors.New("failed")
 		}
 		return nil
 	}}
@@ -316,7 +315,7 @@ func TestGathererUnderLoad(t *testing.T) {
 	for _, q := range s.sent() {
 		require.LessOrEqual(t, len(q), 16)
 		slices.Sort(q)
-		require.Len(t, slices.Compact(q), len(q), "keys of a query are distinct")
+		require.Len(t, slices.Compact(q), len(q), "the keys of a query are distinct")
 	}
 	g.Close()
 	g.mu.Lock()

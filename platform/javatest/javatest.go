@@ -13,9 +13,8 @@ import (
 	"sync"
 )
 
-// Folder returns a folder in the user's cache that fill has filled, once for each
-// content of parts. A folder that could not be filled does not come to be; several
-// processes may call at the same time.
+// Folder returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is
+// not created if fill fails; several processes may call Folder at the same time.
 func Folder(name string, parts [][]byte, fill func(dir string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -38,43 +37,46 @@ func Folder(name string, parts [][]byte, fill func(dir string) error) (string, e
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	defer os.RemoveAll(tmp) // gone after the rename
+	defer os.RemoveAll(tmp) // does not exist after the rename
 	if err := fill(tmp); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	if err := os.Rename(tmp, dir); err != nil {
+		// Another process may have been faster.
 		if _, statErr := os.Stat(dir); statErr == nil {
-			return dir, nil // another process was faster
+			return dir, nil
 		}
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return dir, nil
 }
 
-// FetchJars has Maven copy what a project depends on at run time to dir/jars.
+// FetchJars uses Maven to copy a project's runtime dependencies to dir/jars.
 func FetchJars(ctx context.Context, dir string, pom []byte) error {
 	file := filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(file, pom, 0o600); err != nil {
 		return fmt.Errorf("fetch jars: %w", err)
 	}
-	return Run(ctx, "mvn", "-q", "-B", "-C", "-f", file, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "jars"))
+	return Run(ctx, "mvn", "-q", "-B", "-C", "-f", file, "dependency:copy-dependencies", "-DincludeScope=runtime",
+		"-DoutputDirectory="+filepath.Join(dir, "jars"))
 }
 
-// Run runs a command to its end; what it printed is in the error.
+// Run runs a command to completion. An error includes its output.
 func Run(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil { //nolint:gosec // the commands of test suites
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the commands of test suites
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
 	return nil
 }
 
-// Tail keeps the end of what is written to it. It is safe for concurrent use.
+// Tail is a writer that keeps only the end of what is written. It is safe for concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// tailSize is how much a [Tail] keeps, in bytes.
+// tailSize is how many bytes a [Tail] keeps.
 const tailSize = 32 << 10
 
 // Write implements [io.Writer].
@@ -88,7 +90,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the end of what was written.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

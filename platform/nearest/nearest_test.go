@@ -9,9 +9,11 @@ import (
 	"muster/platform/nearest"
 )
 
-func TestName(t *testing.T) {
+func TestName_SuggestsTheClosestKnownName(t *testing.T) {
 	identifiers := []string{"codehost", "network_username", "email", "websets"}
-	fields := []string{"network_url", "profile.first_name", "profile.headline", "profile.headline.keyword", "profile.location.country"}
+	fields := []string{
+		"network_url", "profile.first_name", "profile.headline", "profile.headline.keyword", "profile.location.country",
+	}
 	for _, c := range []struct {
 		name  string
 		known []string
@@ -43,9 +45,10 @@ func TestName(t *testing.T) {
 	}
 }
 
-func TestHint(t *testing.T) {
+func TestHint_PrependsTheSuggestion(t *testing.T) {
 	known := []string{"codehost", "email"}
-	require.Equal(t, `did you mean "codehost"? Known are codehost, email`, nearest.Hint("codehst", known, "Known are codehost, email"))
+	require.Equal(t, `did you mean "codehost"? Known are codehost, email`,
+		nearest.Hint("codehst", known, "Known are codehost, email"))
 	require.Equal(t, `known are codehost, email`, nearest.Hint("phone", known, "Known are codehost, email"))
 	require.Equal(t, `/docs lists them`, nearest.Hint("phone", known, "/docs lists them"))
 }

@@ -1,4 +1,4 @@
-// Package polltest waits in tests for what another goroutine or process does.
+// Package polltest waits, in tests, for the effects of other goroutines or processes.
 package polltest
 
 import (
@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// The pause between two looks grows from the first to the last.
+// The pause between two polls grows from firstPause to lastPause.
 const (
 	firstPause = time.Millisecond
 	lastPause  = 20 * time.Millisecond
 )
 
-// Until looks until done is true, and fails the test when it is not after that time. It
-// looks in the test's own goroutine, so that done may fail the test, which it must not in
-// a condition of require.Eventually: there that hides the cause, or panics once the test
-// has ended. It looks once more when the time is over: a process that stood still may find
-// both at once.
+// Until polls until done returns true, and fails the test if it does not within the given time. It polls in the test's
+// own goroutine, so done may fail the test. A condition of require.Eventually must not: there the cause is hidden, or
+// the test binary panics if the test has already ended. It polls once more after the time is over, because a process
+// that was paused may see both at once.
 //
-// why is a format and its arguments. One that is a func() any is called when the test
-// fails, to say what was there at the end.
+// why is a format and its arguments. An argument of type func() any is called when the test fails, to report the final
+// state.
 func Until(tb testing.TB, within time.Duration, done func() bool, why ...any) {
 	tb.Helper()
-	began, pause := time.Now(), firstPause
-	for looks := 1; ; looks++ {
-		over := time.Since(began) >= within
+	started, pause := time.Now(), firstPause
+	for polls := 1; ; polls++ {
+		over := time.Since(started) >= within
 		if done() {
 			return
 		}
 		if over {
-			tb.Fatalf("not so after %s and %d looks%s", time.Since(began).Round(time.Millisecond), looks, text(why))
+			tb.Fatalf("condition not met after %s and %d polls%s",
+				time.Since(started).Round(time.Millisecond), polls, reason(why))
 		}
 		<-time.After(pause)
 		pause = min(pause*3/2, lastPause)
 	}
 }
 
-func text(why []any) string {
+func reason(why []any) string {
 	if len(why) == 0 {
 		return ""
 	}

@@ -12,71 +12,70 @@ import (
 	"muster/platform/polltest"
 )
 
-// failing is a test that keeps what it fails of.
-type failing struct {
+// recorder records the failure of a test.
+type recorder struct {
 	testing.TB
 
-	said string
+	message string
 }
 
-func (f *failing) Helper() {}
+func (r *recorder) Helper() {}
 
-func (f *failing) Fatalf(format string, args ...any) {
-	f.said = fmt.Sprintf(format, args...)
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.message = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
-// failure is what Until fails of, if at all.
+// failure returns the failure message of Until, or "".
 func failure(within time.Duration, done func() bool, why ...any) string {
-	f := &failing{}
+	r := &recorder{}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		polltest.Until(f, within, done, why...)
+		polltest.Until(r, within, done, why...)
 	}()
 	<-ended
-	return f.said
+	return r.message
 }
 
-func TestUntil(t *testing.T) {
+func TestUntil_PollsUntilConditionOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, n := time.Now(), 0
+		started, n := time.Now(), 0
 		require.Empty(t, failure(0, func() bool { return true }))
-		require.Zero(t, time.Since(began), "it looks at once")
+		require.Zero(t, time.Since(started), "the first poll is immediate")
 
 		require.Empty(t, failure(time.Minute, func() bool { n++; return n == 100 }))
-		require.Less(t, time.Since(began), 3*time.Second)
+		require.Less(t, time.Since(started), 3*time.Second)
 
-		said := failure(time.Second, func() bool { n++; return false }, "%d is not %v", 7, func() any { return n })
-		require.Contains(t, said, "not so after 1.0")
-		require.Contains(t, said, fmt.Sprintf(": 7 is not %d", n), "as it was at the end")
-		require.Contains(t, failure(time.Second, func() bool { return false }), "looks")
+		message := failure(time.Second, func() bool { n++; return false }, "%d is not %v", 7, func() any { return n })
+		require.Contains(t, message, "condition not met after 1.0")
+		require.Contains(t, message, fmt.Sprintf(": 7 is not %d", n), "reports the final state")
+		require.Contains(t, failure(time.Second, func() bool { return false }), "polls")
 	})
 }
 
-// A look that takes longer than all the time there is does not end the wait: what has
-// come meanwhile is seen.
-func TestUntilLooksAfterItsTime(t *testing.T) {
+// If a poll takes longer than the timeout, the condition may have become true in the meantime.
+func TestUntil_PollsAgainAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		looks := 0
+		polls := 0
 		require.Empty(t, failure(time.Second, func() bool {
-			looks++
-			if looks == 1 {
+			polls++
+			if polls == 1 {
 				time.Sleep(time.Minute)
 			}
-			return looks == 2
+			return polls == 2
 		}))
 	})
 }
 
-// A condition may fail the test: it runs in its goroutine.
-func TestUntilConditionFails(t *testing.T) {
-	f := &failing{}
+// The condition runs in the test's goroutine.
+func TestUntil_LetsConditionFailTheTest(t *testing.T) {
+	r := &recorder{}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		polltest.Until(f, time.Minute, func() bool { f.Fatalf("the cause"); return false })
+		polltest.Until(r, time.Minute, func() bool { r.Fatalf("the cause"); return false })
 	}()
 	<-ended
-	require.Equal(t, "the cause", f.said)
+	require.Equal(t, "the cause", r.message)
 }

@@ -19,8 +19,8 @@ import (
 	"muster/platform/hostcheck"
 )
 
-// Check is one reason why a program may not be ready: nil means ready, an error says what is missing. It must return
-// when ctx ends.
+// Check reports whether one dependency of a program is ready: nil means ready, an error says what is missing. It must
+// return when ctx ends.
 type Check func(ctx context.Context) error
 
 // AdminConfig describes the admin server.
@@ -28,9 +28,9 @@ type AdminConfig struct {
 	// Addr is host:port; port 0 takes a free one. The admin server has no authentication: keep it on a loopback or
 	// cluster-internal address.
 	Addr string
-	// Hosts are the names by which the server may be called, beside IP addresses, localhost and the name in Addr;
-	// "*.DOMAIN" stands for all names below the domain. Requests to others, and from pages of other origins, are
-	// answered with 403.
+	// Hosts are the host names that the server answers to, in addition to IP addresses, localhost and the name in
+	// Addr; "*.DOMAIN" matches all names below the domain. Requests for other hosts, and from pages of other origins,
+	// are answered with 403.
 	Hosts    []string
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
@@ -40,12 +40,12 @@ type AdminConfig struct {
 
 // Admin is the operators' HTTP server of one process:
 //
-//	/metrics        Prometheus (OpenMetrics when asked for)
-//	/healthz        200 while the process lives
+//	/metrics        Prometheus (OpenMetrics on request)
+//	/healthz        200 while the process is running
 //	/readyz         200 when every check passes, else 503; JSON ([Readiness]) either way
 //	/debug/pprof/   Go profiles
 //
-// and whatever is added by Handle.
+// plus the pages added with Handle.
 type Admin struct {
 	server  *Server
 	mux     *http.ServeMux
@@ -73,7 +73,7 @@ type CheckResult struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NewAdmin listens on cfg.Addr; Run serves.
+// NewAdmin listens on cfg.Addr; call Run to serve.
 func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 	if cfg.Registry == nil {
 		return nil, errors.New("admin server: no registry")
@@ -121,27 +121,27 @@ func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 	return a, nil
 }
 
-// URL is the address that is listened on, as an http URL without a path.
+// URL returns the listen address as an http URL without a path.
 func (a *Admin) URL() string { return a.server.URL() }
 
-// Handle adds a page. The pattern is that of [http.ServeMux]; a pattern that is taken already panics, as there.
+// Handle adds a page. The pattern is that of [http.ServeMux]; a pattern that is already taken panics, as there.
 func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
 
-// AddCheck adds a readiness check. A name that is taken already is an error.
+// AddCheck adds a readiness check. A name that is already taken is an error.
 func (a *Admin) AddCheck(name string, check Check) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range a.checks {
 		if c.name == name {
-			return fmt.Errorf("admin server: two readiness checks are called %q", name)
+			return fmt.Errorf("admin server: duplicate readiness check %q", name)
 		}
 	}
 	a.checks = append(a.checks, namedCheck{name, check})
 	return nil
 }
 
-// Readiness runs all checks at once and returns their results in the order in which they were added. Without any
-// check the program is ready.
+// Readiness runs all checks concurrently and returns their results in the order in which they were added. Without
+// checks the program is ready.
 func (a *Admin) Readiness(ctx context.Context) Readiness {
 	a.mu.Lock()
 	checks := a.checks[:len(a.checks):len(a.checks)]
@@ -165,10 +165,10 @@ func (a *Admin) Readiness(ctx context.Context) Readiness {
 	return out
 }
 
-// Run serves until ctx ends. Profiles in progress are cut off after a second.
+// Run serves until ctx ends. Profiles in progress are aborted after a second.
 func (a *Admin) Run(ctx context.Context) error { return a.server.Run(ctx) }
 
-// Close stops listening, for an Admin whose Run is never called.
+// Close stops listening. It is for an Admin whose Run is never called.
 func (a *Admin) Close() error { return a.server.Close() }
 
 func (a *Admin) serveReady(w http.ResponseWriter, r *http.Request) {

@@ -15,26 +15,26 @@ import (
 // Unit is one named thing that runs in a [Group].
 type Unit struct {
 	Name string
-	// Needs names the units that must be ready before this one starts and that stop only after it has stopped.
+	// Needs names the units that must be ready before this one starts. They stop only after it has stopped.
 	Needs []string
-	// Run does the work until ctx ends, then returns nil or ctx's error. Returning nil earlier is an error, except
+	// Run does the work until ctx ends, then returns nil or ctx's error. Returning nil before that is an error, except
 	// for a Job.
 	Run func(ctx context.Context) error
-	// Ready blocks until the unit can be depended on; it runs beside Run. nil means: ready as soon as Run has been
-	// called, or, for a Job, when Run has returned nil. [Poll] makes one from a [Check].
+	// Ready blocks until other units may depend on this one; it runs concurrently with Run. If it is nil, the unit is
+	// ready as soon as Run has been called or, for a Job, when Run has returned nil. [Poll] makes one from a [Check].
 	Ready func(ctx context.Context) error
-	// Job marks work that ends by itself, such as migrating. Its units' dependants start after it ended.
+	// Job marks work that ends by itself, such as a migration. Units that depend on it start after it has ended.
 	Job bool
-	// StartTimeout bounds Ready; default 60 s. It does not bound a Job without Ready.
+	// StartTimeout limits Ready; the default is 60 s. It does not limit a Job without Ready.
 	StartTimeout time.Duration
 }
 
 // GroupConfig configures a [Group].
 type GroupConfig struct {
 	Logger *slog.Logger
-	// StopTimeout is the time all units together have to stop in order; default 8 s, twice what a [Server] gives its
-	// requests: what has a time of its own to stop in ends by that. After it the contexts of all remaining units end
-	// at once.
+	// StopTimeout is the time that all units together have to stop in order; the default is 8 s, twice the stop
+	// timeout of a [Server], so that units with a stop timeout of their own finish first. After it the contexts of all
+	// remaining units end at once.
 	StopTimeout time.Duration
 }
 
@@ -44,38 +44,38 @@ type UnitError struct {
 	Err  error
 }
 
-// Error names the unit.
+// Error returns the error, prefixed by the unit's name.
 func (e *UnitError) Error() string { return e.Unit + ": " + e.Err.Error() }
 
 // Unwrap returns the unit's own error.
 func (e *UnitError) Unwrap() error { return e.Err }
 
-// PanicError is a panic turned into an error. Its stack is meant for the log; Error does not contain it.
+// PanicError is a recovered panic. Its stack is meant for the log; Error does not contain it.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error says what was panicked with.
+// Error describes the panic's value.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap returns the panic's value when it was an error.
+// Unwrap returns the panic's value if it was an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// ErrEndedEarly is the error of a unit that is no Job and whose Run returned nil although nobody had asked it to stop.
-var ErrEndedEarly = errors.New("ended without being asked to")
+// ErrEndedEarly is the error of a unit that is not a Job and whose Run returned nil before it was stopped.
+var ErrEndedEarly = errors.New("exited unexpectedly")
 
 // ErrStopTimeout is part of the error of a unit that did not stop within the group's StopTimeout.
 var ErrStopTimeout = errors.New("did not stop in time")
 
-// State is where a unit of a [Group] is in its life:
+// State is the lifecycle state of a unit of a [Group]:
 //
 //	waiting -> starting -> ready -> stopping -> stopped
 //
-// A Job goes from starting or ready to done. A unit whose Run failed is failed.
+// A Job goes from starting or ready to done. A unit whose Run failed is in state failed.
 type State string
 
 // The states of a unit.
@@ -89,15 +89,15 @@ const (
 	StateFailed   State = "failed"
 )
 
-// UnitState is a unit's name and state.
+// UnitState is the name and state of a unit.
 type UnitState struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
 }
 
-// Group runs units in one process. A unit starts when all it needs is ready; when the group stops, a unit's context
-// ends when everything that needs it has stopped. The group stops when Run's context ends or the first unit fails; it
-// ends by itself when only Jobs were added and all are done.
+// Group runs units in one process. A unit starts when all the units it needs are ready. When the group stops, a unit's
+// context ends after all units that need it have stopped. The group stops when Run's context ends or a unit fails; a
+// group of Jobs only ends by itself when all are done.
 type Group struct {
 	cfg   GroupConfig
 	units []*member
@@ -112,10 +112,10 @@ type member struct {
 	needs      []*member
 	dependants []*member
 
-	ctx    context.Context // set by Group.Run; ends when this unit is to stop
+	ctx    context.Context // set by Group.Run; ends when this unit must stop
 	cancel context.CancelFunc
 	ready  chan struct{} // closed, by readyOnce, when dependants may start
-	done   chan struct{} // closed when Run and Ready have returned, or were never called
+	done   chan struct{} // closed when Run and Ready have returned or will not be called
 
 	readyOnce sync.Once
 
@@ -132,21 +132,21 @@ func NewGroup(cfg GroupConfig) *Group {
 	return &Group{cfg: cfg, names: make(map[string]*member)}
 }
 
-// Add adds a unit. The units it needs must have been added before, which also rules out circles. Add must not be
-// called once Run was.
+// Add adds a unit. The units it needs must be added before it, which also rules out cycles. Add must not be called
+// after Run.
 func (g *Group) Add(u Unit) error {
 	if u.Name == "" || u.Run == nil {
-		return fmt.Errorf("service group: a unit needs a name and Run (name %q)", u.Name)
+		return fmt.Errorf("service group: unit %q: Name and Run are required", u.Name)
 	}
 	if g.names[u.Name] != nil {
-		return fmt.Errorf("service group: two units are called %q", u.Name)
+		return fmt.Errorf("service group: duplicate unit %q", u.Name)
 	}
 	u.StartTimeout = positive(u.StartTimeout, time.Minute)
 	m := &member{Unit: u, ready: make(chan struct{}), done: make(chan struct{}), state: StateWaiting}
 	for _, name := range u.Needs {
 		need := g.names[name]
 		if need == nil {
-			return fmt.Errorf("service group: %q needs %q, which has not been added before it", u.Name, name)
+			return fmt.Errorf("service group: unit %q needs unit %q, which must be added first", u.Name, name)
 		}
 		m.needs = append(m.needs, need)
 	}
@@ -158,8 +158,8 @@ func (g *Group) Add(u Unit) error {
 	return nil
 }
 
-// Run runs all units and returns when all have stopped. The result is nil when every unit ended as it should; else
-// the first failure, as a [UnitError], joined by the failures that followed while stopping. Run is called once.
+// Run runs all units and returns when all have stopped. The result is nil if every unit ended as expected; otherwise
+// it is the first failure, as a [UnitError], joined with the failures during the stop. Run must be called only once.
 func (g *Group) Run(ctx context.Context) error {
 	stop, stopNow := context.WithCancel(ctx)
 	defer stopNow()
@@ -204,11 +204,11 @@ func (g *Group) Run(ctx context.Context) error {
 	return errors.Join(g.failed...)
 }
 
-// logStoppingAfter is how long a stop takes without a word of what it waits for.
+// logStoppingAfter is how long a stop may take before the units it is waiting for are logged.
 const logStoppingAfter = time.Second
 
-// await waits for an orderly stop, and at last for a disorderly one: after StopTimeout all contexts end, and after
-// another StopTimeout the units that still run are given up.
+// await waits for an orderly stop. After StopTimeout it ends all contexts, and after another StopTimeout it gives up on
+// the units that are still running.
 func (g *Group) await(finished <-chan struct{}, abandon func()) {
 	timer := time.NewTimer(g.cfg.StopTimeout)
 	defer timer.Stop()
@@ -237,13 +237,13 @@ func (g *Group) await(finished <-chan struct{}, abandon func()) {
 	case <-timer.C:
 		for _, m := range g.units {
 			if !m.ended() {
-				g.fail(m, fmt.Errorf("given up: %w", ErrStopTimeout))
+				g.fail(m, fmt.Errorf("abandoned: %w", ErrStopTimeout))
 			}
 		}
 	}
 }
 
-// logStopping logs which units a stop waits for.
+// logStopping logs the units that the stop is waiting for.
 func (g *Group) logStopping() {
 	var names []string
 	for _, m := range g.units {
@@ -252,12 +252,12 @@ func (g *Group) logStopping() {
 		}
 	}
 	if len(names) > 0 {
-		g.cfg.Logger.Info("service: stop waits for units", slog.String("units", strings.Join(names, ", ")))
+		g.cfg.Logger.Info("service: waiting for units to stop", slog.String("units", strings.Join(names, ", ")))
 	}
 }
 
-// runUnit waits for what m needs, runs it and returns its failure.
-func (g *Group) runUnit(stop context.Context, m *member) error { //nolint:contextcheck // m.ctx ends after stop, in order.
+// runUnit waits for the units that m needs, runs m and returns its failure.
+func (g *Group) runUnit(stop context.Context, m *member) error { //nolint:contextcheck // m.ctx ends after stop
 	for _, need := range m.needs {
 		select {
 		case <-need.ready:
@@ -266,7 +266,8 @@ func (g *Group) runUnit(stop context.Context, m *member) error { //nolint:contex
 			return nil
 		}
 	}
-	if stop.Err() != nil { // Both may have been true; do not start what is to stop.
+	// Both may have been ready: do not start a unit that must stop.
+	if stop.Err() != nil {
 		m.setState(StateStopped)
 		return nil
 	}
@@ -293,11 +294,13 @@ func (g *Group) runUnit(stop context.Context, m *member) error { //nolint:contex
 	err := g.logPanic(m, guard(func() error { return m.Run(m.ctx) }))
 	stopped := stop.Err() != nil
 	if !m.Job || err != nil {
-		endReady() // A Job that has ended well may still have to see that what it did took effect.
+		// The Ready of a Job that succeeded may still have to verify that its work took effect.
+		endReady()
 	}
 	readying.Wait()
 	select {
-	case e := <-readyErr: // Not being ready ended the unit; Run's error is a consequence at best.
+	// A failed Ready ended the unit; Run's error is only a consequence.
+	case e := <-readyErr:
 		err = e
 	default:
 	}
@@ -330,7 +333,8 @@ func (g *Group) awaitReady(ctx context.Context, m *member, started time.Time) er
 		m.setReady()
 		g.cfg.Logger.Debug("ready", "unit", m.Name, "took", time.Since(started))
 		return nil
-	case ctx.Err() != nil: // Run ended or the group stops; that is not Ready's failure.
+	// Run ended or the group is stopping: not a failure of Ready.
+	case ctx.Err() != nil:
 		return nil
 	case limited.Err() != nil:
 		return fmt.Errorf("not ready after %v: %w", m.StartTimeout, err)
@@ -339,7 +343,7 @@ func (g *Group) awaitReady(ctx context.Context, m *member, started time.Time) er
 	}
 }
 
-// States lists the units in the order in which they were added.
+// States returns the units' states in the order in which the units were added.
 func (g *Group) States() []UnitState {
 	out := make([]UnitState, len(g.units))
 	for i, m := range g.units {
@@ -348,7 +352,7 @@ func (g *Group) States() []UnitState {
 	return out
 }
 
-// Check is a readiness [Check]: it fails, naming them, while units are neither ready nor done.
+// Check is a readiness [Check]: it fails while units are neither ready nor done, and names them.
 func (g *Group) Check(context.Context) error {
 	var missing []string
 	for _, s := range g.States() {
@@ -374,7 +378,7 @@ func (g *Group) fail(m *member, err error) {
 	}
 }
 
-// logPanic writes the stack, which the returned error does not carry in its text.
+// logPanic logs the stack, which is not part of the error's text.
 func (g *Group) logPanic(m *member, err error) error {
 	var p *PanicError
 	if errors.As(err, &p) {
@@ -383,7 +387,7 @@ func (g *Group) logPanic(m *member, err error) error {
 	return err
 }
 
-// State is where the unit is now.
+// State returns the unit's current state.
 func (m *member) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -393,8 +397,9 @@ func (m *member) State() State {
 func (m *member) setState(s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// The unit never ran, or has already ended.
 	if s == StateStopping && m.state != StateReady && m.state != StateStarting {
-		return // It never ran, or has ended.
+		return
 	}
 	m.state = s
 }
@@ -427,8 +432,8 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// Poll makes a Ready function from a check that is asked every interval until it passes or ctx ends; the error then
-// carries the check's last reason.
+// Poll returns a Ready function that runs check every interval until it passes or ctx ends; the error then includes
+// the check's last reason.
 func Poll(check Check, interval time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(interval)

@@ -16,7 +16,7 @@ import (
 	"muster/platform/service"
 )
 
-// journal records what happened in which order.
+// journal records events in order.
 type journal struct {
 	mu     sync.Mutex
 	events []string
@@ -34,7 +34,7 @@ func (j *journal) String() string {
 	return strings.Join(j.events, " ")
 }
 
-// unit runs until it is stopped and takes a second each to become ready and to stop.
+// unit returns a unit that runs until it is stopped and takes one second to become ready and one to stop.
 func (j *journal) unit(name string, needs ...string) service.Unit {
 	return service.Unit{
 		Name: name, Needs: needs,
@@ -58,7 +58,7 @@ func newGroup(t *testing.T, cfg service.GroupConfig, units ...service.Unit) *ser
 	return g
 }
 
-func TestGroupStartsInOrderAndStopsInReverse(t *testing.T) {
+func TestGroup_StartsInOrderAndStopsInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		g := newGroup(t, service.GroupConfig{StopTimeout: 10 * time.Second},
@@ -82,7 +82,7 @@ func TestGroupStartsInOrderAndStopsInReverse(t *testing.T) {
 	})
 }
 
-func TestGroupFirstErrorStopsAllAndIsNamed(t *testing.T) {
+func TestGroup_StopsOnFirstErrorAndNamesItsUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		boom, late := errors.New("boom"), errors.New("late")
@@ -91,11 +91,11 @@ func TestGroupFirstErrorStopsAllAndIsNamed(t *testing.T) {
 				time.Sleep(time.Second)
 				return boom
 			}},
-			service.Unit{Name: "sore", Run: func(ctx context.Context) error { <-ctx.Done(); return late }})
+			service.Unit{Name: "worse", Run: func(ctx context.Context) error { <-ctx.Done(); return late }})
 		err := g.Run(t.Context())
 		require.ErrorIs(t, err, boom)
 		require.ErrorIs(t, err, late)
-		require.EqualError(t, err, "bad: boom\nsore: late")
+		require.EqualError(t, err, "bad: boom\nworse: late")
 		var unit *service.UnitError
 		require.ErrorAs(t, err, &unit)
 		require.Equal(t, "bad", unit.Unit)
@@ -103,7 +103,7 @@ func TestGroupFirstErrorStopsAllAndIsNamed(t *testing.T) {
 	})
 }
 
-func TestGroupTurnsPanicsIntoErrors(t *testing.T) {
+func TestGroup_TurnsPanicsIntoErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		g := newGroup(t, service.GroupConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))},
@@ -114,24 +114,58 @@ func TestGroupTurnsPanicsIntoErrors(t *testing.T) {
 	})
 }
 
-func TestGroupEndings(t *testing.T) {
+func TestGroup_EndsAsUnitsEnd(t *testing.T) {
 	forever := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	nothing := func(context.Context) error { return nil }
+	poll := service.Poll(func(context.Context) error { return errors.New("cold") }, time.Second)
 	for name, tc := range map[string]struct {
 		units []service.Unit
-		after time.Duration // how long until the caller ends the group; 0: never
+		after time.Duration // time until the caller ends the group; 0: never
 		want  string        // "" for nil
 		took  time.Duration
 	}{
-		"nothing to run":    {},
-		"jobs end by nil":   {units: []service.Unit{{Name: "a", Job: true, Run: nothing}, {Name: "b", Job: true, Needs: []string{"a"}, Run: nothing}}},
-		"a job with ready":  {units: []service.Unit{{Name: "a", Job: true, Run: nothing, Ready: nothing}, {Name: "b", Needs: []string{"a"}, Run: forever}}, after: time.Second, took: time.Second},
-		"ended early":       {units: []service.Unit{{Name: "a", Run: nothing}, {Name: "b", Run: forever}}, want: "a: ended without being asked to"},
-		"never ready":       {units: []service.Unit{{Name: "a", Run: forever, Ready: service.Poll(func(context.Context) error { return errors.New("cold") }, time.Second)}}, want: "a: not ready after 1m0s: context deadline exceeded\ncold", took: time.Minute},
-		"readiness fails":   {units: []service.Unit{{Name: "a", Run: forever, Ready: func(context.Context) error { return errors.New("broken") }}}, want: "a: not ready: broken"},
-		"readiness panics":  {units: []service.Unit{{Name: "a", Run: forever, Ready: func(context.Context) error { panic("x") }}}, want: "a: not ready: panic: x"},
-		"stops while cold":  {units: []service.Unit{{Name: "a", Run: forever, Ready: forever}, {Name: "b", Needs: []string{"a"}, Run: forever}}, after: time.Second, took: time.Second},
-		"own cancelled ctx": {units: []service.Unit{{Name: "a", Run: func(context.Context) error { return context.Canceled }}}, want: "a: context canceled"},
+		"no units": {},
+		"jobs only": {units: []service.Unit{
+			{Name: "a", Job: true, Run: nothing},
+			{Name: "b", Job: true, Needs: []string{"a"}, Run: nothing},
+		}},
+		"job with ready": {
+			units: []service.Unit{
+				{Name: "a", Job: true, Run: nothing, Ready: nothing},
+				{Name: "b", Needs: []string{"a"}, Run: forever},
+			},
+			after: time.Second, took: time.Second,
+		},
+		"early end": {
+			units: []service.Unit{{Name: "a", Run: nothing}, {Name: "b", Run: forever}},
+			want:  "a: exited unexpectedly",
+		},
+		"never ready": {
+			units: []service.Unit{{Name: "a", Run: forever, Ready: poll}},
+			want:  "a: not ready after 1m0s: context deadline exceeded\ncold",
+			took:  time.Minute,
+		},
+		"ready fails": {
+			units: []service.Unit{
+				{Name: "a", Run: forever, Ready: func(context.Context) error { return errors.New("broken") }},
+			},
+			want: "a: not ready: broken",
+		},
+		"ready panics": {
+			units: []service.Unit{{Name: "a", Run: forever, Ready: func(context.Context) error { panic("x") }}},
+			want:  "a: not ready: panic: x",
+		},
+		"stopped before ready": {
+			units: []service.Unit{
+				{Name: "a", Run: forever, Ready: forever},
+				{Name: "b", Needs: []string{"a"}, Run: forever},
+			},
+			after: time.Second, took: time.Second,
+		},
+		"run returns its own cancellation": {
+			units: []service.Unit{{Name: "a", Run: func(context.Context) error { return context.Canceled }}},
+			want:  "a: context canceled",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,26 +187,29 @@ func TestGroupEndings(t *testing.T) {
 	}
 }
 
-func TestGroupRefusesBadUnits(t *testing.T) {
+func TestGroup_RejectsInvalidUnits(t *testing.T) {
 	run := func(context.Context) error { return nil }
 	g := newGroup(t, service.GroupConfig{}, service.Unit{Name: "a", Run: run})
-	require.ErrorContains(t, g.Add(service.Unit{Name: "a", Run: run}), `two units are called "a"`)
-	require.ErrorContains(t, g.Add(service.Unit{Name: "b", Needs: []string{"c"}, Run: run}), `"b" needs "c"`)
-	require.ErrorContains(t, g.Add(service.Unit{Name: "b"}), "needs a name and Run")
+	require.ErrorContains(t, g.Add(service.Unit{Name: "a", Run: run}), `duplicate unit "a"`)
+	require.ErrorContains(t, g.Add(service.Unit{Name: "b", Needs: []string{"c"}, Run: run}), `"b" needs unit "c"`)
+	require.ErrorContains(t, g.Add(service.Unit{Name: "b"}), "Name and Run are required")
 }
 
-func TestGroupGivesUpOnDeafUnits(t *testing.T) {
+func TestGroup_AbandonsUnresponsiveUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
 		g := newGroup(t, service.GroupConfig{},
 			service.Unit{Name: "base", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
-			service.Unit{Name: "deaf", Needs: []string{"base"}, Run: func(context.Context) error { <-release; return nil }})
+			service.Unit{Name: "stuck", Needs: []string{"base"}, Run: func(context.Context) error {
+				<-release
+				return nil
+			}})
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
 		err := g.Run(ctx)
 		require.ErrorIs(t, err, service.ErrStopTimeout)
-		require.EqualError(t, err, "deaf: did not stop in time (8s)\ndeaf: given up: did not stop in time")
+		require.EqualError(t, err, "stuck: did not stop in time (8s)\nstuck: abandoned: did not stop in time")
 		require.Equal(t, 17*time.Second, time.Since(start))
 		close(release)
 		synctest.Wait()

@@ -11,18 +11,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// errorBody is the body of every HTTP error.
+// errorBody returns the JSON body of an HTTP error.
 func errorBody(detail string) []byte {
 	body, err := json.Marshal(struct {
 		Detail string `json:"detail"`
 	}{strings.ToValidUTF8(detail, "?")})
-	if err != nil { // never, of a valid string
+	// Marshaling a valid string does not fail.
+	if err != nil {
 		return []byte(`{"detail":"error"}`)
 	}
 	return body
 }
 
-// jsonErrors turns errors in plain text, as of [http.Error] and [http.ServeMux], into JSON with a detail.
+// jsonErrors turns plain-text errors, such as those of [http.Error] and [http.ServeMux], into JSON with a detail.
 func jsonErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &errorWriter{ResponseWriter: w}
@@ -31,14 +32,14 @@ func jsonErrors(next http.Handler) http.Handler {
 	})
 }
 
-// maxErrorText bounds what of an error in plain text becomes its detail.
+// maxErrorText limits how much of a plain-text error becomes the detail.
 const maxErrorText = 4 << 10
 
-// errorWriter holds back an error in plain text until it is whole.
+// errorWriter buffers a plain-text error until it is complete.
 type errorWriter struct {
 	http.ResponseWriter
 	begun  bool
-	status int // of an error that is held back
+	status int // of a buffered error
 	text   bytes.Buffer
 }
 
@@ -66,7 +67,7 @@ func (w *errorWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap supports [http.ResponseController].
 func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *errorWriter) finish() {
@@ -81,11 +82,11 @@ func (w *errorWriter) finish() {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.ResponseWriter.WriteHeader(w.status)
-	_, _ = w.ResponseWriter.Write(body) // the client may be gone
+	_, _ = w.ResponseWriter.Write(body) // the client may have disconnected
 }
 
-// jsonErrorListener turns the responses that net/http itself gives to malformed requests, in plain text and before any
-// handler, into JSON with a detail. They cannot be configured (golang/go#25565).
+// jsonErrorListener turns the plain-text responses that net/http itself gives to malformed requests, before any
+// handler runs, into JSON with a detail. net/http does not let them be configured (golang/go#25565).
 type jsonErrorListener struct {
 	net.Listener
 	maxHeaderBytes int
@@ -99,13 +100,13 @@ func (l jsonErrorListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// jsonErrorConn keeps the methods of a TCP connection that net/http looks for.
+// jsonErrorConn embeds a TCP connection to keep the methods that net/http looks for.
 type jsonErrorConn struct {
 	*net.TCPConn
 	maxHeaderBytes int
 }
 
-// Write sends b. Of net/http's own errors, each of which is one write, it sends the JSON form.
+// Write sends b. If b is one of net/http's own errors, each of which is a single write, it sends the JSON form instead.
 func (c *jsonErrorConn) Write(b []byte) (int, error) {
 	status, reason, ok := builtInError(b)
 	if !ok {
@@ -120,14 +121,14 @@ func (c *jsonErrorConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// builtInErrorHeaders follow the status line of net/http's own errors (net/http, conn.serve).
+// builtInErrorHeaders follow the status line in net/http's own errors (net/http, conn.serve).
 const builtInErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// maxBuiltInError bounds net/http's own errors.
+// maxBuiltInError limits the size of net/http's own errors.
 const maxBuiltInError = 1 << 10
 
-// builtInError reports whether b is a whole error of net/http's own, with its status and reason. No handler's response
-// is like one: it has a Date, and its header and body are not the same.
+// builtInError reports whether b is a complete error of net/http itself, and returns its status and reason. A
+// handler's response never looks like one: it has a Date, and its body does not repeat its status line.
 func builtInError(b []byte) (status int, reason string, ok bool) {
 	if len(b) > maxBuiltInError || !bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		return 0, "", false
@@ -135,7 +136,7 @@ func builtInError(b []byte) (status int, reason string, ok bool) {
 	text := string(b)
 	line, body, found := strings.Cut(text, builtInErrorHeaders)
 	if !found {
-		// Of an Expect that is not known it writes headers alone.
+		// For an unknown Expect, net/http writes the headers only.
 		line, body, _ = strings.Cut(text, "\r\n")
 		found = strings.HasSuffix(line, " 417 Expectation Failed") && strings.HasSuffix(body, "\r\n\r\n")
 		body = ""
@@ -153,18 +154,18 @@ func builtInError(b []byte) (status int, reason string, ok bool) {
 func (c *jsonErrorConn) detail(status int, reason string) string {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return fmt.Sprintf("address and headers of the request have more than %d bytes: send fewer or shorter ones",
+		return fmt.Sprintf("the URL and headers of the request exceed %d bytes: send fewer or shorter headers",
 			c.maxHeaderBytes)
 	case http.StatusNotImplemented:
-		return "the Transfer-Encoding of the request is not supported: send the body chunked, or with a Content-Length"
+		return "the Transfer-Encoding of the request is not supported: send the body chunked or with a Content-Length"
 	case http.StatusExpectationFailed:
-		return "the Expect header of the request is not supported: leave it out, or send 100-continue"
+		return "the Expect header of the request is not supported: omit it or send 100-continue"
 	case http.StatusHTTPVersionNotSupported:
-		return "the version of HTTP is not supported: use HTTP/1.1"
+		return "the HTTP version is not supported: use HTTP/1.1"
 	}
 	if reason == "" {
-		return "the request is not valid HTTP: check its first line, its headers and its Content-Length, and that it does " +
-			"not use TLS"
+		return "the request is not valid HTTP: check the request line, the headers and the Content-Length, and " +
+			"do not use TLS"
 	}
 	return "the request is not valid HTTP: " + reason
 }

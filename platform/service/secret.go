@@ -17,32 +17,32 @@ import (
 // SecretEnv is the environment variable that holds the root secret when no file does.
 const SecretEnv = "MUSTER_SECRET_KEY"
 
-// secretFile is the name of the root secret's file in the data folder.
+// secretFile is the name of the root secret's file in the data directory.
 const secretFile = "secret.key"
 
-// minSecretBytes is the shortest root secret that is accepted: 256 bits when it is random.
+// minSecretBytes is the minimum length of a root secret: 256 bits if it is random.
 const minSecretBytes = 32
 
-// RootSecret is the one secret from which all keys derive. It prints and logs as "[secret]".
+// RootSecret is the secret from which all keys are derived. It prints and logs as "[secret]".
 type RootSecret struct{ material []byte }
 
-// NewRootSecret makes a root secret of the given bytes; white space around them is not part of it. Fewer than 32
-// bytes are an error.
+// NewRootSecret returns a root secret of the given bytes without surrounding white space. Fewer than 32 bytes are an
+// error.
 func NewRootSecret(material []byte) (*RootSecret, error) {
 	trimmed := bytes.TrimSpace(material)
 	if len(trimmed) < minSecretBytes {
-		return nil, fmt.Errorf("root secret: %d bytes are too few, want at least %d; `openssl rand -hex 32` makes one",
+		return nil, fmt.Errorf("root secret: %d bytes, want at least %d; create one with `openssl rand -hex 32`",
 			len(trimmed), minSecretBytes)
 	}
 	return &RootSecret{material: bytes.Clone(trimmed)}, nil
 }
 
-// ErrNoRootSecret says that there is no root secret, neither in the environment nor in the data folder.
-var ErrNoRootSecret = errors.New("there is no root secret")
+// ErrNoRootSecret is returned when neither the environment nor the data directory has a root secret.
+var ErrNoRootSecret = errors.New("no root secret")
 
 // LoadRootSecret returns the root secret: the value of MUSTER_SECRET_KEY, else the content of secret.key in dataDir.
-// [ErrNoRootSecret] says that both are missing: whoever works beside an instance must have its secret, and never
-// one of their own. A file that others than its owner can read is an error.
+// If both are missing it returns [ErrNoRootSecret]: a process that joins an instance must use the instance's secret,
+// never one of its own. A file that users other than its owner can read is an error.
 func LoadRootSecret(getenv func(string) string, dataDir string) (*RootSecret, error) {
 	if v := getenv(SecretEnv); v != "" {
 		s, err := NewRootSecret([]byte(v))
@@ -52,20 +52,20 @@ func LoadRootSecret(getenv func(string) string, dataDir string) (*RootSecret, er
 		return s, nil
 	}
 	if dataDir == "" {
-		return nil, fmt.Errorf("%w: neither %s nor a data folder is set", ErrNoRootSecret, SecretEnv)
+		return nil, fmt.Errorf("%w: neither %s nor a data directory is set", ErrNoRootSecret, SecretEnv)
 	}
 	path := filepath.Join(dataDir, secretFile)
 	s, err := readSecretFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is empty and %s is not there: set the variable to the instance's secret, or name the instance's data folder with --data-dir",
-			ErrNoRootSecret, SecretEnv, path)
+		return nil, fmt.Errorf("%w: %s is not set and %s does not exist: set the variable to the instance's secret, "+
+			"or pass the instance's data directory with --data-dir", ErrNoRootSecret, SecretEnv, path)
 	}
 	return s, err
 }
 
-// EnsureRootSecret is LoadRootSecret for whoever begins an instance: a missing secret.key is created with 32 random
-// bytes (written in hexadecimal, so that the file's content can be moved to the variable). Any number of processes may
-// do so at once: one creates it, all read the same.
+// EnsureRootSecret is like LoadRootSecret but creates a missing secret.key with 32 random bytes, for a process that
+// starts a new instance. The bytes are written in hexadecimal, so that the file's content can be used as the variable.
+// It is safe to call from several processes at once: one creates the file and all read the same secret.
 func EnsureRootSecret(getenv func(string) string, dataDir string) (*RootSecret, error) {
 	s, err := LoadRootSecret(getenv, dataDir)
 	if !errors.Is(err, ErrNoRootSecret) || dataDir == "" {
@@ -79,7 +79,7 @@ func EnsureRootSecret(getenv func(string) string, dataDir string) (*RootSecret, 
 }
 
 // Key derives the key of the given name with HKDF-SHA256 (RFC 5869): the same root, name and size give the same key,
-// different names give independent ones. Names are constants of the program, such as "cursor-signature"; size is in
+// different names give independent keys. Names are constants of the program, such as "cursor-signature"; size is in
 // bytes, at most 8,160.
 func (s *RootSecret) Key(name string, size int) ([]byte, error) {
 	if name == "" {
@@ -107,7 +107,8 @@ func readSecretFile(path string) (*RootSecret, error) {
 		return nil, fmt.Errorf("root secret: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("root secret: others can read %s (mode %04o): run `chmod 600` on it", path, info.Mode().Perm())
+		return nil, fmt.Errorf("root secret: %s is readable by other users (mode %04o): run `chmod 600` on it",
+			path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -120,8 +121,8 @@ func readSecretFile(path string) (*RootSecret, error) {
 	return s, nil
 }
 
-// createSecretFile writes to a temporary file and links it to path, which fails when path exists: so a file at path is
-// always whole, and never replaced.
+// createSecretFile writes a temporary file and links it to path, which fails if path exists. So a file at path is
+// always complete and never replaced.
 func createSecretFile(path string) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

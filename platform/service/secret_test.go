@@ -16,7 +16,7 @@ import (
 
 func unset(string) string { return "" }
 
-func TestRootSecretFromFile(t *testing.T) {
+func TestEnsureRootSecret_CreatesOneFileForConcurrentCallers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	keys := make([]string, 16)
 	var wg sync.WaitGroup
@@ -33,17 +33,17 @@ func TestRootSecretFromFile(t *testing.T) {
 	}
 	wg.Wait()
 	for _, k := range keys {
-		require.Equal(t, keys[0], k, "all who start at once read the same secret")
+		require.Equal(t, keys[0], k, "concurrent callers read the same secret")
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "no temporary file stays")
+	require.Len(t, entries, 1, "no temporary file remains")
 	path := filepath.Join(dir, "secret.key")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 
-	// The file's content, moved to the variable, means the same.
+	// The file's content gives the same keys when it is used as the variable.
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Len(t, strings.TrimSpace(string(content)), 64)
@@ -59,24 +59,24 @@ func TestRootSecretFromFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("short"), 0o600))
 	require.NoError(t, os.Chmod(path, 0o600))
 	_, err = service.EnsureRootSecret(unset, dir)
-	require.ErrorContains(t, err, "5 bytes are too few")
+	require.ErrorContains(t, err, "5 bytes, want at least 32")
 }
 
-func TestRootSecretErrors(t *testing.T) {
+func TestRootSecret_ReportsInvalidSources(t *testing.T) {
 	_, err := service.LoadRootSecret(func(string) string { return "tiny" }, t.TempDir())
-	require.ErrorContains(t, err, "MUSTER_SECRET_KEY: root secret: 4 bytes are too few")
+	require.ErrorContains(t, err, "MUSTER_SECRET_KEY: root secret: 4 bytes, want at least 32")
 	_, err = service.EnsureRootSecret(unset, "")
-	require.ErrorContains(t, err, "neither MUSTER_SECRET_KEY nor a data folder")
+	require.ErrorContains(t, err, "neither MUSTER_SECRET_KEY nor a data directory")
 	_, err = service.EnsureRootSecret(unset, "/dev/null/data")
 	require.Error(t, err)
 }
 
-// Who works beside an instance gets no secret of their own.
-func TestLoadRootSecretMakesNone(t *testing.T) {
+func TestLoadRootSecret_NeverCreatesASecret(t *testing.T) {
 	dir := t.TempDir()
 	_, err := service.LoadRootSecret(unset, dir)
 	require.ErrorIs(t, err, service.ErrNoRootSecret)
-	require.ErrorContains(t, err, "MUSTER_SECRET_KEY is empty and "+filepath.Join(dir, "secret.key")+" is not there")
+	require.ErrorContains(t, err,
+		"MUSTER_SECRET_KEY is not set and "+filepath.Join(dir, "secret.key")+" does not exist")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -86,7 +86,7 @@ func TestLoadRootSecretMakesNone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestRootSecretKeys(t *testing.T) {
+func TestRootSecret_DerivesStableIndependentKeys(t *testing.T) {
 	s, err := service.NewRootSecret([]byte(strings.Repeat("k", 32)))
 	require.NoError(t, err)
 	a, err := s.Key("a", 32)
@@ -94,7 +94,7 @@ func TestRootSecretKeys(t *testing.T) {
 	b, err := s.Key("b", 32)
 	require.NoError(t, err)
 	require.NotEqual(t, a, b)
-	// Computed apart from this code, by RFC 5869. Fixed for ever: data on disk is encrypted and signed with these.
+	// Computed independently according to RFC 5869. It must never change: stored data is encrypted and signed with it.
 	require.Equal(t, "fcac1daaa6cf359e7c24f5e4a387177c61166f173e1fec27bc0f73d0826af3c5", hex.EncodeToString(a))
 	_, err = s.Key("", 32)
 	require.ErrorContains(t, err, "no name")

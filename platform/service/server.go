@@ -14,35 +14,36 @@ import (
 
 // ServerConfig describes an HTTP server. Only Addr and Handler are required.
 type ServerConfig struct {
-	// Addr is host:port; port 0 takes a free one, which [Server.Addr] then tells.
+	// Addr is host:port; port 0 picks a free port, which [Server.Addr] returns.
 	Addr    string
 	Handler http.Handler
 	Logger  *slog.Logger
-	// ReadHeaderTimeout bounds the reading of a request's headers; default 10 s.
+	// ReadHeaderTimeout limits the reading of a request's headers; the default is 10 s.
 	ReadHeaderTimeout time.Duration
-	// ReadTimeout bounds the reading of a whole request, body included; default 60 s, negative for none (streams).
+	// ReadTimeout limits the reading of a whole request, including the body; the default is 60 s, negative means no
+	// limit, for streams.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds the time from the end of the headers to the end of the answer; default none, because
-	// handlers know better: they bound their work by context.
+	// WriteTimeout limits the time from the end of the headers to the end of the response; the default is no limit,
+	// because handlers limit their work by context.
 	WriteTimeout time.Duration
-	// IdleTimeout closes a kept-alive connection without requests; default 120 s.
+	// IdleTimeout closes a keep-alive connection without requests; the default is 120 s.
 	IdleTimeout time.Duration
-	// MaxHeaderBytes bounds request line and headers; default 64 KiB.
+	// MaxHeaderBytes limits the request line and headers; the default is 64 KiB.
 	MaxHeaderBytes int
-	// StopTimeout is how long requests in flight may take after Run's context ends; default 4 s.
+	// StopTimeout is how long requests in flight may take after Run's context ends; the default is 4 s.
 	StopTimeout time.Duration
 }
 
-// Server is an HTTP server that is listening already and serves once Run is called. Errors that its handler writes in
-// plain text, and those that net/http gives to malformed requests, are answered as JSON with a detail.
+// Server is an HTTP server that is already listening and serves once Run is called. Plain-text errors of its handler,
+// and those that net/http gives to malformed requests, are answered as JSON with a detail.
 type Server struct {
 	cfg      ServerConfig
 	listener net.Listener
 	inflight sync.WaitGroup
 }
 
-// NewServer listens on cfg.Addr, so that the address is known, and connections queue, before the first request is
-// served. Whoever does not call Run must call Close.
+// NewServer listens on cfg.Addr, so that the address is known and connections queue before the first request is
+// served. A caller that does not call Run must call Close.
 func NewServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if cfg.Handler == nil {
 		return nil, errors.New("http server: no handler")
@@ -67,11 +68,11 @@ func NewServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	return &Server{cfg: cfg, listener: jsonErrorListener{Listener: l, maxHeaderBytes: cfg.MaxHeaderBytes}}, nil
 }
 
-// Addr is the address that is listened on, as host:port.
+// Addr returns the listen address as host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL is where this machine reaches the server: Addr as an http URL without a path, with the loopback address for all
-// of the machine's, which clients do not know for loopback and would ask a proxy for.
+// URL returns the URL at which this machine reaches the server: Addr as an http URL without a path. An unspecified
+// address is replaced by the loopback address, because clients may use a proxy for an address that is not loopback.
 func (s *Server) URL() string {
 	addr, err := netip.ParseAddrPort(s.Addr())
 	if err == nil && addr.Addr().IsUnspecified() {
@@ -80,7 +81,7 @@ func (s *Server) URL() string {
 	return "http://" + s.Addr()
 }
 
-// Close stops listening. It is for a server whose Run is never called; Run closes by itself.
+// Close stops listening. It is for a server whose Run is never called; Run closes the listener itself.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("http server: close: %w", err)
@@ -88,17 +89,17 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Run serves until ctx ends, then stops accepting and waits for the requests in flight, at most StopTimeout. Requests
-// that are still running then, such as those whose callers have not sent all of the body, are cut off: their contexts
-// end, their connections close, and Run waits for their handlers for another StopTimeout. That is a warning in the log;
-// handlers that go on all the same are an error. Requests in flight do not see ctx's end before they are cut off.
+// Run serves until ctx ends, then stops accepting and waits up to StopTimeout for the requests in flight. Requests that
+// are still running then, such as those whose clients have not sent the whole body, are aborted: their contexts end,
+// their connections close, and Run waits for their handlers for another StopTimeout. Aborted requests are logged as a
+// warning; handlers that do not return are an error. Requests in flight do not see the end of ctx before the abort.
 func (s *Server) Run(ctx context.Context) error {
-	base, cutOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer cutOff()
-	silent := &silentConns{conns: make(map[net.Conn]struct{})}
+	base, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	unused := &unusedConns{conns: make(map[net.Conn]struct{})}
 	handler := jsonErrors(s.cfg.Handler)
 	srv := &http.Server{
-		ConnState: silent.changed,
+		ConnState: unused.stateChanged,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.inflight.Add(1)
 			defer s.inflight.Done()
@@ -109,7 +110,7 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      max(s.cfg.WriteTimeout, 0),
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
-		// The handler answers OPTIONS * as well, in its own form.
+		// The handler also answers OPTIONS *, with its own error format.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 		BaseContext:                  func(net.Listener) context.Context { return base },
@@ -123,8 +124,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(base, s.cfg.StopTimeout)
 	defer cancel()
-	// Shutdown takes connections without a first request for busy ones, for five seconds.
-	silent.close()
+	// For five seconds, Shutdown considers connections without a first request busy.
+	unused.close()
 	shut := srv.Shutdown(grace)
 	var err error
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
@@ -133,9 +134,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if shut == nil {
 		return err
 	}
-	cutOff()
-	if errors.Is(shut, context.DeadlineExceeded) { // a caller's doing, or a slow store's
-		s.cfg.Logger.Warn("requests were cut off, since they had not ended in time for the stop", slog.String("address", s.Addr()), slog.Duration("after", s.cfg.StopTimeout))
+	abort()
+	// A deadline is due to a slow client or a slow store, not to the server.
+	if errors.Is(shut, context.DeadlineExceeded) {
+		s.cfg.Logger.Warn("stop timeout: aborting requests in flight",
+			slog.String("address", s.Addr()), slog.Duration("after", s.cfg.StopTimeout))
 	} else {
 		err = errors.Join(err, fmt.Errorf("http server %s: stop: %w", s.Addr(), shut))
 	}
@@ -146,43 +149,46 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-handlers:
 		return err
 	case <-time.After(s.cfg.StopTimeout):
-		return errors.Join(err, fmt.Errorf("http server %s: handlers ignore the end of their context", s.Addr()))
+		return errors.Join(err,
+			fmt.Errorf("http server %s: handlers did not return when their context ended", s.Addr()))
 	}
 }
 
-// silentConns are the connections on which no request has begun.
-type silentConns struct {
+// unusedConns tracks the connections on which no request has started.
+type unusedConns struct {
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
 	closing bool
 }
 
-func (s *silentConns) changed(c net.Conn, state http.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (u *unusedConns) stateChanged(c net.Conn, state http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if state != http.StateNew {
-		delete(s.conns, c)
+		delete(u.conns, c)
 		return
 	}
-	if s.closing {
-		_ = c.Close() // came in with the stop
+	// The connection was accepted during the stop.
+	if u.closing {
+		_ = c.Close()
 		return
 	}
-	s.conns[c] = struct{}{}
+	u.conns[c] = struct{}{}
 }
 
-func (s *silentConns) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closing = true
-	for c := range s.conns {
+func (u *unusedConns) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closing = true
+	for c := range u.conns {
 		_ = c.Close()
 	}
 }
 
-func positive(d, otherwise time.Duration) time.Duration {
+// positive returns d if it is positive, and fallback otherwise.
+func positive(d, fallback time.Duration) time.Duration {
 	if d <= 0 {
-		return otherwise
+		return fallback
 	}
 	return d
 }

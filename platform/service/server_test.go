@@ -19,7 +19,7 @@ import (
 	"muster/platform/service"
 )
 
-// start runs run until the test ends or the returned function is called, which returns run's error.
+// start calls run until the test ends or until stop is called, which returns run's error.
 func start(t *testing.T, run func(context.Context) error) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,8 +38,7 @@ func start(t *testing.T, run func(context.Context) error) (stop func() error) {
 	return stop
 }
 
-// What listens on all addresses is reached by one that clients know for this machine's.
-func TestServerURLOfAllAddresses(t *testing.T) {
+func TestServer_ReturnsLoopbackURLForUnspecifiedAddress(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: addr, Handler: http.NotFoundHandler()})
 		require.NoError(t, err)
@@ -62,7 +61,7 @@ func get(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(content)
 }
 
-func TestServerFinishesRequestsInFlight(t *testing.T) {
+func TestServer_FinishesRequestsInFlight(t *testing.T) {
 	entered, proceed := make(chan struct{}), make(chan struct{})
 	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", StopTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,24 +91,30 @@ func TestServerFinishesRequestsInFlight(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// A stop is orderly when all that is wrong is a request that has not ended, whoever it is that is slow.
-func TestServerCutsOffSlowRequests(t *testing.T) {
-	deaf := make(chan struct{})
+func TestServer_AbortsSlowRequestsOnStop(t *testing.T) {
+	stuck := make(chan struct{})
 	for name, tc := range map[string]struct {
 		handle func(*http.Request)
-		within time.Duration // also for the handler to end once it is cut off
+		within time.Duration // also for the handler to return after the abort
 		fails  string
 	}{
-		"half a body":    {handle: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, within: time.Second},
-		"slow to answer": {handle: func(r *http.Request) { <-r.Context().Done() }, within: time.Second},
-		"deaf":           {handle: func(*http.Request) { <-deaf }, within: 20 * time.Millisecond, fails: "handlers ignore the end of their context"},
+		"incomplete body": {
+			handle: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, within: time.Second,
+		},
+		"slow handler": {handle: func(r *http.Request) { <-r.Context().Done() }, within: time.Second},
+		"stuck handler": {
+			handle: func(*http.Request) { <-stuck }, within: 20 * time.Millisecond,
+			fails: "handlers did not return when their context ended",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entered := make(chan struct{})
 			var log strings.Builder
 			s, err := service.NewServer(t.Context(), service.ServerConfig{
 				Addr: "127.0.0.1:0", StopTimeout: tc.within, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(entered); tc.handle(r) }),
+				Handler: http.HandlerFunc(
+					func(_ http.ResponseWriter, r *http.Request) { close(entered); tc.handle(r) },
+				),
 			})
 			require.NoError(t, err)
 			stop := start(t, s.Run)
@@ -120,7 +125,7 @@ func TestServerCutsOffSlowRequests(t *testing.T) {
 			require.NoError(t, err)
 			<-entered
 			err = stop()
-			require.Contains(t, log.String(), "requests were cut off")
+			require.Contains(t, log.String(), "aborting requests in flight")
 			if tc.fails != "" {
 				require.ErrorContains(t, err, tc.fails)
 				return
@@ -128,17 +133,18 @@ func TestServerCutsOffSlowRequests(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	close(deaf)
+	close(stuck)
 }
 
-func TestServerRefusesBadConfig(t *testing.T) {
+func TestServer_RejectsInvalidConfig(t *testing.T) {
 	_, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0"})
 	require.ErrorContains(t, err, "no handler")
-	_, err = service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:none", Handler: http.NotFoundHandler()})
+	_, err = service.NewServer(t.Context(),
+		service.ServerConfig{Addr: "127.0.0.1:none", Handler: http.NotFoundHandler()})
 	require.ErrorContains(t, err, "http server")
 }
 
-func TestServerBoundsHeaders(t *testing.T) {
+func TestServer_LimitsHeaders(t *testing.T) {
 	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", Handler: http.NotFoundHandler()})
 	require.NoError(t, err)
 	start(t, s.Run)
@@ -151,8 +157,7 @@ func TestServerBoundsHeaders(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
 }
 
-// What a server is asked about itself comes to the handler as well.
-func TestServerOptionsOfAll(t *testing.T) {
+func TestServer_PassesOptionsAsteriskToHandler(t *testing.T) {
 	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", Handler: http.NotFoundHandler()})
 	require.NoError(t, err)
 	start(t, s.Run)
@@ -165,14 +170,18 @@ func TestServerOptionsOfAll(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
 
-func TestAdmin(t *testing.T) {
+func TestAdmin_ServesMetricsHealthAndReadiness(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_test_total", Help: "A test's counter."})
 	registry.MustRegister(counter)
 	counter.Inc()
-	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: registry, CheckTimeout: time.Minute})
+	a, err := service.NewAdmin(t.Context(), service.AdminConfig{
+		Addr: "127.0.0.1:0", Registry: registry, CheckTimeout: time.Minute,
+	})
 	require.NoError(t, err)
-	a.Handle("GET /status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
+	a.Handle("GET /status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "page")
+	}))
 	start(t, a.Run)
 
 	status, body := get(t, a.URL()+"/healthz")
@@ -190,7 +199,7 @@ func TestAdmin(t *testing.T) {
 	require.JSONEq(t, `{"ready":true,"checks":[]}`, body)
 
 	require.NoError(t, a.AddCheck("engine", func(context.Context) error { return nil }))
-	require.NoError(t, a.AddCheck("broker", func(context.Context) error { return errors.New("away") }))
+	require.NoError(t, a.AddCheck("broker", func(context.Context) error { return errors.New("unavailable") }))
 	require.NoError(t, a.AddCheck("cache", func(context.Context) error { panic("cold") }))
 	require.ErrorContains(t, a.AddCheck("engine", nil), "engine")
 	status, body = get(t, a.URL()+"/readyz")
@@ -199,23 +208,25 @@ func TestAdmin(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.Equal(t, service.Readiness{Checks: []service.CheckResult{
 		{Name: "engine", Ready: true},
-		{Name: "broker", Reason: "away"},
+		{Name: "broker", Reason: "unavailable"},
 		{Name: "cache", Reason: "panic: cold"},
 	}}, got)
 }
 
-// A check that does not answer holds nobody up.
-func TestAdminBoundsChecks(t *testing.T) {
-	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: prometheus.NewRegistry(), CheckTimeout: 50 * time.Millisecond})
+func TestAdmin_LimitsCheckDuration(t *testing.T) {
+	a, err := service.NewAdmin(t.Context(), service.AdminConfig{
+		Addr: "127.0.0.1:0", Registry: prometheus.NewRegistry(), CheckTimeout: 50 * time.Millisecond,
+	})
 	require.NoError(t, err)
 	start(t, a.Run)
 	require.NoError(t, a.AddCheck("broker", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
 	status, body := get(t, a.URL()+"/readyz")
 	require.Equal(t, 503, status)
-	require.JSONEq(t, `{"ready":false,"checks":[{"name":"broker","ready":false,"reason":"context deadline exceeded"}]}`, body)
+	const want = `{"ready":false,"checks":[{"name":"broker","ready":false,"reason":"context deadline exceeded"}]}`
+	require.JSONEq(t, want, body)
 }
 
-func TestSignals(t *testing.T) {
+func TestWithSignals_EndsContextThenExits(t *testing.T) {
 	exited := make(chan int, 1)
 	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard})
 	require.NoError(t, err)
@@ -231,7 +242,7 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, 130, <-exited)
 }
 
-func TestSignalsReleasedUnused(t *testing.T) {
+func TestWithSignals_CanBeReleasedUnused(t *testing.T) {
 	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard})
 	require.NoError(t, err)
 	ctx, release := service.WithSignals(t.Context(), tel.Logger, func(int) { t.Error("exited") })

@@ -9,16 +9,20 @@ import (
 	"syscall"
 )
 
-// SignalError is the cause of a context that a signal ended.
+// SignalError is the cause of a context that was ended by a signal.
 type SignalError struct{ Signal os.Signal }
 
 // Error names the signal.
 func (e *SignalError) Error() string { return fmt.Sprintf("signal: %v", e.Signal) }
 
-// WithSignals returns a context that SIGINT or SIGTERM ends, with a [SignalError] as its cause. A second signal calls
-// exit(130) at once, for a stop that hangs; exit is os.Exit in a program. release stops the watching and must be
-// called; afterwards signals have their default effect again.
-func WithSignals(parent context.Context, logger *slog.Logger, exit func(code int)) (ctx context.Context, release func()) {
+// WithSignals returns a context that ends on SIGINT or SIGTERM, with a [SignalError] as its cause. A second signal
+// calls exit(130) immediately, in case the stop hangs; programs pass os.Exit. The caller must call release, which stops
+// the signal handling and restores the default behavior.
+func WithSignals(
+	parent context.Context,
+	logger *slog.Logger,
+	exit func(code int),
+) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -27,7 +31,7 @@ func WithSignals(parent context.Context, logger *slog.Logger, exit func(code int
 		defer close(done)
 		select {
 		case s := <-signals:
-			logger.Info("stopping; a second signal exits at once", "signal", s.String())
+			logger.Info("stopping; a second signal exits immediately", "signal", s.String())
 			cancel(&SignalError{Signal: s})
 		case <-released:
 			return

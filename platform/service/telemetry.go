@@ -22,48 +22,47 @@ import (
 	"muster/platform/console"
 )
 
-// LogFormat says how log lines are written.
+// LogFormat is the format of log lines.
 type LogFormat string
 
-// The formats of log lines. LogAuto is text when the output is a terminal and JSON otherwise.
+// The log formats. LogAuto is text if the output is a terminal, and JSON otherwise.
 const (
 	LogAuto LogFormat = "auto"
 	LogText LogFormat = "text"
 	LogJSON LogFormat = "json"
 )
 
-// TelemetryConfig says what the program calls itself and where its logs and traces go.
+// TelemetryConfig configures a [Telemetry]: the program's name and the destination of its logs and traces.
 type TelemetryConfig struct {
 	// Service is the program's or service's name; it appears in traces as service.name.
 	Service string
 	// Version appears in traces as service.version.
 	Version string
-	// LogLevel is the least severe level that is written. The zero value is info.
+	// LogLevel is the minimum level that is written. The zero value is info.
 	LogLevel slog.Level
 	// LogFormat defaults to LogAuto.
 	LogFormat LogFormat
 	// Output receives the log lines; the default is standard error.
 	Output io.Writer
-	// LookupEnv reads the environment; the default is os.LookupEnv. Only the OpenTelemetry variables are read.
+	// LookupEnv reads the environment; the default is os.LookupEnv. Only OpenTelemetry variables are read.
 	LookupEnv func(string) (string, bool)
 }
 
-// Telemetry holds the logger, the metrics registry and the tracing of one program. Its parts are handed to whoever
-// needs them.
+// Telemetry holds the logger, metrics registry and tracing of one program.
 type Telemetry struct {
 	Logger *slog.Logger
 	// Registry has the process and Go runtime collectors registered.
 	Registry *prometheus.Registry
-	// Tracing makes tracers. It exports when OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is
-	// set, and costs next to nothing otherwise; an incoming trace id is passed on either way.
+	// Tracing creates tracers. It exports when OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is
+	// set, and costs next to nothing otherwise; an incoming trace id is propagated either way.
 	Tracing trace.TracerProvider
-	// Propagator carries the trace context as W3C traceparent, tracestate and baggage.
+	// Propagator propagates the trace context as W3C traceparent, tracestate and baggage.
 	Propagator propagation.TextMapPropagator
 
 	shutdown func(context.Context) error
 }
 
-// NewLogger builds the logger of a Telemetry alone, for what is said beside it.
+// NewLogger returns a logger like that of a Telemetry, without the rest of it.
 func NewLogger(cfg TelemetryConfig) (*slog.Logger, error) {
 	if cfg.Output == nil {
 		cfg.Output = os.Stderr
@@ -75,7 +74,7 @@ func NewLogger(cfg TelemetryConfig) (*slog.Logger, error) {
 	return slog.New(&traceHandler{handler}), nil
 }
 
-// NewTelemetry builds a Telemetry. It opens no connection: an exporter connects when there is something to export.
+// NewTelemetry returns a Telemetry. It opens no connection: the exporter connects when there is something to export.
 func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) {
 	if cfg.LookupEnv == nil {
 		cfg.LookupEnv = os.LookupEnv
@@ -103,7 +102,7 @@ func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) 
 	if !exportWanted(cfg.LookupEnv) {
 		return t, nil
 	}
-	// The exporter reads endpoint, headers, certificate and timeout from the standard OTEL_EXPORTER_OTLP_* variables.
+	// The exporter reads its endpoint, headers, certificate and timeout from the OTEL_EXPORTER_OTLP_* variables.
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open trace exporter: %w", err)
@@ -111,7 +110,7 @@ func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) 
 	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(),
 		resource.WithAttributes(
 			attribute.String("service.name", cfg.Service), attribute.String("service.version", cfg.Version)),
-		// Last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of the operator win.
+		// Last, so that the operator's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 		resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, errors.Join(fmt.Errorf("describe trace resource: %w", err), exporter.Shutdown(ctx))
@@ -122,7 +121,7 @@ func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) 
 	return t, nil
 }
 
-// Shutdown sends the spans that are still buffered and stops exporting. Logger and Registry stay usable.
+// Shutdown sends the buffered spans and stops exporting. Logger and Registry stay usable.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	if err := t.shutdown(ctx); err != nil {
 		return fmt.Errorf("stop tracing: %w", err)
@@ -130,7 +129,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// ParseLogLevel reads debug, info, warn or error, in any case, with an optional offset such as "info+2".
+// ParseLogLevel parses debug, info, warn or error, in any case, with an optional offset such as "info+2".
 func ParseLogLevel(s string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s)); err != nil {
@@ -170,7 +169,7 @@ func logHandler(cfg TelemetryConfig) (slog.Handler, error) {
 	}
 }
 
-// traceHandler adds the ids of the span in the context, so that a log line leads to its trace.
+// traceHandler adds the trace and span ids of the context to log lines.
 type traceHandler struct{ slog.Handler }
 
 func (h *traceHandler) Handle(ctx context.Context, r slog.Record) error {

@@ -22,13 +22,13 @@ const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func noEnv(string) (string, bool) { return "", false }
 
-func TestTelemetryLogs(t *testing.T) {
+func TestTelemetry_FormatsLogs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg  service.TelemetryConfig
 		want string
 	}{
-		"json unless a terminal": {service.TelemetryConfig{}, `"msg":"shown"`},
-		"text when asked":        {service.TelemetryConfig{LogFormat: service.LogText}, `msg=shown`},
+		"JSON without a terminal": {service.TelemetryConfig{}, `"msg":"shown"`},
+		"text on request":         {service.TelemetryConfig{LogFormat: service.LogText}, `msg=shown`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -46,7 +46,7 @@ func TestTelemetryLogs(t *testing.T) {
 	require.ErrorContains(t, err, `log format "xml"`)
 }
 
-func TestTelemetryMetrics(t *testing.T) {
+func TestTelemetry_RegistersRuntimeMetrics(t *testing.T) {
 	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard, LookupEnv: noEnv})
 	require.NoError(t, err)
 	n, err := testutil.GatherAndCount(tel.Registry, "go_goroutines", "process_resident_memory_bytes")
@@ -54,8 +54,7 @@ func TestTelemetryMetrics(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-// Without export the incoming trace id still reaches logs and outgoing headers.
-func TestTelemetryWithoutExportPassesTraceOn(t *testing.T) {
+func TestTelemetry_PropagatesTraceIDWithoutExport(t *testing.T) {
 	var out bytes.Buffer
 	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: &out, LookupEnv: noEnv})
 	require.NoError(t, err)
@@ -80,7 +79,7 @@ func TestTelemetryWithoutExportPassesTraceOn(t *testing.T) {
 	require.Equal(t, 2, line.G.B)
 }
 
-func TestTelemetryExportsOverHTTP(t *testing.T) {
+func TestTelemetry_ExportsOverHTTP(t *testing.T) {
 	received := make(chan string, 10)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -89,7 +88,9 @@ func TestTelemetryExportsOverHTTP(t *testing.T) {
 	defer collector.Close()
 	// The exporter reads the process's environment itself.
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Service: "projector", Version: "1.2", Output: io.Discard})
+	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{
+		Service: "projector", Version: "1.2", Output: io.Discard,
+	})
 	require.NoError(t, err)
 	_, span := tel.Tracing.Tracer("test").Start(t.Context(), "insert batch", trace.WithSpanKind(trace.SpanKindConsumer))
 	span.End()
@@ -100,7 +101,7 @@ func TestTelemetryExportsOverHTTP(t *testing.T) {
 	require.Contains(t, got, "projector")
 }
 
-func TestTelemetryCanBeDisabled(t *testing.T) {
+func TestTelemetry_CanBeDisabled(t *testing.T) {
 	env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}
 	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard,
 		LookupEnv: func(k string) (string, bool) { v, ok := env[k]; return v, ok }})
@@ -109,7 +110,7 @@ func TestTelemetryCanBeDisabled(t *testing.T) {
 	require.False(t, span.IsRecording())
 }
 
-func TestParseLogLevel(t *testing.T) {
+func TestParseLogLevel_AcceptsAnyCaseAndRejectsUnknownLevels(t *testing.T) {
 	level, err := service.ParseLogLevel("Warn")
 	require.NoError(t, err)
 	require.Equal(t, slog.LevelWarn, level)

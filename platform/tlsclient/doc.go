@@ -1,6 +1,6 @@
-// Package tlsclient is a client's side of TLS as variables name it, the same for Kafka, ClickHouse and Redis: whom to
-// trust, and with which certificate to say who one is.
+// Package tlsclient reads the client side of TLS from environment variables, in the same way for Kafka, ClickHouse and
+// Redis: the authorities to trust and the client certificate.
 //
-// What renews certificates (cert-manager, Strimzi, Vault) writes new files and restarts nobody: the certificate and its
-// key are read at each handshake. The authorities are read once.
+// Tools that renew certificates (cert-manager, Strimzi, Vault) write new files without restarting clients. So the
+// certificate and its key are read on each handshake. The authorities are read once.
 package tlsclient

@@ -7,19 +7,19 @@ import (
 	"os"
 )
 
-// Settings are authorities and a certificate. nil says nothing of either.
+// Settings are the authorities and the client certificate. A nil Settings has neither.
 type Settings struct {
 	roots       *x509.CertPool // nil: the system's
 	certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
-// FromEnv reads Settings from variables, as [os.Getenv] gives them, and returns nil when none is set:
+// FromEnv reads Settings from environment variables, and returns nil if none is set:
 //
 //	<prefix>_TLS_CA_FILE    PEM file of the authorities to trust instead of the system's
-//	<prefix>_TLS_CERT_FILE  PEM file of the client's certificate, and of those between it and its authority
-//	<prefix>_TLS_KEY_FILE   PEM file of its key, without a password; both or neither
+//	<prefix>_TLS_CERT_FILE  PEM file of the client certificate and any intermediate certificates
+//	<prefix>_TLS_KEY_FILE   PEM file of its key, without a password; set both or neither
 //
-// Errors name the variables, and hold nothing of the files.
+// Errors name the variables and contain nothing of the files.
 func FromEnv(getenv func(string) string, prefix string) (*Settings, error) {
 	caVar, certVar, keyVar := prefix+"_TLS_CA_FILE", prefix+"_TLS_CERT_FILE", prefix+"_TLS_KEY_FILE"
 	caFile, certFile, keyFile := getenv(caVar), getenv(certVar), getenv(keyVar)
@@ -27,7 +27,7 @@ func FromEnv(getenv func(string) string, prefix string) (*Settings, error) {
 		return nil, nil
 	}
 	if (certFile == "") != (keyFile == "") {
-		return nil, fmt.Errorf("%s and %s go together: set both or neither", certVar, keyVar)
+		return nil, fmt.Errorf("%s and %s must be set together", certVar, keyVar)
 	}
 	s := &Settings{}
 	if caFile != "" {
@@ -55,7 +55,7 @@ func FromEnv(getenv func(string) string, prefix string) (*Settings, error) {
 	return s, nil
 }
 
-// Apply gives cfg the authorities and the certificate, and leaves the rest of it as it is.
+// Apply sets the authorities and the client certificate of cfg, and leaves the rest unchanged.
 func (s *Settings) Apply(cfg *tls.Config) {
 	if s == nil {
 		return

@@ -25,7 +25,7 @@ func authority(t *testing.T) *tlstest.Authority {
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
 
-func TestFromEnvRefuses(t *testing.T) {
+func TestFromEnv_RejectsInvalidFiles(t *testing.T) {
 	dir := t.TempDir()
 	files, err := authority(t).Write(dir, "client")
 	require.NoError(t, err)
@@ -33,27 +33,39 @@ func TestFromEnvRefuses(t *testing.T) {
 	require.NoError(t, err)
 	none := filepath.Join(dir, "none.pem")
 	require.NoError(t, os.WriteFile(none, []byte("nothing"), 0o600))
+	const (
+		together = "X_TLS_CERT_FILE and X_TLS_KEY_FILE must be set together"
+		both     = "X_TLS_CERT_FILE and X_TLS_KEY_FILE: "
+	)
 	for name, c := range map[string]struct {
 		change map[string]string
-		says   string
+		want   string
 	}{
-		"no key":                   {map[string]string{"X_TLS_KEY_FILE": ""}, "X_TLS_CERT_FILE and X_TLS_KEY_FILE go together"},
-		"no certificate":           {map[string]string{"X_TLS_CERT_FILE": ""}, "X_TLS_CERT_FILE and X_TLS_KEY_FILE go together"},
-		"missing authority":        {map[string]string{"X_TLS_CA_FILE": none + "x"}, "X_TLS_CA_FILE: open " + none + "x"},
-		"authority of nothing":     {map[string]string{"X_TLS_CA_FILE": none}, "X_TLS_CA_FILE: no certificate in " + none},
-		"missing certificate":      {map[string]string{"X_TLS_CERT_FILE": none + "x"}, "X_TLS_CERT_FILE and X_TLS_KEY_FILE: open " + none + "x"},
-		"missing key":              {map[string]string{"X_TLS_KEY_FILE": none + "x"}, "X_TLS_CERT_FILE and X_TLS_KEY_FILE: open " + none + "x"},
-		"certificate of nothing":   {map[string]string{"X_TLS_CERT_FILE": none}, "X_TLS_CERT_FILE and X_TLS_KEY_FILE: tls: failed to find any PEM data"},
-		"key of another":           {map[string]string{"X_TLS_KEY_FILE": other.Key}, "private key does not match public key"},
-		"certificate for the key":  {map[string]string{"X_TLS_KEY_FILE": files.Cert}, "X_TLS_KEY_FILE"},
-		"key for the certificate":  {map[string]string{"X_TLS_CERT_FILE": files.Key}, "X_TLS_CERT_FILE"},
-		"a folder, no certificate": {map[string]string{"X_TLS_CERT_FILE": dir}, "X_TLS_CERT_FILE"},
+		"no key":         {map[string]string{"X_TLS_KEY_FILE": ""}, together},
+		"no certificate": {map[string]string{"X_TLS_CERT_FILE": ""}, together},
+		"missing authority file": {
+			map[string]string{"X_TLS_CA_FILE": none + "x"}, "X_TLS_CA_FILE: open " + none + "x",
+		},
+		"authority file without PEM": {
+			map[string]string{"X_TLS_CA_FILE": none}, "X_TLS_CA_FILE: no certificate in " + none,
+		},
+		"missing certificate file": {map[string]string{"X_TLS_CERT_FILE": none + "x"}, both + "open " + none + "x"},
+		"missing key file":         {map[string]string{"X_TLS_KEY_FILE": none + "x"}, both + "open " + none + "x"},
+		"certificate file without PEM": {
+			map[string]string{"X_TLS_CERT_FILE": none}, both + "tls: failed to find any PEM data",
+		},
+		"key of another certificate": {
+			map[string]string{"X_TLS_KEY_FILE": other.Key}, "private key does not match public key",
+		},
+		"certificate instead of key":  {map[string]string{"X_TLS_KEY_FILE": files.Cert}, "X_TLS_KEY_FILE"},
+		"key instead of certificate":  {map[string]string{"X_TLS_CERT_FILE": files.Key}, "X_TLS_CERT_FILE"},
+		"directory instead of a file": {map[string]string{"X_TLS_CERT_FILE": dir}, "X_TLS_CERT_FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vars := files.Env("X")
 			maps.Copy(vars, c.change)
 			_, err := tlsclient.FromEnv(env(vars), "X")
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 		})
 	}
 	s, err := tlsclient.FromEnv(env(files.Env("Y")), "X")
@@ -61,8 +73,7 @@ func TestFromEnvRefuses(t *testing.T) {
 	require.Nil(t, s)
 }
 
-// What says nothing of certificates leaves what there is.
-func TestApply(t *testing.T) {
+func TestSettings_ApplyKeepsOtherFields(t *testing.T) {
 	cfg := &tls.Config{ServerName: "kafka", InsecureSkipVerify: true}
 	(*tlsclient.Settings)(nil).Apply(cfg)
 	require.Equal(t, &tls.Config{ServerName: "kafka", InsecureSkipVerify: true}, cfg)
@@ -78,9 +89,7 @@ func TestApply(t *testing.T) {
 	require.True(t, cfg.InsecureSkipVerify)
 }
 
-// A renewed certificate is that of the next connection, without a new configuration; one that does not fit its key
-// is an error that names the files.
-func TestRenewed(t *testing.T) {
+func TestSettings_ReloadCertificateOnEachConnection(t *testing.T) {
 	a, dir := authority(t), t.TempDir()
 	files, err := a.Write(dir, "client")
 	require.NoError(t, err)
@@ -93,7 +102,7 @@ func TestRenewed(t *testing.T) {
 	require.NoError(t, err)
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	settings.Apply(cfg)
-	// connect returns the number of the certificate that the server saw.
+	// connect returns the serial number of the certificate that the server saw.
 	connect := func() (string, error) {
 		type seen struct {
 			serial string
@@ -114,7 +123,8 @@ func TestRenewed(t *testing.T) {
 			}
 			done <- seen{serial: secure.ConnectionState().PeerCertificates[0].SerialNumber.String()}
 		}()
-		conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: cfg}).DialContext(t.Context(), "tcp", l.Addr().String())
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: cfg}
+		conn, err := dialer.DialContext(t.Context(), "tcp", l.Addr().String())
 		if err == nil {
 			defer func() { _ = conn.Close() }()
 		}

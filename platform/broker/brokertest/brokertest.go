@@ -1,7 +1,6 @@
 // Package brokertest starts embedded brokers for tests.
 //
-// Each broker has its own temporary folder and a free port on loopback, and is
-// stopped when its test ends.
+// Each broker has its own temporary directory and a free port on loopback, and is closed when its test ends.
 package brokertest
 
 import (
@@ -17,8 +16,7 @@ func Start(tb testing.TB) *broker.Broker {
 	return StartConfig(tb, broker.Config{DataDir: tb.TempDir()})
 }
 
-// StartConfig runs a broker with cfg until tb ends. An empty Logger is set to
-// one that discards.
+// StartConfig runs a broker with cfg until tb ends. A nil Logger discards.
 func StartConfig(tb testing.TB, cfg broker.Config) *broker.Broker {
 	tb.Helper()
 	if cfg.Logger == nil {

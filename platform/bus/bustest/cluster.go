@@ -1,18 +1,17 @@
-// Package bustest runs package bus against a Kafka cluster and proves what the
-// package promises.
+// Package bustest holds the test suites of package bus.
 //
-// The suites are exported, so that they run alike against the embedded broker and
-// against a real one. [Main], called from TestMain, chooses by the environment:
+// The suites are exported, so that they run against the embedded broker and against Apache Kafka. [Main], called from
+// TestMain, selects the cluster by the environment:
 //
 //	MUSTER_TEST_KAFKA unset   the embedded broker
 //	MUSTER_TEST_KAFKA=apache  Apache Kafka, fetched, started and stopped by package kafkatest
 //	MUSTER_TEST_KAFKA=apache-sasl-ssl
 //	                          the same with TLS and SCRAM
 //	MUSTER_TEST_KAFKA=apache-mtls
-//	                          the same with TLS and certificates of the clients
-//	MUSTER_TEST_KAFKA=env     the cluster that KAFKA_BROKERS and its companions name
+//	                          the same with TLS and client certificates
+//	MUSTER_TEST_KAFKA=env     the cluster of KAFKA_BROKERS and related variables
 //
-// A cluster that was asked for and cannot be had fails the tests, it never skips them.
+// If the selected cluster is not available, the tests fail; they are not skipped.
 package bustest
 
 import (
@@ -33,11 +32,11 @@ import (
 	"muster/platform/bus/kafkatest"
 )
 
-// restartArg makes the test binary ask the running test process to restart its
-// cluster: Watermill's suite can only restart by running a program.
+// restartArg makes the test binary request a restart of the cluster from the running test process: Watermill's suite
+// can restart services only by running a program.
 const restartArg = "bustest-restart"
 
-// Cluster is the Kafka that the tests of a package share.
+// Cluster is the Kafka cluster shared by the tests of a package.
 type Cluster struct {
 	Config  bus.Config
 	restart func(ctx context.Context) error // nil: cannot be restarted
@@ -47,11 +46,10 @@ type Cluster struct {
 	serving sync.WaitGroup
 }
 
-// Main starts the chosen cluster, runs the tests with it and stops it. Use it as
+// Main starts the selected cluster, sets *cluster, runs the tests and stops the cluster. It returns the exit code. Use
+// it as
 //
 //	func TestMain(m *testing.M) { os.Exit(bustest.Main(m, &cluster)) }
-//
-// where the tests read cluster.
 func Main(m *testing.M, cluster **Cluster) int {
 	if len(os.Args) == 3 && os.Args[1] == restartArg {
 		return requestRestart(os.Args[2])
@@ -88,7 +86,7 @@ func start(ctx context.Context) (*Cluster, error) {
 			err = errors.New("MUSTER_TEST_KAFKA=env, but KAFKA_BROKERS is empty")
 		}
 	default:
-		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is none of apache, apache-sasl-ssl, apache-mtls, env", v)
+		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is not apache, apache-sasl-ssl, apache-mtls or env", v)
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +124,8 @@ func embedded(ctx context.Context) (*Cluster, error) {
 				if !errors.Is(err, syscall.EADDRINUSE) || ctx.Err() != nil {
 					return err
 				}
-				<-time.After(50 * time.Millisecond) // a connection of somebody's has the port for a moment
+				// An outgoing connection may have taken the port in the meantime.
+				<-time.After(50 * time.Millisecond)
 			}
 		},
 		close: func() error { return errors.Join(b.Close(), os.RemoveAll(dir)) },
@@ -151,8 +150,8 @@ func (c *Cluster) stop() error {
 	return errors.Join(err, c.close())
 }
 
-// RestartCommand is a program and its arguments that restart the cluster, nil when
-// it cannot be restarted or Watermill's suite must not do so.
+// RestartCommand returns a program and its arguments that restart the cluster. It is nil if the cluster cannot be
+// restarted, or with the race detector.
 func (c *Cluster) RestartCommand() []string {
 	if c.restart == nil || raceEnabled {
 		return nil
@@ -167,12 +166,12 @@ func (c *Cluster) serveRestarts() {
 			return // closed by stop
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		answer := "ok"
+		response := "ok"
 		if err := c.restart(ctx); err != nil {
-			answer = err.Error()
+			response = err.Error()
 		}
 		cancel()
-		_, _ = io.WriteString(conn, answer) // the program that asked fails without it
+		_, _ = io.WriteString(conn, response) // the requesting program fails without it
 		_ = conn.Close()
 	}
 }
@@ -183,10 +182,10 @@ func requestRestart(addr string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	answer, err := io.ReadAll(conn)
+	response, err := io.ReadAll(conn)
 	_ = conn.Close()
-	if err != nil || string(answer) != "ok" {
-		fmt.Fprintln(os.Stderr, "restart failed:", string(answer), err)
+	if err != nil || string(response) != "ok" {
+		fmt.Fprintln(os.Stderr, "restart failed:", string(response), err)
 		return 1
 	}
 	return 0

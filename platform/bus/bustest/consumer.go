@@ -20,27 +20,28 @@ import (
 // BatchConsumer runs the suite of [bus.BatchConsumer].
 func BatchConsumer(t *testing.T, c *Cluster) {
 	if c.restart != nil {
-		t.Run("BrokerRestarts", func(t *testing.T) { brokerRestarts(t, c) }) // alone: it takes the broker from everybody
+		// Not in parallel: it stops the broker of all tests.
+		t.Run("BrokerRestarts", func(t *testing.T) { brokerRestarts(t, c) })
 	}
 	if c.Config.SASL == nil && c.Config.TLS == nil {
-		t.Run("ReachesTheEnd", func(t *testing.T) { reachesTheEnd(t, c) })
+		t.Run("ReachesEndAfterMarkers", func(t *testing.T) { reachesEndAfterMarkers(t, c) })
 		t.Run("ReadsCommittedOnly", func(t *testing.T) { readsCommittedOnly(t, c) })
 	}
 	for name, test := range map[string]func(*testing.T, *Cluster){
-		"DeliversAll":                deliversAll,
-		"RetriesTheSameBatch":        retriesTheSameBatch,
-		"RedeliversAfterCrash":       redeliversAfterCrash,
-		"FillsWhileHandling":         fillsWhileHandling,
-		"TrickleIsQuick":             trickleIsQuick,
-		"Rebalances":                 rebalances,
-		"RevokesDuringHandle":        revokesDuringHandle,
-		"NoticesNewPartitions":       noticesNewPartitions,
-		"ForgetsWhoLeftWhileJoining": forgetsWhoLeftWhileJoining,
-		"WaitsForTopic":              waitsForTopic,
-		"StopsWhileHandlerFails":     stopsWhileHandlerFails,
-		"LargeMessages":              largeMessages,
-		"StopsInTimeWithoutWork":     stopsInTimeWithoutWork,
-		"CommitsOnlyAfterHandled":    commitsOnlyAfterHandled,
+		"DeliversAll":                      deliversAll,
+		"RetriesTheSameBatch":              retriesTheSameBatch,
+		"RedeliversAfterCrash":             redeliversAfterCrash,
+		"FillsWhileHandling":               fillsWhileHandling,
+		"HandlesSingleMessagesQuickly":     handlesSingleMessagesQuickly,
+		"Rebalances":                       rebalances,
+		"RevokesDuringHandle":              revokesDuringHandle,
+		"DetectsNewPartitions":             detectsNewPartitions,
+		"RemovesMembersKilledWhileJoining": removesMembersKilledWhileJoining,
+		"WaitsForTopic":                    waitsForTopic,
+		"StopsWhileHandlerFails":           stopsWhileHandlerFails,
+		"LargeMessages":                    largeMessages,
+		"StopsDuringIdleFetch":             stopsDuringIdleFetch,
+		"CommitsOnlyAfterHandled":          commitsOnlyAfterHandled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,10 +68,11 @@ func deliversAll(t *testing.T, c *Cluster) {
 	next := make(map[string]int64)
 	reg := prometheus.NewRegistry()
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: topics, MaxMessages: 1000, MaxBytes: 1 << 20, Registerer: reg, LagInterval: 50 * time.Millisecond,
+		Config: c.Config, Group: group, Topics: topics, MaxMessages: 1000, MaxBytes: 1 << 20,
+		Registerer: reg, LagInterval: 50 * time.Millisecond,
 		Handle: func(_ context.Context, b bus.Batch) error {
 			if len(b.Messages) == 0 || len(b.Messages) > 1000 {
-				return errors.New("batch out of bounds")
+				return errors.New("batch exceeds its limits")
 			}
 			inRanges := 0
 			for _, r := range b.Ranges {
@@ -89,15 +91,18 @@ func deliversAll(t *testing.T, c *Cluster) {
 		},
 	})
 	Eventually(t, func() bool { return ledger.Count() == 3*n }, "all messages")
-	Eventually(t, func() bool { return consumed(reg) == float64(3*n) && gauge(reg, "muster_bus_lag_records") == 0 }, "metrics settle")
+	settled := func() bool { return consumed(reg) == float64(3*n) && gauge(reg, "muster_bus_lag_records") == 0 }
+	Eventually(t, settled, "final metrics")
 	require.NoError(t, consumer.Stop())
-	require.Equal(t, 3*n, ledger.Applied(), "nothing twice without a fault")
+	require.Equal(t, 3*n, ledger.Applied(), "no duplicates without a fault")
 	RequireNoLag(t, c.Config, group, topics...)
 	require.Zero(t, testutil.CollectAndCount(reg, "muster_bus_lag_records"), "a stopped consumer reports no lag")
 }
 
-// consumed is the sum of the records counter, gauge the sum of a gauge.
+// consumed returns the sum of the records counter.
 func consumed(reg *prometheus.Registry) float64 { return gauge(reg, "muster_bus_records_total") }
+
+// gauge returns the sum of a gauge or counter, or -1 after an error.
 
 func gauge(reg *prometheus.Registry, name string) float64 {
 	families, err := reg.Gather()
@@ -123,12 +128,13 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 	var messages [][]kafka.Message
 	reg := prometheus.NewRegistry()
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 500, MaxAge: 300 * time.Millisecond, Registerer: reg, Timing: PatientTiming(),
+		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 500, MaxAge: 300 * time.Millisecond,
+		Registerer: reg, Timing: SlowTiming(),
 		Handle: func(ctx context.Context, b bus.Batch) error {
 			if len(tokens) < 5 {
 				tokens = append(tokens, b.Token())
 				messages = append(messages, slices.Clone(b.Messages))
-				ledger.RequireCommitsHandled(t, c.Config, group, topic) //nolint:contextcheck // the test's context is meant
+				ledger.RequireCommitsHandled(t, c.Config, group, topic) //nolint:contextcheck // uses the test's context
 				return errors.New("not yet")
 			}
 			ledger.Apply(b)
@@ -145,7 +151,7 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 	RequireNoLag(t, c.Config, group, topic)
 }
 
-// redeliversAfterCrash lets a consumer end after the effect and before the commit.
+// redeliversAfterCrash stops a consumer between effect and commit.
 func redeliversAfterCrash(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 2, nil)
 	Produce(t, Writer(t, c.Config), topic, 0, 100)
@@ -168,7 +174,7 @@ func redeliversAfterCrash(t *testing.T, c *Cluster) {
 		require.LessOrEqual(t, p.Committed, int64(0), "nothing was committed")
 	}
 	second := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: []string{topic}, Timing: PatientTiming(),
+		Config: c.Config, Group: group, Topics: []string{topic}, Timing: SlowTiming(),
 		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
 	})
 	Eventually(t, func() bool { return ledger.Count() == 100 && ledger.Applied() > 100 }, "redelivery")
@@ -176,7 +182,7 @@ func redeliversAfterCrash(t *testing.T, c *Cluster) {
 	RequireNoLag(t, c.Config, group, topic)
 }
 
-// fillsWhileHandling proves that what arrives during a batch makes up the next one.
+// fillsWhileHandling tests that messages that arrive during a batch form the next one.
 func fillsWhileHandling(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 2, nil)
 	w := Writer(t, c.Config)
@@ -199,12 +205,12 @@ func fillsWhileHandling(t *testing.T, c *Cluster) {
 	for i := range 20 { // many small fetches
 		Produce(t, w, topic, 1+i*10, 10)
 	}
-	time.AfterFunc(5*time.Second, func() { close(release) }) // the last of them has been fetched by then
+	time.AfterFunc(5*time.Second, func() { close(release) }) // by then the last one has been fetched
 	require.Equal(t, 1, <-sizes)
 	require.Equal(t, 200, <-sizes)
 }
 
-func trickleIsQuick(t *testing.T, c *Cluster) {
+func handlesSingleMessagesQuickly(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 3, nil)
 	w := Writer(t, c.Config)
 	handled := make(chan time.Time, 10)
@@ -223,14 +229,14 @@ func trickleIsQuick(t *testing.T, c *Cluster) {
 	slices.Sort(took)
 	t.Logf("publish to handle with MaxAge 100ms: median %s, worst %s", took[4], took[8])
 	limit := 300 * time.Millisecond
-	if raceEnabled { // everything takes ten times as long
+	if raceEnabled { // about ten times slower
 		limit *= 10
 	}
-	// The third, for a machine that holds processes up: to wait for anything but MaxAge would slow all nine.
+	// Only the third fastest counts, since a busy machine may delay some. A wait other than MaxAge would slow all nine.
 	require.Less(t, took[2], limit)
 }
 
-// rebalances runs up to three consumers that come and go while messages arrive.
+// rebalances runs up to three consumers that start and stop while messages arrive.
 func rebalances(t *testing.T, c *Cluster) {
 	rounds := size(3, 8)
 	topics := []string{Topic(t, c.Config, 6, nil), Topic(t, c.Config, 3, nil)}
@@ -238,10 +244,11 @@ func rebalances(t *testing.T, c *Cluster) {
 	group, ledger := newID("group"), NewLedger()
 	start := func() *Consumer {
 		return StartConsumer(t, bus.BatchConsumerConfig{
-			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond, Timing: PatientTiming(),
+			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond,
+			Timing: SlowTiming(),
 			Handle: func(_ context.Context, b bus.Batch) error {
 				ledger.Apply(b)
-				<-time.After(2 * time.Millisecond) // an insert takes its time
+				<-time.After(2 * time.Millisecond) // simulates an insert
 				return nil
 			},
 		})
@@ -260,7 +267,7 @@ func rebalances(t *testing.T, c *Cluster) {
 			require.NoError(t, running[0].Stop())
 			running = running[1:]
 		}
-		want := total * (round + 1) / (round + 2) // change members while work is left
+		want := total * (round + 1) / (round + 2) // members change while messages are left
 		Eventually(t, func() bool { return ledger.Count() >= want }, "round %d: %d of %d", round, ledger.Count(), want)
 		ledger.RequireCommitsHandled(t, c.Config, group, topics...)
 	}
@@ -273,7 +280,7 @@ func rebalances(t *testing.T, c *Cluster) {
 	t.Logf("%d messages, %d applied", total, ledger.Applied())
 }
 
-// revokesDuringHandle takes partitions away from a handler that is slower than Drain.
+// revokesDuringHandle revokes partitions of a handler that is slower than Drain.
 func revokesDuringHandle(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 4, nil)
 	Produce(t, Writer(t, c.Config), topic, 0, 400)
@@ -287,7 +294,7 @@ func revokesDuringHandle(t *testing.T, c *Cluster) {
 		Handle: func(ctx context.Context, b bus.Batch) error {
 			if !interrupted.Load() {
 				once.Do(func() { close(busy) })
-				<-ctx.Done() // an insert that hangs
+				<-ctx.Done() // simulates a hanging insert
 				interrupted.Store(true)
 				return ctx.Err()
 			}
@@ -302,11 +309,12 @@ func revokesDuringHandle(t *testing.T, c *Cluster) {
 	})
 	Eventually(t, func() bool { return ledger.Count() == 400 }, "all messages")
 	require.True(t, interrupted.Load())
-	Eventually(t, func() bool { return gauge(reg, "muster_bus_dropped_batches_total") >= 1 }, "the batch counts as dropped")
+	dropped := func() bool { return gauge(reg, "muster_bus_dropped_batches_total") >= 1 }
+	Eventually(t, dropped, "dropped batch is counted")
 	ledger.RequireCommitsHandled(t, c.Config, group, topic)
 }
 
-func noticesNewPartitions(t *testing.T, c *Cluster) {
+func detectsNewPartitions(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
 	w := Writer(t, c.Config)
 	ledger := NewLedger()
@@ -322,18 +330,26 @@ func noticesNewPartitions(t *testing.T, c *Cluster) {
 	defer func() { require.NoError(t, f.Close()) }()
 	Produce(t, w, topic, 0, 10)
 	Eventually(t, func() bool { return ledger.Count() == 10 }, "first messages")
-	client := &kafka.Client{Addr: kafka.TCP(c.Config.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{TLS: c.Config.TLS, SASL: c.Config.SASL}}
-	res, err := client.CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: topic, Count: 6}}})
+	client := newClient(c.Config)
+	res, err := client.CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{
+		Topics: []kafka.TopicPartitionsConfig{{Name: topic, Count: 6}},
+	})
 	require.NoError(t, err)
 	require.NoError(t, res.Errors[topic])
 	Eventually(t, func() bool {
 		o, err := bus.EndOffsets(t.Context(), c.Config, []string{topic})
 		return err == nil && len(o) == 6
 	}, "partitions exist")
-	w2 := Writer(t, c.Config) // knows the new partitions from its start
+	w2 := Writer(t, c.Config) // a new writer reads the new metadata
 	Produce(t, w2, topic, 10, 200)
 	Eventually(t, func() bool { return ledger.Count() == 210 }, "messages of new partitions")
 	Eventually(t, func() bool { return followed.Load() == 210 }, "followed messages of new partitions")
+}
+
+// newClient returns a client with its own connections.
+func newClient(cfg bus.Config) *kafka.Client {
+	transport := &kafka.Transport{TLS: cfg.TLS, SASL: cfg.SASL}
+	return &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: 10 * time.Second, Transport: transport}
 }
 
 func waitsForTopic(t *testing.T, c *Cluster) {
@@ -345,7 +361,7 @@ func waitsForTopic(t *testing.T, c *Cluster) {
 	})
 	require.NoError(t, bus.EnsureTopics(t.Context(), c.Config, []bus.Topic{{Name: topic, Partitions: 2}}))
 	Produce(t, Writer(t, c.Config), topic, 0, 10)
-	Eventually(t, func() bool { return ledger.Count() == 10 }, "messages of a late topic")
+	Eventually(t, func() bool { return ledger.Count() == 10 }, "messages of a topic created later")
 }
 
 func stopsWhileHandlerFails(t *testing.T, c *Cluster) {
@@ -353,7 +369,8 @@ func stopsWhileHandlerFails(t *testing.T, c *Cluster) {
 	Produce(t, Writer(t, c.Config), topic, 0, 10)
 	failed := make(chan struct{}, 1)
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: newID("group"), Topics: []string{topic}, RetryMin: time.Minute, RetryMax: time.Hour,
+		Config: c.Config, Group: newID("group"), Topics: []string{topic},
+		RetryMin: time.Minute, RetryMax: time.Hour,
 		Handle: func(context.Context, bus.Batch) error { failed <- struct{}{}; return errors.New("down") },
 	})
 	<-failed
@@ -362,7 +379,7 @@ func stopsWhileHandlerFails(t *testing.T, c *Cluster) {
 	require.Less(t, time.Since(start), 30*time.Second) // the next attempt is due after a minute
 }
 
-func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
+func stopsDuringIdleFetch(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
 	w := Writer(t, c.Config)
 	ledger := NewLedger()
@@ -372,7 +389,7 @@ func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
 	})
 	Produce(t, w, topic, 0, 1)
 	Eventually(t, func() bool { return ledger.Count() == 1 }, "the message")
-	start := time.Now() // the consumer is in a fetch of 30 s now
+	start := time.Now() // the consumer is in a fetch of 30 s
 	require.NoError(t, consumer.Stop())
 	require.Less(t, time.Since(start), 15*time.Second)
 }
@@ -381,18 +398,22 @@ func largeMessages(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
 	w := Writer(t, c.Config)
 	w.Compression = 0
-	value := make([]byte, 1<<20) // a record of 1 MiB, as issued by the records' contract
+	value := make([]byte, 1<<20) // the size limit of records
 	for i := range value {
 		value[i] = byte(i * 7)
 	}
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("a"), Value: value}, {Topic: topic, Key: []byte("b"), Value: value}}))
-	var refused *bus.RefusedError
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
+		{Topic: topic, Key: []byte("a"), Value: value}, {Topic: topic, Key: []byte("b"), Value: value},
+	}))
+	var rejected *bus.RefusedError
 	err := bus.WriteAll(t.Context(), w, []kafka.Message{
-		{Topic: topic, Value: []byte("before")}, {Topic: topic, Value: make([]byte, bus.MaxMessageBytes)}, {Topic: topic, Value: []byte("after")},
+		{Topic: topic, Value: []byte("before")},
+		{Topic: topic, Value: make([]byte, bus.MaxMessageBytes)},
+		{Topic: topic, Value: []byte("after")},
 	})
-	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Messages, 1)
-	require.Equal(t, 1, refused.Messages[0].Index)
+	require.ErrorAs(t, err, &rejected)
+	require.Len(t, rejected.Messages, 1)
+	require.Equal(t, 1, rejected.Messages[0].Index)
 	require.ErrorIs(t, err, kafka.MessageSizeTooLarge)
 	var got atomic.Int64
 	StartConsumer(t, bus.BatchConsumerConfig{
@@ -407,7 +428,7 @@ func largeMessages(t *testing.T, c *Cluster) {
 	Eventually(t, func() bool { return got.Load() == 2<<20+int64(len("beforeafter")) }, "large and small messages")
 }
 
-// commitsOnlyAfterHandled watches the committed offsets while handling goes on.
+// commitsOnlyAfterHandled checks the committed offsets while batches are handled.
 func commitsOnlyAfterHandled(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 3, nil)
 	Produce(t, Writer(t, c.Config), topic, 0, 2000)
@@ -429,7 +450,7 @@ func commitsOnlyAfterHandled(t *testing.T, c *Cluster) {
 	}, "everything committed")
 }
 
-// brokerRestarts stops and starts the cluster under a writer and two consumers.
+// brokerRestarts restarts the cluster while a writer and two consumers are active.
 func brokerRestarts(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 4, nil)
 	w := Writer(t, c.Config)
@@ -441,9 +462,8 @@ func brokerRestarts(t *testing.T, c *Cluster) {
 		})
 	}
 	var followed sync.Map
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{
-		Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error { followed.Store(string(m.Value), true); return nil },
-	})
+	store := func(_ context.Context, m kafka.Message) error { followed.Store(string(m.Value), true); return nil }
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: store})
 	defer func() { require.NoError(t, f.Close()) }()
 	const batches, perBatch = 60, 100
 	written := make(chan error, 1)
@@ -474,21 +494,22 @@ func brokerRestarts(t *testing.T, c *Cluster) {
 	ledger.RequireCommitsHandled(t, c.Config, group, topic)
 }
 
-// RoundTrip proves that topics, writers, groups and followers reach a cluster.
+// RoundTrip tests that topics, writers, groups and followers work on a cluster.
 func RoundTrip(t *testing.T, cfg bus.Config) {
 	t.Helper()
 	topic := Topic(t, cfg, 2, nil)
 	Produce(t, Writer(t, cfg), topic, 0, 100)
 	ledger, group := NewLedger(), newID("group")
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: cfg, Group: group, Topics: []string{topic}, Timing: PatientTiming(),
+		Config: cfg, Group: group, Topics: []string{topic}, Timing: SlowTiming(),
 		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
 	})
 	Eventually(t, func() bool { return ledger.Count() == 100 }, "all messages")
 	require.NoError(t, consumer.Stop())
 	RequireNoLag(t, cfg, group, topic)
 	var n atomic.Int64
-	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(context.Context, kafka.Message) error { n.Add(1); return nil }})
+	count := func(context.Context, kafka.Message) error { n.Add(1); return nil }
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: count})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	require.Equal(t, int64(100), n.Load())

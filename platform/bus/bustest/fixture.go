@@ -15,14 +15,15 @@ import (
 	"muster/platform/bus"
 )
 
-// patience is how long a test waits for what should take a moment, also on a machine that is busy.
-const patience = 2 * time.Minute
+// waitTimeout is how long a test waits for an expected condition. It is generous for busy machines.
+const waitTimeout = 2 * time.Minute
 
-// Topic creates a topic that no other test uses and returns its name.
+// Topic creates a topic with a unique name and returns the name.
 func Topic(t testing.TB, cfg bus.Config, partitions int, settings map[string]string) string {
 	t.Helper()
 	name := newID("test")
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: name, Partitions: partitions, Config: settings}}))
+	topics := []bus.Topic{{Name: name, Partitions: partitions, Config: settings}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
 	return name
 }
 
@@ -34,7 +35,7 @@ func Writer(t testing.TB, cfg bus.Config, opts ...bus.WriterOption) *bus.Writer 
 	return w
 }
 
-// Messages makes n messages with the keys k0, k1, ... and numbered values.
+// Messages returns n messages with the keys k<first>, ... and the values v<first>, ....
 func Messages(topic string, first, n int) []kafka.Message {
 	out := make([]kafka.Message, n)
 	for i := range out {
@@ -44,34 +45,35 @@ func Messages(topic string, first, n int) []kafka.Message {
 	return out
 }
 
-// Produce writes n messages, as Messages makes them.
+// Produce writes n messages as returned by Messages.
 func Produce(t testing.TB, w *bus.Writer, topic string, first, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	require.NoError(t, bus.WriteAll(ctx, w, Messages(topic, first, n)))
 }
 
-// Eventually waits until what holds; it polls, because Kafka gives no signal.
+// Eventually waits until holds returns true. what describes the condition.
 func Eventually(t testing.TB, holds func() bool, what string, args ...any) {
-	t.Helper()
-	require.Eventuallyf(t, holds, patience, 10*time.Millisecond, what, args...)
+	require.Eventuallyf(t, holds, waitTimeout, 10*time.Millisecond, what, args...)
 }
 
-// Ledger is a handler's durable effect: it remembers what was handled.
+// Ledger records which messages a handler was called with. It is safe for concurrent use.
 type Ledger struct {
 	mu      sync.Mutex
-	values  map[string]int            // value -> times
-	offsets map[string]map[int64]bool // topic/partition -> offsets
-	batches map[string]int            // token -> attempts that were applied
+	values  map[string]int            // times by value
+	offsets map[string]map[int64]bool // offsets by topic/partition
+	batches map[string]int            // applied attempts by token
 }
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{values: make(map[string]int), offsets: make(map[string]map[int64]bool), batches: make(map[string]int)}
+	return &Ledger{
+		values: make(map[string]int), offsets: make(map[string]map[int64]bool), batches: make(map[string]int),
+	}
 }
 
-// Apply makes the batch part of the ledger, any number of times.
+// Apply records the messages of a batch.
 func (l *Ledger) Apply(b bus.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,14 +88,14 @@ func (l *Ledger) Apply(b bus.Batch) {
 	}
 }
 
-// Count is the number of different values.
+// Count returns the number of distinct values.
 func (l *Ledger) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.values)
 }
 
-// Applied is the number of messages, repetitions included.
+// Applied returns the number of messages including duplicates.
 func (l *Ledger) Applied() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +106,7 @@ func (l *Ledger) Applied() int {
 	return n
 }
 
-// Values are the different values in order.
+// Values returns the distinct values, sorted.
 func (l *Ledger) Values() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,9 +118,11 @@ func (l *Ledger) Values() []string {
 	return out
 }
 
-// RequireCommitsHandled proves that no offset was committed whose messages are not
-// in the ledger. It may be called while consumers run.
-func (l *Ledger) RequireCommitsHandled(t testing.TB, cfg bus.Config, group string, topics ...string) []bus.PartitionLag {
+// RequireCommitsHandled requires that all messages before the committed offsets are in the ledger, and returns the lag.
+// It may be called while consumers run.
+func (l *Ledger) RequireCommitsHandled(
+	t testing.TB, cfg bus.Config, group string, topics ...string,
+) []bus.PartitionLag {
 	t.Helper()
 	lag, err := bus.Lag(t.Context(), cfg, group, topics)
 	require.NoError(t, err)
@@ -127,7 +131,8 @@ func (l *Ledger) RequireCommitsHandled(t testing.TB, cfg bus.Config, group strin
 	for _, p := range lag {
 		tp := partitionName(p.Topic, p.Partition)
 		for o := p.First; o < p.Committed; o++ {
-			require.Truef(t, l.offsets[tp][o], "%s: offset %d is committed (%d) but was not handled", tp, o, p.Committed)
+			require.Truef(t, l.offsets[tp][o], "%s: offset %d is committed (%d) but was not handled", tp, o,
+				p.Committed)
 		}
 	}
 	return lag
@@ -135,7 +140,7 @@ func (l *Ledger) RequireCommitsHandled(t testing.TB, cfg bus.Config, group strin
 
 func partitionName(topic string, partition int) string { return fmt.Sprintf("%s/%d", topic, partition) }
 
-// RequireNoLag proves that a group has committed everything.
+// RequireNoLag requires that a group has committed everything.
 func RequireNoLag(t testing.TB, cfg bus.Config, group string, topics ...string) {
 	t.Helper()
 	lag, err := bus.Lag(t.Context(), cfg, group, topics)
@@ -146,7 +151,7 @@ func RequireNoLag(t testing.TB, cfg bus.Config, group string, topics ...string) 
 	}
 }
 
-// Consumer runs a batch consumer in the background.
+// Consumer is a batch consumer that runs in the background.
 type Consumer struct {
 	cancel context.CancelFunc
 	done   chan error
@@ -154,8 +159,7 @@ type Consumer struct {
 	err    error
 }
 
-// StartConsumer runs a consumer with the timing of tests until Stop or the end of
-// the test.
+// StartConsumer runs a consumer until Stop or the end of the test. The default of cfg.Timing is Timing().
 func StartConsumer(t testing.TB, cfg bus.BatchConsumerConfig) *Consumer {
 	t.Helper()
 	if cfg.Timing == (bus.GroupTiming{}) {
@@ -182,8 +186,8 @@ func (c *Consumer) Stop() error {
 		c.cancel()
 		select {
 		case c.err = <-c.done:
-		case <-time.After(patience):
-			c.err = fmt.Errorf("consumer did not stop within %s", patience)
+		case <-time.After(waitTimeout):
+			c.err = fmt.Errorf("consumer did not stop within %s", waitTimeout)
 		}
 	})
 	return c.err

@@ -14,9 +14,9 @@ import (
 	"muster/platform/bus"
 )
 
-// forgetsWhoLeftWhileJoining has members that go away while they wait to join, as
-// killed ones do: what the group gives them is read by others soon after.
-func forgetsWhoLeftWhileJoining(t *testing.T, c *Cluster) {
+// removesMembersKilledWhileJoining closes the connections of members that wait to join, as if they were killed. Their
+// partitions must be reassigned soon after.
+func removesMembersKilledWhileJoining(t *testing.T, c *Cluster) {
 	const gone, messages = 8, 200
 	topic := Topic(t, c.Config, 2*gone, nil)
 	w := Writer(t, c.Config)
@@ -24,13 +24,13 @@ func forgetsWhoLeftWhileJoining(t *testing.T, c *Cluster) {
 	group, ledger := newID("group"), NewLedger()
 	busy, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	timing := Timing() // long enough for the others to join before the group does without it
+	timing := Timing() // long enough for the others to join before this member times out
 	timing.Session, timing.Rebalance = 30*time.Second, 30*time.Second
 	StartConsumer(t, bus.BatchConsumerConfig{
 		Config: c.Config, Group: group, Topics: []string{topic}, Timing: timing,
 		Handle: func(_ context.Context, b bus.Batch) error {
 			once.Do(func() { close(busy) })
-			<-release // the others wait for this member
+			<-release // the others wait until this member rejoins
 			ledger.Apply(b)
 			return nil
 		},
@@ -43,34 +43,34 @@ func forgetsWhoLeftWhileJoining(t *testing.T, c *Cluster) {
 	Eventually(t, func() bool { return ledger.Count() == 2*messages }, "all messages")
 }
 
-// joinAndWait has n more members ask to join a group of one that does not let them
-// yet; leave takes their connections away.
+// joinAndWait starts n joins to a group with one member that does not rejoin yet. leave closes their connections.
 func joinAndWait(t *testing.T, cfg bus.Config, group, topic string, n int) (leave func()) {
 	var mu sync.Mutex
 	var conns []net.Conn
-	transport := func() *kafka.Transport {
-		return &kafka.Transport{TLS: cfg.TLS, SASL: cfg.SASL, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				conns = append(conns, conn)
-			}
-			return conn, err
-		}}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, conn)
+		}
+		return conn, err
 	}
+	transport := func() *kafka.Transport { return &kafka.Transport{TLS: cfg.TLS, SASL: cfg.SASL, Dial: dial} }
+	metadata := kafka.GroupProtocolSubscription{Topics: []string{topic}}
 	join := kafka.JoinGroupRequest{
-		GroupID: group, ProtocolType: "consumer", SessionTimeout: Timing().Session, RebalanceTimeout: patience,
-		Protocols: []kafka.GroupProtocol{{Name: "range", Metadata: kafka.GroupProtocolSubscription{Topics: []string{topic}}}},
+		GroupID: group, ProtocolType: "consumer", SessionTimeout: Timing().Session, RebalanceTimeout: waitTimeout,
+		Protocols: []kafka.GroupProtocol{{Name: "range", Metadata: metadata}},
 	}
 	var joining sync.WaitGroup
 	for range n {
 		joining.Go(func() {
-			req, client := join, &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: patience, Transport: transport()}
-			for { // once to be given an id, once more to join
+			req := join
+			client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: waitTimeout, Transport: transport()}
+			for { // the first request gets a member ID, the second one joins
 				res, err := client.JoinGroup(context.WithoutCancel(t.Context()), &req)
 				if err != nil {
-					return // as it should: the connection was taken away
+					return // expected: leave has closed the connection
 				}
 				if !errors.Is(res.Error, kafka.MemberIDRequired) {
 					t.Errorf("joined before the group was ready: %+v", res)
@@ -80,7 +80,7 @@ func joinAndWait(t *testing.T, cfg bus.Config, group, topic string, n int) (leav
 			}
 		})
 	}
-	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{TLS: cfg.TLS, SASL: cfg.SASL}}
+	client := newClient(cfg)
 	Eventually(t, func() bool {
 		res, err := client.DescribeGroups(t.Context(), &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
 		return err == nil && len(res.Groups) == 1 && len(res.Groups[0].Members) == n+1
@@ -92,6 +92,6 @@ func joinAndWait(t *testing.T, cfg bus.Config, group, topic string, n int) (leav
 		}
 		mu.Unlock()
 		joining.Wait()
-		<-time.After(200 * time.Millisecond) // the broker has noticed
+		<-time.After(200 * time.Millisecond) // until the broker has noticed
 	}
 }

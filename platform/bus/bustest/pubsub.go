@@ -13,7 +13,7 @@ import (
 	"muster/platform/bus"
 )
 
-// Timing makes group membership quick enough for tests.
+// Timing returns short group timeouts for tests.
 func Timing() bus.GroupTiming {
 	return bus.GroupTiming{
 		Heartbeat: 250 * time.Millisecond, Session: 6 * time.Second, Rebalance: 6 * time.Second,
@@ -21,16 +21,16 @@ func Timing() bus.GroupTiming {
 	}
 }
 
-// PatientTiming is Timing for handlers that end by themselves: what they have handled
-// is committed before their consumer ends, also where the machine holds it up.
-func PatientTiming() bus.GroupTiming {
+// SlowTiming returns Timing with a long Drain, for handlers that end by themselves: what they have handled is committed
+// before their consumer stops, also on a busy machine.
+func SlowTiming() bus.GroupTiming {
 	timing := Timing()
 	timing.Drain = 10 * time.Second
 	return timing
 }
 
-// PubSubUnordered runs Watermill's universal suite with several messages of a
-// partition in flight, including a restart of the cluster.
+// PubSubUnordered runs Watermill's suite with several messages of a partition in flight, and with a restart of the
+// cluster.
 func PubSubUnordered(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: partitions(20), inFlight: 16, group: true}
 	tests.TestPubSub(t, tests.Features{
@@ -38,20 +38,23 @@ func PubSubUnordered(t *testing.T, c *Cluster) {
 	}, p.pubSub, p.groupPubSub)
 }
 
-// PubSubOrdered runs the suite with messages keyed by their payload, which must
-// arrive in order.
+// PubSubOrdered runs Watermill's suite with messages keyed by their payload, which must arrive in order.
 func PubSubOrdered(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: partitions(20), inFlight: 1, group: true, keyed: true}
-	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, ForceShort: raceEnabled}, p.pubSub, p.groupPubSub)
+	tests.TestPubSub(t, tests.Features{
+		ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, ForceShort: raceEnabled,
+	}, p.pubSub, p.groupPubSub)
 }
 
-// PubSubWithoutGroup runs the suite with subscribers that read whole topics.
+// PubSubWithoutGroup runs Watermill's suite with subscribers that read whole topics.
 func PubSubWithoutGroup(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: 4, inFlight: 4}
-	tests.TestPubSub(t, tests.Features{Persistent: true, NewSubscriberReceivesOldMessages: true, ForceShort: raceEnabled}, p.pubSub, p.groupPubSub)
+	tests.TestPubSub(t, tests.Features{
+		Persistent: true, NewSubscriberReceivesOldMessages: true, ForceShort: raceEnabled,
+	}, p.pubSub, p.groupPubSub)
 }
 
-// partitions is n, or less where everything takes ten times as long.
+// partitions returns n, or at most 6 with the race detector, which is about ten times slower.
 func partitions(n int) int {
 	if raceEnabled {
 		return min(n, 6)
@@ -59,6 +62,7 @@ func partitions(n int) int {
 	return n
 }
 
+// profile configures the publishers and subscribers of a suite.
 type profile struct {
 	cluster    *Cluster
 	partitions int
@@ -67,7 +71,7 @@ type profile struct {
 	keyed      bool
 }
 
-// pubSub gives all Pub/Subs of a test one group, as the suite expects: topics differ.
+// pubSub uses one group for all subscribers of a test, as the suite expects: their topics differ.
 func (p profile) pubSub(t *testing.T) (message.Publisher, message.Subscriber) {
 	return p.groupPubSub(t, "watermill")
 }
@@ -94,5 +98,5 @@ func (p profile) groupPubSub(t *testing.T, group string) (message.Publisher, mes
 	return pub, sub
 }
 
-// newID names topics and groups that no other test has.
+// newID returns a unique name for a topic or group.
 func newID(prefix string) string { return prefix + "-" + watermill.NewShortUUID() }

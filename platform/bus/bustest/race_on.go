@@ -2,7 +2,7 @@
 
 package bustest
 
-// raceEnabled: Watermill's TestReconnect has a data race of its own (it reads the
-// list of published messages while appending to it), so it runs without the detector.
-// And the suite's deadlines are its own, such as 45 s for 10,000 messages: with the detector it runs short.
+// raceEnabled reports whether the race detector is on. Watermill's TestReconnect has a data race (it reads the list of
+// published messages while appending to it), so it runs without the detector. The suite also has fixed deadlines, such
+// as 45 s for 10,000 messages, so it runs in short mode with the detector.
 const raceEnabled = true

@@ -15,19 +15,19 @@ import (
 	"muster/platform/bus"
 )
 
-// Topics runs the suite of EnsureTopics, Lag, WriteAll and Follow.
+// Topics runs the suite of EnsureTopics, Lag, Oldest, WriteAll and Follow.
 func Topics(t *testing.T, c *Cluster) {
 	for name, test := range map[string]func(*testing.T, *Cluster){
-		"EnsureCreatesAndCompares": ensureCreatesAndCompares,
-		"EnsureFromManyProcesses":  ensureFromManyProcesses,
-		"LagOfUnknown":             lagOfUnknown,
-		"OldestWaits":              oldestWaits,
-		"WriteKeepsOrderOfKeys":    writeKeepsOrderOfKeys,
-		"WriteUnknownTopic":        writeUnknownTopic,
-		"FollowFromBeginning":      followFromBeginning,
-		"FollowFromEnd":            followFromEnd,
-		"FollowRetries":            followRetries,
-		"FollowEmpty":              followEmpty,
+		"EnsureCreatesAndCompares":      ensureCreatesAndCompares,
+		"EnsureConcurrently":            ensureConcurrently,
+		"LagOfUnknownGroupOrTopic":      lagOfUnknownGroupOrTopic,
+		"OldestUncommittedMessage":      oldestUncommittedMessage,
+		"WriteKeepsOrderOfKeys":         writeKeepsOrderOfKeys,
+		"WriteToUnknownTopicIsRejected": writeToUnknownTopicIsRejected,
+		"FollowFromBeginning":           followFromBeginning,
+		"FollowFromEnd":                 followFromEnd,
+		"FollowRetries":                 followRetries,
+		"FollowEmpty":                   followEmpty,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,16 +38,22 @@ func Topics(t *testing.T, c *Cluster) {
 
 func ensureCreatesAndCompares(t *testing.T, c *Cluster) {
 	ctx, cfg := t.Context(), c.Config
-	compacted := bus.Topic{Name: newID("test"), Partitions: 3, Replication: 1, Config: map[string]string{"cleanup.policy": "compact,delete", "retention.ms": "86400000"}}
+	compacted := bus.Topic{
+		Name: newID("test"), Partitions: 3, Replication: 1,
+		Config: map[string]string{"cleanup.policy": "compact,delete", "retention.ms": "86400000"},
+	}
 	plain := bus.Topic{Name: newID("test"), Partitions: 2}
 	require.NoError(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{compacted}))
 	require.NoError(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{compacted, plain}), "one exists, one is missing")
 	require.NoError(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{compacted, plain}))
 	compacted.Config["cleanup.policy"] = "delete, compact"
-	require.NoError(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{compacted}), "lists have no order")
+	require.NoError(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{compacted}), "the order of lists does not matter")
 
 	another := bus.Topic{Name: newID("test"), Partitions: 1}
-	wrong := bus.Topic{Name: compacted.Name, Partitions: 4, Config: map[string]string{"cleanup.policy": "compact", "retention.ms": "86400000"}}
+	wrong := bus.Topic{
+		Name: compacted.Name, Partitions: 4,
+		Config: map[string]string{"cleanup.policy": "compact", "retention.ms": "86400000"},
+	}
 	var mismatch *bus.MismatchError
 	require.ErrorAs(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{wrong, another}), &mismatch)
 	require.Equal(t, []bus.Mismatch{
@@ -56,12 +62,12 @@ func ensureCreatesAndCompares(t *testing.T, c *Cluster) {
 	}, mismatch.Mismatches)
 	offsets, err := bus.EndOffsets(ctx, cfg, []string{compacted.Name, another.Name})
 	require.NoError(t, err)
-	require.Len(t, offsets, 4, "nothing altered, the missing one created all the same")
+	require.Len(t, offsets, 4, "the existing topic is unchanged, the missing one is created")
 	require.NoError(t, bus.EnsureTopics(ctx, cfg, nil))
 	require.Error(t, bus.EnsureTopics(ctx, cfg, []bus.Topic{{Name: "no spaces allowed", Partitions: 1}}))
 }
 
-func ensureFromManyProcesses(t *testing.T, c *Cluster) {
+func ensureConcurrently(t *testing.T, c *Cluster) {
 	var topics []bus.Topic
 	for range 5 {
 		topics = append(topics, bus.Topic{Name: newID("test"), Partitions: 2})
@@ -75,18 +81,23 @@ func ensureFromManyProcesses(t *testing.T, c *Cluster) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-func oldestWaits(t *testing.T, c *Cluster) {
+func oldestUncommittedMessage(t *testing.T, c *Cluster) {
 	topic, began := Topic(t, c.Config, 2, nil), time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	w := bus.NewWriter(c.Config)
 	defer func() { require.NoError(t, w.Close()) }()
 	for i := range 10 {
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("one"), Value: []byte("x"), Time: began.Add(time.Duration(i) * time.Minute)}}))
+		at := began.Add(time.Duration(i) * time.Minute)
+		m := kafka.Message{Topic: topic, Key: []byte("one"), Value: []byte("x"), Time: at}
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 	}
 	ends, err := bus.EndOffsets(t.Context(), c.Config, []string{topic})
 	require.NoError(t, err)
 	var lags []bus.PartitionLag
 	for _, e := range ends {
-		lags = append(lags, bus.PartitionLag{Topic: topic, Partition: e.Partition, Committed: min(4, e.End), End: e.End, Lag: e.End - min(4, e.End)})
+		committed := min(4, e.End)
+		lags = append(lags, bus.PartitionLag{
+			Topic: topic, Partition: e.Partition, Committed: committed, End: e.End, Lag: e.End - committed,
+		})
 	}
 	oldest, err := bus.Oldest(t.Context(), c.Config, lags)
 	require.NoError(t, err)
@@ -100,7 +111,7 @@ func oldestWaits(t *testing.T, c *Cluster) {
 	require.Empty(t, oldest)
 }
 
-func lagOfUnknown(t *testing.T, c *Cluster) {
+func lagOfUnknownGroupOrTopic(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 2, nil)
 	Produce(t, Writer(t, c.Config), topic, 0, 10)
 	lag, err := bus.Lag(t.Context(), c.Config, newID("group"), []string{topic, newID("missing")})
@@ -129,58 +140,64 @@ func writeKeepsOrderOfKeys(t *testing.T, c *Cluster) {
 	}
 	require.NoError(t, bus.WriteAll(t.Context(), w, msgs))
 	next := make(map[string]int)
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+	check := func(_ context.Context, m kafka.Message) error {
 		if want := fmt.Sprint(next[string(m.Key)]); want != string(m.Value) {
 			t.Errorf("key %s: version %s, expected %s", m.Key, m.Value, want)
 		}
 		next[string(m.Key)]++
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: check})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	require.Len(t, next, keys)
 }
 
-func writeUnknownTopic(t *testing.T, c *Cluster) {
+func writeToUnknownTopicIsRejected(t *testing.T, c *Cluster) {
 	if testing.Short() {
-		t.Log("waits out the patience with unknown topics only in the long run")
+		t.Log("skipped in short mode: waits for the timeout of unknown topics")
 		return
 	}
-	var refused *bus.RefusedError
+	var rejected *bus.RefusedError
 	err := bus.WriteAll(t.Context(), Writer(t, c.Config), Messages(newID("missing"), 0, 3))
-	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Messages, 3)
+	require.ErrorAs(t, err, &rejected)
+	require.Len(t, rejected.Messages, 3)
 	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition)
 	Eventually(t, func() bool {
-		_, err := bus.EndOffsets(t.Context(), c.Config, []string{refused.Messages[0].Topic})
+		_, err := bus.EndOffsets(t.Context(), c.Config, []string{rejected.Messages[0].Topic})
 		return err == nil
-	}, "the ends of a topic that is missing")
+	}, "offsets of a missing topic")
 }
 
 func followFromBeginning(t *testing.T, c *Cluster) {
-	topics := []string{Topic(t, c.Config, 3, map[string]string{"cleanup.policy": "compact"}), Topic(t, c.Config, 1, nil)}
+	topics := []string{
+		Topic(t, c.Config, 3, map[string]string{"cleanup.policy": "compact"}), Topic(t, c.Config, 1, nil),
+	}
 	w := Writer(t, c.Config)
 	Produce(t, w, topics[0], 0, 300)
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
-		{Topic: topics[1], Key: []byte("gone")}, {Topic: topics[1], Key: []byte{}, Value: []byte{}}, {Topic: topics[1], Value: []byte("no key")},
+		{Topic: topics[1], Key: []byte("deleted")},
+		{Topic: topics[1], Key: []byte{}, Value: []byte{}},
+		{Topic: topics[1], Value: []byte("no key")},
 	}))
 	var n atomic.Int64
 	var odd []kafka.Message
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: topics, Handle: func(_ context.Context, m kafka.Message) error {
+	collect := func(_ context.Context, m kafka.Message) error {
 		n.Add(1)
 		if m.Topic == topics[1] && len(odd) < 3 {
 			odd = append(odd, m)
 		}
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: topics, Handle: collect})
 	require.NoError(t, f.WaitReady(t.Context()))
-	require.Equal(t, int64(303), n.Load(), "ready means handled")
-	require.Nil(t, odd[0].Value, "a tombstone is no empty value")
+	require.Equal(t, int64(303), n.Load(), "all messages are handled when ready")
+	require.Nil(t, odd[0].Value, "a tombstone has a nil value, not an empty one")
 	require.Equal(t, []byte{}, odd[1].Value)
 	require.Equal(t, []byte{}, odd[1].Key)
 	require.Nil(t, odd[2].Key)
 	Produce(t, w, topics[0], 300, 10)
-	Eventually(t, func() bool { return n.Load() == 313 }, "what comes later")
+	Eventually(t, func() bool { return n.Load() == 313 }, "later messages")
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close())
 	select {
@@ -195,10 +212,11 @@ func followFromEnd(t *testing.T, c *Cluster) {
 	w := Writer(t, c.Config)
 	Produce(t, w, topic, 0, 100)
 	got := make(chan string, 100)
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, FromEnd: true, Handle: func(_ context.Context, m kafka.Message) error {
+	send := func(_ context.Context, m kafka.Message) error {
 		got <- string(m.Value)
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, FromEnd: true, Handle: send})
 	require.NoError(t, f.WaitReady(t.Context()))
 	Produce(t, w, topic, 100, 1)
 	require.Equal(t, "v100", <-got)
@@ -210,13 +228,14 @@ func followRetries(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
 	Produce(t, Writer(t, c.Config), topic, 0, 3)
 	var seen []string
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+	handle := func(_ context.Context, m kafka.Message) error {
 		seen = append(seen, string(m.Value))
 		if len(seen) < 3 {
 			return errors.New("not yet")
 		}
 		return nil
-	}})
+	}
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: handle})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	require.Equal(t, []string{"v0", "v0", "v0", "v1", "v2"}, seen)
@@ -224,7 +243,8 @@ func followRetries(t *testing.T, c *Cluster) {
 
 func followEmpty(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 3, nil)
-	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(context.Context, kafka.Message) error { return nil }})
+	ignore := func(context.Context, kafka.Message) error { return nil }
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{Topics: []string{topic}, Handle: ignore})
 	require.NoError(t, f.WaitReady(t.Context()))
 	require.NoError(t, f.Close())
 	bad := bus.Follow(t.Context(), bus.Config{}, bus.FollowConfig{})

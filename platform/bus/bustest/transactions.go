@@ -16,35 +16,34 @@ import (
 	"muster/platform/bus"
 )
 
-// Transact writes messages as one transaction of an outside producer, which it
-// commits or aborts. Behind them each partition has a marker, an offset without a
-// message. The brokers must take connections without TLS and SASL.
+// Transact writes messages in a transaction of another producer and commits or aborts it. The transaction ends with a
+// marker in each partition, an offset without a message. The brokers must accept connections without TLS and SASL.
 func Transact(t testing.TB, cfg bus.Config, commit bool, messages ...kafka.Message) {
 	t.Helper()
 	Begin(t, cfg, newID("transaction"), messages...)(commit)
 }
 
-// Begin writes messages in a transaction, which stays open until end is called.
+// Begin writes messages in a transaction that stays open until end is called.
 func Begin(t testing.TB, cfg bus.Config, id string, messages ...kafka.Message) (end func(commit bool)) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.TransactionalID(id))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	require.NoError(t, client.BeginTransaction())
 	for _, m := range messages {
 		require.NoError(t, client.ProduceSync(ctx, &kgo.Record{Topic: m.Topic, Key: m.Key, Value: m.Value}).FirstErr())
 	}
 	return func(commit bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		require.NoError(t, client.EndTransaction(ctx, kgo.TransactionEndTry(commit)))
 		client.Close()
 	}
 }
 
-// readsCommittedOnly has every way to read pass over messages of aborted transactions, and wait at an open one.
+// readsCommittedOnly tests that all readers skip aborted messages and wait at an open transaction.
 func readsCommittedOnly(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
 	w := Writer(t, c.Config)
@@ -61,20 +60,20 @@ func readsCommittedOnly(t *testing.T, c *Cluster) {
 	Transact(t, c.Config, true, messages(10, 5)...)
 	committed(10, 5)
 	end := Begin(t, c.Config, newID("transaction"), messages(200, 5)...)
-	Produce(t, w, topic, 15, 5) // within a transaction that is aborted later
+	Produce(t, w, topic, 15, 5) // during a transaction that is aborted later
 	committed(15, 5)
 	end(false)
-	large := messages(300, 5) // more than one fetch brings
+	large := messages(300, 5) // larger than one fetch response
 	for i := range large {
 		large[i].Value = make([]byte, 400<<10)
-		_, _ = rand.Read(large[i].Value) // cannot be compressed
+		_, _ = rand.Read(large[i].Value) // incompressible
 	}
 	Transact(t, c.Config, false, large...)
 	Produce(t, w, topic, 20, 5)
 	committed(20, 5)
 	Transact(t, c.Config, false, messages(400, 3)...)
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	read := func(from int64) (got []string) {
 		_, err := bus.Read(ctx, c.Config, topic, map[int]int64{0: from}, func(m kafka.Message) error {
@@ -106,30 +105,30 @@ func readsCommittedOnly(t *testing.T, c *Cluster) {
 			return nil
 		},
 	})
-	atTheEnd := func() bool {
+	atEnd := func() bool {
 		lag, err := bus.Lag(t.Context(), c.Config, group, []string{topic})
 		return err == nil && len(lag) == 1 && lag[0].Lag == 0
 	}
-	Eventually(t, atTheEnd, "the end behind aborted transactions")
+	Eventually(t, atEnd, "no lag after aborted transactions")
 	slices.Sort(want)
 	require.Equal(t, want, ledger.Values(), "BatchConsumer")
 	require.Equal(t, len(want), ledger.Applied(), "each once")
 
 	end = Begin(t, c.Config, newID("transaction"), messages(30, 3)...)
 	Produce(t, w, topic, 33, 3)
-	require.False(t, atTheEnd(), "messages of an open transaction are not handled yet")
+	require.False(t, atEnd(), "messages of an open transaction are not handled yet")
 	require.Equal(t, want, ledger.Values())
 	end(true)
 	committed(30, 6)
 	slices.Sort(want)
-	Eventually(t, atTheEnd, "the end behind what was an open transaction")
+	Eventually(t, atEnd, "no lag after the transaction is committed")
 	require.Equal(t, want, ledger.Values())
 	require.NoError(t, consumer.Stop())
 }
 
-// reachesTheEnd has nothing but markers of transactions behind what was handled, in
-// whatever order they come: they are committed, too, and Handle never sees them.
-func reachesTheEnd(t *testing.T, c *Cluster) {
+// reachesEndAfterMarkers tests that offsets of transaction markers after the last message are committed, without a call
+// of Handle.
+func reachesEndAfterMarkers(t *testing.T, c *Cluster) {
 	topic, group, ledger := Topic(t, c.Config, 3, nil), newID("group"), NewLedger()
 	var reached atomic.Int64
 	start := func() *Consumer {
@@ -149,7 +148,7 @@ func reachesTheEnd(t *testing.T, c *Cluster) {
 			},
 		})
 	}
-	atTheEnd := func() bool {
+	atEnd := func() bool {
 		lag, err := bus.Lag(t.Context(), c.Config, group, []string{topic})
 		if err != nil || len(lag) != 3 {
 			return false
@@ -163,13 +162,13 @@ func reachesTheEnd(t *testing.T, c *Cluster) {
 	}
 	Transact(t, c.Config, true, Messages(topic, 0, 50)...)
 	consumer := start()
-	Eventually(t, func() bool { return ledger.Count() == 50 && atTheEnd() }, "the end behind a transaction")
+	Eventually(t, func() bool { return ledger.Count() == 50 && atEnd() }, "no lag after a transaction")
 	Transact(t, c.Config, true, Messages(topic, 50, 50)...)
-	Eventually(t, func() bool { return ledger.Count() == 100 && atTheEnd() }, "the end behind another")
+	Eventually(t, func() bool { return ledger.Count() == 100 && atEnd() }, "no lag after another transaction")
 	require.NoError(t, consumer.Stop())
 
-	// Where a release that passed over markers has left off: nothing but markers is to be read.
-	client := &kafka.Client{Addr: kafka.TCP(c.Config.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{TLS: c.Config.TLS, SASL: c.Config.SASL}}
+	// Earlier releases committed the offset of the marker: only markers are left to read.
+	client := newClient(c.Config)
 	ends, err := bus.EndOffsets(t.Context(), c.Config, []string{topic})
 	require.NoError(t, err)
 	var back []kafka.OffsetCommit
@@ -177,7 +176,9 @@ func reachesTheEnd(t *testing.T, c *Cluster) {
 		back = append(back, kafka.OffsetCommit{Partition: e.Partition, Offset: e.End - 1})
 	}
 	Eventually(t, func() bool {
-		res, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: back}})
+		res, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+			GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: back},
+		})
 		if err != nil {
 			return false
 		}
@@ -188,13 +189,13 @@ func reachesTheEnd(t *testing.T, c *Cluster) {
 		}
 		return true
 	}, "offsets before the markers are committed")
-	require.False(t, atTheEnd())
+	require.False(t, atEnd())
 	reached.Store(0)
 	applied := ledger.Applied()
 	consumer = start()
-	Eventually(t, func() bool { return atTheEnd() && reached.Load() == 3 }, "the end behind markers alone")
+	Eventually(t, func() bool { return atEnd() && reached.Load() == 3 }, "no lag after markers alone")
 	Produce(t, Writer(t, c.Config), topic, 100, 30)
-	Eventually(t, func() bool { return ledger.Count() == 130 && atTheEnd() }, "what comes behind markers")
+	Eventually(t, func() bool { return ledger.Count() == 130 && atEnd() }, "messages after markers")
 	require.NoError(t, consumer.Stop())
-	require.Equal(t, applied+30, ledger.Applied(), "nothing twice")
+	require.Equal(t, applied+30, ledger.Applied(), "no duplicates")
 }

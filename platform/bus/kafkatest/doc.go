@@ -1,12 +1,10 @@
-// Package kafkatest starts Apache Kafka itself for tests: one KRaft node on
-// loopback, fetched with Maven and run with java.
+// Package kafkatest starts Apache Kafka for tests: one KRaft node on loopback, fetched with Maven and run with java.
 //
-// It needs java 17 or newer and mvn in the PATH, and a repository that mvn can
-// reach the first time: afterwards the jars are in the user's cache folder.
+// It requires Java 17 or newer and mvn in the PATH. The first start downloads the jars into the user's cache directory.
 //
 //	k, err := kafkatest.Start(ctx, kafkatest.Config{})
 //	defer k.Close()
 //
-// With Config.Secure the listener is SASL_SSL, with Config.ClientCertificates SSL on both
-// sides, with certificates made for the occasion.
+// With Config.Secure the listener is SASL_SSL, with Config.ClientCertificates SSL with client authentication. The
+// certificates are generated.
 package kafkatest

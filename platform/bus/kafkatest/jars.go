@@ -11,9 +11,9 @@ import (
 //go:embed pom.xml
 var pom []byte
 
-// fetchJars returns the folder of the server's jars, filled once for each version of
-// pom.xml.
+// fetchJars returns the directory of the server's jars. They are downloaded once for each version of pom.xml.
 func fetchJars(ctx context.Context) (string, error) {
-	dir, err := javatest.Folder("kafka", [][]byte{pom}, func(dir string) error { return javatest.FetchJars(ctx, dir, pom) })
+	fill := func(dir string) error { return javatest.FetchJars(ctx, dir, pom) }
+	dir, err := javatest.Folder("kafka", [][]byte{pom}, fill)
 	return filepath.Join(dir, "jars"), err
 }

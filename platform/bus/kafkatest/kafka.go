@@ -22,8 +22,7 @@ import (
 	"muster/platform/javatest"
 )
 
-// User and Password are the SASL account of a secure server, for PLAIN and
-// SCRAM-SHA-512.
+// User and Password are the SASL account of a secure server, for PLAIN and SCRAM-SHA-512.
 const (
 	User     = "muster"
 	Password = "a-password-for-tests"
@@ -33,11 +32,11 @@ const (
 type Config struct {
 	// Secure makes the listener SASL_SSL.
 	Secure bool
-	// ClientCertificates makes the listener SSL, where each client must have a certificate.
+	// ClientCertificates makes the listener SSL and requires client certificates.
 	ClientCertificates bool
-	// Properties are added to the server's, or replace them.
+	// Properties are added to the server's properties or replace them.
 	Properties map[string]string
-	// ReadyTimeout bounds the start. Default 90 s.
+	// ReadyTimeout limits the start. Default 90 s.
 	ReadyTimeout time.Duration
 }
 
@@ -47,16 +46,15 @@ type Kafka struct {
 	dir       string
 	classpath string
 	addr      string
-	tls       *tls.Config // of clients
+	tls       *tls.Config // client configuration
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	exited chan struct{} // closes when cmd has
+	exited chan struct{} // closed when cmd has exited
 	output *javatest.Tail
 }
 
-// Start fetches the jars if need be, formats a storage folder, and returns when the
-// server answers.
+// Start fetches the jars if necessary, formats a storage directory, and returns when the server responds.
 func Start(ctx context.Context, cfg Config) (*Kafka, error) {
 	if cfg.ReadyTimeout == 0 {
 		cfg.ReadyTimeout = 90 * time.Second
@@ -79,25 +77,25 @@ func Start(ctx context.Context, cfg Config) (*Kafka, error) {
 	return k, nil
 }
 
-// Addr is the address to bootstrap from, host:port.
+// Addr returns the bootstrap address, host:port.
 func (k *Kafka) Addr() string { return k.addr }
 
-// TLS and SASL are what a client needs, nil where it needs none.
+// TLS returns the client TLS configuration, or nil for plaintext.
 func (k *Kafka) TLS() *tls.Config { return k.tls }
 
-// SASL is described at TLS.
+// SASL returns the client SASL mechanism, or nil without authentication.
 func (k *Kafka) SASL() sasl.Mechanism {
 	if !k.cfg.Secure {
 		return nil
 	}
 	m, err := scram.Mechanism(scram.SHA512, User, Password)
 	if err != nil {
-		return nil // only for names that stringprep refuses, which these are not
+		return nil // impossible: the constants are valid for SCRAM
 	}
 	return m
 }
 
-// Restart stops the server in order and starts it on the same storage and port.
+// Restart stops the server gracefully and starts it with the same storage and port.
 func (k *Kafka) Restart(ctx context.Context) error {
 	if err := k.stop(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("kafkatest: restart: %w", err)
@@ -108,7 +106,7 @@ func (k *Kafka) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the server with SIGKILL; Restart brings it back.
+// Kill ends the server with SIGKILL. Restart starts it again.
 func (k *Kafka) Kill() error { return k.stop(syscall.SIGKILL) }
 
 // Close stops the server and removes its storage.
@@ -122,6 +120,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		return err
 	}
 	k.addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	listeners := fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1])
 	props := map[string]string{
 		"process.roles":                            "broker,controller",
 		"node.id":                                  "1",
@@ -129,7 +128,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		"controller.listener.names":                "CONTROLLER",
 		"inter.broker.listener.name":               "INTERNAL",
 		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
-		"listeners":                                fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1]),
+		"listeners":                                listeners,
 		"log.dirs":                                 filepath.Join(k.dir, "log"),
 		"num.partitions":                           "1",
 		"auto.create.topics.enable":                "false",
@@ -162,11 +161,14 @@ func (k *Kafka) prepare(ctx context.Context) error {
 	if err := os.WriteFile(k.properties(), b.Bytes(), 0o600); err != nil {
 		return err
 	}
-	args := []string{"-cp", k.classpath, "kafka.tools.StorageTool", "format", "-t", "bXVzdGVyLXRlc3QtY2x1c3Q", "-c", k.properties()}
+	args := []string{
+		"-cp", k.classpath, "kafka.tools.StorageTool", "format", "-t", "bXVzdGVyLXRlc3QtY2x1c3Q", "-c", k.properties(),
+	}
 	if k.cfg.Secure {
 		args = append(args, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password))
 	}
-	if out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput(); err != nil { //nolint:gosec // paths and constants of this package
+	//nolint:gosec // paths and constants of this package
+	if out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("format storage: %w\n%s", err, out)
 	}
 	return nil
@@ -178,7 +180,10 @@ func (k *Kafka) start(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// The server outlives ctx, but not this process.
-	args := []string{"-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN", "-cp", k.classpath, "kafka.Kafka", k.properties()}
+	args := []string{
+		"-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN",
+		"-cp", k.classpath, "kafka.Kafka", k.properties(),
+	}
 	cmd := exec.Command("java", args...) //nolint:gosec,noctx // paths and constants of this package; see above
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	k.output = &javatest.Tail{}
@@ -188,14 +193,14 @@ func (k *Kafka) start(ctx context.Context) error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a server that was stopped by a signal reports that as an error
+		_ = cmd.Wait() // returns an error after a signal
 		close(exited)
 	}()
 	k.cmd, k.exited = cmd, exited
 	return k.awaitReady(ctx)
 }
 
-// awaitReady asks for the cluster's brokers until there is one.
+// awaitReady requests metadata until it contains a broker.
 func (k *Kafka) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.ReadyTimeout)
 	defer cancel()
@@ -245,7 +250,7 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer ln.Close() // after all are found, so that they differ
+		defer ln.Close() // after all are open, so that they differ
 		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -8,8 +8,7 @@ import (
 	"muster/platform/tlsclient/tlstest"
 )
 
-// secure moves clients to a listener with TLS at addr; the plain one stays for the
-// server itself.
+// secure adds a TLS listener for clients at addr. The plain listener remains for the server itself.
 func (k *Kafka) secure(props map[string]string, addr string) error {
 	authority, err := tlstest.NewAuthority()
 	if err != nil {
@@ -46,7 +45,8 @@ func (k *Kafka) secure(props map[string]string, addr string) error {
 	}
 	props["listener.security.protocol.map"] += ",SECURE:SASL_SSL"
 	props["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-512"
-	props["listener.name.secure.scram-sha-512.sasl.jaas.config"] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	const scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	props["listener.name.secure.scram-sha-512.sasl.jaas.config"] = scramModule
 	props["listener.name.secure.plain.sasl.jaas.config"] = fmt.Sprintf(
 		`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s";`, User, Password)
 	return nil

@@ -1,4 +1,4 @@
-// Package consoletest has terminals for tests.
+// Package consoletest provides terminals for tests.
 package consoletest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Open returns a terminal and what was shown on it until it was closed, which the caller does before he asks.
+// Open returns a terminal and a function that returns everything shown on it. Close the terminal before calling screen.
 func Open(t testing.TB) (terminal *os.File, screen func() string) {
 	t.Helper()
 	terminal, screenFile := pair(t)
@@ -26,7 +26,7 @@ func Open(t testing.TB) (terminal *os.File, screen func() string) {
 	return terminal, func() string { return <-shown }
 }
 
-// Type returns a terminal at which keys have been typed. What is shown on it is dropped.
+// Type returns a terminal at which keys have been typed. Its output is discarded.
 func Type(t testing.TB, keys string) (terminal *os.File) {
 	t.Helper()
 	terminal, keyboard := pair(t)
@@ -36,7 +36,7 @@ func Type(t testing.TB, keys string) (terminal *os.File) {
 	return terminal
 }
 
-// pair opens a terminal and its other side.
+// pair opens a pseudoterminal and returns both ends.
 func pair(t testing.TB) (terminal, screenFile *os.File) {
 	t.Helper()
 	screenFile, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -48,7 +48,7 @@ func pair(t testing.TB) (terminal, screenFile *os.File) {
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = terminal.Close() })
-	_, err = term.MakeRaw(int(terminal.Fd())) // line feeds stay as they are
+	_, err = term.MakeRaw(int(terminal.Fd())) // keeps line feeds unchanged
 	require.NoError(t, err)
 	return terminal, screenFile
 }

@@ -1,14 +1,12 @@
-// Package enginetest gives the tests of a package an engine of their own.
+// Package enginetest provides an engine for the tests of a package.
 //
 //	func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 //
-// The test binary runs itself a second time as the engine's process. It starts
-// with the first call of DSN or Addr, in a temporary folder on a free port, is
-// shared by the package's tests, and is removed at the end.
+// The test binary runs itself a second time as the engine's process. The engine starts with the first call of DSN or
+// Addr, in a temporary directory on a free port, is shared by the package's tests, and is removed at the end.
 //
-// MUSTER_TEST_CLICKHOUSE=env makes it the server of CLICKHOUSE_DSN instead, whatever
-// that is: databases of drawn names are made there, and dropped at the end. Tests that
-// kill the engine, or look at its process, fail then.
+// With MUSTER_TEST_CLICKHOUSE=env the tests use the server of CLICKHOUSE_DSN instead. They create databases with random
+// names there, and drop them at the end. Tests that kill the engine or inspect its process fail then.
 package enginetest
 
 import (
@@ -29,7 +27,7 @@ import (
 	"muster/platform/engine"
 )
 
-// The service user's credentials.
+// User and Password are the credentials of the service user.
 const (
 	User     = "muster"
 	Password = "secret"
@@ -37,8 +35,7 @@ const (
 
 const childEnv = "MUSTER_ENGINETEST_CHILD"
 
-// Main runs the package's tests, or is the engine when the binary was started
-// as its child. It returns the exit status.
+// Main runs the package's tests, or the engine if this process was started as its child. It returns the exit code.
 func Main(m *testing.M) int {
 	if code, isChild := RunIfChild(); isChild {
 		return code
@@ -53,8 +50,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// RunIfChild runs the engine when this process was started as its child. Other
-// programs than tests call it first in main, before Start.
+// RunIfChild runs the engine if this process was started as its child. Programs other than tests call it first in main,
+// before Start.
 func RunIfChild() (code int, isChild bool) {
 	if os.Getenv(childEnv) == "" {
 		return 0, false
@@ -69,15 +66,14 @@ func RunIfChild() (code int, isChild bool) {
 	return 0, true
 }
 
-// Engine is a running engine in a temporary folder, or one that the tests did not
-// start.
+// Engine is a running engine in a temporary directory, or an external server.
 type Engine struct {
-	*engine.Process // nil: it is foreign
+	*engine.Process // nil: external
 	dir             string
-	foreign         url.URL
+	external        url.URL
 
-	mu   sync.Mutex
-	made []string // databases of a foreign one
+	mu      sync.Mutex
+	created []string // databases on an external server
 }
 
 // DSN returns a clickhouse-go DSN of a database.
@@ -85,30 +81,32 @@ func (e *Engine) DSN(database string) string {
 	if e.Process != nil {
 		return e.Process.DSN(database)
 	}
-	return e.foreign.JoinPath(database).String()
+	return e.external.JoinPath(database).String()
 }
 
-// open returns the engine that the environment names, nil without one.
-func open(getenv func(string) string) (*Engine, error) {
-	switch what := getenv("MUSTER_TEST_CLICKHOUSE"); what {
+// openExternal returns the server selected by the environment, or nil.
+func openExternal(getenv func(string) string) (*Engine, error) {
+	switch v := getenv("MUSTER_TEST_CLICKHOUSE"); v {
 	case "":
 		return nil, nil
 	case "env":
 	default:
-		return nil, fmt.Errorf("enginetest: MUSTER_TEST_CLICKHOUSE is %q: it may be env, or empty", what)
+		return nil, fmt.Errorf("enginetest: MUSTER_TEST_CLICKHOUSE is %q, expected env or an empty value", v)
 	}
 	dsn, err := url.Parse(getenv("CLICKHOUSE_DSN"))
 	if err != nil || dsn.Scheme != "http" && dsn.Scheme != "https" || dsn.Host == "" {
-		return nil, errors.New("enginetest: MUSTER_TEST_CLICKHOUSE=env, but CLICKHOUSE_DSN is not http(s)://USER:PASSWORD@HOST:PORT")
+		return nil, errors.New("enginetest: MUSTER_TEST_CLICKHOUSE=env, " +
+			"but CLICKHOUSE_DSN is not http(s)://USER:PASSWORD@HOST:PORT")
 	}
-	return &Engine{foreign: url.URL{Scheme: dsn.Scheme, User: dsn.User, Host: dsn.Host, Path: "/", RawQuery: dsn.RawQuery}}, nil
+	external := url.URL{Scheme: dsn.Scheme, User: dsn.User, Host: dsn.Host, Path: "/", RawQuery: dsn.RawQuery}
+	return &Engine{external: external}, nil
 }
 
 // Option changes the engine's configuration.
 type Option func(*engine.SupervisorConfig)
 
-// Start starts an engine in a temporary folder, for programs that are no tests
-// and for tests that need one of their own. The program calls RunIfChild first.
+// Start starts an engine in a temporary directory, for programs other than tests and for tests that need a separate
+// one. The program must call RunIfChild first.
 func Start(ctx context.Context, options ...Option) (*Engine, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -124,7 +122,7 @@ func Start(ctx context.Context, options ...Option) (*Engine, error) {
 		Server: engine.ServerConfig{
 			Dir: dir, Addr: "127.0.0.1:0", User: User, Password: Password, Grace: time.Second,
 		},
-		// A busy machine takes long to close the databases of a hundred tests.
+		// On a busy machine it takes long to close the databases of a hundred tests.
 		StopTimeout: time.Minute,
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
@@ -145,13 +143,13 @@ func joinCleanup(err error, dir string) error {
 	return err
 }
 
-// Close stops the engine and removes its folder; of a foreign one, the databases.
+// Close stops the engine and removes its directory. On an external server it drops the databases.
 func (e *Engine) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	if e.Process == nil {
 		var err error
-		for _, name := range e.made {
+		for _, name := range e.created {
 			_, dropErr := e.run(ctx, "DROP DATABASE IF EXISTS "+name+" SYNC")
 			err = errors.Join(err, dropErr)
 		}
@@ -164,7 +162,7 @@ func (e *Engine) Close() error {
 	return stopErr
 }
 
-// FreshDatabase creates a database and returns its DSN for clickhouse-go.
+// FreshDatabase creates a database and returns its clickhouse-go DSN.
 func (e *Engine) FreshDatabase(ctx context.Context) (string, error) {
 	name, err := e.create(ctx)
 	return e.DSN(name), err
@@ -177,12 +175,11 @@ func (e *Engine) create(ctx context.Context) (string, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.made = append(e.made, name)
+	e.created = append(e.created, name)
 	return name, nil
 }
 
-// sharedEngine is the one engine of a test binary. It is the package's only
-// state, because tests of one package have nothing else in common.
+// sharedEngine is the engine of a test binary. It is global, because the tests of a package share nothing else.
 type sharedEngine struct {
 	mu     sync.Mutex
 	engine *Engine
@@ -197,7 +194,7 @@ func (s *sharedEngine) get() (*Engine, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.engine == nil && s.err == nil {
-		if s.engine, s.err = open(os.Getenv); s.engine == nil && s.err == nil {
+		if s.engine, s.err = openExternal(os.Getenv); s.engine == nil && s.err == nil {
 			s.engine, s.err = Start(context.Background())
 		}
 	}
@@ -226,7 +223,7 @@ func Get(tb testing.TB) *Engine {
 	return e
 }
 
-// DSN returns a clickhouse-go DSN of a fresh database of the package's engine.
+// DSN returns a clickhouse-go DSN of a new database of the package's engine.
 func DSN(tb testing.TB) string {
 	tb.Helper()
 	dsn, err := Get(tb).FreshDatabase(tb.Context())
@@ -241,7 +238,7 @@ func Addr(tb testing.TB) string {
 	tb.Helper()
 	e := Get(tb)
 	if e.Process == nil {
-		return e.foreign.Host
+		return e.external.Host
 	}
 	return e.Addr()
 }
@@ -251,7 +248,7 @@ func Kill(tb testing.TB) {
 	tb.Helper()
 	e := Get(tb)
 	if e.Process == nil {
-		tb.Fatal("enginetest: an engine that the tests did not start is not killed")
+		tb.Fatal("enginetest: cannot kill an external server")
 	}
 	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// template is the database that a test binary's migrations ran on.
+// template is the database in which the migrations of a test binary ran.
 type template struct {
 	once   sync.Once
 	name   string
@@ -23,10 +23,9 @@ type table struct {
 	filled       bool
 }
 
-// Tables returns a DSN of a fresh database of the package's engine with the
-// tables and rows that migrate makes. migrate, the same in every call of a test
-// binary, runs once: a database that is migrated takes seconds, a copied one a
-// fraction of one. Tests of migrations themselves use DSN.
+// Tables returns a DSN of a new database of the package's engine with the tables and rows created by migrate. migrate
+// must be the same in every call of a test binary. It runs once and its result is copied, since a migration takes
+// seconds. Tests of migrations use DSN instead.
 func Tables(tb testing.TB, migrate func(ctx context.Context, dsn string) error) string {
 	tb.Helper()
 	e := Get(tb)
@@ -61,18 +60,19 @@ func (t *template) fill(ctx context.Context, e *Engine, migrate func(ctx context
 	if err := migrate(ctx, e.DSN(t.name)); err != nil {
 		return fmt.Errorf("enginetest: migrate: %w", err)
 	}
-	made, err := e.run(ctx, "SELECT name, ifNull(total_rows, 0) > 0, create_table_query FROM system.tables WHERE database = '"+t.name+"' ORDER BY name FORMAT TSVRaw")
+	created, err := e.run(ctx, "SELECT name, ifNull(total_rows, 0) > 0, create_table_query FROM system.tables "+
+		"WHERE database = '"+t.name+"' ORDER BY name FORMAT TSVRaw")
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(made) {
+	for line := range strings.Lines(created) {
 		cells := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
 		t.tables = append(t.tables, table{name: cells[0], filled: cells[1] == "1", create: cells[2]})
 	}
 	return nil
 }
 
-// run sends a statement to the engine and returns its answer.
+// run executes a statement on the engine and returns the response.
 func (e *Engine) run(ctx context.Context, statement string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.DSN(""), strings.NewReader(statement))
 	if err != nil {
@@ -83,12 +83,12 @@ func (e *Engine) run(ctx context.Context, statement string) (string, error) {
 		return "", fmt.Errorf("enginetest: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return "", fmt.Errorf("enginetest: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("enginetest: %s: %.500s", resp.Status, answer)
+		return "", fmt.Errorf("enginetest: %s: %.500s", resp.Status, body)
 	}
-	return string(answer), nil
+	return string(body), nil
 }

@@ -13,17 +13,16 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// Cluster is several engines of which each is a shard, and each knows the
-// others: any of them can be asked, and any of them inserted into. Their macro {cluster}
-// is its name.
+// Cluster is a cluster of engines, each of which is a shard. Queries and inserts can be sent to any of them. Their
+// macro {cluster} is the cluster's name.
 type Cluster struct {
 	Name    string
 	Engines []*enginetest.Engine
 	Servers []*Server
 }
 
-// StartCluster starts engines, each in a process of its own with a database of
-// the given name. They are gone when the test ends.
+// StartCluster starts engines, each in a separate process and with a database of the given name. They are stopped when
+// the test ends.
 func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	tb.Helper()
 	c := &Cluster{Name: name}
@@ -31,13 +30,15 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	for range shards {
 		s := listen(tb)
 		c.Servers = append(c.Servers, s)
-		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%d</port>"+
-			"<user>%s</user><password>%s</password><compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
+		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication>"+
+			"<replica><host>127.0.0.1</host><port>%d</port><user>%s</user><password>%s</password>"+
+			"<compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
 	}
-	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers><macros><cluster>" + name + "</cluster></macros></clickhouse>\n"
+	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers>" +
+		"<macros><cluster>" + name + "</cluster></macros></clickhouse>\n"
 	for _, s := range c.Servers {
 		e, err := enginetest.Start(context.WithoutCancel(tb.Context()), func(cfg *engine.SupervisorConfig) {
-			file := filepath.Join(cfg.Server.Dir, "cluster.xml") // where the engine may read
+			file := filepath.Join(cfg.Server.Dir, "cluster.xml") // the engine may read this directory
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				tb.Fatal(err)
 			}
@@ -53,17 +54,17 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 		})
 		c.Engines = append(c.Engines, e)
 		s.serve(tb, e.Addr(), enginetest.User, enginetest.Password)
-		if _, _, err := (&conn{server: s}).ask("CREATE DATABASE "+quote(database), nil, nil); err != nil {
+		if _, _, err := (&conn{server: s}).execute("CREATE DATABASE "+quote(database), nil, nil); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	return c
 }
 
-// DSN is a clickhouse-go DSN of a shard, with patience: a machine that runs all
-// tests at once may take long to connect.
+// DSN returns a clickhouse-go DSN of a shard. Its timeouts are long, for machines that run all tests at once.
 func (c *Cluster) DSN(shard int, database string) string {
-	return c.Engines[shard].DSN(database) + "?use_hedged_requests=0&connect_timeout_with_failover_ms=20000&handshake_timeout_ms=20000"
+	return c.Engines[shard].DSN(database) +
+		"?use_hedged_requests=0&connect_timeout_with_failover_ms=20000&handshake_timeout_ms=20000"
 }
 
 var (
@@ -72,9 +73,8 @@ var (
 	onCluster        = regexp.MustCompile(" ON CLUSTER (?:'[^']*'|`[^`]*`)")
 )
 
-// Unreplicated is a statement for a cluster as it can be run on every engine:
-// ON CLUSTER and the Replicated engines need a Keeper, which there is none of,
-// so the statement loses the clause and the engine its word.
+// Unreplicated returns a statement for a cluster in a form that can be run on every engine: without ON CLUSTER and
+// Replicated engines, which require a Keeper.
 func Unreplicated(statement string) string {
 	statement = onCluster.ReplaceAllString(statement, "")
 	statement = replicatedEngine.ReplaceAllString(statement, "$1(")

@@ -11,10 +11,8 @@ var (
 	innerNumber = regexp.MustCompile(`^-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)`)
 )
 
-// innerSQL writes the name that the engine's planner has for an expression as an
-// expression: `plus(__table1.k, 1_UInt8)` becomes
-// plus(`__table1`.`k`, _CAST(1, 'UInt8')). It reports false for what it cannot
-// read, such as sets and lambdas.
+// innerSQL converts the planner's name of an expression to an expression: `plus(__table1.k, 1_UInt8)` becomes
+// plus(`__table1`.`k`, _CAST(1, 'UInt8')). It returns false for unsupported names, such as sets and lambdas.
 func innerSQL(name string) (string, bool) {
 	var b strings.Builder
 	for rest := name; rest != ""; {
@@ -23,7 +21,7 @@ func innerSQL(name string) (string, bool) {
 			rest = rest[len(m[0]):]
 			continue
 		}
-		n := constant(rest)
+		n := literalLength(rest)
 		switch {
 		case n > 0:
 			typeName := typeLength(rest[n:])
@@ -47,8 +45,8 @@ func innerSQL(name string) (string, bool) {
 	return b.String(), true
 }
 
-// constant is the length of the literal at the beginning of s.
-func constant(s string) int {
+// literalLength returns the length of the literal at the beginning of s, or 0.
+func literalLength(s string) int {
 	switch {
 	case strings.HasPrefix(s, "NULL_"):
 		return len("NULL")
@@ -63,7 +61,7 @@ func constant(s string) int {
 	return len(innerNumber.FindString(s))
 }
 
-// typeLength is the length of "_Type" or "_Type(...)" at the beginning of s.
+// typeLength returns the length of "_Type" or "_Type(...)" at the beginning of s.
 func typeLength(s string) int {
 	if !strings.HasPrefix(s, "_") {
 		return 0
@@ -75,7 +73,7 @@ func typeLength(s string) int {
 	return n
 }
 
-// balanced is the length of the text in quotes or brackets at the beginning of s; 0 when it does not end.
+// balanced returns the length of the quoted or bracketed text at the beginning of s; 0 if it is not terminated.
 func balanced(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {

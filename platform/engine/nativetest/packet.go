@@ -9,11 +9,11 @@ import (
 	"muster/platform/engine/internal/native"
 )
 
-// revision is the protocol's as the server announces it: settings are text
-// (54429), and there is neither a cluster's secret (54441) nor anything later.
+// revision is the protocol revision that the server announces: settings are strings (54429), and there is neither a
+// cluster secret (54441) nor any later feature.
 const revision = 54440
 
-// Packets of clients and servers (ClickHouse, Core/Protocol.h).
+// Packet types of clients and servers (ClickHouse, Core/Protocol.h).
 const (
 	clientHello        = 0
 	clientQuery        = 1
@@ -31,7 +31,7 @@ const (
 	serverTablesStatus = 9
 )
 
-// cursor reads what has arrived. After a read beyond its end, short stays true.
+// cursor reads the received data. After a read past its end, short stays true.
 type cursor struct {
 	data  []byte
 	pos   int
@@ -66,22 +66,23 @@ func (c *cursor) byte() byte {
 	return 0
 }
 
-// query is a statement as an initiator sends it.
+// query is a query of an initiator.
 type query struct {
 	id       string
 	text     string
 	stage    uint64
 	compress bool
 	settings map[string]string
-	states   bool // its result has states of aggregate functions
+	states   bool // the result has states of aggregate functions
 }
 
-// passed are the settings of an initiator that matter to what a shard does.
-func passed(name string) bool {
-	return strings.HasPrefix(name, "insert_") || strings.HasPrefix(name, "max_") && name != "max_distributed_depth" || name == "async_insert"
+// isForwarded reports whether a setting of the initiator is forwarded to the engine.
+func isForwarded(name string) bool {
+	return strings.HasPrefix(name, "insert_") || name == "async_insert" ||
+		strings.HasPrefix(name, "max_") && name != "max_distributed_depth"
 }
 
-// Interfaces by which the initiator was asked; what it says of its client differs.
+// Interfaces of the initiator's client, which determine the client info.
 const (
 	interfaceTCP  = 1
 	interfaceHTTP = 2
@@ -95,9 +96,9 @@ func (c *cursor) query() query {
 		c.string() // initial address
 		switch c.byte() {
 		case interfaceTCP:
-			c.string() // user of the system
+			c.string() // OS user
 			c.string() // host
-			c.string() // name of the client
+			c.string() // client name
 			c.uvarint()
 			c.uvarint()
 			c.uvarint()
@@ -113,7 +114,7 @@ func (c *cursor) query() query {
 	}
 	for name := c.string(); name != ""; name = c.string() {
 		c.uvarint() // flags
-		if value := c.string(); passed(name) {
+		if value := c.string(); isForwarded(name) {
 			q.settings[name] = value
 		}
 	}
@@ -123,15 +124,15 @@ func (c *cursor) query() query {
 	return q
 }
 
-// block is one block of rows in the form of revision 0.
+// block is a block of rows in revision 0.
 type block struct {
 	native.Block
-	table  string // of a table that comes with a query, or of a scalar
+	table  string // name of an external table or of a scalar
 	scalar bool
 	data   []byte
 }
 
-// block reads a block behind the packet's number.
+// block reads a block after the packet type.
 func (c *cursor) block() (block, error) {
 	b := block{table: c.string()}
 	for field := c.uvarint(); field != 0; field = c.uvarint() {
@@ -173,17 +174,16 @@ func appendHello(dst []byte) []byte {
 	return binary.AppendUvarint(dst, 1) // patch
 }
 
-// appendData appends blocks of revision 0, each as a packet, with other names
-// for the columns that names has.
+// appendData appends each block of revision 0 as a packet, with new names for the columns in names.
 func appendData(dst, blocks []byte, names map[string]string) ([]byte, error) {
 	for len(blocks) > 0 {
 		b, err := native.ReadBlock(blocks)
 		if err != nil {
-			return dst, fmt.Errorf("nativetest: the engine's answer: %w", err)
+			return dst, fmt.Errorf("nativetest: the engine's response: %w", err)
 		}
-		dst = append(dst, serverData, 0) // no table's name
+		dst = append(dst, serverData, 0) // empty table name
 		if dst, err = native.AppendRenamed(dst, blocks[:b.Length], revision, names); err != nil {
-			return dst, fmt.Errorf("nativetest: the engine's answer: %w", err)
+			return dst, fmt.Errorf("nativetest: the engine's response: %w", err)
 		}
 		blocks = blocks[b.Length:]
 	}
@@ -194,5 +194,5 @@ func appendException(dst []byte, code int32, message string) []byte {
 	dst = append(dst, serverException)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(code))
 	dst = appendString(appendString(appendString(dst, "DB::Exception"), message), "")
-	return append(dst, 0) // nothing nested
+	return append(dst, 0) // no nested exception
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Server is the native listener of one engine.
+// Server serves the native protocol for one engine.
 type Server struct {
 	engine         string // address of its HTTP interface
 	user, password string
 	listener       net.Listener
 	client         *http.Client
-	ctx            context.Context // the server's life, which its connections' requests end with
+	ctx            context.Context // ends with the server; parent of requests to the engine
 	wg             sync.WaitGroup
 
 	mu      sync.Mutex
@@ -36,16 +36,15 @@ type Server struct {
 	queries []Query
 }
 
-// Query is a statement that the server was asked.
+// Query is a query that the server received.
 type Query struct {
 	Text string
-	// Stage is how far the initiator wanted it run: 1 to states that can be
-	// merged, 2 to the end, 3 and 4 to the end of the aggregation.
+	// Stage is the requested stage: 1 for states that can be merged, 2 for the complete result, 3 and 4 for the end of
+	// the aggregation.
 	Stage uint64
 }
 
-// listen opens the port, so that clusters can be defined before their engines
-// are there.
+// listen opens the port, so that a cluster can be defined before its engines are started.
 func listen(tb testing.TB) *Server {
 	tb.Helper()
 	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
@@ -55,7 +54,8 @@ func listen(tb testing.TB) *Server {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	s := &Server{
 		listener: listener, ctx: ctx,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, conns: make(map[net.Conn]struct{}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+		conns:  make(map[net.Conn]struct{}),
 	}
 	tb.Cleanup(func() {
 		cancel()
@@ -66,16 +66,16 @@ func listen(tb testing.TB) *Server {
 	return s
 }
 
-// serve answers for the engine at the address addr of its HTTP interface.
+// serve serves for the engine whose HTTP interface has the address addr.
 func (s *Server) serve(tb testing.TB, addr, user, password string) {
 	s.engine, s.user, s.password = addr, user, password
 	s.wg.Go(func() { s.accept(tb) })
 }
 
-// port is the port that an initiator connects to.
+// port returns the port for initiators.
 func (s *Server) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
-// Queries are the statements so far, in the order of their arrival.
+// Queries returns the queries received so far, in order.
 func (s *Server) Queries() []Query {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,11 +83,11 @@ func (s *Server) Queries() []Query {
 }
 
 func (s *Server) close() {
-	_ = s.listener.Close() // nothing is lost with it
+	_ = s.listener.Close() // errors do not matter
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		_ = c.Close() // likewise
+		_ = c.Close() // as above
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *Server) accept(tb testing.TB) {
 				s.mu.Lock()
 				delete(s.conns, c)
 				s.mu.Unlock()
-				_ = c.Close() // the initiator has ended it
+				_ = c.Close() // the initiator has closed it
 			}()
 			if err := (&conn{server: s, net: c}).serve(); s.ctx.Err() == nil &&
 				!errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
@@ -115,15 +115,15 @@ func (s *Server) accept(tb testing.TB) {
 	}
 }
 
-// conn is one initiator's connection.
+// conn is a connection of an initiator.
 type conn struct {
 	server   *Server
 	net      net.Conn
-	buffer   []byte // what has arrived and was not read
+	buffer   []byte // received and not yet parsed
 	database string
 }
 
-// read calls parse with what has arrived, again with more while that is short.
+// read calls parse with the received data, and again with more data while that is short.
 func (c *conn) read(parse func(*cursor) error) error {
 	for size := 64 << 10; ; {
 		cur := cursor{data: c.buffer}
@@ -156,7 +156,7 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// serve returns why the connection ended.
+// serve returns the error that ended the connection.
 func (c *conn) serve() error {
 	for {
 		n, err := c.packet()
@@ -168,13 +168,13 @@ func (c *conn) serve() error {
 			err = c.hello()
 		case clientPing:
 			err = c.write([]byte{serverPong})
-		case clientCancel: // of a query that has ended
+		case clientCancel: // the query has ended
 		case clientTablesStatus:
 			err = c.tablesStatus()
 		case clientQuery:
 			err = c.query()
 		default:
-			err = fmt.Errorf("packet %d of an initiator", n)
+			err = fmt.Errorf("unexpected packet %d", n)
 		}
 		if err != nil {
 			return err
@@ -184,14 +184,14 @@ func (c *conn) serve() error {
 
 func (c *conn) hello() error {
 	err := c.read(func(cur *cursor) error {
-		cur.string() // name of the client
+		cur.string() // client name
 		cur.uvarint()
 		cur.uvarint()
 		cur.uvarint()
 		c.database = cur.string()
 		user, password := cur.string(), cur.string()
 		if !cur.short && (user != c.server.user || password != c.server.password) {
-			return fmt.Errorf("the initiator comes as %q, with another password or name than the engine's", user)
+			return fmt.Errorf("initiator logs in as %q, with other credentials than the engine's", user)
 		}
 		return nil
 	})
@@ -201,7 +201,7 @@ func (c *conn) hello() error {
 	return c.write(appendHello(nil))
 }
 
-// tablesStatus says which of the tables are there, none with a delay.
+// tablesStatus reports which of the tables exist, without delay.
 func (c *conn) tablesStatus() error {
 	var tables [][2]string
 	if err := c.read(func(cur *cursor) error {
@@ -215,17 +215,17 @@ func (c *conn) tablesStatus() error {
 	}
 	var found [][2]string
 	for _, t := range tables {
-		answer, _, err := c.ask("EXISTS TABLE "+quote(t[0])+"."+quote(t[1])+" FORMAT TSV", nil, nil)
+		response, _, err := c.execute("EXISTS TABLE "+quote(t[0])+"."+quote(t[1])+" FORMAT TSV", nil, nil)
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(string(answer)) == "1" {
+		if strings.TrimSpace(string(response)) == "1" {
 			found = append(found, t)
 		}
 	}
 	out := binary.AppendUvarint([]byte{serverTablesStatus}, uint64(len(found)))
 	for _, t := range found {
-		out = append(appendString(appendString(out, t[0]), t[1]), 0) // not replicated: never behind
+		out = append(appendString(appendString(out, t[0]), t[1]), 0) // not replicated
 	}
 	return c.write(out)
 }
@@ -236,7 +236,7 @@ func (c *conn) query() error {
 		return err
 	}
 	if q.compress {
-		return errors.New("the initiator wants to compress: its cluster needs <compression>false</compression>")
+		return errors.New("initiator requests compression: its cluster needs <compression>false</compression>")
 	}
 	c.server.mu.Lock()
 	c.server.queries = append(c.server.queries, Query{Text: q.text, Stage: q.stage})
@@ -245,17 +245,17 @@ func (c *conn) query() error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.run(q, tables)
+	packets, err := c.run(q, tables)
 	if e, ok := errors.AsType[*exception](err); ok {
 		return c.write(appendException(nil, e.code, e.message))
 	}
 	if err != nil {
 		return err
 	}
-	return c.write(append(answer, serverEndOfStream))
+	return c.write(append(packets, serverEndOfStream))
 }
 
-// run returns the packets that answer a query.
+// run returns the response packets of a query.
 func (c *conn) run(q query, tables []block) ([]byte, error) {
 	if m := insertPattern.FindStringSubmatch(q.text); m != nil {
 		return nil, c.insert(m[1], m[2], q.settings)
@@ -265,7 +265,7 @@ func (c *conn) run(q query, tables []block) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, rows, err := c.ask(q.text, q.settings, tables)
+	result, rows, err := c.execute(q.text, q.settings, tables)
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +275,12 @@ func (c *conn) run(q query, tables []block) ([]byte, error) {
 	return appendData(nil, result, names)
 }
 
-// insertPattern takes an INSERT of an initiator apart: table, and columns with parentheses.
+// insertPattern matches an INSERT of an initiator: table, and columns with parentheses.
 var insertPattern = regexp.MustCompile(`(?s)^INSERT INTO (\S+) (\(.*\)) (?:VALUES|FORMAT \w+)\s*$`)
 
-// insert tells the initiator the columns and writes the blocks that follow.
+// insert sends the columns to the initiator and inserts the blocks that follow.
 func (c *conn) insert(table, columns string, settings map[string]string) error {
-	header, _, err := c.ask("SELECT "+strings.Trim(columns, "()")+" FROM "+table+" LIMIT 0", nil, nil)
+	header, _, err := c.execute("SELECT "+strings.Trim(columns, "()")+" FROM "+table+" LIMIT 0", nil, nil)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (c *conn) insert(table, columns string, settings map[string]string) error {
 	return err
 }
 
-// blocks reads blocks up to the empty one that ends them.
+// blocks reads blocks up to the empty block at the end.
 func (c *conn) blocks() (out []block, err error) {
 	for {
 		n, err := c.packet()
@@ -311,7 +311,7 @@ func (c *conn) blocks() (out []block, err error) {
 			return nil, err
 		}
 		if n != clientData && n != clientScalar {
-			return nil, fmt.Errorf("packet %d of an initiator where data was due", n)
+			return nil, fmt.Errorf("packet %d of an initiator, expected data", n)
 		}
 		var b block
 		if err := c.read(func(cur *cursor) (err error) { b, err = cur.block(); return err }); err != nil {
@@ -329,7 +329,7 @@ func (c *conn) blocks() (out []block, err error) {
 	}
 }
 
-// exception is what the engine or this server has against a query.
+// exception is an error that is sent to the initiator.
 type exception struct {
 	code    int32
 	message string
@@ -337,8 +337,11 @@ type exception struct {
 
 func (e *exception) Error() string { return e.message }
 
-// ask runs a query: its result, in Native of revision 0 unless it names a format, and how many rows that has.
-func (c *conn) ask(text string, settings map[string]string, tables []block) (answer []byte, rows uint64, err error) {
+// execute runs a query on the engine. It returns the result, in Native of revision 0 unless the query has a FORMAT, and
+// the number of rows.
+func (c *conn) execute(
+	text string, settings map[string]string, tables []block,
+) (response []byte, rows uint64, err error) {
 	if len(tables) == 0 {
 		return c.post("", settings, strings.NewReader(text), "")
 	}
@@ -359,7 +362,8 @@ func (c *conn) ask(text string, settings map[string]string, tables []block) (ans
 				structure = append(structure, quote(t.Names[i])+" "+t.Types[i])
 			}
 		}
-		for _, field := range [][2]string{{name + "_format", "Native"}, {name + "_structure", strings.Join(structure, ", ")}} {
+		fields := [][2]string{{name + "_format", "Native"}, {name + "_structure", strings.Join(structure, ", ")}}
+		for _, field := range fields {
 			if err := form.WriteField(field[0], field[1]); err != nil {
 				return nil, 0, err
 			}
@@ -378,7 +382,7 @@ func (c *conn) ask(text string, settings map[string]string, tables []block) (ans
 	return c.post("", settings, &body, form.FormDataContentType())
 }
 
-// names are the tables' names, each once.
+// names returns the distinct names of the tables.
 func names(tables []block) (out []string) {
 	for _, t := range tables {
 		if !slices.Contains(out, t.table) {
@@ -388,7 +392,9 @@ func names(tables []block) (out []string) {
 	return out
 }
 
-func (c *conn) post(statement string, settings map[string]string, body io.Reader, contentType string) (answer []byte, rows uint64, err error) {
+func (c *conn) post(
+	statement string, settings map[string]string, body io.Reader, contentType string,
+) (response []byte, rows uint64, err error) {
 	values := url.Values{"default_format": {"Native"}, "wait_end_of_query": {"1"}}
 	if statement != "" {
 		values.Set("query", statement)
@@ -399,7 +405,8 @@ func (c *conn) post(statement string, settings map[string]string, body io.Reader
 	for name, value := range settings {
 		values.Set(name, value)
 	}
-	req, err := http.NewRequestWithContext(c.server.ctx, http.MethodPost, "http://"+c.server.engine+"/?"+values.Encode(), body)
+	address := "http://" + c.server.engine + "/?" + values.Encode()
+	req, err := http.NewRequestWithContext(c.server.ctx, http.MethodPost, address, body)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -412,13 +419,13 @@ func (c *conn) post(statement string, settings map[string]string, body io.Reader
 		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	answer, err = io.ReadAll(resp.Body)
+	response, err = io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, 0, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		code, _ := strconv.ParseInt(resp.Header.Get("X-ClickHouse-Exception-Code"), 10, 32)
-		return nil, 0, &exception{int32(code), string(answer)}
+		return nil, 0, &exception{int32(code), string(response)}
 	}
 	var summary struct {
 		Rows string `json:"result_rows"`
@@ -427,7 +434,7 @@ func (c *conn) post(statement string, settings map[string]string, body io.Reader
 		return nil, 0, fmt.Errorf("nativetest: the engine's summary: %w", err)
 	}
 	rows, err = strconv.ParseUint(summary.Rows, 10, 64)
-	return answer, rows, err
+	return response, rows, err
 }
 
 func quote(name string) string {

@@ -9,14 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Stages to which an initiator wants a query run (ClickHouse,
-// Core/QueryProcessingStage.h).
+// Stages that an initiator requests (ClickHouse, Core/QueryProcessingStage.h).
 const (
-	stageMergeable = 1 // with states of aggregate functions, to be merged
+	stageMergeable = 1 // states of aggregate functions, to be merged
 	stageComplete  = 2
 )
 
-// plan is a step of what EXPLAIN says.
+// plan is a step of an EXPLAIN plan.
 type plan struct {
 	Type        string `json:"Node Type"`
 	Description string
@@ -35,11 +34,10 @@ type action struct {
 	Result    int
 }
 
-// toStage changes a query so that its result is what the initiator expects of a
-// stage before the last, and returns the names that the result's columns have
-// there: an inner column (`__table1.version`, `plus(__table1.k, 1_UInt8)`) is
-// called by its expression, not by its alias, and columns that are only sorted
-// by are in it, too.
+// toStage rewrites a query so that its result is the one that the initiator expects of an intermediate stage. It
+// returns the new names of the result's columns: an intermediate result has the names of expressions
+// (`__table1.version`, `plus(__table1.k, 1_UInt8)`) instead of aliases, and includes columns that are used only for
+// sorting.
 func (c *conn) toStage(q *query, tables []block) (map[string]string, error) {
 	if q.stage == stageComplete {
 		return nil, nil
@@ -55,7 +53,7 @@ func (c *conn) toStage(q *query, tables []block) (map[string]string, error) {
 	}
 	var renamed struct{ Actions []action }
 	if err := json.Unmarshal(top.Expression, &renamed); err != nil {
-		return nil, fmt.Errorf("nativetest: what EXPLAIN says: %w", err)
+		return nil, fmt.Errorf("nativetest: parse EXPLAIN: %w", err)
 	}
 	names := aliases(renamed.Actions)
 	given := make(map[string]bool)
@@ -73,7 +71,7 @@ func (c *conn) toStage(q *query, tables []block) (map[string]string, error) {
 			given[column.Name] = true
 			expression, ok := innerSQL(column.Name)
 			if !ok {
-				continue // if it is needed, the initiator says so
+				continue // the initiator returns an error if it needs the column
 			}
 			alias := fmt.Sprintf("nativetest_%d", len(extra))
 			extra = append(extra, expression+" AS "+quote(alias))
@@ -84,16 +82,15 @@ func (c *conn) toStage(q *query, tables []block) (map[string]string, error) {
 	if len(extra) > 0 {
 		rest, found := strings.CutPrefix(q.text, "SELECT ")
 		if !found || strings.HasPrefix(rest, "DISTINCT ") {
-			return nil, refuse(q, "sorts by what it does not select")
+			return nil, errUnsupported(q, "sorts by columns that it does not select")
 		}
 		q.text = "SELECT " + strings.Join(extra, ", ") + ", " + rest
 	}
 	return names, nil
 }
 
-// withScalars has the query read the scalars that came with it, values of
-// subqueries that the initiator has run, from tables of one row: the engine as a
-// library takes no scalars. It returns the tables that the query needs.
+// withScalars rewrites the query to read scalars, which are values of subqueries that the initiator has run, from
+// tables with one row: the engine as a library does not support scalars. It returns the tables that the query needs.
 func (q *query) withScalars(blocks []block) (tables []block) {
 	for i, b := range blocks {
 		if b.scalar {
@@ -109,36 +106,38 @@ func (q *query) withScalars(blocks []block) (tables []block) {
 	return tables
 }
 
-// explain is the plan of a query.
+// explain returns the plan of a query.
 func (c *conn) explain(q *query, tables []block) (plan, error) {
 	settings := maps.Clone(q.settings)
-	settings["optimize_trivial_count_query"] = "0" // which has no step that aggregates
-	answer, _, err := c.ask("EXPLAIN header = 1, actions = 1, json = 1, optimize = 0 "+q.text+" FORMAT TSVRaw", settings, tables)
+	settings["optimize_trivial_count_query"] = "0" // a trivial count has no aggregating step
+	statement := "EXPLAIN header = 1, actions = 1, json = 1, optimize = 0 " + q.text + " FORMAT TSVRaw"
+	response, _, err := c.execute(statement, settings, tables)
 	if err != nil {
 		return plan{}, err
 	}
 	var explained []struct{ Plan plan }
-	if err := json.Unmarshal(answer, &explained, jsontext.AllowDuplicateNames(true)); err != nil {
-		return plan{}, fmt.Errorf("nativetest: what EXPLAIN says: %w", err)
+	if err := json.Unmarshal(response, &explained, jsontext.AllowDuplicateNames(true)); err != nil {
+		return plan{}, fmt.Errorf("nativetest: parse EXPLAIN: %w", err)
 	}
 	if len(explained) != 1 {
-		return plan{}, refuse(q, "has no plan")
+		return plan{}, errUnsupported(q, "has no plan")
 	}
 	top := explained[0].Plan
 	for strings.HasSuffix(top.Type, "CreatingSets") && len(top.Plans) > 0 {
-		top = top.Plans[0] // the others make the sets of its IN
+		top = top.Plans[0] // the others create the sets of IN
 	}
 	if top.Description != "Project names" {
-		return plan{}, refuse(q, "has a plan without names, but a "+top.Type)
+		return plan{}, errUnsupported(q, "has a "+top.Type+" step and no column names")
 	}
 	return top, nil
 }
 
-func refuse(q *query, why string) error {
-	return &exception{48, "nativetest: the embedded engine runs queries to their end only, and this one " + why + ": " + q.text}
+func errUnsupported(q *query, why string) error {
+	return &exception{48, "nativetest: the embedded engine supports no intermediate stages, and this query " + why +
+		": " + q.text}
 }
 
-// aliases are the inner names behind the names of a result, an inner name once.
+// aliases returns the names of expressions by the aliases of a result, each expression once.
 func aliases(actions []action) map[string]string {
 	slots := make(map[int]string)
 	out, seen := make(map[string]string), make(map[string]bool)

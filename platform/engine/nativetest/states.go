@@ -9,12 +9,11 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// clause finds where the clauses behind FROM and its conditions begin, of which
-// a query of states has only GROUP BY.
+// clause matches the beginning of a clause.
 var clause = regexp.MustCompile(`^(?:SELECT|FROM|GROUP BY|HAVING|ORDER BY|LIMIT|WINDOW|QUALIFY|SETTINGS) `)
 
-// clauses cuts an initiator's query, which it has written itself and in one
-// form, at its outermost clauses. It reports false for what has WITH or UNION.
+// clauses splits an initiator's query, which has a normal form, into its outermost clauses. It returns false for a
+// query with WITH or UNION.
 func clauses(text string) (map[string]string, bool) {
 	out := make(map[string]string)
 	name, start := "", 0
@@ -52,7 +51,7 @@ func clauses(text string) (map[string]string, bool) {
 	return out, from && out["SELECT"] != ""
 }
 
-// items cuts a list at its outermost commas.
+// items splits a list at its outermost commas.
 func items(list string) (out []string) {
 	start := 0
 	for i := 0; i < len(list); {
@@ -75,7 +74,7 @@ func items(list string) (out []string) {
 	return out
 }
 
-// aggregateCalls finds the calls of the functions in a text, each once.
+// aggregateCalls returns the distinct calls of the functions in a text.
 func aggregateCalls(text string, functions map[string]bool) (out []string) {
 	seen := make(map[string]bool)
 	for i := 0; i < len(text); {
@@ -95,7 +94,7 @@ func aggregateCalls(text string, functions map[string]bool) (out []string) {
 		n := len(word)
 		if functions[word] && strings.HasPrefix(text[i+n:], "(") {
 			n += balanced(text[i+n:])
-			if strings.HasPrefix(text[i+n:], "(") { // what came first were parameters
+			if strings.HasPrefix(text[i+n:], "(") { // the first parentheses were parameters
 				n += balanced(text[i+n:])
 			}
 			if call := text[i : i+n]; !seen[call] {
@@ -108,14 +107,13 @@ func aggregateCalls(text string, functions map[string]bool) (out []string) {
 	return out
 }
 
-// toStates changes a query with aggregate functions to one that gives their
-// states, column by column under the names that the initiator knows them by:
-// each call becomes that of the function's State form. EXPLAIN tells the names,
-// of the query as it came and of the new one, and they have to agree.
+// toStates rewrites a query with aggregate functions to return their states: each call is replaced by the State form of
+// the function, with the column name that the initiator expects. The names come from EXPLAIN of the original and of the
+// new query, which must agree.
 func (c *conn) toStates(q *query, tables []block, aggregating plan) error {
 	parts, ok := clauses(q.text)
 	if !ok {
-		return refuse(q, "wants states of aggregate functions and is not a plain SELECT")
+		return errUnsupported(q, "needs states of aggregate functions and is not a plain SELECT")
 	}
 	wanted, functions := make(map[string]bool), make(map[string]bool)
 	for _, a := range aggregating.Aggregates {
@@ -154,31 +152,31 @@ func (c *conn) toStates(q *query, tables []block, aggregating plan) error {
 	inner := aliases(renamed.Actions)
 	names := make([]string, len(calls)+len(keys))
 	for i := range names {
-		name, known := inner["nativetest_"+strconv.Itoa(i)]
+		name, ok := inner["nativetest_"+strconv.Itoa(i)]
 		if i < len(calls) {
 			function := innerWord.FindString(name)
 			name = strings.TrimSuffix(function, "State") + name[len(function):]
 		}
-		if !known || !wanted[name] {
-			return refuse(q, "wants states of aggregate functions under other names than "+name)
+		if !ok || !wanted[name] {
+			return errUnsupported(q, "needs states of aggregate functions under other names than "+name)
 		}
 		delete(wanted, name)
 		names[i] = name
 	}
 	if len(wanted) > 0 {
-		return refuse(q, "wants states of aggregate functions that its text does not name")
+		return errUnsupported(q, "needs states of aggregate functions that are not in its text")
 	}
 	q.text, q.states = build(func(i int) string { return names[i] }), true
 	return nil
 }
 
-// appendStates appends a result with states, which must be of one block, because
-// only the engine knows where a state ends, as a packet.
+// appendStates appends a result with states as a packet. The result must be one block, because only the engine knows
+// where a state ends.
 func appendStates(dst, result []byte, rows uint64, q *query) ([]byte, error) {
 	_, n := binary.Uvarint(result)
-	held, m := binary.Uvarint(result[max(0, n):])
-	if n <= 0 || m <= 0 || held != rows {
-		return nil, refuse(q, "has states in more than one block")
+	blockRows, m := binary.Uvarint(result[max(0, n):])
+	if n <= 0 || m <= 0 || blockRows != rows {
+		return nil, errUnsupported(q, "has states in more than one block")
 	}
 	dst = append(dst, serverData, 0)
 	dst = append(dst, 1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0) // not overflows, no bucket

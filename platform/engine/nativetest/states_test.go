@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestInnerSQL(t *testing.T) {
+func TestInnerSQL_ConvertsPlannerNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"__table1.version":                          "`__table1`.`version`",
 		"plus(__table1.k, 1_UInt8)":                 "plus(`__table1`.`k`, _CAST(1, 'UInt8'))",
@@ -26,8 +26,9 @@ func TestInnerSQL(t *testing.T) {
 	}
 }
 
-func TestClauses(t *testing.T) {
-	parts, ok := clauses("SELECT count() AS `a FROM b`, f('x FROM y', (SELECT 1 FROM z)) AS `c` FROM `m`.`t` AS `__table1` WHERE `x` = ' GROUP BY ' GROUP BY `k`, g(1, 2) ORDER BY count() DESC")
+func TestClauses_IgnoresQuotesAndSubqueries(t *testing.T) {
+	parts, ok := clauses("SELECT count() AS `a FROM b`, f('x FROM y', (SELECT 1 FROM z)) AS `c` " +
+		"FROM `m`.`t` AS `__table1` WHERE `x` = ' GROUP BY ' GROUP BY `k`, g(1, 2) ORDER BY count() DESC")
 	require.True(t, ok)
 	require.Equal(t, "`m`.`t` AS `__table1` WHERE `x` = ' GROUP BY '", parts["FROM"])
 	require.Equal(t, []string{"`k`", "g(1, 2)"}, items(parts["GROUP BY"]))
@@ -38,13 +39,17 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-func TestAggregateCalls(t *testing.T) {
+func TestAggregateCalls_IgnoresQuotesAndOtherNames(t *testing.T) {
 	require.Equal(t, []string{"count()", "quantileExact(0.5)(`x`)", "sum(`__table1`.`sum(y)`)"},
-		aggregateCalls("[count(), quantileExact(0.5)(`x`)] AS `sum(z)`, sum(`__table1`.`sum(y)`) + count() + 'count()' + discount()",
+		aggregateCalls("[count(), quantileExact(0.5)(`x`)] AS `sum(z)`, "+
+			"sum(`__table1`.`sum(y)`) + count() + 'count()' + discount()",
 			map[string]bool{"count": true, "quantileExact": true, "sum": true}))
 }
 
-func TestUnreplicated(t *testing.T) {
-	require.Equal(t, "CREATE TABLE t_local (a Int64) ENGINE = ReplacingMergeTree(ver) SETTINGS non_replicated_deduplication_window = 10000",
-		Unreplicated("CREATE TABLE t_local ON CLUSTER 'main' (a Int64) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/t', '{replica}', ver) SETTINGS replicated_deduplication_window = 10000"))
+func TestUnreplicated_RemovesClusterAndReplication(t *testing.T) {
+	require.Equal(t, "CREATE TABLE t_local (a Int64) ENGINE = ReplacingMergeTree(ver) "+
+		"SETTINGS non_replicated_deduplication_window = 10000",
+		Unreplicated("CREATE TABLE t_local ON CLUSTER 'main' (a Int64) "+
+			"ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/t', '{replica}', ver) "+
+			"SETTINGS replicated_deduplication_window = 10000"))
 }

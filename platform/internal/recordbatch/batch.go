@@ -1,6 +1,5 @@
-// Package recordbatch reads record batches of the Kafka protocol (format 2, since
-// Kafka 0.11) that anybody may have written: nothing in them is believed before it
-// is checked, and no batch takes more memory than [MaxInflated].
+// Package recordbatch reads record batches of the Kafka protocol (format 2, since Kafka 0.11) from untrusted sources:
+// everything in them is checked before it is used, and no batch takes more memory than [MaxInflated].
 package recordbatch
 
 import (
@@ -12,14 +11,13 @@ import (
 	"math"
 )
 
-// HeaderBytes is where the records of a batch begin.
+// HeaderBytes is the offset of the records in a batch.
 const HeaderBytes = 61
 
-// lengthEnd is where the bytes that a batch's length counts begin.
+// lengthEnd is the offset of the bytes that a batch's length counts.
 const lengthEnd = 12
 
-// maxHeaders is how many headers a record may have: each takes much more memory than
-// its two bytes.
+// maxHeaders limits the headers of a record, because each takes much more memory than its minimum of two bytes.
 const maxHeaders = 100_000
 
 const (
@@ -36,30 +34,30 @@ const (
 )
 
 var (
-	// ErrIncomplete says that a batch is cut off.
-	ErrIncomplete = errors.New("the record batch is cut off")
-	// ErrOldFormat says that a batch is of a format before 0.11's.
-	ErrOldFormat = errors.New("the record batch is of a format that is older than Kafka 0.11")
-	// ErrTooLarge says that a batch inflates to more than MaxInflated.
-	ErrTooLarge = errors.New("the record batch inflates to too much")
-	// ErrChecksum says that a batch is not as it was written.
-	ErrChecksum = errors.New("the record batch's checksum is wrong")
+	// ErrIncomplete is returned for a truncated batch.
+	ErrIncomplete = errors.New("record batch is truncated")
+	// ErrOldFormat is returned for a batch in a format older than that of Kafka 0.11.
+	ErrOldFormat = errors.New("record batch format is older than Kafka 0.11")
+	// ErrTooLarge is returned for a batch that inflates to more than MaxInflated.
+	ErrTooLarge = errors.New("record batch inflates to more than the limit")
+	// ErrChecksum is returned for a corrupt batch.
+	ErrChecksum = errors.New("record batch checksum does not match")
 )
 
-// Batch is a batch whose header was read.
+// Batch is a batch whose header has been read.
 type Batch struct {
 	BaseOffset      int64
 	LastOffsetDelta int32
 	FirstTimestamp  int64 // Unix milliseconds
 	MaxTimestamp    int64
-	Count           int32 // of its records
+	Count           int32 // number of records
 	Attributes      int16
 	ProducerID      int64 // negative without idempotence
 	ProducerEpoch   int16
-	Raw             []byte // all of it
+	Raw             []byte // the whole batch
 }
 
-// Next cuts the first batch off raw. With ErrOldFormat, BaseOffset is set.
+// Next splits the first batch off raw. With ErrOldFormat, BaseOffset is set.
 func Next(raw []byte) (b Batch, rest []byte, err error) {
 	if len(raw) < lengthEnd {
 		return Batch{}, nil, ErrIncomplete
@@ -68,15 +66,15 @@ func Next(raw []byte) (b Batch, rest []byte, err error) {
 	length := int(int32(binary.BigEndian.Uint32(raw[8:]))) //nolint:gosec // the protocol's numbers are signed
 	switch {
 	case length < 0:
-		return b, nil, fmt.Errorf("a record batch of %d bytes", length)
+		return b, nil, fmt.Errorf("invalid record batch length %d", length)
 	case length > len(raw)-lengthEnd:
 		return b, nil, ErrIncomplete
 	case length > 4 && raw[16] < currentFormat:
 		return b, nil, ErrOldFormat
 	case length < HeaderBytes-lengthEnd:
-		return b, nil, fmt.Errorf("a record batch of %d bytes", length)
+		return b, nil, fmt.Errorf("invalid record batch length %d", length)
 	case raw[16] != currentFormat:
-		return b, nil, fmt.Errorf("a record batch of the unknown format %d", raw[16])
+		return b, nil, fmt.Errorf("unknown record batch format %d", raw[16])
 	}
 	b.Raw = raw[: lengthEnd+length : lengthEnd+length]
 	b.Attributes = int16(binary.BigEndian.Uint16(raw[21:]))      //nolint:gosec // the protocol's numbers are signed
@@ -89,7 +87,7 @@ func Next(raw []byte) (b Batch, rest []byte, err error) {
 	return b, raw[lengthEnd+length:], nil
 }
 
-// Control says that the batch holds markers of a transaction.
+// Control reports whether the batch holds control records of a transaction.
 func (b *Batch) Control() bool { return b.Attributes&controlBit != 0 }
 
 // InTransaction reports whether the batch holds records of a transaction.
@@ -97,8 +95,8 @@ func (b *Batch) InTransaction() bool {
 	return b.Attributes&transactionalBit != 0 && !b.Control()
 }
 
-// EndOfTransaction reports whether the batch is the marker that ends its producer's transaction, and whether that was
-// committed.
+// EndOfTransaction reports whether the batch is the marker that ends its producer's transaction, and whether the
+// transaction was committed.
 func (d *Decoder) EndOfTransaction(b *Batch) (committed, ok bool) {
 	if !b.Control() || !b.ChecksumOK() {
 		return false, false
@@ -118,28 +116,28 @@ func (d *Decoder) EndOfTransaction(b *Batch) (committed, ok bool) {
 	return committed, ok && err == nil
 }
 
-// MakeControl marks a batch as one of markers, which brokers take from nobody.
+// MakeControl turns the batch into a control batch, which brokers never accept from clients.
 func (b *Batch) MakeControl() {
 	b.Attributes |= controlBit
 	b.Raw[22] |= controlBit
 	binary.BigEndian.PutUint32(b.Raw[17:], b.checksum())
 }
 
-// SetMaxTimestamp sets what brokers take for the age of the batch. No record changes.
+// SetMaxTimestamp sets the timestamp that brokers use as the age of the batch. The records do not change.
 func (b *Batch) SetMaxTimestamp(ms int64) {
 	b.MaxTimestamp = ms
 	binary.BigEndian.PutUint64(b.Raw[35:], uint64(ms)) //nolint:gosec // the protocol's numbers are signed
 	binary.BigEndian.PutUint32(b.Raw[17:], b.checksum())
 }
 
-// ChecksumOK says whether the batch is as it was written.
+// ChecksumOK reports whether the batch's checksum matches its content.
 func (b *Batch) ChecksumOK() bool { return binary.BigEndian.Uint32(b.Raw[17:]) == b.checksum() }
 
 func (b *Batch) checksum() uint32 {
 	return crc32.Checksum(b.Raw[21:], crc32.MakeTable(crc32.Castagnoli))
 }
 
-// Record is a record of a batch. Its slices are good until the next one is read.
+// Record is a record of a batch. Its slices are valid until the next record is read.
 type Record struct {
 	OffsetDelta    int32
 	TimestampDelta int64
@@ -156,13 +154,13 @@ type Header struct{ Key, Value []byte }
 func (r *Record) EachHeader(fn func(h Header)) {
 	c := cursor{rest: r.headers}
 	for range r.HeaderCount {
-		h, _ := c.header() // checked when the record was read
+		h, _ := c.header() // valid: checked when the record was read
 		fn(h)
 	}
 }
 
-// Records calls fn for each record of the batch. Offsets grow from record to
-// record and none is past the batch's last. An error is one of the batch, or fn's.
+// Records calls fn for each record of the batch. Offsets increase and do not exceed the batch's last offset. An error
+// is about the batch, or was returned by fn.
 func (d *Decoder) Records(b *Batch, fn func(r Record) error) error {
 	reader, err := d.Open(b)
 	if err != nil {
@@ -199,19 +197,19 @@ func (d *Decoder) Open(b *Batch) (*Reader, error) {
 type Reader struct {
 	cursor   cursor
 	n, count int32
-	last     int64 // offset delta of the record before
+	last     int64 // offset delta of the previous record
 	end      int32
 	inflated int
 }
 
-// Inflated returns how many bytes the reader holds beside the batch.
+// Inflated returns how many bytes the reader holds in addition to the batch.
 func (r *Reader) Inflated() int { return r.inflated }
 
-// Next returns the next record, or io.EOF after the last one of a batch that is intact.
+// Next returns the next record, or io.EOF after the last record of an intact batch.
 func (r *Reader) Next() (Record, error) {
 	if r.n >= r.count {
 		if len(r.cursor.rest) > 0 || r.count < 0 {
-			return Record{}, fmt.Errorf("%d bytes after the %d records", len(r.cursor.rest), r.count)
+			return Record{}, fmt.Errorf("%d bytes after %d records", len(r.cursor.rest), r.count)
 		}
 		return Record{}, io.EOF
 	}
@@ -220,14 +218,16 @@ func (r *Reader) Next() (Record, error) {
 	case err != nil:
 		return Record{}, fmt.Errorf("record %d of %d: %w", r.n, r.count, err)
 	case int64(rec.OffsetDelta) <= r.last || rec.OffsetDelta > r.end:
-		return Record{}, fmt.Errorf("record %d of %d is at offset %d, the one before at %d, the batch's last at %d", r.n, r.count, rec.OffsetDelta, r.last, r.end)
+		return Record{}, fmt.Errorf(
+			"record %d of %d: offset delta %d is not between the previous one %d and the last one %d", r.n, r.count,
+			rec.OffsetDelta, r.last, r.end)
 	}
 	r.n++
 	r.last = int64(rec.OffsetDelta)
 	return rec, nil
 }
 
-// cursor reads what was inflated.
+// cursor parses inflated records.
 type cursor struct{ rest []byte }
 
 var errMalformed = errors.New("malformed")
@@ -242,7 +242,7 @@ func (c *cursor) record() (Record, error) {
 	if len(in.rest) == 0 {
 		return Record{}, fmt.Errorf("attributes: %w", errMalformed)
 	}
-	in.rest = in.rest[1:] // attributes, of which there are none
+	in.rest = in.rest[1:] // attributes, all unused
 	var r Record
 	var n int
 	if r.TimestampDelta, n = binary.Varint(in.rest); n <= 0 {
@@ -282,7 +282,7 @@ func (c *cursor) header() (h Header, ok bool) {
 	return h, ok
 }
 
-// bytes reads a length and as many bytes: none at all (nil) for a negative length.
+// bytes reads a length and that many bytes; a negative length is nil.
 func (c *cursor) bytes() ([]byte, bool) {
 	n, ok := c.int32()
 	if !ok || int(n) > len(c.rest) {

@@ -30,10 +30,10 @@ func read(d *recordbatch.Decoder, raw []byte) (values []string, err error) {
 	return values, err
 }
 
-func TestCodecs(t *testing.T) {
+func TestDecoder_ReadsEveryCodec(t *testing.T) {
 	want := []string{"a", "", strings.Repeat("long ", 100_000), "d"}
 	var d recordbatch.Decoder
-	for range 2 { // the decoder is used again
+	for range 2 { // the decoder is reusable
 		for codec := int16(recordbatchtest.None); codec <= recordbatchtest.Zstd; codec++ {
 			records, err := recordbatchtest.Compress(codec, recordbatchtest.Records(want...))
 			require.NoError(t, err)
@@ -44,8 +44,8 @@ func TestCodecs(t *testing.T) {
 	}
 }
 
-// What producers frame, as Java clients do.
-func TestFramedSnappy(t *testing.T) {
+// Java clients write snappy in xerial framing.
+func TestDecoder_ReadsFramedSnappy(t *testing.T) {
 	records := recordbatchtest.Records(strings.Repeat("x", 50_000), "b")
 	framed := []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
 	for part := range slices.Chunk(records, 32<<10) {
@@ -59,9 +59,8 @@ func TestFramedSnappy(t *testing.T) {
 	require.Len(t, got, 2)
 }
 
-// However many blocks there are, memory is taken once for all.
-func TestFramedSnappyTakesMemoryOnce(t *testing.T) {
-	taken := func(blocks int) float64 {
+func TestDecoder_AllocatesOnceForAllSnappyBlocks(t *testing.T) {
+	allocs := func(blocks int) float64 {
 		block, err := recordbatchtest.Compress(recordbatchtest.Snappy, make([]byte, 32<<10))
 		require.NoError(t, err)
 		framed := []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
@@ -75,10 +74,10 @@ func TestFramedSnappyTakesMemoryOnce(t *testing.T) {
 			_ = d.Records(&b, nil)
 		})
 	}
-	require.Less(t, taken(40), taken(1)+5) // fmt, which words the error, takes some at times
+	require.Less(t, allocs(40), allocs(1)+5) // formatting the error sometimes allocates
 }
 
-func TestPoisonIsRefused(t *testing.T) {
+func TestDecoder_RejectsMalformedRecords(t *testing.T) {
 	var d recordbatch.Decoder
 	for _, c := range recordbatchtest.Poison() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -86,7 +85,8 @@ func TestPoisonIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, b.ChecksumOK())
 			err = d.Records(&b, func(recordbatch.Record) error { return nil })
-			if b.Count == 0 { // what compaction leaves: no error of the batch's
+			// Compaction leaves empty batches.
+			if b.Count == 0 {
 				require.NoError(t, err)
 				return
 			}
@@ -95,7 +95,7 @@ func TestPoisonIsRefused(t *testing.T) {
 	}
 }
 
-func TestBombIsRefused(t *testing.T) {
+func TestDecoder_RejectsDecompressionBombs(t *testing.T) {
 	for codec := int16(recordbatchtest.Gzip); codec <= recordbatchtest.Zstd; codec++ {
 		for _, size := range []int{recordbatch.MaxInflated - 100, recordbatch.MaxInflated + 1} {
 			raw, err := recordbatchtest.Bomb(codec, size)
@@ -111,12 +111,13 @@ func TestBombIsRefused(t *testing.T) {
 	}
 }
 
-func TestHeaders(t *testing.T) {
+func TestRecord_IteratesOverHeaders(t *testing.T) {
 	headers := bytes.Join([][]byte{
 		recordbatchtest.Varint(1), []byte("a"), recordbatchtest.Varint(2), []byte("bc"),
 		recordbatchtest.Varint(0), recordbatchtest.Varint(-1),
 	}, nil)
-	raw := recordbatchtest.Batch(0, 1, 0, recordbatchtest.Record{KeyLength: -1, ValueLength: -1, Headers: 2, HeaderBytes: headers}.Bytes())
+	record := recordbatchtest.Record{KeyLength: -1, ValueLength: -1, Headers: 2, HeaderBytes: headers}
+	raw := recordbatchtest.Batch(0, 1, 0, record.Bytes())
 	b, _, err := recordbatch.Next(raw)
 	require.NoError(t, err)
 	var d recordbatch.Decoder
@@ -130,7 +131,7 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, []recordbatch.Header{{Key: []byte("a"), Value: []byte("bc")}, {Key: []byte{}}}, got)
 }
 
-func TestNext(t *testing.T) {
+func TestNext_SplitsBatches(t *testing.T) {
 	two := append(recordbatchtest.Good("a"), recordbatchtest.Good("b", "c")...)
 	first, rest, err := recordbatch.Next(two)
 	require.NoError(t, err)
@@ -154,8 +155,7 @@ func TestNext(t *testing.T) {
 	require.ErrorIs(t, err, recordbatch.ErrOldFormat)
 }
 
-// Whatever the bytes are, reading them ends, and what is read is what another
-// reader of the format reads.
+// Any input must terminate, and records that can be read must be the same as those of another implementation.
 func FuzzRecords(f *testing.F) {
 	for _, c := range recordbatchtest.Poison() {
 		b, _, _ := recordbatch.Next(c.Raw)

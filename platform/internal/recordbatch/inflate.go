@@ -14,12 +14,12 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxInflated is the most that the records of one batch may take, in bytes. Topics
-// carry batches of 2 MiB: it lets through what compresses to a 32nd.
+// MaxInflated is the maximum size of the inflated records of a batch, in bytes. Batches on topics are at most 2 MiB, so
+// it allows a compression ratio of 32.
 const MaxInflated = 64 << 20
 
-// keptScratch is the largest buffer that a decoder keeps for the next batch.
-const keptScratch = 512 << 10
+// maxScratch is the largest buffer that a decoder keeps for the next batch.
+const maxScratch = 512 << 10
 
 const (
 	codecNone = iota
@@ -29,8 +29,7 @@ const (
 	codecZstd
 )
 
-// Decoder reads the records of batches. Its zero value is good; it is not for
-// concurrent use.
+// Decoder reads the records of batches. Its zero value is ready to use; it is not safe for concurrent use.
 type Decoder struct {
 	scratch []byte
 	source  bytes.Reader
@@ -39,10 +38,10 @@ type Decoder struct {
 	zstd    *zstd.Decoder
 }
 
-// Compressed says whether reading the batch's records takes memory.
+// Compressed reports whether the batch is compressed, so that reading its records takes memory.
 func (b *Batch) Compressed() bool { return b.Attributes&codecMask != codecNone }
 
-// inflate returns the records' bytes, which are good until its next call.
+// inflate returns the bytes of the records, which are valid until the next call.
 func (d *Decoder) inflate(b *Batch) ([]byte, error) {
 	raw := b.Raw[HeaderBytes:]
 	codec := b.Attributes & codecMask
@@ -63,9 +62,9 @@ func (d *Decoder) inflate(b *Batch) ([]byte, error) {
 	case codecZstd:
 		out, err = d.inflateZstd(dst, raw)
 	default:
-		return nil, fmt.Errorf("the unknown compression %d", codec)
+		return nil, fmt.Errorf("unknown compression codec %d", codec)
 	}
-	if cap(out) <= keptScratch {
+	if cap(out) <= maxScratch {
 		d.scratch = out
 	}
 	return out, err
@@ -102,7 +101,8 @@ func (d *Decoder) inflateLZ4(dst, src []byte) ([]byte, error) {
 
 func (d *Decoder) inflateZstd(dst, src []byte) ([]byte, error) {
 	if d.zstd == nil {
-		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxInflated))
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(MaxInflated))
 		if err != nil {
 			return dst, fmt.Errorf("zstd: %w", err)
 		}
@@ -110,7 +110,8 @@ func (d *Decoder) inflateZstd(dst, src []byte) ([]byte, error) {
 	}
 	out, err := d.zstd.DecodeAll(src, dst)
 	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), err == nil && len(out) > MaxInflated:
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded),
+		err == nil && len(out) > MaxInflated:
 		return dst, fmt.Errorf("zstd: %w", ErrTooLarge)
 	case err != nil:
 		return dst, fmt.Errorf("zstd: %w", err)
@@ -118,17 +119,17 @@ func (d *Decoder) inflateZstd(dst, src []byte) ([]byte, error) {
 	return out, nil
 }
 
-// xerialMagic begins the framing that Java clients put around snappy; versions of
-// four bytes each follow, and then blocks with their lengths.
+// xerialMagic starts the framing that Java clients put around snappy. It is followed by two versions of four bytes
+// each, and then by blocks with their lengths.
 const (
 	xerialMagic  = "\x82SNAPPY\x00"
 	xerialHeader = len(xerialMagic) + 4 + 4
 )
 
-// maxSnappyRatio is above what snappy can reach: 64 bytes of three.
+// maxSnappyRatio is above the maximum ratio of snappy, 64 bytes for three.
 const maxSnappyRatio = 22
 
-// inflateSnappy takes memory once, for all blocks.
+// inflateSnappy allocates once, for all blocks.
 func inflateSnappy(dst, src []byte) ([]byte, error) {
 	size := 0
 	if err := eachSnappyBlock(src, func(block []byte) error {
@@ -136,7 +137,7 @@ func inflateSnappy(dst, src []byte) ([]byte, error) {
 		switch {
 		case err != nil:
 			return err
-		case n > maxSnappyRatio*len(block): // a lie, before memory is taken for it
+		case n > maxSnappyRatio*len(block): // an impossible length: reject it before allocating
 			return fmt.Errorf("%d bytes of %d: %w", n, len(block), errMalformed)
 		case n > MaxInflated-size:
 			return ErrTooLarge
@@ -157,7 +158,7 @@ func inflateSnappy(dst, src []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// eachSnappyBlock calls fn for each block of what is framed, or for all of what is not.
+// eachSnappyBlock calls fn for each block of a framed src, or once for an unframed src.
 func eachSnappyBlock(src []byte, fn func(block []byte) error) error {
 	if len(src) < xerialHeader || string(src[:len(xerialMagic)]) != xerialMagic {
 		return fn(src)
@@ -165,12 +166,12 @@ func eachSnappyBlock(src []byte, fn func(block []byte) error) error {
 	src = src[xerialHeader:]
 	for len(src) > 0 {
 		if len(src) < 4 {
-			return fmt.Errorf("a block's length: %w", errMalformed)
+			return fmt.Errorf("block length: %w", errMalformed)
 		}
 		n := binary.BigEndian.Uint32(src)
 		src = src[4:]
 		if uint64(n) > uint64(len(src)) {
-			return fmt.Errorf("a block's length: %w", errMalformed)
+			return fmt.Errorf("block length: %w", errMalformed)
 		}
 		if err := fn(src[:n]); err != nil {
 			return err
@@ -180,7 +181,7 @@ func eachSnappyBlock(src []byte, fn func(block []byte) error) error {
 	return nil
 }
 
-// readAll appends all of r to dst.
+// readAll appends everything that r returns to dst.
 func readAll(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(dst) == cap(dst) {

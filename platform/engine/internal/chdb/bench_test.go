@@ -9,7 +9,7 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// What a small statement costs in the library itself, without HTTP and a client
+// BenchmarkStatement measures small statements in the library itself, without HTTP and a client
 // (deploy/docs/benchmarks.md): go test -run '^$' -bench Statement ./engine/internal/chdb
 func BenchmarkStatement(b *testing.B) {
 	path, err := engine.EnsureLibrary(b.Context(), engine.LibraryConfig{})
@@ -20,7 +20,8 @@ func BenchmarkStatement(b *testing.B) {
 	require.NoError(b, err)
 	defer conn.Close()
 	for _, statement := range []string{
-		"CREATE TABLE t (a UInt64, b String, c Array(String), INDEX x c TYPE text(tokenizer = 'array')) ENGINE = ReplacingMergeTree ORDER BY a",
+		"CREATE TABLE t (a UInt64, b String, c Array(String), INDEX x c TYPE text(tokenizer = 'array')) " +
+			"ENGINE = ReplacingMergeTree ORDER BY a",
 		"INSERT INTO t SELECT number, toString(number), [toString(number % 1000)] FROM numbers(500000)",
 		"OPTIMIZE TABLE t FINAL",
 	} {

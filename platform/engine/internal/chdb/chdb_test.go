@@ -11,8 +11,8 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// One test, because a process loads the library and starts the engine once.
-func TestLibrary(t *testing.T) {
+// It is one test, because a process loads the library and starts the engine only once.
+func TestLibrary_QueriesStreamsInsertsAndClassifies(t *testing.T) {
 	path, err := engine.EnsureLibrary(t.Context(), engine.LibraryConfig{})
 	require.NoError(t, err)
 	lib, err := chdb.Open(path)
@@ -28,8 +28,7 @@ func TestLibrary(t *testing.T) {
 	_, err = lib.Connect("--path="+dir, "--max_threads=x")
 	require.Error(t, err)
 
-	// The Go runtime has its signal handlers back: a fault is a panic, and a
-	// loop without calls can be preempted.
+	// The Go runtime's signal handlers are restored: a fault is a panic, and a loop without calls can be preempted.
 	require.NotPanics(t, func() {
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer func() { require.NotNil(t, recover()) }()
@@ -46,7 +45,8 @@ func TestLibrary(t *testing.T) {
 	<-stop
 	<-spinning
 
-	r, err := other.Query("SELECT getSetting('max_threads'), {v:String}", "TSV", []chdb.Param{{Name: "v", Value: "a\x00b"}})
+	params := []chdb.Param{{Name: "v", Value: "a\x00b"}}
+	r, err := other.Query("SELECT getSetting('max_threads'), {v:String}", "TSV", params)
 	require.NoError(t, err)
 	require.Equal(t, "3\ta\\0b\n", string(r.Bytes()))
 	require.Equal(t, uint64(1), r.Stats().ResultRows)

@@ -6,25 +6,25 @@ import (
 	"unsafe"
 )
 
-// Class says what a statement does to state that outlives it.
+// Class classifies a statement by the state that it changes.
 type Class uint32
 
-// The classes, in the library's order of restriction.
+// The classes, in the library's order from least to most restricted.
 const (
 	ReadOnly       Class = iota // SELECT, SHOW, DESCRIBE, EXPLAIN, EXISTS, CHECK
 	Mutating                    // changes a database
 	MutatingGlobal              // changes something outside databases: functions, users, named collections
 	Control                     // session state, SYSTEM, KILL, BACKUP, INTO OUTFILE, INSERT INTO FUNCTION
-	Unknown                     // did not parse, or is not classified
+	Unknown                     // parse error, or not classified
 )
 
-// Analysis is what the engine's parser says of a text without running it.
+// Analysis is the parser's analysis of a text, without running it.
 type Analysis struct {
 	Statements int
 	Class      Class
 }
 
-// Classify parses a text with the connection's settings.
+// Classify parses a text with the connection's settings. It does not run it.
 func (c *Conn) Classify(query string) (Analysis, error) {
 	out := struct{ size, statements, flags, class uint32 }{}
 	out.size = uint32(unsafe.Sizeof(out))

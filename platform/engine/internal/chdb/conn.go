@@ -6,18 +6,17 @@ import (
 	"unsafe"
 )
 
-// Conn is one connection: a session of the engine with settings and temporary
-// tables of its own. It runs one statement at a time and is not safe for
-// concurrent use.
+// Conn is a connection: a session of the engine with its own settings and temporary tables. It runs one statement at a
+// time and is not safe for concurrent use.
 type Conn struct {
 	lib    *Library
 	handle unsafe.Pointer // chdb_connection *
 }
 
-// conn is the chdb_connection that the handle points to.
+// conn returns the chdb_connection that the handle points to.
 func (c *Conn) conn() unsafe.Pointer { return *(*unsafe.Pointer)(c.handle) }
 
-// Close ends the session. Streams and inserts on it are closed before.
+// Close ends the session. Streams and inserts on it must be closed before.
 func (c *Conn) Close() {
 	if c.handle != nil {
 		c.lib.fn.closeConn(c.handle)
@@ -25,8 +24,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// Param is a value for a {name:Type} placeholder, in the escaped text form
-// (a field of TabSeparated), as ClickHouse's param_ URL parameters have it.
+// Param is a value for a {name:Type} placeholder, escaped as a field of TabSeparated, as in ClickHouse's param_ URL
+// parameters.
 type Param struct{ Name, Value string }
 
 type statement func(conn, query unsafe.Pointer, queryLen uintptr, format unsafe.Pointer, formatLen uintptr,
@@ -34,7 +33,8 @@ type statement func(conn, query unsafe.Pointer, queryLen uintptr, format unsafe.
 
 func (c *Conn) call(fn statement, query, format string, params []Param) unsafe.Pointer {
 	if len(params) == 0 {
-		r := fn(c.conn(), stringData(query), uintptr(len(query)), stringData(format), uintptr(len(format)), nil, nil, nil, nil, 0)
+		r := fn(c.conn(), stringData(query), uintptr(len(query)), stringData(format), uintptr(len(format)),
+			nil, nil, nil, nil, 0)
 		runtime.KeepAlive(query)
 		runtime.KeepAlive(format)
 		return r
@@ -50,8 +50,8 @@ func (c *Conn) call(fn statement, query, format string, params []Param) unsafe.P
 		values[i], valueLens[i] = stringData(p.Value), uintptr(len(p.Value))
 	}
 	r := fn(c.conn(), stringData(query), uintptr(len(query)), stringData(format), uintptr(len(format)),
-		unsafe.Pointer(&names[0]), unsafe.Pointer(&nameLens[0]), unsafe.Pointer(&values[0]), unsafe.Pointer(&valueLens[0]),
-		uintptr(len(params)))
+		unsafe.Pointer(&names[0]), unsafe.Pointer(&nameLens[0]),
+		unsafe.Pointer(&values[0]), unsafe.Pointer(&valueLens[0]), uintptr(len(params)))
 	runtime.KeepAlive(params)
 	runtime.KeepAlive(query)
 	runtime.KeepAlive(format)
@@ -60,8 +60,7 @@ func (c *Conn) call(fn statement, query, format string, params []Param) unsafe.P
 	return r
 }
 
-// stringData never returns nil, because the library takes a null pointer for
-// an absent argument.
+// stringData never returns nil, because the library treats a null pointer as an absent argument.
 func stringData(s string) unsafe.Pointer {
 	if s == "" {
 		return unsafe.Pointer(&emptyString[0])
@@ -71,7 +70,7 @@ func stringData(s string) unsafe.Pointer {
 
 var emptyString = [1]byte{}
 
-// Query runs a statement and keeps its whole result in memory.
+// Query runs a statement and holds its whole result in memory.
 func (c *Conn) Query(query, format string, params []Param) (*Result, error) {
 	return c.result(c.call(c.lib.fn.queryWithParams, query, format, params))
 }
@@ -88,7 +87,7 @@ func (c *Conn) result(handle unsafe.Pointer) (*Result, error) {
 	return &Result{lib: c.lib, handle: handle}, nil
 }
 
-// Exec runs a statement and drops its result.
+// Exec runs a statement and discards its result.
 func (c *Conn) Exec(query string) error {
 	r, err := c.Query(query, "Null", nil)
 	if err != nil {
@@ -104,8 +103,7 @@ type Result struct {
 	handle unsafe.Pointer
 }
 
-// Bytes is the formatted output. It belongs to the library and is valid until
-// Close.
+// Bytes returns the formatted output. It belongs to the library and is valid until Close.
 func (r *Result) Bytes() []byte {
 	n := r.lib.fn.resultLength(r.handle)
 	if n == 0 {
@@ -114,14 +112,14 @@ func (r *Result) Bytes() []byte {
 	return unsafe.Slice((*byte)(r.lib.fn.resultBuffer(r.handle)), n)
 }
 
-// Stats counts what a statement did.
+// Stats holds the counters of a statement.
 type Stats struct {
 	ResultRows, ResultBytes   uint64
 	ReadRows, ReadBytes       uint64
 	WrittenRows, WrittenBytes uint64
 }
 
-// Add adds the counts of a further part of the same statement.
+// Add adds the counters of another part of the same statement.
 func (s *Stats) Add(o Stats) {
 	s.ResultRows += o.ResultRows
 	s.ResultBytes += o.ResultBytes
@@ -131,7 +129,7 @@ func (s *Stats) Add(o Stats) {
 	s.WrittenBytes += o.WrittenBytes
 }
 
-// Stats counts what led to this result.
+// Stats returns the counters of the statement up to this result.
 func (r *Result) Stats() Stats {
 	f := &r.lib.fn
 	return Stats{
@@ -165,7 +163,7 @@ func (c *Conn) Stream(query, format string, params []Param) (*Stream, error) {
 	return &Stream{conn: c, handle: handle}, nil
 }
 
-// Next fetches the next part, nil at the end.
+// Next returns the next part, or nil at the end.
 func (s *Stream) Next() (*Result, error) {
 	if s.ended {
 		return nil, nil
@@ -184,7 +182,7 @@ func (s *Stream) Next() (*Result, error) {
 	return r, nil
 }
 
-// Close cancels the query when it has not ended and frees the stream.
+// Close cancels the query if it has not ended, and frees the stream.
 func (s *Stream) Close() {
 	f := &s.conn.lib.fn
 	if !s.ended {
@@ -200,7 +198,7 @@ type Insert struct {
 	handle unsafe.Pointer
 }
 
-// Insert starts an INSERT. The query has neither FORMAT nor data.
+// Insert starts an INSERT. The query must have neither FORMAT nor data.
 func (c *Conn) Insert(query, format string, params []Param) (*Insert, error) {
 	handle := c.call(c.lib.fn.insertWithParams, query, format, params)
 	if handle == nil {
@@ -215,8 +213,8 @@ func (c *Conn) Insert(query, format string, params []Param) (*Insert, error) {
 	return i, nil
 }
 
-// Append sends a part of the data; the parts need not end at rows. It blocks
-// while the engine is behind. ErrInsertFailed says that Done has the reason.
+// Append sends a part of the data, which need not end at a row. It blocks while the engine is busy. It returns
+// ErrInsertFailed if the insert has failed; Done returns the cause.
 func (i *Insert) Append(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -242,6 +240,6 @@ func (i *Insert) Done() (Stats, error) {
 	return r.Stats(), nil
 }
 
-// Close frees the insert. Without Done before, it is cancelled: blocks that
-// were already written stay, as on a ClickHouse server.
+// Close frees the insert and cancels it if Done was not called. Blocks that were already written remain, as on a
+// ClickHouse server.
 func (i *Insert) Close() { i.lib.fn.destroyInsert(i.handle) }

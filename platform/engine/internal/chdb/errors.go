@@ -8,9 +8,9 @@ import (
 
 // Error is an exception of the engine.
 type Error struct {
-	Code    int    // ClickHouse's error code; 0 when the text has none
-	Name    string // the code's name, such as UNKNOWN_TABLE; "" when the text has none
-	Message string // without "Code: N. DB::Exception: ", with the name
+	Code    int    // ClickHouse's error code; 0 if the text has none
+	Name    string // name of the code, such as UNKNOWN_TABLE; "" if the text has none
+	Message string // without "Code: N. DB::Exception: ", including the name
 }
 
 func (e *Error) Error() string {
@@ -22,8 +22,7 @@ var (
 	namePattern = regexp.MustCompile(`\(([A-Z][A-Z0-9_]+)\)(?: \(version [^()]*\))?\.?$`)
 )
 
-// parseError reads the engine's text. It may carry prefixes ("Error: ") and, in
-// texts of std::exception, no code.
+// parseError parses an error text of the engine. It may have a prefix ("Error: ") and, for std::exception, no code.
 func parseError(text string) *Error {
 	text = strings.TrimSpace(text)
 	m := codePattern.FindStringSubmatchIndex(text)

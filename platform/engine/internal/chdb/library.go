@@ -14,11 +14,10 @@ import (
 type Library struct {
 	fn      functions
 	signals *signalKeeper
-	connect sync.Mutex // connecting touches process-wide signal handlers
+	connect sync.Mutex // connecting changes process-wide signal handlers
 }
 
-// functions are the C functions in use. Handles are opaque pointers; sizes
-// are size_t.
+// functions are the bound C functions. Handles are opaque pointers; sizes are size_t.
 type functions struct {
 	version           func() unsafe.Pointer
 	setSignalHandlers func(enabled int32)
@@ -51,11 +50,11 @@ type functions struct {
 	resultRowsWritten  func(result unsafe.Pointer) uint64
 	resultBytesWritten func(result unsafe.Pointer) uint64
 
-	classify func(conn, query unsafe.Pointer, queryLen uintptr, database unsafe.Pointer, databaseLen uintptr, out unsafe.Pointer) int32
+	classify func(conn, query unsafe.Pointer, queryLen uintptr,
+		database unsafe.Pointer, databaseLen uintptr, out unsafe.Pointer) int32
 }
 
-// Open loads the shared library at path into the process. It is called once;
-// the library is never unloaded.
+// Open loads the shared library at path into the process. It must be called only once; the library is never unloaded.
 func Open(path string) (*Library, error) {
 	signals, err := saveSignals()
 	if err != nil {
@@ -101,7 +100,8 @@ func Open(path string) (*Library, error) {
 	} {
 		symbol, err := purego.Dlsym(handle, bind.symbol)
 		if err != nil {
-			return nil, fmt.Errorf("chdb: %s lacks %s, is it another version: %w", path, bind.symbol, err)
+			return nil, fmt.Errorf("chdb: %s has no symbol %s, expected libchdb of another version: %w",
+				path, bind.symbol, err)
 		}
 		purego.RegisterFunc(bind.target, symbol)
 	}
@@ -112,12 +112,11 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// Version is the library's version, such as "26.7.3".
+// Version returns the library's version, such as "26.7.3".
 func (l *Library) Version() string { return goString(l.fn.version()) }
 
-// Connect opens a connection. The arguments have the form --name=value; the
-// first connection's server arguments (--path) hold for the process, settings
-// hold for this connection.
+// Connect opens a connection. The arguments have the form --name=value. Server arguments (--path) of the first
+// connection apply to the process, settings apply to the connection.
 func (l *Library) Connect(args ...string) (*Conn, error) {
 	l.connect.Lock()
 	defer l.connect.Unlock()
@@ -132,7 +131,7 @@ func (l *Library) Connect(args ...string) (*Conn, error) {
 		return nil, err
 	}
 	if handle == nil {
-		return nil, errors.New("chdb: connect: the engine refused the storage path or a setting")
+		return nil, errors.New("chdb: connect: the engine rejected the storage path or a setting")
 	}
 	return &Conn{lib: l, handle: handle}, nil
 }

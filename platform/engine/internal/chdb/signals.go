@@ -8,18 +8,16 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// The signals whose handlers the Go runtime depends on and libchdb replaces.
+// runtimeSignals are signals whose handlers the Go runtime requires and libchdb replaces.
 var runtimeSignals = [...]syscall.Signal{
 	syscall.SIGILL, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGBUS, syscall.SIGSEGV, syscall.SIGURG,
 }
 
-// savedAction holds one C struct sigaction without looking into it: 152 bytes
-// on Linux with glibc, 16 on macOS.
+// savedAction holds an opaque C struct sigaction: 152 bytes on Linux with glibc, 16 on macOS.
 type savedAction [256]byte
 
-// signalKeeper remembers the process's handlers, to put them back after a C
-// function replaced them. It goes through the C library's sigaction, which
-// exists with one signature on every supported platform.
+// signalKeeper saves the process's signal handlers and restores them after a C function replaced them. It calls the C
+// library's sigaction, which has the same signature on every supported platform.
 type signalKeeper struct {
 	sigaction func(sig int32, act, old unsafe.Pointer) int32
 	saved     [len(runtimeSignals)]savedAction

@@ -16,7 +16,7 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// decodedBody undoes the body's Content-Encoding and ClickHouse's own framing.
+// decodedBody decodes the body's Content-Encoding and, if framed, ClickHouse's block framing.
 func decodedBody(r *http.Request, framed bool) (io.ReadCloser, *chdb.Error) {
 	body := r.Body
 	var err error
@@ -49,9 +49,8 @@ func decodedBody(r *http.Request, framed bool) (io.ReadCloser, *chdb.Error) {
 	return body, nil
 }
 
-// frameReader undoes ClickHouse's block framing. It tells the end between two
-// blocks (io.EOF) from an end within one (io.ErrUnexpectedEOF), which
-// compress.Reader reports alike.
+// frameReader decodes ClickHouse's block framing. It returns io.EOF between two blocks and io.ErrUnexpectedEOF within
+// one; compress.Reader does not distinguish them.
 type frameReader struct {
 	blocks *compress.Reader
 	source *countingReader
@@ -92,8 +91,7 @@ func emptyOnEOF(err error, encoding string) (io.ReadCloser, *chdb.Error) {
 	return nil, errCannotDecompress.errorf("Cannot read the %s body: %s", encoding, err)
 }
 
-// acceptedEncoding picks an encoding as ClickHouse does: by its own order of
-// preference, whatever the weights.
+// acceptedEncoding selects an encoding as ClickHouse does: in its own order of preference, without regard to weights.
 func acceptedEncoding(header string) string {
 	accepted := make(map[string]bool)
 	for part := range strings.SplitSeq(header, ",") {
@@ -111,7 +109,7 @@ func acceptedEncoding(header string) string {
 	return ""
 }
 
-// encoder is a compressor whose output can be forced out in the middle.
+// encoder is a compressor with a Flush.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
@@ -126,20 +124,21 @@ func newEncoder(w io.Writer, encoding string, level int) (encoder, error) {
 	case "br":
 		return brotli.NewWriterLevel(w, min(max(level, 1), 11)), nil
 	case "zstd":
-		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1))
+		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
+			zstd.WithEncoderConcurrency(1))
 	case "lz4":
 		return lz4.NewWriter(w), nil
 	}
 	return nil, errUnknownCompression.errorf("Unknown compression method: %s", encoding)
 }
 
-// framer writes ClickHouse's compressed blocks.
+// framer encodes ClickHouse's block framing.
 type framer struct {
 	w      *compress.Writer
 	buffer []byte
 }
 
-// frameSize is how much one block holds, ClickHouse's max_compress_block_size.
+// frameSize is the maximum size of a block before compression, ClickHouse's max_compress_block_size.
 const frameSize = 1 << 20
 
 func newFramer(codec string, level int) (*framer, *chdb.Error) {
@@ -158,7 +157,7 @@ func newFramer(codec string, level int) (*framer, *chdb.Error) {
 	return &framer{w: compress.NewWriter(compress.Level(level), method)}, nil
 }
 
-// frame returns the data as blocks. The result is valid until the next call.
+// frame returns data as blocks. The result is valid until the next call.
 func (f *framer) frame(data []byte) ([]byte, error) {
 	f.buffer = f.buffer[:0]
 	for len(data) > 0 {

@@ -8,7 +8,7 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// code is one of ClickHouse's error codes that the facade itself raises.
+// code is a ClickHouse error code that the facade returns.
 type code struct {
 	number int
 	name   string
@@ -39,7 +39,7 @@ func (c code) errorf(format string, args ...any) *chdb.Error {
 	return &chdb.Error{Code: c.number, Name: c.name, Message: fmt.Sprintf(format, args...) + ". (" + c.name + ")"}
 }
 
-// asException gives every error the form of the engine's.
+// asException returns err as an exception of the engine.
 func asException(err error) *chdb.Error {
 	if e, ok := errors.AsType[*chdb.Error](err); ok && e.Code != 0 {
 		return e
@@ -47,13 +47,13 @@ func asException(err error) *chdb.Error {
 	return errStd.errorf("%s", err)
 }
 
-// statuses are the HTTP statuses a ClickHouse server answers exceptions with
-// (ClickHouse, exceptionCodeToHTTPStatus); all others are 500.
+// statuses are the HTTP statuses of exceptions, as of a ClickHouse server (exceptionCodeToHTTPStatus). Others have 500.
 var statuses = map[string]int{
 	"REQUIRED_PASSWORD": http.StatusUnauthorized,
 
-	"UNKNOWN_USER": http.StatusForbidden, "WRONG_PASSWORD": http.StatusForbidden, "AUTHENTICATION_FAILED": http.StatusForbidden,
-	"SET_NON_GRANTED_ROLE": http.StatusForbidden, "ACCESS_DENIED": http.StatusForbidden,
+	"UNKNOWN_USER": http.StatusForbidden, "WRONG_PASSWORD": http.StatusForbidden,
+	"AUTHENTICATION_FAILED": http.StatusForbidden,
+	"SET_NON_GRANTED_ROLE":  http.StatusForbidden, "ACCESS_DENIED": http.StatusForbidden,
 
 	"BAD_ARGUMENTS": http.StatusBadRequest, "CANNOT_COMPILE_REGEXP": http.StatusBadRequest,
 	"CANNOT_PARSE_TEXT": http.StatusBadRequest, "CANNOT_PARSE_ESCAPE_SEQUENCE": http.StatusBadRequest,
@@ -69,9 +69,11 @@ var statuses = map[string]int{
 	"INCORRECT_DATA": http.StatusBadRequest, "TYPE_MISMATCH": http.StatusBadRequest,
 	"VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE": http.StatusBadRequest,
 
-	"UNKNOWN_TABLE": http.StatusNotFound, "UNKNOWN_FUNCTION": http.StatusNotFound, "UNKNOWN_IDENTIFIER": http.StatusNotFound,
-	"UNKNOWN_TYPE": http.StatusNotFound, "UNKNOWN_STORAGE": http.StatusNotFound, "UNKNOWN_DATABASE": http.StatusNotFound,
-	"UNKNOWN_SETTING": http.StatusNotFound, "UNKNOWN_DIRECTION_OF_SORTING": http.StatusNotFound,
+	"UNKNOWN_TABLE": http.StatusNotFound, "UNKNOWN_FUNCTION": http.StatusNotFound,
+	"UNKNOWN_IDENTIFIER": http.StatusNotFound,
+	"UNKNOWN_TYPE":       http.StatusNotFound, "UNKNOWN_STORAGE": http.StatusNotFound,
+	"UNKNOWN_DATABASE": http.StatusNotFound,
+	"UNKNOWN_SETTING":  http.StatusNotFound, "UNKNOWN_DIRECTION_OF_SORTING": http.StatusNotFound,
 	"UNKNOWN_AGGREGATE_FUNCTION": http.StatusNotFound, "UNKNOWN_FORMAT": http.StatusNotFound,
 	"UNKNOWN_DATABASE_ENGINE": http.StatusNotFound, "UNKNOWN_TYPE_OF_QUERY": http.StatusNotFound,
 	"UNKNOWN_ROLE": http.StatusNotFound,

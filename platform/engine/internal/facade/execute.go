@@ -10,22 +10,24 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// execute runs one statement and writes its result. An analyst's has its place.
-func (s *Server) execute(ctx context.Context, out *response, q *request, st statement, body io.Reader, tables []externalTable) error {
-	if err := refuse(&st); err != nil {
+// execute runs a statement and writes its result. The caller has passed the analyst gate.
+func (s *Server) execute(
+	ctx context.Context, out *response, q *request, st statement, body io.Reader, tables []externalTable,
+) error {
+	if err := st.validate(); err != nil {
 		return err
 	}
-	q.ownTables = q.session != "" || len(tables) > 0
+	q.hasTempTables = q.session != "" || len(tables) > 0
 	if err := s.pool.acquire(ctx); err != nil {
 		return err
 	}
-	defer s.pool.releasePlace()
+	defer s.pool.release()
 	if q.user.Analyst {
-		confined, err := s.confine(q, st.text)
+		restricted, err := s.restrictStatement(q, st.text)
 		if err != nil {
 			return err
 		}
-		st = confined
+		st = restricted
 	}
 	for i := range tables {
 		if err := s.define(&tables[i], q); err != nil {
@@ -40,12 +42,12 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	defer func() { release(reusable) }()
 
 	if q.user.Analyst && q.timeout > 0 {
-		// The place is the client's no longer than the query's time, however slowly
-		// it reads. A moment more lets an answer end with why.
-		out.until = time.Now().Add(q.timeout + time.Second)
-		defer func() { out.until = time.Time{} }()
+		// A slow reader must not occupy its slot for longer than the query's time. One more second lets the response
+		// end with the exception.
+		out.deadline = time.Now().Add(q.timeout + time.Second)
+		defer func() { out.deadline = time.Time{} }()
 	}
-	run := s.watch(ctx, q.timeout, conn.id)
+	w := s.watch(ctx, q.timeout, conn.id)
 	err = fillTables(conn, tables)
 	switch {
 	case err != nil:
@@ -54,36 +56,39 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	default:
 		err = s.query(out, conn, q, &st)
 	}
-	if cause := run.stop(); cause != nil && err != nil {
+	if cause := w.stop(); cause != nil && err != nil {
 		err = cause
 	}
 	if st.ddl {
 		s.headers.clear()
 	}
-	reusable = err == nil && !st.session && !run.fired
+	reusable = err == nil && !st.session && !w.fired
 	return err
 }
 
-// refuse reports statements that a server would refuse, or that do not work here.
-func refuse(st *statement) error {
+// validate returns an error for statements that a server rejects, or that the engine as a library does not support.
+func (st *statement) validate() error {
 	switch {
 	case st.first == "":
 		return errSyntax.errorf("Syntax error: failed at position 1 (end of query): Empty query")
 	case st.several:
-		return errSyntax.errorf("Syntax error (Multi-statements are not allowed): failed at position %d (end of query)", len(st.text))
+		return errSyntax.errorf("Syntax error (Multi-statements are not allowed): failed at position %d (end of query)",
+			len(st.text))
 	case st.input:
-		return errNotImplemented.errorf("INSERT ... SELECT ... FROM input() does not work in the embedded engine: insert the rows, or send them as an external table")
+		return errNotImplemented.errorf("INSERT ... SELECT ... FROM input() does not work in the embedded engine: " +
+			"insert the rows, or send them as an external table")
 	case st.intoOutfile:
-		return code{358, "INTO_OUTFILE_NOT_ALLOWED"}.errorf("INTO OUTFILE and FROM INFILE are a client's business and not allowed here")
+		return code{358, "INTO_OUTFILE_NOT_ALLOWED"}.errorf(
+			"INTO OUTFILE and FROM INFILE are features of clients and not allowed here")
 	}
 	return nil
 }
 
-// connection takes a connection that is set up for the request, and says how
-// to give it back. The tables are not there yet.
+// connection returns a connection with the setup of the request, and a function that releases it. External tables are
+// not created yet.
 func (s *Server) connection(q *request, tables []externalTable) (*pooled, func(reusable bool), error) {
 	if q.session != "" && !q.user.Analyst {
-		// An analyst cannot change a session, so has none to keep.
+		// An analyst cannot change a session, so it has no state.
 		return s.sessionConnection(q, tables)
 	}
 	if len(tables) > 0 {
@@ -116,7 +121,8 @@ func (s *Server) query(out *response, conn *pooled, q *request, st *statement) e
 		if err != nil {
 			return err
 		}
-		if analysis.Class != chdb.ReadOnly && (analysis.Class != chdb.Unknown || !st.streams()) || analysis.Statements > 1 {
+		mayRead := analysis.Class == chdb.ReadOnly || analysis.Class == chdb.Unknown && st.streams()
+		if !mayRead || analysis.Statements > 1 {
 			return errReadonly.errorf("%s: Cannot execute query in readonly mode", q.user.Name)
 		}
 	}
@@ -139,19 +145,22 @@ func (s *Server) query(out *response, conn *pooled, q *request, st *statement) e
 	out.stats = result.Stats()
 	data := result.Bytes()
 	if len(data) == 0 && st.streams() {
-		return s.empty(out, conn, q, st)
+		return s.writeEmpty(out, conn, q, st)
 	}
 	return out.finish(data)
 }
 
-var errNotStreamable = errors.New("the statement's result does not come in parts")
+var errNotStreamable = errors.New("result cannot be streamed")
 
-// stream sends the result part by part. Every part is a document of its own
-// in the format, so only formats are streamed whose documents can be joined.
-func (s *Server) stream(out *response, conn *pooled, q *request, st *statement, format string, layout formatLayout) error {
+// stream sends the result in parts. Each part is a complete document of the format, so only formats whose documents can
+// be concatenated are streamed.
+func (s *Server) stream(
+	out *response, conn *pooled, q *request, st *statement, format string, layout formatLayout,
+) error {
 	stream, err := conn.Stream(st.text, format, q.params)
 	if err != nil {
-		if e, ok := errors.AsType[*chdb.Error](err); ok && strings.HasPrefix(e.Message, "Streaming query is not supported") && !q.user.Analyst {
+		e, ok := errors.AsType[*chdb.Error](err)
+		if ok && strings.HasPrefix(e.Message, "Streaming query is not supported") && !q.user.Analyst {
 			return errNotStreamable
 		}
 		return err
@@ -162,7 +171,7 @@ func (s *Server) stream(out *response, conn *pooled, q *request, st *statement, 
 		return err
 	}
 	if part == nil {
-		return s.empty(out, conn, q, st)
+		return s.writeEmpty(out, conn, q, st)
 	}
 	header := layout.headerLength(part.Bytes())
 	for first := true; ; first = false {
@@ -192,33 +201,33 @@ func (s *Server) stream(out *response, conn *pooled, q *request, st *statement, 
 	}
 }
 
-// empty answers a query without rows. In Native a server sends the columns all
-// the same; the library sends nothing.
-func (s *Server) empty(out *response, conn *pooled, q *request, st *statement) error {
+// writeEmpty sends the result of a query without rows. In Native format a server sends the columns, the library
+// nothing.
+func (s *Server) writeEmpty(out *response, conn *pooled, q *request, st *statement) error {
 	if !strings.EqualFold(out.format, "Native") {
 		return out.finish(nil)
 	}
 	key := q.setup.key() + "\x00" + st.text
 	header, ok := s.headers.get(key)
-	if !ok || q.ownTables {
+	if !ok || q.hasTempTables {
 		text := st.text
 		result, err := conn.Query("DESCRIBE TABLE ("+withoutFormat(text)+"\n)", "TabSeparatedRaw", q.params)
 		if err != nil {
-			// What cannot be described has no columns to tell of.
+			// DESCRIBE does not support the statement: send no columns.
 			return out.finish(nil)
 		}
 		header = parseDescription(string(result.Bytes()))
 		result.Close()
-		if !q.ownTables {
+		if !q.hasTempTables {
 			s.headers.put(key, header)
 		}
 	}
 	return out.finish(header)
 }
 
-// watch cancels the connection's statement when the context or the time ends.
-func (s *Server) watch(ctx context.Context, timeout time.Duration, id string) *running {
-	r := &running{done: make(chan struct{}), ended: make(chan struct{})}
+// watch kills the statement of a connection when ctx ends or the timeout expires. The caller calls stop.
+func (s *Server) watch(ctx context.Context, timeout time.Duration, id string) *watchdog {
+	r := &watchdog{done: make(chan struct{}), ended: make(chan struct{})}
 	if timeout > 0 {
 		ctx, r.cancel = context.WithTimeoutCause(ctx, timeout, errTimeoutExceeded.errorf(
 			"Timeout exceeded: elapsed %d ms, maximum: %d ms", timeout.Milliseconds(), timeout.Milliseconds()))
@@ -226,7 +235,7 @@ func (s *Server) watch(ctx context.Context, timeout time.Duration, id string) *r
 	r.ctx = ctx
 	r.unregister = context.AfterFunc(ctx, func() {
 		defer close(r.ended)
-		// The statement may not have begun yet, so one KILL is not enough.
+		// One KILL is not enough: the statement may not have started yet.
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
 		for {
@@ -248,18 +257,18 @@ func (s *Server) watch(ctx context.Context, timeout time.Duration, id string) *r
 	return r
 }
 
-// running is a statement under watch.
-type running struct {
+// watchdog watches a running statement.
+type watchdog struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	unregister func() bool
 	done       chan struct{}
-	ended      chan struct{} // closed when the killer has returned
+	ended      chan struct{} // closed when the killing goroutine has returned
 	fired      bool
 }
 
-// stop ends the watch and returns why the statement was cancelled, if it was.
-func (r *running) stop() error {
+// stop ends the watch. It returns why the statement was killed, or nil.
+func (r *watchdog) stop() error {
 	close(r.done)
 	r.fired = !r.unregister()
 	if r.fired {

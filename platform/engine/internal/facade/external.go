@@ -14,36 +14,38 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// externalTable is a table that came with the request and lives as long as
-// the request.
+// externalTable is an external table of a request.
 type externalTable struct {
 	name      string
 	structure string // "a UInt64, b String"
 	format    string
 	data      []byte
-	creation  string // the statement that creates it
+	creation  string // CREATE statement
 	created   bool
 }
 
-// What a form holds at most, in files and fields together. An analyst's holds less,
-// and few tables, because it is read before the statement runs.
+// Limits of a form, for files and fields together. Those of analysts are lower, because a form is read before the
+// statement runs.
 const (
 	maxFormSize      = 1 << 30
 	maxAnalystForm   = 128 << 20
 	maxAnalystTables = 16
-	partSize         = 1 << 10 // what a part takes beside its name and data, with room to spare
+	partSize         = 1 << 10 // overhead of a part in addition to its name and data, rounded up
 )
 
-// forAnalysts says whether an analyst may send tables in a format: one that holds
-// values. Not among them are Values, whose values are expressions, and those that
-// read a schema's file.
-func forAnalysts(format string) bool {
+// isAnalystFormat reports whether analysts may send tables in a format. Formats that hold only values are allowed;
+// Values, which holds expressions, and formats that read schema files are not.
+func isAnalystFormat(format string) bool {
 	values := []string{
-		"TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes", "TabSeparatedRaw", "TabSeparatedRawWithNames", "TabSeparatedRawWithNamesAndTypes",
-		"TSV", "TSVWithNames", "TSVWithNamesAndTypes", "TSVRaw", "TSVRawWithNames", "TSVRawWithNamesAndTypes", "CSV", "CSVWithNames", "CSVWithNamesAndTypes",
-		"JSON", "JSONCompact", "JSONColumns", "JSONEachRow", "JSONLines", "NDJSON", "JSONCompactEachRow", "JSONCompactEachRowWithNames", "JSONCompactEachRowWithNamesAndTypes",
+		"TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes",
+		"TabSeparatedRaw", "TabSeparatedRawWithNames", "TabSeparatedRawWithNamesAndTypes",
+		"TSV", "TSVWithNames", "TSVWithNamesAndTypes", "TSVRaw", "TSVRawWithNames", "TSVRawWithNamesAndTypes",
+		"CSV", "CSVWithNames", "CSVWithNamesAndTypes",
+		"JSON", "JSONCompact", "JSONColumns", "JSONEachRow", "JSONLines", "NDJSON",
+		"JSONCompactEachRow", "JSONCompactEachRowWithNames", "JSONCompactEachRowWithNamesAndTypes",
 		"JSONStringsEachRow", "JSONCompactStringsEachRow", "JSONAsString", "LineAsString", "RawBLOB", "TSKV",
-		"Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "Parquet", "Arrow", "ArrowStream", "ORC", "Avro",
+		"Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes",
+		"Parquet", "Arrow", "ArrowStream", "ORC", "Avro",
 	}
 	return slices.ContainsFunc(values, func(name string) bool { return strings.EqualFold(name, format) })
 }
@@ -53,21 +55,21 @@ func isMultipart(r *http.Request) bool {
 	return err == nil && mediaType == "multipart/form-data"
 }
 
-// handleForm answers a form: fields are parameters, files are external tables.
+// handleForm serves a multipart form: fields are parameters, files are external tables.
 func (s *Server) handleForm(out *response, r *http.Request, values url.Values, user *User) error {
 	form, err := r.MultipartReader()
 	if err != nil {
 		return errPoco.errorf("HTML Form Exception: %s", err)
 	}
-	leave, err := s.queue(r.Context(), out.w, user)
+	release, err := s.admit(r.Context(), out.w, user)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	var tables []externalTable
-	left := int64(maxFormSize)
+	remaining := int64(maxFormSize)
 	if user.Analyst {
-		left = maxAnalystForm
+		remaining = maxAnalystForm
 	}
 	for {
 		part, err := form.NextPart()
@@ -77,10 +79,10 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		if err != nil {
 			return errPoco.errorf("HTML Form Exception: %s", err)
 		}
-		left -= int64(len(part.FormName())) + partSize
-		limit := left
+		remaining -= int64(len(part.FormName())) + partSize
+		limit := remaining
 		if !isFilePart(part) {
-			limit = min(left, maxFieldValueSize)
+			limit = min(remaining, maxFieldValueSize)
 		}
 		if limit < 0 {
 			return errPoco.errorf("HTML Form Exception: Form too long")
@@ -92,17 +94,18 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		if int64(len(data)) > limit {
 			return errPoco.errorf("HTML Form Exception: Field value too long")
 		}
-		left -= int64(len(data))
+		remaining -= int64(len(data))
 		if !isFilePart(part) {
 			values.Add(part.FormName(), string(data))
 			continue
 		}
 		tables = append(tables, externalTable{name: part.FormName(), data: data})
 		if user.Analyst && len(tables) > maxAnalystTables {
-			return errAccessDenied.errorf("%s: Not enough privileges. An analyst may send %d tables at most", user.Name, maxAnalystTables)
+			return errAccessDenied.errorf("%s: Not enough privileges. An analyst may send at most %d tables",
+				user.Name, maxAnalystTables)
 		}
 	}
-	if err := endDeadline(out.w, user); err != nil {
+	if err := clearReadDeadline(out.w, user); err != nil {
 		return err
 	}
 	if e := checkFields(values); e != nil {
@@ -117,8 +120,9 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		if err := t.describe(values); err != nil {
 			return err
 		}
-		if user.Analyst && !forAnalysts(t.format) {
-			return errAccessDenied.errorf("%s: Not enough privileges. Tables in the format %s are not for analysts", user.Name, t.format)
+		if user.Analyst && !isAnalystFormat(t.format) {
+			return errAccessDenied.errorf("%s: Not enough privileges. Tables in the format %s are not for analysts",
+				user.Name, t.format)
 		}
 	}
 	q, e := s.parseRequest(values, user, false, ignore)
@@ -129,8 +133,7 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 	return s.execute(r.Context(), out, q, parseStatement(values.Get("query")), nil, tables)
 }
 
-// isFilePart reports a part with a filename parameter, also an empty one, which
-// is how clickhouse-go sends tables.
+// isFilePart reports whether a part has a filename parameter. clickhouse-go sends tables with an empty one.
 func isFilePart(part *multipart.Part) bool {
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
@@ -152,7 +155,8 @@ func (t *externalTable) describe(values url.Values) *chdb.Error {
 	if t.structure == "" {
 		types := values.Get(t.name + "_types")
 		if types == "" {
-			return errBadArguments.errorf("Neither structure nor types have been provided for external table %s. Use fields %s_structure or %s_types to do so", t.name, t.name, t.name)
+			return errBadArguments.errorf("Neither structure nor types have been provided for external table %s. "+
+				"Use fields %s_structure or %s_types to do so", t.name, t.name, t.name)
 		}
 		var columns []string
 		for i, typeName := range splitTypes(types) {
@@ -163,7 +167,7 @@ func (t *externalTable) describe(values url.Values) *chdb.Error {
 	return nil
 }
 
-// splitTypes splits at commas outside parentheses.
+// splitTypes splits at commas outside of parentheses.
 func splitTypes(s string) []string {
 	var out []string
 	depth, start := 0, 0
@@ -183,25 +187,25 @@ func splitTypes(s string) []string {
 	return append(out, strings.TrimSpace(s[start:]))
 }
 
-// externalConnection opens a connection for a request with tables. What would
-// keep it from filling them is set when that is done.
+// externalConnection opens a connection for a request with external tables. Settings that would prevent filling the
+// tables are applied afterwards.
 func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled, func(bool), error) {
 	open := q.setup
 	open.settings = nil
-	var then []chdb.Param
+	var afterFill []chdb.Param
 	for _, p := range q.setup.settings {
 		switch {
 		case p.Name == "readonly":
-			then = append(then, p)
+			afterFill = append(afterFill, p)
 			continue
 		case p.Name == "max_memory_usage" && q.user.Analyst:
-			// Every table is filled by a statement of its own, and its rows count for
-			// that one only. So the tables share one half, and the query has the other.
+			// Each table is filled by a separate statement with its own limit. So the tables share one half of the
+			// memory, and the query has the other half.
 			memory, err := strconv.ParseInt(p.Value, 10, 64)
 			if err != nil {
 				return nil, nil, err
 			}
-			then = append(then, chdb.Param{Name: p.Name, Value: atLeastOne(memory / 2)})
+			afterFill = append(afterFill, chdb.Param{Name: p.Name, Value: atLeastOne(memory / 2)})
 			p.Value = atLeastOne(memory / 2 / int64(len(tables)))
 		}
 		open.settings = append(open.settings, p)
@@ -210,21 +214,21 @@ func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled
 	if err != nil {
 		return nil, nil, err
 	}
-	conn.then = then
+	conn.afterFill = afterFill
 	return conn, func(bool) { conn.Close() }, nil
 }
 
-// atLeastOne writes a limit, of which 0 would be none.
+// atLeastOne formats a limit. A limit of 0 would mean none.
 func atLeastOne(limit int64) string { return strconv.FormatInt(max(1, limit), 10) }
 
-// fillTables makes the tables on the request's connection, and sets what follows them.
+// fillTables creates and fills the tables on the request's connection, and applies the remaining settings.
 func fillTables(conn *pooled, tables []externalTable) error {
 	for i := range tables {
 		if err := tables[i].create(conn); err != nil {
 			return err
 		}
 	}
-	for _, p := range conn.then {
+	for _, p := range conn.afterFill {
 		if err := conn.Exec("SET " + p.Name + " = " + quoteString(p.Value)); err != nil {
 			return err
 		}
@@ -232,7 +236,7 @@ func fillTables(conn *pooled, tables []externalTable) error {
 	return nil
 }
 
-// create makes the table and fills it.
+// create creates the table and fills it.
 func (t *externalTable) create(conn *pooled) error {
 	if err := conn.Exec(t.creation); err != nil {
 		return err
@@ -246,7 +250,7 @@ func (t *externalTable) create(conn *pooled) error {
 	for data := t.data; len(data) > 0; {
 		n := min(len(data), 1<<20)
 		if insert.Append(data[:n]) != nil {
-			break // Done has the reason
+			break // Done returns the error
 		}
 		data = data[n:]
 	}
@@ -254,21 +258,21 @@ func (t *externalTable) create(conn *pooled) error {
 	return err
 }
 
-// define makes the statement that creates the table. The structure comes from
-// outside and ends up in a statement, so the engine's normal form of that is
-// checked to have columns and nothing else.
+// define sets the statement that creates the table. The structure is user input in a statement, so the engine's normal
+// form of it is checked to contain only columns.
 func (s *Server) define(t *externalTable, q *request) error {
 	if strings.Contains(t.structure, ";") {
 		return errNoColumns(t)
 	}
-	normal, err := s.normalForm(q, "CREATE TEMPORARY TABLE "+quoteIdentifier(t.name)+" ("+t.structure+"\n) ENGINE = Memory")
+	normal, err := s.normalForm(q,
+		"CREATE TEMPORARY TABLE "+quoteIdentifier(t.name)+" ("+t.structure+"\n) ENGINE = Memory")
 	if err != nil {
 		return err
 	}
 	if err := s.deniedTo(q.user).check(q, normal); err != nil {
 		return err
 	}
-	if !onlyColumns(normal) {
+	if !hasOnlyColumns(normal) {
 		return errNoColumns(t)
 	}
 	t.creation = normal
@@ -279,9 +283,9 @@ func errNoColumns(t *externalTable) *chdb.Error {
 	return errSyntax.errorf("The structure of the external table %s is not a list of columns", t.name)
 }
 
-// onlyColumns says whether a CREATE TEMPORARY TABLE in normal form gives its
-// columns names and types, and nothing that has an expression.
-func onlyColumns(normal string) bool {
+// hasOnlyColumns reports whether a CREATE TEMPORARY TABLE in normal form has only column names and types, without
+// expressions.
+func hasOnlyColumns(normal string) bool {
 	lex := lexer{text: normal}
 	for _, keyword := range []string{"CREATE", "TEMPORARY", "TABLE"} {
 		if !lex.next().is(keyword) {
@@ -291,32 +295,36 @@ func onlyColumns(normal string) bool {
 	if lex.next().name() == "" || !lex.next().punct('(') {
 		return false
 	}
-	depth, place := 1, 0 // 0: a column's name, 1: its type, 2: what follows
-	special := false     // the name may be a keyword: PROJECTION p (SELECT ...)
+	const atName, atType, afterType = 0, 1, 2
+	depth, state := 1, atName
+	special := false // the name may be a keyword: PROJECTION p (SELECT ...)
+	tableKeywords := []string{"CONSTRAINT", "INDEX", "PROJECTION", "STATISTICS", "PRIMARY", "FOREIGN"}
+	columnKeywords := []string{"DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL"}
 	for depth > 0 {
 		tok := lex.next()
 		switch {
 		case tok.kind == tokenEnd:
 			return false
 		case tok.punct('('):
-			if depth == 1 && (place != 2 || special) {
+			if depth == 1 && (state != afterType || special) {
 				return false
 			}
 			depth++
 		case tok.punct(')'):
 			depth--
 		case depth > 1:
-		case tok.punct(',') && place == 2:
-			place = 0
-		case place == 0 && tok.name() != "":
-			special = slices.ContainsFunc([]string{"CONSTRAINT", "INDEX", "PROJECTION", "STATISTICS", "PRIMARY", "FOREIGN"}, tok.is)
-			place++
-		case place == 1 && tok.kind == tokenWord && !slices.ContainsFunc([]string{"DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL"}, tok.is):
-			place++
-		case place == 2 && (tok.is("NOT") || tok.is("NULL")):
+		case tok.punct(',') && state == afterType:
+			state = atName
+		case state == atName && tok.name() != "":
+			special = slices.ContainsFunc(tableKeywords, tok.is)
+			state = atType
+		case state == atType && tok.kind == tokenWord && !slices.ContainsFunc(columnKeywords, tok.is):
+			state = afterType
+		case state == afterType && (tok.is("NOT") || tok.is("NULL")):
 		default:
 			return false
 		}
 	}
-	return place == 2 && lex.next().is("ENGINE") && lex.next().punct('=') && lex.next().is("Memory") && lex.next().kind == tokenEnd
+	return state == afterType && lex.next().is("ENGINE") && lex.next().punct('=') && lex.next().is("Memory") &&
+		lex.next().kind == tokenEnd
 }

@@ -11,16 +11,15 @@ import (
 
 func isNative(format string) bool { return strings.EqualFold(format, "Native") }
 
-// formatLayout is how the header of a format's document ends, which every part
-// of a stream repeats and only the first may keep.
+// formatLayout describes the header of a format's document, which every part of a stream repeats and only the first
+// part may keep.
 type formatLayout struct {
-	lines  int // header lines that end at the first line end
-	csv    int // header lines whose fields may hold line ends in quotes
+	lines  int // header lines that end at the first newline
+	csv    int // header lines whose quoted fields may contain newlines
 	binary int // RowBinary: 1 for names, 2 for names and types
 }
 
-// streamable are the formats whose documents, without repeated headers, can be
-// joined; by lower-case name.
+// streamable are the formats whose documents can be concatenated without the repeated headers, by lower-case name.
 var streamable = map[string]formatLayout{
 	"native": {}, "tabseparated": {}, "tsv": {}, "tabseparatedraw": {}, "tsvraw": {}, "raw": {}, "lineasstring": {},
 	"csv": {}, "jsoneachrow": {}, "jsonlines": {}, "ndjson": {}, "jsoncompacteachrow": {}, "jsonstringseachrow": {},
@@ -32,7 +31,7 @@ var streamable = map[string]formatLayout{
 	"rowbinarywithnames": {binary: 1}, "rowbinarywithnamesandtypes": {binary: 2},
 }
 
-// headerLength is the length of the header in a document.
+// headerLength returns the length of the header in a document.
 func (l formatLayout) headerLength(data []byte) int {
 	n := 0
 	for range l.lines {
@@ -64,7 +63,7 @@ func (l formatLayout) headerLength(data []byte) int {
 	return n
 }
 
-// contentType is what a server says of a format.
+// contentType returns the Content-Type of a format, as of a server.
 func contentType(format string) string {
 	f := strings.ToLower(format)
 	switch {
@@ -81,7 +80,8 @@ func contentType(format string) string {
 		return "application/json; charset=UTF-8"
 	case f == "xml":
 		return "application/xml; charset=UTF-8"
-	case f == "native", strings.HasPrefix(f, "rowbinary"), f == "parquet", f == "arrow", f == "arrowstream", f == "orc", f == "avro", f == "msgpack", f == "npy", strings.HasPrefix(f, "protobuf"):
+	case f == "native", strings.HasPrefix(f, "rowbinary"), f == "parquet", f == "arrow", f == "arrowstream", f == "orc",
+		f == "avro", f == "msgpack", f == "npy", strings.HasPrefix(f, "protobuf"):
 		return "application/octet-stream"
 	case f == "markdown":
 		return "text/markdown; charset=UTF-8"
@@ -91,8 +91,8 @@ func contentType(format string) string {
 	return "text/plain; charset=UTF-8"
 }
 
-// parseDescription turns the first two columns of DESCRIBE (raw, tab
-// separated) into a Native block without rows, in revision 0.
+// parseDescription converts the first two columns of DESCRIBE (raw, tab separated) to a Native block without rows, in
+// revision 0.
 func parseDescription(rows string) []byte {
 	var names, types []string
 	for line := range strings.Lines(rows) {
@@ -104,7 +104,7 @@ func parseDescription(rows string) []byte {
 	return native.AppendHeader(nil, names, types, 0)
 }
 
-// withoutFormat cuts the FORMAT clause, and a SETTINGS clause behind it, off.
+// withoutFormat removes the FORMAT clause and a SETTINGS clause after it.
 func withoutFormat(text string) string {
 	lex := lexer{text: text}
 	depth, cut := 0, -1
@@ -126,14 +126,12 @@ func withoutFormat(text string) string {
 	return text
 }
 
-// isExit reports the words that the engine's client layer takes for the wish
-// to leave instead of a statement.
+// isExit reports whether the text is a single word, such as exit, which the engine's client layer takes as a command.
 func isExit(text string) bool {
 	return !strings.ContainsAny(strings.TrimSpace(text), " \t\n(")
 }
 
-// headerCache keeps the columns of queries that returned no row. Any statement
-// that may change a table clears it.
+// headerCache caches the columns of queries that returned no rows. A statement that may change a table clears it.
 type headerCache struct {
 	mu sync.Mutex
 	m  map[string][]byte

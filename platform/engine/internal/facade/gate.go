@@ -8,54 +8,54 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// gate lets few of the analysts' queries in at a time, before they take a place
-// of the pool, so that they cannot keep the services out. They wait in order.
+// gate limits the concurrent queries of analysts before they take a slot of the pool, so that they cannot starve the
+// services. It is first in, first out.
 type gate struct {
-	places    *semaphore.Weighted
+	slots     *semaphore.Weighted
 	queueWait time.Duration
-	most      int
+	limit     int
 }
 
-func newGate(most int, queueWait time.Duration) *gate {
-	return &gate{semaphore.NewWeighted(int64(most)), queueWait, most}
+func newGate(limit int, queueWait time.Duration) *gate {
+	return &gate{semaphore.NewWeighted(int64(limit)), queueWait, limit}
 }
 
-// acquire waits for a place for a query, and returns how to give it back.
+// acquire waits for a slot and returns a function that releases it.
 func (g *gate) acquire(ctx context.Context) (func(), error) {
 	waiting, cancel := context.WithTimeout(ctx, g.queueWait)
 	defer cancel()
-	err := g.places.Acquire(waiting, 1)
+	err := g.slots.Acquire(waiting, 1)
 	switch {
 	case err == nil:
-		return func() { g.places.Release(1) }, nil
+		return func() { g.slots.Release(1) }, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return nil, errTooManyQueries.errorf("Too many simultaneous queries of analysts. Maximum: %d", g.most)
+	return nil, errTooManyQueries.errorf("Too many simultaneous queries of analysts. Maximum: %d", g.limit)
 }
 
-// queue waits for a user's place, which analysts need, and returns how to give it
-// back. Only then is an analyst's body read. It has the time of a query to come, so
-// that the place is the client's no longer than for one, however slowly it sends.
-func (s *Server) queue(ctx context.Context, w http.ResponseWriter, user *User) (func(), error) {
+// admit waits for an analyst's slot and returns a function that releases it. Only then the body of an analyst is read,
+// within the time limit of a query, so that a slow sender does not occupy a slot for longer. Other users are admitted
+// immediately.
+func (s *Server) admit(ctx context.Context, w http.ResponseWriter, user *User) (func(), error) {
 	if !user.Analyst {
 		return func() {}, nil
 	}
-	leave, err := s.gate.acquire(ctx)
+	release, err := s.gate.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if limit := s.cfg.AnalystLimits.MaxExecutionTime; limit > 0 {
 		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)); err != nil {
-			leave()
+			release()
 			return nil, bodyError(err)
 		}
 	}
-	return leave, nil
+	return release, nil
 }
 
-// endDeadline says that the body is read.
-func endDeadline(w http.ResponseWriter, user *User) error {
+// clearReadDeadline removes the deadline set by admit after the body was read.
+func clearReadDeadline(w http.ResponseWriter, user *User) error {
 	if !user.Analyst {
 		return nil
 	}
@@ -65,12 +65,12 @@ func endDeadline(w http.ResponseWriter, user *User) error {
 	return nil
 }
 
-// memoryOfAnalyst is what one of so many queries at a time may use, unless that
-// is configured: together at most half of what the engine may.
-func memoryOfAnalyst(engine int64, queries int) int64 {
-	const most = 2 << 30
-	if engine <= 0 { // it has no limit
-		return most
+// analystMemory returns the default memory limit of a query of analysts, in bytes: at most 2 GiB, and at most half of
+// the engine's limit for all concurrent queries together.
+func analystMemory(engine int64, queries int) int64 {
+	const maxMemory = 2 << 30
+	if engine <= 0 { // no limit
+		return maxMemory
 	}
-	return min(most, engine/2/int64(max(1, queries)))
+	return min(maxMemory, engine/2/int64(max(1, queries)))
 }

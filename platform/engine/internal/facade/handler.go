@@ -13,8 +13,8 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// A ClickHouse server's default limits on requests (http_max_uri_size,
-// http_max_fields, http_max_field_name_size, http_max_field_value_size).
+// Default limits of a ClickHouse server (http_max_uri_size, http_max_fields, http_max_field_name_size,
+// http_max_field_value_size).
 const (
 	maxURISize        = 1 << 20
 	maxFields         = 1_000_000
@@ -22,7 +22,7 @@ const (
 	maxFieldValueSize = 128 << 10
 )
 
-// headSize is how much of a body is read to learn what it is.
+// headSize is the number of bytes of a body that are read to parse the statement.
 const headSize = 64 << 10
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -31,9 +31,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.active.Done()
-	// A deadline of this connection's last response must not end this one.
+	// A write deadline of the previous response on this connection must not apply.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // supported by every connection
-	// No page of another origin takes an answer for a script or a picture.
+	// Pages of other origins must not load responses as scripts or images.
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	if len(r.RequestURI) > maxURISize {
@@ -44,10 +44,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case "/", "/query":
 	case "/ping", "/replicas_status":
 		w.Header().Set("Content-Type", "text/html; charset=UTF-8")
-		_, _ = io.WriteString(w, "Ok.\n") // the client is gone when this fails
+		_, _ = io.WriteString(w, "Ok.\n") // fails if the client has disconnected
 		return
 	default:
-		http.Error(w, "There is no handle "+r.URL.Path+". Use / or /ping for health checks. Send queries from your program with POST method or GET /?query=...", http.StatusNotFound)
+		http.Error(w, "There is no handle "+r.URL.Path+". Use / or /ping for health checks. "+
+			"Send queries from your program with POST method or GET /?query=...", http.StatusNotFound)
 		return
 	}
 	out := &response{server: s, w: w}
@@ -56,7 +57,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter counts a request in, unless the server is stopping.
+// enter registers a request. It returns false if the server is stopping.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +68,7 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// handle answers one request. An error that it returns was not sent.
+// handle serves one request. An error that it returns has not been sent.
 func (s *Server) handle(out *response, r *http.Request) error {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut:
@@ -81,7 +82,8 @@ func (s *Server) handle(out *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for header, name := range map[string]string{"X-ClickHouse-Database": "database", "X-ClickHouse-Format": "default_format"} {
+	headers := map[string]string{"X-ClickHouse-Database": "database", "X-ClickHouse-Format": "default_format"}
+	for header, name := range headers {
 		if v := r.Header.Get(header); v != "" && !values.Has(name) {
 			values.Set(name, v)
 		}
@@ -103,31 +105,32 @@ func (s *Server) handle(out *response, r *http.Request) error {
 		return err
 	}
 	out.prepare(q, r)
-	leave, gateErr := s.queue(r.Context(), out.w, user)
+	release, gateErr := s.admit(r.Context(), out.w, user)
 	if gateErr != nil {
 		return gateErr
 	}
-	defer leave()
+	defer release()
 	body, err := decodedBody(r, q.decompress)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	size := headSize
-	if r.ContentLength >= 0 && r.ContentLength < headSize && r.Header.Get("Content-Encoding") == "" && !q.decompress {
+	plain := r.Header.Get("Content-Encoding") == "" && !q.decompress
+	if r.ContentLength >= 0 && r.ContentLength < headSize && plain {
 		size = int(r.ContentLength) + 1
 	}
 	text, rest, readErr := splitBody(values.Get("query"), body, size, q.maxQuerySize)
 	if readErr != nil {
 		return readErr
 	}
-	if err := endDeadline(out.w, user); err != nil {
+	if err := clearReadDeadline(out.w, user); err != nil {
 		return err
 	}
 	return s.execute(r.Context(), out, q, text, rest, nil)
 }
 
-// parseFields reads the URL's parameters within ClickHouse's limits.
+// parseFields parses the URL's parameters within ClickHouse's limits.
 func parseFields(raw string, header http.Header) (url.Values, *chdb.Error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -161,11 +164,10 @@ func checkFields(values url.Values) *chdb.Error {
 	return nil
 }
 
-// splitBody puts the query's text together. The body continues the query
-// parameter, unless that is an INSERT, whose rows the body has. For an INSERT
-// rest is the unread part of the body behind the text.
+// splitBody parses the statement. The body continues the query parameter, unless that is an INSERT, whose rows are the
+// body. For an INSERT, rest is the unread part of the body after the statement.
 //
-// size is how much is read at first; a smaller body is then known whole.
+// size is the number of bytes to read at first; a smaller body is read completely.
 func splitBody(param string, body io.Reader, size, maxQuerySize int) (text statement, rest io.Reader, err error) {
 	if strings.TrimSpace(param) != "" {
 		if text = parseStatement(param); text.isInsert {
@@ -186,7 +188,7 @@ func splitBody(param string, body io.Reader, size, maxQuerySize int) (text state
 	whole := errors.Is(peekErr, io.EOF)
 	if !whole {
 		if text = parseStatement(param + string(head)); text.isInsert {
-			return text, skipped(reader, len(head)), nil
+			return text, discard(reader, len(head)), nil
 		}
 		var b strings.Builder
 		if _, err := io.Copy(&b, io.LimitReader(reader, int64(maxQuerySize)+1)); err != nil {
@@ -197,15 +199,15 @@ func splitBody(param string, body io.Reader, size, maxQuerySize int) (text state
 			return text, reader, nil
 		}
 		if b.Len() > maxQuerySize {
-			return text, nil, errSyntax.errorf("Syntax error: failed at position %d (end of query): Max query size exceeded (can be increased with the `max_query_size` setting)", maxQuerySize)
+			return text, nil, errQueryTooLarge(maxQuerySize)
 		}
 		return text, nil, nil
 	}
 	return parseStatement(param + string(head)), nil, nil
 }
 
-func skipped(r *bufio.Reader, n int) io.Reader {
-	_, _ = r.Discard(n) // these bytes are in the buffer
+func discard(r *bufio.Reader, n int) io.Reader {
+	_, _ = r.Discard(n) // these bytes are buffered
 	return r
 }
 

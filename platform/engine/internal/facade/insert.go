@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// insertChunk is how much of an insert's body is handed on at a time.
+// insertChunk is the number of bytes of an INSERT's body that are passed to the engine at a time.
 const insertChunk = 256 << 10
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, insertChunk); return &b }}
 
-// insert sends the rows in the statement and the body to the engine. The rows
-// are stored when it returns nil; a body that breaks off stores nothing that
-// was not stored in whole blocks before, as on a server.
+// insert sends the rows in the statement and the body to the engine. They are stored when it returns nil. If the body
+// is truncated, complete blocks that were stored before remain, as on a server.
 func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, body io.Reader) error {
 	out.setFormat(st.dataFormat)
 	data := io.Reader(strings.NewReader(st.data))
@@ -37,7 +36,7 @@ func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, 
 		n, readErr := fill(data, *chunk)
 		if n > 0 {
 			if err := insert.Append((*chunk)[:n]); err != nil {
-				break // Done has the reason
+				break // Done returns the error
 			}
 		}
 		if errors.Is(readErr, io.EOF) {
@@ -58,8 +57,8 @@ func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, 
 	return out.finish(nil)
 }
 
-// fill reads until the buffer is full. Unlike io.ReadFull it keeps apart the
-// end of the data (io.EOF) and a body that broke off (io.ErrUnexpectedEOF).
+// fill reads until the buffer is full. Unlike io.ReadFull it distinguishes the end of the data (io.EOF) from a
+// truncated body (io.ErrUnexpectedEOF).
 func fill(r io.Reader, buffer []byte) (int, error) {
 	n := 0
 	for n < len(buffer) {

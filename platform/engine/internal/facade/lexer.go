@@ -6,9 +6,9 @@ type tokenKind uint8
 
 const (
 	tokenEnd        tokenKind = iota
-	tokenWord                 // keyword, bare identifier or number
-	tokenIdentifier           // quoted identifier; text is the name without quotes
-	tokenString               // string literal; text is raw
+	tokenWord                 // keyword, unquoted identifier or number
+	tokenIdentifier           // quoted identifier; text is the unquoted name
+	tokenString               // string literal; text includes the quotes
 	tokenPunctuation
 )
 
@@ -27,7 +27,7 @@ func (t token) punct(c byte) bool {
 	return t.kind == tokenPunctuation && t.text[0] == c
 }
 
-// name is the token's identifier, "" when it is none.
+// name returns the token's identifier, or "".
 func (t token) name() string {
 	if t.kind == tokenWord || t.kind == tokenIdentifier {
 		return t.text
@@ -35,8 +35,8 @@ func (t token) name() string {
 	return ""
 }
 
-// lexer splits a ClickHouse query into tokens, as the engine's own lexer does
-// as far as the boundaries of strings, identifiers and comments go.
+// lexer splits a ClickHouse query into tokens. It agrees with the engine's lexer on the boundaries of strings,
+// identifiers and comments.
 type lexer struct {
 	text string
 	pos  int
@@ -84,7 +84,8 @@ func (l *lexer) skipSpace() {
 		switch {
 		case rest[0] <= ' ' || rest[0] == 0x7f:
 			l.pos++
-		case strings.HasPrefix(rest, "\u00a0"), strings.HasPrefix(rest, "\ufeff"), strings.HasPrefix(rest, "\u3000"):
+		case strings.HasPrefix(rest, "\u00a0"), strings.HasPrefix(rest, "\ufeff"),
+			strings.HasPrefix(rest, "\u3000"):
 			l.pos += len(firstRune(rest))
 		case strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "#!"), strings.HasPrefix(rest, "# "):
 			end := strings.IndexByte(rest, '\n')
@@ -114,8 +115,7 @@ func firstRune(s string) string {
 	return s
 }
 
-// quoted advances behind a quoted token, in which a backslash escapes and a
-// doubled quote stands for itself.
+// quoted advances past a quoted token, in which a backslash escapes and a doubled quote is a literal quote.
 func (l *lexer) quoted(quote byte) {
 	for l.pos++; l.pos < len(l.text); l.pos++ {
 		switch l.text[l.pos] {

@@ -13,26 +13,23 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// pool hands out connections that are already set up: one key (user, database,
-// settings) has the same setup, so a request pays for it only when no
-// connection of its key is idle.
-//
-// The number of connections in use is bounded; callers wait for a place.
+// pool is a pool of connections by setup (user, database, settings), so that a request sets up a connection only if
+// none with its setup is idle. It limits the connections in use.
 type pool struct {
 	lib       *chdb.Library
 	args      []string // of every connection: storage path, engine options
-	places    chan struct{}
+	slots     chan struct{}
 	maxIdle   int
 	nextID    atomic.Uint64
 	queueWait time.Duration
 
 	mu     sync.Mutex
-	idle   map[string]*list.List // of *pooled, most recent in front
-	lru    *list.List            // of *pooled, most recent in front
+	idle   map[string]*list.List // of *pooled by key, most recent first
+	lru    *list.List            // of *pooled, most recent first
 	closed bool
 
-	root   sync.Mutex // guards keeper
-	keeper *chdb.Conn // keeps the engine running and carries KILL
+	keeperMu sync.Mutex
+	keeper   *chdb.Conn // keeps the engine running, and runs KILL and queries of the facade
 }
 
 // pooled is a connection with its setup.
@@ -40,11 +37,11 @@ type pooled struct {
 	*chdb.Conn
 	id           string
 	key          string
-	then         []chdb.Param // set when the request's tables are filled
+	afterFill    []chdb.Param // settings to apply after the external tables are filled
 	inKey, inLRU *list.Element
 }
 
-// setup is what distinguishes connections.
+// setup identifies interchangeable connections.
 type setup struct {
 	user     string
 	database string
@@ -72,33 +69,33 @@ func newPool(lib *chdb.Library, args []string, maxInUse, maxIdle int, queueWait 
 	}
 	return &pool{
 		lib: lib, args: args, keeper: keeper, maxIdle: maxIdle, queueWait: queueWait,
-		places: make(chan struct{}, maxInUse),
-		idle:   make(map[string]*list.List), lru: list.New(),
+		slots: make(chan struct{}, maxInUse),
+		idle:  make(map[string]*list.List), lru: list.New(),
 	}, nil
 }
 
-// acquire waits for a place. Every acquire is followed by one releasePlace.
+// acquire waits for a slot. Every successful acquire is followed by one release.
 func (p *pool) acquire(ctx context.Context) error {
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return nil
 	default:
 	}
 	timer := time.NewTimer(p.queueWait)
 	defer timer.Stop()
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return errTooManyQueries.errorf("Too many simultaneous queries. Maximum: %d", cap(p.places))
+		return errTooManyQueries.errorf("Too many simultaneous queries. Maximum: %d", cap(p.slots))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (p *pool) releasePlace() { <-p.places }
+func (p *pool) release() { <-p.slots }
 
-// get takes an idle connection of this setup or makes one.
+// get returns an idle connection with the setup, or a new one.
 func (p *pool) get(s setup) (*pooled, error) {
 	key := s.key()
 	p.mu.Lock()
@@ -140,8 +137,7 @@ func (p *pool) open(s setup, key string) (*pooled, error) {
 	return c, nil
 }
 
-// explain finds the setting that a connection was refused for, because the
-// library does not say.
+// explain returns the error of the setting that prevented a connection, because the library does not return it.
 func (p *pool) explain(s setup, cause error) error {
 	conn, err := p.lib.Connect(p.args...)
 	if err != nil {
@@ -156,7 +152,7 @@ func (p *pool) explain(s setup, cause error) error {
 	return cause
 }
 
-// put returns a connection for the next request of its key.
+// put returns a connection to the pool.
 func (p *pool) put(c *pooled) {
 	p.mu.Lock()
 	if p.closed {
@@ -181,7 +177,7 @@ func (p *pool) put(c *pooled) {
 	}
 }
 
-// unlink takes a connection out of the idle lists; the mutex is held.
+// unlink removes a connection from the idle lists. The caller holds the mutex.
 func (p *pool) unlink(c *pooled) {
 	l := p.idle[c.key]
 	l.Remove(c.inKey)
@@ -191,18 +187,17 @@ func (p *pool) unlink(c *pooled) {
 	p.lru.Remove(c.inLRU)
 }
 
-// kill stops the statement that runs on the connection. It returns at once;
-// the statement ends with QUERY_WAS_CANCELLED.
+// kill kills the statement that runs on a connection, without waiting. The statement ends with QUERY_WAS_CANCELLED.
 func (p *pool) kill(id string) error {
-	p.root.Lock()
-	defer p.root.Unlock()
+	p.keeperMu.Lock()
+	defer p.keeperMu.Unlock()
 	return p.keeper.Exec("KILL QUERY WHERE endsWith(Settings['log_comment'], " + quoteString(id) + ") ASYNC")
 }
 
-// query runs a statement of the facade's own on the keeper.
+// query runs a query of the facade on the keeper.
 func (p *pool) query(text string) (string, error) {
-	p.root.Lock()
-	defer p.root.Unlock()
+	p.keeperMu.Lock()
+	defer p.keeperMu.Unlock()
 	r, err := p.keeper.Query(text, "TabSeparated", nil)
 	if err != nil {
 		return "", err
@@ -211,7 +206,7 @@ func (p *pool) query(text string) (string, error) {
 	return string(r.Bytes()), nil
 }
 
-// close closes the idle connections and the keeper. No connection is in use.
+// close closes the idle connections and the keeper. No connection may be in use.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -224,8 +219,8 @@ func (p *pool) close() {
 	for _, c := range all {
 		c.Close()
 	}
-	p.root.Lock()
-	defer p.root.Unlock()
+	p.keeperMu.Lock()
+	defer p.keeperMu.Unlock()
 	p.keeper.Close()
 }
 

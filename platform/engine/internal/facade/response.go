@@ -13,9 +13,8 @@ import (
 	"muster/platform/engine/internal/native"
 )
 
-// response writes a result: it rewrites Native for the client's revision,
-// compresses, and delays the headers until there is something to send, so that
-// an early exception gets its status.
+// response writes a result. It converts Native to the client's revision, compresses, and delays the headers until
+// there is data to send, so that an early exception determines the status.
 type response struct {
 	server  *Server
 	w       http.ResponseWriter
@@ -24,7 +23,7 @@ type response struct {
 	stats   chdb.Stats
 
 	started  time.Time
-	until    time.Time // when the client has to have read what is sent; zero: no such time
+	deadline time.Time // by which the client must have read the response; zero: none
 	revision uint64
 	encoding string
 	level    int
@@ -42,7 +41,7 @@ func (o *response) prepare(q *request, r *http.Request) {
 		o.encoding = acceptedEncoding(r.Header.Get("Accept-Encoding"))
 	}
 	if q.compress {
-		f, err := newFramer(q.network, q.compressLevel)
+		f, err := newFramer(q.codec, q.compressLevel)
 		if err == nil {
 			o.framer = f
 		}
@@ -78,14 +77,15 @@ func (o *response) start(status int) error {
 }
 
 func (o *response) summary() string {
-	return fmt.Sprintf(`{"read_rows":"%d","read_bytes":"%d","written_rows":"%d","written_bytes":"%d","total_rows_to_read":"0","result_rows":"%d","result_bytes":"%d","elapsed_ns":"%d"}`,
-		o.stats.ReadRows, o.stats.ReadBytes, o.stats.WrittenRows, o.stats.WrittenBytes, o.stats.ResultRows, o.stats.ResultBytes,
-		time.Since(o.started).Nanoseconds())
+	return fmt.Sprintf(`{"read_rows":"%d","read_bytes":"%d","written_rows":"%d","written_bytes":"%d",`+
+		`"total_rows_to_read":"0","result_rows":"%d","result_bytes":"%d","elapsed_ns":"%d"}`,
+		o.stats.ReadRows, o.stats.ReadBytes, o.stats.WrittenRows, o.stats.WrittenBytes,
+		o.stats.ResultRows, o.stats.ResultBytes, time.Since(o.started).Nanoseconds())
 }
 
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// transform gives the bytes to send for a part of the result.
+// transform calls use with the encoded bytes of a part of the result.
 func (o *response) transform(data []byte, use func([]byte) error) error {
 	if o.revision > 0 && isNative(o.format) && len(data) > 0 {
 		buffer := scratch.Get().(*[]byte)
@@ -111,10 +111,10 @@ func (o *response) send(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	// A client that stops reading must not hold the engine for ever.
+	// A client that stops reading must not block the engine forever.
 	deadline := time.Now().Add(transferTimeout)
-	if !o.until.IsZero() && o.until.Before(deadline) {
-		deadline = o.until
+	if !o.deadline.IsZero() && o.deadline.Before(deadline) {
+		deadline = o.deadline
 	}
 	err := http.NewResponseController(o.w).SetWriteDeadline(deadline)
 	if err != nil {
@@ -131,13 +131,13 @@ func (o *response) send(data []byte) error {
 	return nil
 }
 
-// transferTimeout bounds one read of a body and one write of a result, as
-// ClickHouse's http_receive_timeout and http_send_timeout do.
+// transferTimeout limits one read of a body and one write of a result, as ClickHouse's http_receive_timeout and
+// http_send_timeout.
 const transferTimeout = 180 * time.Second
 
-var errClientGone = errors.New("the client closed the connection")
+var errClientGone = errors.New("client closed the connection")
 
-// write sends a part that more parts follow.
+// write sends a part of the result. More parts follow.
 func (o *response) write(data []byte) error {
 	return o.transform(data, func(data []byte) error {
 		if !o.sent {
@@ -170,9 +170,8 @@ func (o *response) finish(data []byte) error {
 	})
 }
 
-// fail sends an exception: as the response, or when part of a result is out,
-// marked at its end, with the connection broken off so that no client takes
-// the result for whole.
+// fail sends an exception. If a part of the result was sent, it appends the exception with a marker and aborts the
+// connection, so that no client takes the result for complete.
 func (o *response) fail(err error) {
 	if errors.Is(err, errClientGone) {
 		panic(http.ErrAbortHandler)
@@ -183,7 +182,7 @@ func (o *response) fail(err error) {
 		message := fmt.Sprintf("\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", o.tag, text, len(text), o.tag)
 		if o.send([]byte(message)) == nil {
 			if o.encoder != nil {
-				_ = o.encoder.Flush() // the connection breaks off next, whatever comes of this
+				_ = o.encoder.Flush() // the connection is aborted anyway
 			}
 			_ = http.NewResponseController(o.w).Flush()
 		}
@@ -205,6 +204,6 @@ func (o *response) fail(err error) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if o.start(status) == nil {
-		_ = o.send(body) // the client is gone when this fails
+		_ = o.send(body) // fails if the client has disconnected
 	}
 }

@@ -18,45 +18,45 @@ import (
 	"muster/platform/engine/internal/chdb"
 )
 
-// Config says how to serve.
+// Config configures a Server.
 type Config struct {
 	Library *chdb.Library
-	Dir     string // the data folder; one process at a time
-	// EngineArgs are further arguments of the engine, --name=value, such as
-	// the sizes of its caches.
+	Dir     string // data directory, for one process at a time
+	// EngineArgs are further arguments of the engine, --name=value, such as cache sizes.
 	EngineArgs []string
 	Users      []User
-	// AnalystLimits bound each analyst's query; zero fields: no limit, but of
-	// memory, of which 0 is what memoryOfAnalyst says.
+	// AnalystLimits limit a query of an analyst. Zero fields mean no limit, except MaxMemory, whose default is
+	// analystMemory.
 	AnalystLimits Limits
-	// AnalystQueries is how many of the MaxConcurrent statements may be analysts'.
+	// AnalystQueries is the maximum number of concurrent queries of analysts.
 	AnalystQueries int
-	MaxConcurrent  int           // statements at a time; further ones wait
-	QueueWait      time.Duration // how long they wait before TOO_MANY_SIMULTANEOUS_QUERIES
+	MaxConcurrent  int           // maximum number of concurrent statements; further ones wait
+	QueueWait      time.Duration // after this wait a statement fails with TOO_MANY_SIMULTANEOUS_QUERIES
 	Logger         *slog.Logger
 }
 
-// idleThreads is how many threads the engine keeps for each statement that may run, which is what
-// statements of two threads take. Each has three files of /proc open for as long as it lives. By
-// itself the engine keeps 1,000, and with them, where 1,024 files may be open, all that it may
-// open: after one burst nothing could be inserted any more.
+// idleThreads is the number of idle threads that the engine retains for each concurrent statement: the number that a
+// statement with max_threads 2 uses. Each thread has three files of /proc open. The engine's default is 1,000 threads,
+// which would use up a limit of 1,024 open files: after one burst no insert would succeed.
 const idleThreads = 4
+
+// Server is the HTTP interface of one engine.
 
 // Server is the HTTP interface over one engine.
 type Server struct {
 	cfg      Config
 	pool     *pool
-	gate     *gate // before the pool, for analysts
+	gate     *gate // for analysts, before the pool
 	sessions *sessions
 	headers  *headerCache
 	settings map[string]string // name to default value
 	denied   deniedNames
-	// deniedKept is for users who are kept to databases.
-	deniedKept deniedNames
-	info       serverInfo
-	queryIDs   atomic.Uint64
-	boot       string // makes query ids unique over restarts
-	http       *http.Server
+	// deniedRestricted is for users who are restricted to databases.
+	deniedRestricted deniedNames
+	info             serverInfo
+	queryIDs         atomic.Uint64
+	boot             string // prefix that makes query IDs unique across restarts
+	http             *http.Server
 
 	mu      sync.Mutex
 	closing bool
@@ -65,25 +65,27 @@ type Server struct {
 
 type serverInfo struct{ displayName, timezone, version string }
 
-// New starts the engine on the data folder.
+// New starts the engine on the data directory.
 func New(cfg Config) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("engine data folder: %w", err)
+		return nil, fmt.Errorf("engine data directory: %w", err)
 	}
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("engine data folder: %w", err)
+		return nil, fmt.Errorf("engine data directory: %w", err)
 	}
-	args := append([]string{"--path=" + dir, "--max_thread_pool_free_size=" + strconv.Itoa(idleThreads*cfg.MaxConcurrent)}, cfg.EngineArgs...)
+	threads := strconv.Itoa(idleThreads * cfg.MaxConcurrent)
+	args := append([]string{"--path=" + dir, "--max_thread_pool_free_size=" + threads}, cfg.EngineArgs...)
 	p, err := newPool(cfg.Library, args, cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
 	if err != nil {
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.QueueWait), sessions: newSessions(), headers: newHeaderCache(),
+		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.QueueWait),
+		sessions: newSessions(), headers: newHeaderCache(),
 		boot: fmt.Sprintf("%x-%x", time.Now().UnixNano(), os.Getpid()),
 	}
-	if err := errors.Join(s.learn(), s.createHomes()); err != nil {
+	if err := errors.Join(s.loadEngineInfo(), s.createUserDatabases()); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -97,8 +99,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// learn asks the engine what it knows.
-func (s *Server) learn() error {
+// loadEngineInfo reads settings, functions, version and limits of the engine.
+func (s *Server) loadEngineInfo() error {
 	rows, err := s.pool.query("SELECT name, default FROM system.settings")
 	if err != nil {
 		return fmt.Errorf("read the engine's settings: %w", err)
@@ -124,21 +126,22 @@ func (s *Server) learn() error {
 	if s.cfg.AnalystLimits.MaxMemory == 0 {
 		value, err := s.pool.query("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
 		if err != nil {
-			return fmt.Errorf("read the engine's limit of memory: %w", err)
+			return fmt.Errorf("read the engine's memory limit: %w", err)
 		}
 		limit, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		if err != nil {
-			return fmt.Errorf("read the engine's limit of memory: %w", err)
+			return fmt.Errorf("read the engine's memory limit: %w", err)
 		}
-		s.cfg.AnalystLimits.MaxMemory = memoryOfAnalyst(limit, s.cfg.AnalystQueries)
+		s.cfg.AnalystLimits.MaxMemory = analystMemory(limit, s.cfg.AnalystQueries)
 	}
 	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions), false)
-	s.deniedKept = newDeniedNames(strings.Fields(tables), strings.Fields(functions), true)
+	s.deniedRestricted = newDeniedNames(strings.Fields(tables), strings.Fields(functions), true)
 	return nil
 }
 
-// createHomes makes the databases that users are kept to, so that their statements have one to run in.
-func (s *Server) createHomes() error {
+// createUserDatabases creates the databases that users are restricted to, so that their statements have a current
+// database.
+func (s *Server) createUserDatabases() error {
 	for _, user := range s.cfg.Users {
 		for _, name := range user.Databases {
 			if _, err := s.pool.query("CREATE DATABASE IF NOT EXISTS " + quoteIdentifier(name)); err != nil {
@@ -149,20 +152,19 @@ func (s *Server) createHomes() error {
 	return nil
 }
 
-// Version is the engine's ClickHouse version.
+// Version returns the engine's ClickHouse version.
 func (s *Server) Version() string { return s.info.version }
 
-// ErrUnfinished says that statements go on although they were killed: the engine
-// does not look while it analyses a statement, which takes it seconds for one of
-// thousands of clauses. It was not stopped, and ends with the process.
+// ErrUnfinished means that killed statements are still running: the engine does not check for cancellation while it
+// analyzes a statement, which takes seconds for thousands of clauses. The engine was not stopped; it ends with the
+// process.
 var ErrUnfinished = errors.New("statements do not stop")
 
-// killed is how long statements may go on after they were killed.
-const killed = time.Second
+// killTimeout is how long Serve waits for killed statements.
+const killTimeout = time.Second
 
-// Serve answers requests until ctx ends, then lets running statements finish
-// for the grace period, kills the rest and stops the engine, or returns
-// ErrUnfinished.
+// Serve serves until ctx ends. Then it lets running statements finish within the grace period, kills the others and
+// stops the engine. It returns ErrUnfinished if killed statements do not end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Duration) error {
 	base, cancelBase := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelBase()
@@ -175,7 +177,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Du
 	case <-ctx.Done():
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		if s.http.Shutdown(stop) != nil {
-			cancelBase() // kills what still runs
+			cancelBase() // kills the statements that still run
 			s.http.Close()
 		}
 		cancel()
@@ -185,7 +187,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Du
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	if !s.finished() {
+	if !s.waitRequests() {
 		return ErrUnfinished
 	}
 	s.sessions.close()
@@ -196,14 +198,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Du
 	return err
 }
 
-// finished waits for the requests that are under way, and says whether all ended.
-func (s *Server) finished() bool {
+// waitRequests waits up to killTimeout for running requests and reports whether all have ended.
+func (s *Server) waitRequests() bool {
 	ended := make(chan struct{})
-	go func() { // ends with them, or with the process
+	go func() { // ends with the requests, or with the process
 		s.active.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(killed)
+	timer := time.NewTimer(killTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

@@ -14,8 +14,7 @@ const (
 	maxSessions           = 256
 )
 
-// sessions keeps connections under the clients' session ids. A session ends
-// when it is not used for its timeout.
+// sessions holds connections by session ID. A session ends when it is not used for its timeout.
 type sessions struct {
 	mu     sync.Mutex
 	byID   map[string]*session
@@ -33,23 +32,23 @@ type session struct {
 
 func newSessions() *sessions { return &sessions{byID: make(map[string]*session)} }
 
-// sessionConnection takes the session's connection, which one statement uses
-// at a time.
+// sessionConnection returns the session's connection. Only one statement can use it at a time.
 func (s *Server) sessionConnection(q *request, tables []externalTable) (*pooled, func(bool), error) {
 	timeout := defaultSessionTimeout
 	if v := q.values.Get("session_timeout"); v != "" {
 		seconds, err := strconv.Atoi(v)
 		if err != nil || seconds < 0 || time.Duration(seconds)*time.Second > maxSessionTimeout {
-			return nil, nil, errInvalidSessionTimeout.errorf("Invalid session timeout '%s', the maximum is %d seconds", v, int(maxSessionTimeout.Seconds()))
+			return nil, nil, errInvalidSessionTimeout.errorf("Invalid session timeout '%s', the maximum is %d seconds",
+				v, int(maxSessionTimeout.Seconds()))
 		}
 		timeout = time.Duration(seconds) * time.Second
 	}
 	id := q.user.Name + "\x00" + q.session
-	sess, err := s.sessions.take(id, truth(q.values.Get("session_check")))
+	sess, err := s.sessions.take(id, isTrue(q.values.Get("session_check")))
 	if err != nil {
 		return nil, nil, err
 	}
-	release := func(bool) { s.sessions.giveBack(id, sess, timeout, truth(q.values.Get("close_session"))) }
+	release := func(bool) { s.sessions.giveBack(id, sess, timeout, isTrue(q.values.Get("close_session"))) }
 	if sess.conn == nil {
 		conn, err := s.pool.open(setup{user: q.user.Name, database: q.setup.database}, "")
 		if err != nil {
@@ -64,7 +63,7 @@ func (s *Server) sessionConnection(q *request, tables []externalTable) (*pooled,
 	}
 	return sess.conn, func(bool) {
 		for _, table := range tables {
-			if !table.created { // another of the name may be the session's
+			if !table.created { // the session may have another table of this name
 				continue
 			}
 			if err := sess.conn.Exec("DROP TEMPORARY TABLE IF EXISTS " + quoteIdentifier(table.name)); err != nil {
@@ -75,8 +74,7 @@ func (s *Server) sessionConnection(q *request, tables []externalTable) (*pooled,
 	}, nil
 }
 
-// apply sets what the request's parameters ask for. Parameters stay in force
-// for the session's later requests until one sets them anew.
+// apply applies the database and settings of a request. They remain in effect for later requests of the session.
 func (s *session) apply(want setup) error {
 	if want.database != "" && want.database != s.database {
 		if err := s.conn.Exec("USE " + quoteIdentifier(want.database)); err != nil {
@@ -144,7 +142,7 @@ func (s *sessions) drop(id string) {
 	delete(s.byID, id)
 }
 
-// close ends all sessions; none is in use.
+// close ends all sessions. None may be in use.
 func (s *sessions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

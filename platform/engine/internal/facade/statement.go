@@ -2,29 +2,27 @@ package facade
 
 import "strings"
 
-// statement is what the facade must know of a query's text before it runs it.
+// statement holds what the facade needs to know about a statement.
 type statement struct {
 	text   string
-	first  string // first keyword, upper case; "" for an empty text
-	format string // of a FORMAT clause; "" without
-	// isInsert: an INSERT whose rows follow the text; head is the text before
-	// FORMAT or VALUES, dataFormat the rows' format, and data what of the rows
-	// was in the text.
+	first  string // first keyword in upper case; "" for an empty text
+	format string // of the FORMAT clause, or ""
+	// isInsert: an INSERT whose rows follow the text. head is the text before FORMAT or VALUES, dataFormat the format
+	// of the rows, and data the rows in the text.
 	isInsert   bool
 	head       string
 	dataFormat string
 	data       string
 
 	several     bool // another statement follows
-	totals      bool // WITH TOTALS: the streamed form would lose them
-	intoOutfile bool // INTO OUTFILE or FROM INFILE, which are a client's business
-	session     bool // changes the session: its connection is not shared afterwards
+	totals      bool // WITH TOTALS, which a streamed result would lose
+	intoOutfile bool // INTO OUTFILE or FROM INFILE
+	session     bool // changes the session, so the connection is not reused
 	input       bool // INSERT ... SELECT ... FROM input(...)
-	ddl         bool // may change what a query's columns are
+	ddl         bool // may change the columns of queries
 }
 
-// parseStatement reads the text as far as the facade needs. It never fails:
-// what it does not understand is the engine's to refuse.
+// parseStatement parses the text as far as the facade needs. It never fails: the engine rejects invalid statements.
 func parseStatement(text string) statement {
 	s := statement{text: text}
 	lex := lexer{text: text}
@@ -81,8 +79,7 @@ func parseStatement(text string) statement {
 	return s
 }
 
-// parseInsert reads an INSERT up to its rows. It reports false when the
-// statement carries no rows (INSERT ... SELECT).
+// parseInsert parses an INSERT up to its rows. It returns false if the statement has no rows (INSERT ... SELECT).
 func (s *statement) parseInsert(lex *lexer) bool {
 	depth := 0
 	var last token
@@ -117,8 +114,7 @@ func (s *statement) parseInsert(lex *lexer) bool {
 	return false
 }
 
-// inlineData is what follows "FORMAT name": spaces and at most one line end do
-// not belong to the rows.
+// inlineData returns the rows after "FORMAT name", without leading spaces and one newline.
 func inlineData(s string) string {
 	trimmed := strings.TrimLeft(s, " \t\r\f\v")
 	if strings.HasPrefix(trimmed, ";") && strings.TrimSpace(trimmed[1:]) == "" {
@@ -127,8 +123,7 @@ func inlineData(s string) string {
 	return strings.TrimPrefix(trimmed, "\n")
 }
 
-// streams reports whether the statement is a query whose result the engine can
-// deliver in parts.
+// streams reports whether the engine can stream the result of the statement.
 func (s *statement) streams() bool {
 	return (s.first == "SELECT" || s.first == "WITH") && !s.totals
 }

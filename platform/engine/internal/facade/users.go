@@ -10,21 +10,20 @@ import (
 	"muster/platform/hostcheck"
 )
 
-// User is somebody the facade lets in.
+// User is an account of the server.
 type User struct {
 	Name     string
-	Password string // empty: none is asked for
-	// Analyst restricts the user to reading tables: no writes, no files, no
-	// other hosts, no programs, no settings outside of an allow-list.
+	Password string // empty: no password is required
+	// Analyst restricts the user to reading tables: no writes, files, other hosts or programs, and only settings of an
+	// allow list.
 	Analyst bool
-	// Databases are those that an analyst may read; the first is the one in which statements run unless they say
-	// otherwise. Empty: all.
+	// Databases are the databases that an analyst may read; the first one is the default database. Empty: all.
 	Databases []string
 }
 
-// authenticate finds the user of a request, by ClickHouse's three ways: basic
-// authentication, the X-ClickHouse-User and -Key headers, the user and password
-// parameters. A request without any is the user called "default".
+// authenticate returns the user of a request. Credentials are passed in one of ClickHouse's three ways: basic
+// authentication, the X-ClickHouse-User and -Key headers, or the user and password parameters. Without credentials the
+// user is "default".
 func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.Error) {
 	name, password, ways := "default", "", 0
 	if u, p, ok := r.BasicAuth(); ok {
@@ -42,7 +41,8 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 		ways++
 	}
 	if ways > 1 {
-		return nil, errAuthenticationFailed.errorf("Invalid authentication: more than one way of giving the user's credentials was used")
+		return nil, errAuthenticationFailed.errorf("Invalid authentication: " +
+			"more than one way of giving the user's credentials was used")
 	}
 	if name == "" {
 		name = "default"
@@ -55,18 +55,21 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 		case u.Password != "":
 			return u, nil
 		case !hostcheck.IsAddress(r.Host):
-			// A page in the operator's browser could otherwise reach this address
-			// under a name of its own (DNS rebinding).
-			return nil, errAuthenticationFailed.errorf("Requests without a password must address the server as localhost or by its IP address")
+			// A page in the operator's browser could otherwise reach this address under its own host name (DNS
+			// rebinding).
+			return nil, errAuthenticationFailed.errorf("Requests without a password must address the server " +
+				"as localhost or by its IP address")
 		case hostcheck.IsCrossOrigin(r):
-			return nil, errAuthenticationFailed.errorf("Requests without a password must not come from a page of another origin")
+			return nil, errAuthenticationFailed.errorf("Requests without a password " +
+				"must not come from a page of another origin")
 		}
 		return u, nil
 	}
-	return nil, errAuthenticationFailed.errorf("%s: Authentication failed: password is incorrect, or there is no user with such name", name)
+	return nil, errAuthenticationFailed.errorf("%s: Authentication failed: "+
+		"password is incorrect, or there is no user with such name", name)
 }
 
-// equal compares in a time that tells nothing of the secret.
+// equal compares in constant time.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

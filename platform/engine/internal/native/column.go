@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// skipColumn advances behind a column's state prefix and data.
+// skipColumn advances past a column's state prefix and data.
 func (r *reader) skipColumn(t *columnType, rows int) error {
 	t, err := r.skipPrefix(t)
 	if err != nil {
@@ -14,9 +14,8 @@ func (r *reader) skipColumn(t *columnType, rows int) error {
 	return r.skipData(t, rows)
 }
 
-// skipPrefix advances behind the state prefix, which all nested types write in
-// front of any data. It returns the type with what only the prefix tells filled
-// in.
+// skipPrefix advances past the state prefix, which all nested types write before any data. It returns the type
+// completed with the information of the prefix.
 func (r *reader) skipPrefix(t *columnType) (*columnType, error) {
 	switch t.kind {
 	case kindLowCardinality:
@@ -81,7 +80,7 @@ func (r *reader) skipData(t *columnType, rows int) error {
 		return r.skipData(t.elements[0], int(r.uint64()))
 	case kindTuple:
 		if len(t.elements) == 0 {
-			r.skip(uint64(rows)) // Tuple() writes a byte a row
+			r.skip(uint64(rows)) // Tuple() has one byte for each row
 		}
 		for _, element := range t.elements {
 			if err := r.skipData(element, rows); err != nil {
@@ -98,8 +97,7 @@ func (r *reader) skipData(t *columnType, rows int) error {
 	return nil
 }
 
-// The second word of a LowCardinality column: width of the indexes, and what
-// follows.
+// Flags in the second word of a LowCardinality column; its low byte is the width of the indexes.
 const (
 	lowCardinalityGlobal     = 1 << 8
 	lowCardinalityAdditional = 1 << 9
@@ -118,7 +116,7 @@ func (r *reader) skipLowCardinality(element *columnType, rows int) error {
 		return fmt.Errorf("LowCardinality with %d index bytes", width)
 	}
 	if element.kind == kindNullable {
-		element = element.elements[0] // the dictionary holds plain values, the first stands for NULL
+		element = element.elements[0] // the dictionary holds plain values; the first one represents NULL
 	}
 	if flags&lowCardinalityAdditional != 0 {
 		if err := r.skipData(element, int(r.uint64())); err != nil {

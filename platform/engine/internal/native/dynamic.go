@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sharedVariant is the variant of a Dynamic column that holds, as strings, the
-// values whose types have no variant of their own.
+// sharedVariant is the variant of a Dynamic column that holds, as strings, the values of types without their own
+// variant.
 const sharedVariant = "SharedVariant"
 
 func parseDynamicType(base string, parts []string, name string) (*columnType, error) {
@@ -25,11 +25,10 @@ func parseDynamicType(base string, parts []string, name string) (*columnType, er
 	case "JSON":
 		return parseJSONType(parts)
 	}
-	return nil, fmt.Errorf("native: type %s cannot be sent in the revision the client asked for", name)
+	return nil, fmt.Errorf("native: type %s is not supported in the revision requested by the client", name)
 }
 
-// parseJSONType keeps the typed paths, which are written in the order of their
-// names.
+// parseJSONType returns the type with its typed paths, which are written in the order of their names.
 func parseJSONType(parts []string) (*columnType, error) {
 	type path struct {
 		name string
@@ -38,7 +37,8 @@ func parseJSONType(parts []string) (*columnType, error) {
 	var typed []path
 	for _, part := range parts {
 		upper := strings.ToUpper(part)
-		if strings.HasPrefix(upper, "SKIP ") || strings.HasPrefix(upper, "MAX_DYNAMIC_") && strings.Contains(part, "=") {
+		if strings.HasPrefix(upper, "SKIP ") ||
+			strings.HasPrefix(upper, "MAX_DYNAMIC_") && strings.Contains(part, "=") {
 			continue
 		}
 		name, typeName := cutName(part)
@@ -56,8 +56,7 @@ func parseJSONType(parts []string) (*columnType, error) {
 	return t, nil
 }
 
-// skipVariantPrefix reads the mode of the discriminators and the elements'
-// prefixes.
+// skipVariantPrefix skips the mode of the discriminators and the prefixes of the elements.
 func (r *reader) skipVariantPrefix(elements []*columnType) (*columnType, error) {
 	if mode := r.uint64(); mode != 0 && !r.failed {
 		return nil, fmt.Errorf("variant discriminators mode %d", mode)
@@ -69,7 +68,7 @@ func (r *reader) skipVariantPrefix(elements []*columnType) (*columnType, error) 
 	return &columnType{kind: kindVariant, width: 1, null: 0xff, elements: elements}, nil
 }
 
-// The serialization versions of Dynamic and JSON columns.
+// Serialization versions of Dynamic and JSON columns.
 const (
 	dynamicV1        = 1
 	dynamicV2        = 2
@@ -163,7 +162,7 @@ func (r *reader) skipVariantData(t *columnType, rows int) error {
 	return nil
 }
 
-// skipJSONPrefix turns the column into a tuple of its paths.
+// skipJSONPrefix returns the column as a tuple of its paths.
 func (r *reader) skipJSONPrefix(t *columnType) (*columnType, error) {
 	version := r.uint64()
 	switch version {
@@ -198,7 +197,7 @@ func (r *reader) skipJSONPrefix(t *columnType) (*columnType, error) {
 		elements = append(elements, element)
 	}
 	if version != jsonFlattened {
-		// Paths beyond the limit, with binary values.
+		// Paths above the limit, with binary values.
 		pair := &columnType{kind: kindTuple, elements: []*columnType{{kind: kindString}, {kind: kindString}}}
 		elements = append(elements, &columnType{kind: kindArray, elements: []*columnType{pair}})
 	}

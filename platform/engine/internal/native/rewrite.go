@@ -6,28 +6,25 @@ import (
 	"fmt"
 )
 
-// Revisions of the protocol that change the framing (ClickHouse,
-// Core/ProtocolDefines.h).
+// Revisions of the protocol that change the framing (ClickHouse, Core/ProtocolDefines.h).
 const (
 	revisionCustomSerialization = 54454
-	// MaxRevision is the newest revision whose framing is known here. A client
-	// that asks for a newer one is served this one, as a server does.
+	// MaxRevision is the newest supported revision. A client that requests a newer one gets this one, as from a server.
 	MaxRevision = 54460
 )
 
-// blockInfo says: field 1 (is_overflows) false, field 2 (bucket_num) -1, end.
+// blockInfo encodes: field 1 (is_overflows) false, field 2 (bucket_num) -1, end.
 var blockInfo = []byte{1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0}
 
-// ErrTruncated is returned for data that ends within a block.
+// ErrTruncated means that the data ends within a block.
 var ErrTruncated = errors.New("native: the data ends within a block")
 
-// AppendBlocks appends the blocks in src, which are whole and of revision 0, to
-// dst in the given revision.
+// AppendBlocks appends the complete blocks of revision 0 in src to dst in the given revision.
 func AppendBlocks(dst, src []byte, revision uint64) ([]byte, error) {
 	return AppendRenamed(dst, src, revision, nil)
 }
 
-// AppendRenamed is AppendBlocks with other names for the columns that names has.
+// AppendRenamed is AppendBlocks with new names for the columns in names.
 func AppendRenamed(dst, src []byte, revision uint64, names map[string]string) ([]byte, error) {
 	if revision == 0 && len(names) == 0 {
 		return append(dst, src...), nil
@@ -79,14 +76,14 @@ func AppendRenamed(dst, src []byte, revision uint64, names map[string]string) ([
 	return dst, nil
 }
 
-// Block is what a block says of itself.
+// Block is the header of a block.
 type Block struct {
 	Length       int // bytes
 	Rows         int
 	Names, Types []string
 }
 
-// ReadBlock reads the block at the beginning of src, which is of revision 0.
+// ReadBlock returns the header of the first block in src, which has revision 0.
 func ReadBlock(src []byte) (Block, error) {
 	r := reader{data: src}
 	columns := r.uvarint()
@@ -112,7 +109,7 @@ func ReadBlock(src []byte) (Block, error) {
 	return b, nil
 }
 
-// AppendHeader appends a block without rows that names the columns.
+// AppendHeader appends a block without rows.
 func AppendHeader(dst []byte, names, types []string, revision uint64) []byte {
 	if revision > 0 {
 		dst = append(dst, blockInfo...)
@@ -133,7 +130,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// reader walks a buffer. After a read beyond the end, failed stays true.
+// reader reads a buffer. After a read past the end, failed stays true.
 type reader struct {
 	data   []byte
 	pos    int

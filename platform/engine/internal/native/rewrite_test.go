@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAppendBlocks(t *testing.T) {
+func TestAppendBlocks_AddsFramingOfRevision(t *testing.T) {
 	src := AppendHeader(nil, []string{"a", "b"}, []string{"UInt16", "String"}, 0)
 	src[1] = 2 // rows
 	src = src[:2]
@@ -43,7 +43,7 @@ func TestAppendBlocks(t *testing.T) {
 	require.Equal(t, src, same)
 }
 
-func TestParseType(t *testing.T) {
+func TestParseType_ReturnsWidthsAndElements(t *testing.T) {
 	for name, want := range map[string]columnType{
 		"Decimal(9, 2)":                        {kind: kindFixed, width: 4},
 		"Decimal(38, 10)":                      {kind: kindFixed, width: 16},
@@ -69,8 +69,7 @@ func TestParseType(t *testing.T) {
 	}
 }
 
-// Callers make names of types without end: few of them are kept, and none that is long.
-func TestTypesBound(t *testing.T) {
+func TestTypeOf_CacheIsLimited(t *testing.T) {
 	var names []string
 	for n := range 2 * maxCachedTypes {
 		names = append(names, fmt.Sprintf("FixedString(%d)", n+1))
@@ -87,21 +86,21 @@ func TestTypesBound(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(block, got), "%.40s", name)
 	}
-	kept := 0
+	cached := 0
 	types.byName.Range(func(name, _ any) bool {
-		kept++
+		cached++
 		require.LessOrEqual(t, len(name.(string)), maxCachedName)
 		return true
 	})
-	require.LessOrEqual(t, kept, maxCachedTypes)
-	require.EqualValues(t, kept, types.count.Load())
+	require.LessOrEqual(t, cached, maxCachedTypes)
+	require.EqualValues(t, cached, types.count.Load())
 	_, err := typeOf("FixedString(4097)")
 	require.NoError(t, err)
-	_, known := types.byName.Load("FixedString(4097)")
-	require.True(t, known, "names that were not in it when it was full")
+	_, ok := types.byName.Load("FixedString(4097)")
+	require.True(t, ok, "a new name is cached although the cache was full")
 }
 
-// width is how many bytes a value takes of a type whose values all take the same.
+// width returns the size of a value of a type with fixed size, in bytes.
 func width(t *columnType) int {
 	n := t.width
 	for _, e := range t.elements {
@@ -118,7 +117,7 @@ func FuzzAppendBlocks(f *testing.F) {
 		// No input may panic, hang or grow without bound.
 		out, err := AppendBlocks(nil, data, MaxRevision)
 		if err == nil && len(out) < len(data) {
-			t.Fatalf("%d bytes became %d", len(data), len(out))
+			t.Fatalf("input of %d bytes became %d bytes", len(data), len(out))
 		}
 	})
 }

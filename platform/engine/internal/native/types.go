@@ -11,24 +11,23 @@ import (
 type kind uint8
 
 const (
-	kindFixed kind = iota // width bytes a value
+	kindFixed kind = iota // width bytes for each value
 	kindString
 	kindNullable
 	kindArray
-	kindTuple // of its elements
+	kindTuple
 	kindLowCardinality
 	kindVariant
 	kindDynamic
 	kindJSON
 )
 
-// columnType is a parsed type, as far as the length of a column's data
-// depends on it.
+// columnType is a parsed type, as far as it determines the size of column data.
 type columnType struct {
 	kind     kind
 	width    int // of a value; kindVariant: of a discriminator
 	elements []*columnType
-	stateful bool   // has a state prefix, itself or in its elements
+	stateful bool   // it or an element has a state prefix
 	null     uint64 // kindVariant: the discriminator of NULL
 }
 
@@ -41,20 +40,21 @@ var fixedWidths = map[string]int{
 	"Int256": 32, "UInt256": 32, "Decimal256": 32,
 }
 
-// geometric types are names of nested types.
+// geometric types are aliases of nested types.
 var geometric = map[string]string{
 	"Point": "Tuple(Float64, Float64)", "Ring": "Array(Point)", "LineString": "Array(Point)",
 	"Geometry": "Variant(LineString, MultiLineString, MultiPolygon, Point, Polygon, Ring)",
 	"Polygon":  "Array(Ring)", "MultiLineString": "Array(LineString)", "MultiPolygon": "Array(Polygon)",
 }
 
-// The bounds of types: callers make names, as of enumerations, FixedString(N) and tuples.
+// Limits of the cache of types. Callers can create any number of names, for example with enums, FixedString(N) and
+// tuples.
 const (
 	maxCachedTypes = 4096
 	maxCachedName  = 256 // bytes
 )
 
-// types caches parsed types by name, within its bounds: it begins anew when it is full, and long names are parsed each time.
+// types caches parsed types by name. It is cleared when it is full; long names are not cached.
 var types struct {
 	byName sync.Map
 	count  atomic.Int64
@@ -68,7 +68,7 @@ func typeOf(name string) (*columnType, error) {
 	if err != nil || len(name) > maxCachedName {
 		return t, err
 	}
-	if types.count.Add(1) > maxCachedTypes { // else callers' names would keep muster's out
+	if types.count.Add(1) > maxCachedTypes { // otherwise names of callers would displace muster's
 		types.byName.Clear()
 		types.count.Store(1)
 	}
@@ -159,7 +159,7 @@ func arrayOfTuple(names []string) (*columnType, error) {
 	return &columnType{kind: kindArray, elements: []*columnType{tuple}, stateful: tuple.stateful}, nil
 }
 
-// splitArguments splits at commas outside parentheses and quotes.
+// splitArguments splits at commas outside of parentheses and quotes.
 func splitArguments(s string) []string {
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -188,7 +188,7 @@ func splitArguments(s string) []string {
 	return append(parts, strings.TrimSpace(s[start:]))
 }
 
-// withoutNames turns the elements of a named tuple ("a UInt8") into types.
+// withoutNames returns the types of the elements of a named tuple ("a UInt8").
 func withoutNames(parts []string) []string {
 	out := make([]string, len(parts))
 	for i, part := range parts {
@@ -197,8 +197,7 @@ func withoutNames(parts []string) []string {
 	return out
 }
 
-// cutName splits "name Type". An unnamed element has no space outside of its
-// parentheses.
+// cutName splits "name Type". An unnamed element has no space outside of its parentheses.
 func cutName(part string) (name, typeName string) {
 	if part == "" {
 		return "", ""

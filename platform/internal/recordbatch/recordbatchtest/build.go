@@ -1,4 +1,4 @@
-// Package recordbatchtest builds record batches as nobody should send them.
+// Package recordbatchtest builds record batches for tests, including malformed ones.
 package recordbatchtest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The codecs of a batch's attributes.
+// The compression codecs in a batch's attributes.
 const (
 	None = iota
 	Gzip
@@ -22,7 +22,7 @@ const (
 	Zstd
 )
 
-// Batch is a batch of which nothing but its length and checksum need be right.
+// Batch returns a batch with a valid length and checksum; the rest need not be valid.
 func Batch(attributes int16, count, lastOffsetDelta int32, records []byte) []byte {
 	b := kmsg.RecordBatch{
 		PartitionLeaderEpoch: -1, Magic: 2, Attributes: attributes, LastOffsetDelta: lastOffsetDelta,
@@ -35,26 +35,26 @@ func Batch(attributes int16, count, lastOffsetDelta int32, records []byte) []byt
 	return raw
 }
 
-// Sign gives a batch the checksum of what it holds.
+// Sign sets the checksum of a batch to match its content.
 func Sign(raw []byte) {
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// Varint is a number as records hold it.
+// Varint returns a number in the encoding of records.
 func Varint(n int64) []byte { return binary.AppendVarint(nil, n) }
 
-// Record is a record whose parts may lie about themselves.
+// Record is a record whose lengths and counts may be wrong.
 type Record struct {
 	OffsetDelta         int64
 	Key, Value          string
-	KeyLength           int64 // 0: that of Key
-	ValueLength         int64 // 0: that of Value
-	Headers             int64 // how many it says there are
+	KeyLength           int64 // 0: length of Key
+	ValueLength         int64 // 0: length of Value
+	Headers             int64 // declared number of headers
 	HeaderBytes         []byte
-	Length, ExtraLength int64 // instead of, and beside, the right length
+	Length, ExtraLength int64 // Length replaces the correct length, ExtraLength is added to it
 }
 
-// Bytes is the record's wire format.
+// Bytes returns the record in wire format.
 func (r Record) Bytes() []byte {
 	if r.KeyLength == 0 {
 		r.KeyLength = int64(len(r.Key))
@@ -72,12 +72,12 @@ func (r Record) Bytes() []byte {
 	return append(Varint(r.Length), in...)
 }
 
-// Good is a batch of uncompressed records with these values.
+// Good returns a valid, uncompressed batch of records with the given values.
 func Good(values ...string) []byte {
 	return Batch(None, int32(len(values)), int32(len(values)-1), Records(values...)) //nolint:gosec // small
 }
 
-// Records are the records with these values, one after the other.
+// Records returns the encoded records with the given values.
 func Records(values ...string) []byte {
 	var out []byte
 	for i, v := range values {
@@ -86,13 +86,13 @@ func Records(values ...string) []byte {
 	return out
 }
 
-// Compress compresses with a codec, snappy without a frame.
+// Compress compresses data with a codec; snappy is unframed.
 func Compress(codec int16, data []byte) ([]byte, error) {
 	var out bytes.Buffer
 	var err error
 	switch codec {
 	case Gzip:
-		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a level that there is
+		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails only for an invalid level
 		_, err = w.Write(data)
 		if err == nil {
 			err = w.Close()
@@ -118,13 +118,13 @@ func Compress(codec int16, data []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// A Case is a batch that is not what it says.
+// Case is a malformed batch.
 type Case struct {
 	Name string
 	Raw  []byte
 }
 
-// Poison are batches that Kafka's own checks refuse, with a right checksum each.
+// Poison returns batches with a valid checksum that Kafka rejects.
 func Poison() []Case {
 	good := Record{Key: "k", Value: "vv"}
 	one := func(r Record) []byte { return Batch(None, 1, 0, r.Bytes()) }
@@ -134,37 +134,43 @@ func Poison() []Case {
 		return one(r)
 	}
 	return []Case{
-		{"no record but text", Batch(None, 1, 0, []byte("garbage that is no record at all"))},
+		{"text instead of records", Batch(None, 1, 0, []byte("garbage that is no record at all"))},
 		{"no record", Batch(None, 1, 0, nil)},
-		{"fewer records than said", Batch(None, 3, 2, good.Bytes())},
-		{"more records than said", Batch(None, 1, 0, append(good.Bytes(), good.Bytes()...))},
-		{"a negative number of records", Batch(None, -100, -101, good.Bytes())},
-		{"none", Batch(None, 0, -1, nil)},
-		{"a hundred thousand headers too many", with(func(r *Record) { r.Headers, r.HeaderBytes = 200_000, make([]byte, 400_000) })},
-		{"two thousand millions of records", Batch(None, 2_000_000_000, 1_999_999_999, good.Bytes())},
-		{"a long key", with(func(r *Record) { r.KeyLength = 1 << 40 })},
-		{"a key past the record", with(func(r *Record) { r.KeyLength = 100 })},
-		{"a long value", with(func(r *Record) { r.ValueLength = 1 << 60 })},
+		{"fewer records than declared", Batch(None, 3, 2, good.Bytes())},
+		{"more records than declared", Batch(None, 1, 0, append(good.Bytes(), good.Bytes()...))},
+		{"negative number of records", Batch(None, -100, -101, good.Bytes())},
+		{"empty", Batch(None, 0, -1, nil)},
+		{"too many headers", with(func(r *Record) { r.Headers, r.HeaderBytes = 200_000, make([]byte, 400_000) })},
+		{"two billion records", Batch(None, 2_000_000_000, 1_999_999_999, good.Bytes())},
+		{"long key", with(func(r *Record) { r.KeyLength = 1 << 40 })},
+		{"key past the record", with(func(r *Record) { r.KeyLength = 100 })},
+		{"long value", with(func(r *Record) { r.ValueLength = 1 << 60 })},
 		{"2^30 headers", with(func(r *Record) { r.Headers = 1 << 30 })},
 		{"2^62 headers", with(func(r *Record) { r.Headers = 1 << 62 })},
-		{"minus five headers", with(func(r *Record) { r.Headers = -5 })},
-		{"a header without a key", with(func(r *Record) { r.Headers, r.HeaderBytes = 1, append(Varint(-1), Varint(-1)...) })},
-		{"a header that is cut off", with(func(r *Record) { r.Headers, r.HeaderBytes = 1, append(Varint(9), 'h') })},
-		{"a long record", with(func(r *Record) { r.Length = 1 << 30 })},
-		{"a negative record", with(func(r *Record) { r.Length = -1 })},
-		{"bytes after the headers", with(func(r *Record) { r.HeaderBytes = []byte("abc") })},
-		{"an offset past the batch", with(func(r *Record) { r.OffsetDelta = 5 })},
-		{"a negative offset", with(func(r *Record) { r.OffsetDelta = -5 })},
-		{"one offset twice", Batch(None, 2, 1, append(good.Bytes(), good.Bytes()...))},
-		{"no gzip", Batch(Gzip, 1, 0, []byte("not gzip at all"))},
-		{"no snappy", Batch(Snappy, 1, 0, []byte("\xff\xff\xff\xff\x0fnot snappy at all"))},
-		{"no framed snappy", Batch(Snappy, 1, 0, []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\xff\xff\xff\xff"))},
-		{"no lz4", Batch(LZ4, 1, 0, []byte("not lz4 at all"))},
-		{"no zstd", Batch(Zstd, 1, 0, []byte("not zstd at all"))},
+		{"negative number of headers", with(func(r *Record) { r.Headers = -5 })},
+		{
+			"header without key",
+			with(func(r *Record) { r.Headers, r.HeaderBytes = 1, append(Varint(-1), Varint(-1)...) }),
+		},
+		{"truncated header", with(func(r *Record) { r.Headers, r.HeaderBytes = 1, append(Varint(9), 'h') })},
+		{"long record", with(func(r *Record) { r.Length = 1 << 30 })},
+		{"negative record length", with(func(r *Record) { r.Length = -1 })},
+		{"bytes after headers", with(func(r *Record) { r.HeaderBytes = []byte("abc") })},
+		{"offset past the batch", with(func(r *Record) { r.OffsetDelta = 5 })},
+		{"negative offset", with(func(r *Record) { r.OffsetDelta = -5 })},
+		{"duplicate offset", Batch(None, 2, 1, append(good.Bytes(), good.Bytes()...))},
+		{"invalid gzip", Batch(Gzip, 1, 0, []byte("not gzip at all"))},
+		{"invalid snappy", Batch(Snappy, 1, 0, []byte("\xff\xff\xff\xff\x0fnot snappy at all"))},
+		{
+			"invalid framed snappy",
+			Batch(Snappy, 1, 0, []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\xff\xff\xff\xff")),
+		},
+		{"invalid lz4", Batch(LZ4, 1, 0, []byte("not lz4 at all"))},
+		{"invalid zstd", Batch(Zstd, 1, 0, []byte("not zstd at all"))},
 	}
 }
 
-// Bomb is a small batch of one record with a value of so many bytes.
+// Bomb returns a small batch of one record whose value has size bytes.
 func Bomb(codec int16, size int) ([]byte, error) {
 	records := Record{Key: "k", Value: string(make([]byte, size))}.Bytes()
 	compressed, err := Compress(codec, records)

@@ -14,38 +14,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Landlock lets a process do with files (landlock(7)).
+// Landlock access rights (landlock(7)).
 const (
 	readFiles  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	writeFiles = readFiles | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
-		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
-		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
-		unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	writeFiles = readFiles | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	runFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	// ofFiles are those of writeFiles and runFiles that a file has; the others are a folder's.
-	ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	// fileRights are the rights that apply to files; the others apply only to directories.
+	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
-// systemFiles are what the C library, the Go runtime and the engine read of a
-// system: libraries, time zones, certificates, names of hosts, limits of memory.
+// systemFiles returns the system files that the C library, the Go runtime and the engine read: libraries, time zones,
+// certificates, host names, memory limits.
 func systemFiles() []string {
 	return []string{
-		"/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom",
-		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems", "/proc/sys",
-		"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf",
-		"/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/var/lib/ca-certificates",
+		"/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/sys",
+		"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom",
+		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
+		"/proc/filesystems", "/proc/sys",
+		"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/resolv.conf",
+		"/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
+		"/etc/passwd", "/etc/group", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/var/lib/ca-certificates",
 	}
 }
 
-// confine starts this process's program anew, in its place, so that it can
-// reach itself, its program, the engine's library and data, and systemFiles; no
-// other file, and no other program. It returns only if that is not possible.
-func confine(dir, library string) error {
+// sandbox executes this program again in place of this process, restricted to the program, the engine's library and
+// data, and systemFiles. It cannot access other files or execute other programs. It returns only an error.
+func sandbox(dir, library string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	// A rule is for this very inode of /proc, which this descriptor keeps.
+	// The rule applies to this inode of /proc, which the descriptor keeps alive.
 	self, err := unix.Open("/proc/self", unix.O_PATH, 0)
 	if err != nil {
 		return err
@@ -54,7 +58,7 @@ func confine(dir, library string) error {
 	if err != nil {
 		return errors.Join(err, unix.Close(self))
 	}
-	// The restriction is the thread's, whose program replaces that of all.
+	// The restriction applies to this thread; exec replaces all threads by it.
 	runtime.LockOSThread()
 	err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if err == nil {
@@ -67,13 +71,13 @@ func confine(dir, library string) error {
 		return errors.Join(err, unix.Close(self), unix.Close(ruleset))
 	}
 	err = unix.Exec(program, os.Args, os.Environ())
-	// This thread is restricted, and the others are not: no state to go on in.
+	// Only this thread is restricted: the process cannot continue in this state.
 	fmt.Fprintf(os.Stderr, "engine: execute %s: %s\n", program, err)
 	os.Exit(notExecuted)
 	return nil
 }
 
-// newRuleset makes the rules for a program that serves the engine.
+// newRuleset creates the Landlock ruleset of a process that serves the engine.
 func newRuleset(program, dir, library string, self int) (_ int, err error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -82,12 +86,13 @@ func newRuleset(program, dir, library string, self int) (_ int, err error) {
 	handled := uint64(writeFiles | runFiles)
 	switch {
 	case abi < 2:
-		// The engine moves files between folders, which it could not do.
+		// The engine moves files between directories, which requires LANDLOCK_ACCESS_FS_REFER.
 		return 0, errors.New("landlock is older than Linux 5.19's")
 	case abi < 3:
 		handled &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	size := unsafe.Sizeof(handled)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), size, 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("landlock: %w", errno)
 	}
@@ -126,16 +131,18 @@ func allowOpen(ruleset int, access uint64, fd int) error {
 		return err
 	}
 	if about.Mode&unix.S_IFMT != unix.S_IFDIR {
-		access &= ofFiles
+		access &= fileRights
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// interpreter is the program that loads a program's libraries, "" without one.
+// interpreter returns the dynamic loader of a program, or "".
 func interpreter(program string) string {
 	file, err := elf.Open(program)
 	if err != nil {

@@ -11,29 +11,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxAnswerBytes is the largest answer to a fetch that is read. Brokers answer with
-// one record batch at least, however large it is.
-const maxAnswerBytes = 256 << 20
+// maxResponseBytes is the largest fetch response that is read. Brokers return at least one record batch, whatever its
+// size.
+const maxResponseBytes = 256 << 20
 
-// keptAnswerBytes is the largest buffer of an answer that is kept for the next one:
-// there is one for each partition.
-const keptAnswerBytes = 256 << 10
+// maxReusedBufferBytes is the largest response buffer that is reused. There is one for each partition.
+const maxReusedBufferBytes = 256 << 10
 
-// fetchID is the correlation id of fetches: a connection carries one request at a
-// time, and is closed when one has failed.
+// fetchID is the correlation ID of all fetches: a connection carries one request at a time, and is closed after an
+// error.
 const fetchID = 1
 
-// fetchRequest is a fetch whose answer is read here. kafka-go's own reading believes
-// what record batches say of themselves: a few bytes can end the process or take all
-// of its memory, in a goroutine of the connection.
+// fetchRequest is a fetch whose response this package decodes. kafka-go's decoder trusts the sizes in record batches:
+// a few bytes can crash the process or exhaust its memory, in a goroutine of the connection.
 type fetchRequest struct {
 	fetch.Request
 	clientID string
-	buffer   []byte // room for the answer
+	buffer   []byte // reused for the response
 	version  int16
 }
 
-// clientID is what the client's other requests carry.
 func clientID(c *kafka.Client) string {
 	if t, ok := c.Transport.(*kafka.Transport); ok {
 		return t.ClientID
@@ -54,14 +51,14 @@ func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	}
 	var head [8]byte
 	if _, err := io.ReadFull(rw, head[:]); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	size := binary.BigEndian.Uint32(head[:]) - 4
-	if size > maxAnswerBytes { // also: less than the id
-		return nil, fmt.Errorf("an answer of %d bytes", size)
+	if size > maxResponseBytes { // also if the size is below 4
+		return nil, fmt.Errorf("response of %d bytes is too large", size)
 	}
 	if id := binary.BigEndian.Uint32(head[4:]); id != fetchID {
-		return nil, fmt.Errorf("the answer %d to the request %d", id, fetchID)
+		return nil, fmt.Errorf("response has correlation ID %d, expected %d", id, fetchID)
 	}
 	res := &fetchResponse{buffer: r.buffer}
 	if cap(res.buffer) < int(size) {
@@ -69,19 +66,19 @@ func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	}
 	body := res.buffer[:size]
 	if _, err := io.ReadFull(rw, body); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	res.Version = r.version
 	if err := res.UnsafeReadFrom(body); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("decode the response: %w", err)
 	}
 	return res, nil
 }
 
-// fetchResponse is an answer whose record batches are as they came.
+// fetchResponse is a fetch response with undecoded record batches.
 type fetchResponse struct {
 	kmsg.FetchResponse
-	buffer []byte // that it points into
+	buffer []byte // backs the response
 }
 
 // ApiKey implements [protocol.Message].

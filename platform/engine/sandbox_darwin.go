@@ -1,0 +1,6 @@
+package engine
+
+import "errors"
+
+// sandbox is not supported.
+func sandbox(string, string) error { return errors.ErrUnsupported }
