@@ -67,7 +67,7 @@ organizations:
 	require.Equal(t, http.StatusForbidden, ask(drawn, "/v1/webset/codehost/person?codehost=nobody").status, "scopes of the file")
 
 	// Applying it again changes nothing; a change is applied within a second.
-	require.Contains(t, p.muster(t, "account", "apply", path), "nothing to change")
+	require.Contains(t, p.muster(t, "account", "apply", path), "no changes")
 	write(80, "  - {name: Second Ltd, active: false}\n")
 	require.Contains(t, p.muster(t, "account", "apply", path), "Second Ltd")
 	began := time.Now()

@@ -125,13 +125,13 @@ func TestBackupPage(t *testing.T) {
 		})
 	}
 	restored := pg.next()
-	require.Regexp(t, `[1-9]\d* erasures carried over`, restored)
+	require.Regexp(t, `[1-9]\d* erasures imported`, restored)
 	require.Regexp(t, `kept /\S*/\.muster\.before-`, restored)
 	p = pg.running(".muster")
 	check(p)
 	require.NoError(t, syscall.Kill(p.PID, syscall.SIGTERM))
 
-	require.Regexp(t, `[1-9]\d* erasures carried over`, pg.next())
+	require.Regexp(t, `[1-9]\d* erasures imported`, pg.next())
 	require.Empty(t, pg.blocks)
 	elsewhere := start(t, filepath.Join(pg.dir, "restored"), "--no-sample")
 	check(elsewhere)
@@ -151,7 +151,7 @@ func TestBackupPage(t *testing.T) {
 		"no erasures":   {nowhere, []string{"backup", "restore", archive}, "--no-erasures"},
 		"cut off":       {nowhere, []string{"backup", "restore", half, "--no-erasures"}, "archive"},
 		"running":       {elsewhere.dataDir, []string{"backup", "create", filepath.Join(t.TempDir(), "x"), "--wait", "1ms"}, "served by another muster"},
-		"there already": {filepath.Join(pg.dir, ".muster"), []string{"backup", "create", archive}, "is there already"},
+		"file exists": {filepath.Join(pg.dir, ".muster"), []string{"backup", "create", archive}, "already exists"},
 		"no folder":     {nowhere, []string{"backup", "create", filepath.Join(t.TempDir(), "y")}, "nowhere"},
 	} {
 		got, err := muster(t.Context(), c.dir, c.args...)
@@ -166,12 +166,12 @@ func TestBackupPage(t *testing.T) {
 	got, err := muster(t.Context(), fresh.dataDir, "backup", "erasures", filepath.Join(pg.dir, "erasures.ndjson"))
 	require.NoError(t, err)
 	require.Equal(t, 2, got.status)
-	require.Contains(t, got.errors, "that this instance does not")
+	require.Contains(t, got.errors, "unknown to this instance")
 	fresh.muster(t, "stop")
 	got, err = muster(t.Context(), fresh.dataDir, "backup", "restore", filepath.Join(pg.dir, "backup.tar.zst"))
 	require.NoError(t, err)
 	require.Equal(t, 2, got.status)
-	require.Contains(t, got.errors, "is not the one that was backed up")
+	require.Contains(t, got.errors, "does not continue the backed-up one")
 }
 
 // The commands of the page on upgrades go through, and back.
