@@ -40,6 +40,6 @@ func deadDiscovery(t *testing.T, p *platform) {
 	require.Contains(t, shown, payload)
 	require.Contains(t, shown, event.TopicDiscoveryTask)
 	require.Contains(t, p.muster(t, "dead", "list", "--summary"), "malformed_task")
-	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"), "1 letters, 1 resubmitted")
+	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"), "1 selected, 1 resubmitted")
 	require.NotEqual(t, first.ID, list()[0].ID, "the resubmitted letter is not listed, the new one is")
 }

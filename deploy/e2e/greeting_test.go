@@ -41,5 +41,5 @@ func TestGreetingStopsNothing(t *testing.T) {
 	require.Equal(t, made.Key, p.APIKey)
 	require.NotContains(t, p.out.String(), "/v1/person/enrich")
 	require.NotContains(t, p.out.String(), "There are no people yet")
-	require.Contains(t, p.errors.String(), "no example was found for the greeting")
+	require.Contains(t, p.errors.String(), "no example found for the startup summary")
 }

@@ -148,11 +148,11 @@ func TestBackupPage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no erasures":   {nowhere, []string{"backup", "restore", archive}, "--no-erasures"},
-		"cut off":       {nowhere, []string{"backup", "restore", half, "--no-erasures"}, "archive"},
-		"running":       {elsewhere.dataDir, []string{"backup", "create", filepath.Join(t.TempDir(), "x"), "--wait", "1ms"}, "served by another muster"},
+		"no erasures": {nowhere, []string{"backup", "restore", archive}, "--no-erasures"},
+		"cut off":     {nowhere, []string{"backup", "restore", half, "--no-erasures"}, "archive"},
+		"running":     {elsewhere.dataDir, []string{"backup", "create", filepath.Join(t.TempDir(), "x"), "--wait", "1ms"}, "in use by another muster"},
 		"file exists": {filepath.Join(pg.dir, ".muster"), []string{"backup", "create", archive}, "already exists"},
-		"no folder":     {nowhere, []string{"backup", "create", filepath.Join(t.TempDir(), "y")}, "nowhere"},
+		"no folder":   {nowhere, []string{"backup", "create", filepath.Join(t.TempDir(), "y")}, "nowhere"},
 	} {
 		got, err := muster(t.Context(), c.dir, c.args...)
 		require.NoError(t, err)

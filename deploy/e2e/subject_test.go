@@ -96,5 +96,5 @@ func attested(t *testing.T, p *platform) {
 	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
 	changed := run("erase", "verify", path)
 	require.Equal(t, 1, changed.status, changed.out)
-	require.Contains(t, changed.errors, "the signature does not fit")
+	require.Contains(t, changed.errors, "invalid signature")
 }

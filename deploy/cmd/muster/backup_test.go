@@ -332,7 +332,7 @@ func TestStop_SignalsOnlyTheLockOwner(t *testing.T) {
 
 	release, err := standalone.Lock(dir)
 	require.NoError(t, err)
-	pid, work, err := standalone.Holder(dir)
+	pid, work, err := standalone.LockOwner(dir)
 	require.NoError(t, err)
 	require.Empty(t, work)
 	require.Equal(t, os.Getpid(), pid)

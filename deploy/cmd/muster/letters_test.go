@@ -247,7 +247,7 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	_, errors = c.run(1, "rejected", "resubmit", "--all", "--kind", "network-person", "--json")
 	require.Contains(t, errors, "1 records rejected again")
 	out, _ = c.run(0, "rejected", "resubmit", "--all", "--map", mapping)
-	require.Contains(t, out, "1 letters, 1 resubmitted")
+	require.Contains(t, out, "1 selected, 1 resubmitted")
 	out, _ = c.run(0, "rejected", "resubmit", "--all")
 	require.Contains(t, out, "0 selected, 0 resubmitted")
 	out, _ = c.run(0, "rejected", "list", "--resubmitted")
@@ -272,7 +272,7 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	require.Equal(t, "[]\n", out)
 	c.run(1, "dead", "resubmit", "webhook-sender.deliver:0-7")
 	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
-	require.Contains(t, errors, `--since: "yesterday"`)
+	require.Contains(t, errors, `--since: invalid time "yesterday"`)
 }
 
 func TestIngestRuns_RejectsZeroLimit(t *testing.T) {

@@ -24,7 +24,7 @@ command such as a backup, a restore or "erase foreign" holds the lock. Such a co
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pid, work, err := standalone.Holder(c.dataDir)
+			pid, work, err := standalone.LockOwner(c.dataDir)
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ command such as a backup, a restore or "erase foreign" holds the lock. Such a co
 					"no process serves %s, but process %d (%s) has locked it: wait until that command ends",
 					c.dataDir, pid, work)
 			}
-			if !standalone.Holds(c.dataDir, pid) {
+			if !standalone.IsLockOwner(c.dataDir, pid) {
 				return fmt.Errorf("process %d does not hold the lock of %s: stop the process in its own container",
 					pid, c.dataDir)
 			}
@@ -50,7 +50,7 @@ command such as a backup, a restore or "erase foreign" holds the lock. Such a co
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
 			for {
-				switch now, _, err := standalone.Holder(c.dataDir); {
+				switch now, _, err := standalone.LockOwner(c.dataDir); {
 				case err != nil:
 					return err
 				case now != pid:

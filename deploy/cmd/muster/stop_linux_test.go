@@ -19,7 +19,7 @@ func TestStop_DoesNotSignalAnotherContainersPID(t *testing.T) {
 	release, err := standalone.Lock(dir)
 	require.NoError(t, err)
 	defer release()
-	require.True(t, standalone.Holds(dir, os.Getpid()))
+	require.True(t, standalone.IsLockOwner(dir, os.Getpid()))
 
 	stranger := exec.Command("sleep", "600")
 	require.NoError(t, stranger.Start())

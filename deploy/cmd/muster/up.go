@@ -73,7 +73,7 @@ MUSTER_SECRET_KEY replaces the root secret in the data directory; then the other
 				Getenv:        c.getenv,
 				Progress:      bar,
 				Applied:       func(done []queryapi.Applied) error { return printApplied(cmd, done) },
-				Started: func(w standalone.Welcome) {
+				Started: func(w standalone.StartupSummary) {
 					w.KeepKey = !console.IsTerminal(c.std.out)
 					greetErr = w.WriteText(cmd.OutOrStdout())
 				},
