@@ -250,7 +250,7 @@ func checkReplaceable(file string, known backup.Erasures) error {
 	}
 	lacks := 0
 	if err == nil {
-		lacks, err = known.Lacks(before)
+		lacks, err = known.MissingFrom(before)
 	}
 	if err != nil {
 		return fmt.Errorf("%s exists and is not a file of `muster backup erasures`: choose another name: %w", file, err)

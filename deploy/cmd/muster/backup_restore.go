@@ -123,7 +123,7 @@ type restored struct {
 	manifest backup.Manifest
 	erasures int    // number of erasures imported
 	kept     string // directory of the previous content, or empty
-	regained backup.LetIn
+	regained backup.RegainedAccess
 }
 
 func (r restored) print(w io.Writer, dir string) error {
@@ -186,7 +186,7 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 	if err != nil {
 		return r, err
 	}
-	var then backup.Known
+	var then backup.FolderState
 	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && hasLog(dir) {
 		if then, err = knownOf(ctx, unpacked, false); err != nil {
 			err = fmt.Errorf("restore: %w", err)
@@ -199,7 +199,7 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 		r.erasures, err = c.importErasures(ctx, unpacked, known)
 	}
 	if err == nil {
-		r.regained = then.Accounts.LetIn(here.Accounts, time.Now())
+		r.regained = then.Accounts.RegainedAccess(here.Accounts, time.Now())
 		r.kept, err = backup.Place(dir, time.Now())
 	}
 	// The extracted files are in place already, or still here to remove.
@@ -210,17 +210,17 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 }
 
 // knownOf returns the erasures and accounts of a locked directory: none if it has no log of a broker.
-func knownOf(ctx context.Context, dir string, partial bool) (backup.Known, error) {
+func knownOf(ctx context.Context, dir string, partial bool) (backup.FolderState, error) {
 	if !hasLog(dir) {
-		return backup.Known{}, nil
+		return backup.FolderState{}, nil
 	}
-	return backup.KnownOf(ctx, dir, partial)
+	return backup.StateOf(ctx, dir, partial)
 }
 
 // checkSuccessor returns an error unless the present directory continues the one in the archive. A replaced disk may
 // hold another instance.
-func checkSuccessor(dir string, here, then backup.Known) error {
-	follows, err := here.Erasures.Follows(then.Erasures)
+func checkSuccessor(dir string, here, then backup.FolderState) error {
+	follows, err := here.Erasures.IsSuccessorOf(then.Erasures)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -266,7 +266,7 @@ func (c *command) importErasures(ctx context.Context, dir string, known []backup
 		return 0, err
 	}
 	for _, e := range known {
-		carried, err := e.Carry(ctx, secret, dir)
+		carried, err := e.ImportErasures(ctx, secret, dir)
 		if errors.Is(err, suppress.ErrOtherKey) {
 			return 0,
 				fmt.Errorf(

@@ -193,7 +193,7 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	out, _ = c.run(1, "ingest", "network-person", cut, "--dry-run")
 	require.Contains(t, out, "syntax: ends too early")
 	_, errors := c.run(2, "backup", "verify", people)
-	require.Contains(t, errors, "this is none of `muster backup create`")
+	require.Contains(t, errors, "not a backup of `muster backup create`")
 	_, errors = c.run(1, "ingest", "network-person", people)
 	_, hint, ok := strings.Cut(errors, "1 record was rejected; see `muster ")
 	require.True(t, ok, errors)
