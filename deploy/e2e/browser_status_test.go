@@ -22,9 +22,8 @@ import (
 	"muster/deploy/status/page"
 )
 
-// An operator sees on one page what there is, and sees new records arrive and a
-// bad one rejected without loading the page again.
-func TestBrowserStatus(t *testing.T) {
+// New records and a rejected one appear without a reload.
+func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "200")
 	tab := browsertest.Open(t, 1500, 1500, false)
 	tab.Do("open the status page", chromedp.Navigate(p.AdminURL+"/"))
@@ -47,8 +46,8 @@ func TestBrowserStatus(t *testing.T) {
 	require.Empty(t, tab.Strangers(p.AdminURL))
 }
 
-// The document behind the page is whole, and asked often it costs little.
-func TestBrowserStatusDocument(t *testing.T) {
+// The document is complete, and frequent requests are cheap.
+func TestBrowserStatus_DocumentIsCached(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
 	var d page.Document
 	for range 50 {
@@ -75,9 +74,8 @@ func TestBrowserStatusDocument(t *testing.T) {
 	}
 }
 
-// A service that runs alone has the page too, with the lag of all consumers, and
-// with the tables' sizes when it is connected to them.
-func TestBrowserStatusOfOneService(t *testing.T) {
+// It has the lag of all consumers, and table sizes if the service has a ClickHouse connection.
+func TestBrowserStatus_ServesASingleService(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
 	for service, counted := range map[string]bool{"projector": true, "webhook-sender": false} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +112,7 @@ func TestBrowserStatusOfOneService(t *testing.T) {
 	}
 }
 
-// freeAddr is an address that nobody listens on.
+// freeAddr returns an unused address.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

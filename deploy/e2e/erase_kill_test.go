@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEraseKilled: `muster up` or its engine is killed at a drawn moment of each
-// erasure, and the end is that of one which nobody disturbed: nothing of whoever asked
-// is shown or stored, and everybody else is as they were. MUSTER_E2E_KILLS says how
-// many erasures; 50 is the long form.
-func TestEraseKilled(t *testing.T) {
+// `muster up` or its engine is killed at a random point of each erasure. The result is the same as without kills:
+// the people are neither shown nor stored, and other people are unchanged. MUSTER_E2E_KILLS is the number of
+// erasures; 50 is the long form.
+func TestErase_CompletesDespiteKills(t *testing.T) {
 	t.Parallel()
 	kills := number(t, "MUSTER_E2E_KILLS", 12)
 	if testing.Short() {
@@ -26,9 +25,11 @@ func TestEraseKilled(t *testing.T) {
 	all := subjects(t, world, kills)
 	p := start(t, fresh(t), "--no-sample")
 	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
+		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
+		strings.TrimPrefix(p.IngestURL, "http://"),
 		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
-		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
+		"--clickhouse-addr",
+		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
 	}
 	ingestAll(t, p, world)
 	not := concernedBy(t, p, all)

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shows requires that `muster subject show` tells what is held of the subject, where
-// it came from, and of the calls of this test.
+// shows requires that `muster subject show` reports the stored data of the subject, its sources, and this test's calls.
 func shows(t *testing.T, p *platform, s subject) {
 	t.Helper()
 	var report struct {
@@ -29,13 +28,14 @@ func shows(t *testing.T, p *platform, s subject) {
 		} `json:"received"`
 	}
 	eventually(t, time.Minute, func() (bool, string) {
-		p.musterJSON(t, &report, "subject", "show", "--json", "user_id="+s.ids["codehost"], "profile_id="+s.ids["network"])
+		p.musterJSON(t, &report, "subject", "show", "--json", "user_id="+s.ids["codehost"],
+			"profile_id="+s.ids["network"])
 		return len(report.Received) > 0, "no call in the ledger"
 	})
 	tables := map[string]bool{}
 	for _, row := range report.Rows {
 		tables[row.Table] = true
-		if row.Table != "discoveries" && row.Table != "discovered_links" { // of events
+		if row.Table != "discoveries" && row.Table != "discovered_links" { // these are from events
 			require.NotEmpty(t, row.Message.Run, row.Table)
 			require.NotEmpty(t, row.Message.File, row.Table)
 		}
@@ -50,8 +50,8 @@ func shows(t *testing.T, p *platform, s subject) {
 	require.Equal(t, 1, none.status, none.errors)
 }
 
-// attested requires a receipt of the first request, which verifies, and does not once
-// it is changed. Tables hold nothing; topics may hold tombstones.
+// attested requires a valid receipt of the first request, and that a changed one is invalid. The tables have no data
+// left; topics may have tombstones.
 func attested(t *testing.T, p *platform) {
 	t.Helper()
 	var all []struct {
@@ -93,7 +93,8 @@ func attested(t *testing.T, p *platform) {
 	for _, table := range receipt.Tables {
 		require.Zero(t, table.Remaining, table.Name)
 	}
-	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
+	require.NoError(t,
+		os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
 	changed := run("erase", "verify", path)
 	require.Equal(t, 1, changed.status, changed.out)
 	require.Contains(t, changed.errors, "invalid signature")
