@@ -7,40 +7,51 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// kafkaEngine are the statements by which ClickHouse itself consumes the topic
-// of network people and writes what the projector writes: the rows of
-// network_people, lookups and search_people, every column and index of them,
-// with the JSON parsed once and rendered again in each shape. It does less than
-// the projector: it drops unknown members, keeps empty ones, caps and sorts no
-// list, finds no e-mail and no account in texts, transliterates no name, cuts
-// words at everything that is no letter or digit, and refuses nothing but broken
-// JSON.
+// kafkaEngine returns the statements with which ClickHouse itself consumes the topic of network people and writes
+// what the projector writes: the rows of network_people, lookups and search_people with all columns and indices,
+// and the JSON parsed once and rendered in each shape. It does less than the projector: it drops unknown fields,
+// keeps empty ones, neither limits nor sorts arrays, finds no email addresses and accounts in texts, does not
+// transliterate names, splits words at all characters except letters and digits, and rejects only malformed JSON.
 func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) {
 	const (
-		location = "Tuple(city String, state String, country String, country_code String, continent String, raw_address String)"
+		location = "Tuple(city String, state String, country String, country_code String, continent String, " +
+			"raw_address String)"
 		company  = "Tuple(name String, network_url String, company_id String)"
-		position = "Tuple(summary String, title String, description String, start String, end String, current Nullable(Bool), location " + location + ", company " + company + ")"
-		study    = "Tuple(summary String, start String, end String, current Nullable(Bool), location " + location +
-			", degrees Array(String), majors Array(String), minors Array(String), field_of_study String, school Tuple(name String, network_url String, school_id String))"
-		certificate = "Tuple(credential_id String, credential_url String, issuer String, name String, issue_date String)"
+		position = "Tuple(summary String, title String, description String, start String, end String, current " +
+			"Nullable(Bool), location " + location + ", company " + company + ")"
+		study = "Tuple(summary String, start String, end String, current Nullable(Bool), location " + location +
+			", degrees Array(String), majors Array(String), minors Array(String), field_of_study String, school " +
+			"Tuple(name String, network_url String, school_id String))"
+		certificate = "Tuple(credential_id String, credential_url String, issuer String, name String, issue_date " +
+			"String)"
 
-		emails    = "arrayFilter(x -> x != '', arrayDistinct(arrayMap(x -> lowerUTF8(x), arrayConcat(emails, [personal_email]))))"
-		codehost  = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(codehost_username)], arrayMap(u -> lowerUTF8(extract(u, 'codehost[^/]*/([^/?#]+)')), social_accounts))))"
-		microblog = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(microblog_username)], arrayMap(u -> lowerUTF8(extract(u, 'microblog[^/]*/([^/?#]+)')), social_accounts))))"
-		version   = "toUnixTimestamp64Micro(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC')) + 62135596800000000"
-		content   = "assumeNotNull(cityHash64(profile_id, username, first_name, middle_name, last_name, full_name, url, photo, headline, summary, location, ifNull(connections, 0), ifNull(followers, 0), ifNull(following, 0), " +
-			"current_position, experience, education, certifications, languages, skills, codehost_username, microblog_username, social_accounts, emails, personal_email))"
+		emails = "arrayFilter(x -> x != '', arrayDistinct(arrayMap(x -> lowerUTF8(x), arrayConcat(emails, " +
+			"[personal_email]))))"
+		codehost = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(codehost_username)], arrayMap(u " +
+			"-> lowerUTF8(extract(u, 'codehost[^/]*/([^/?#]+)')), social_accounts))))"
+		microblog = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(microblog_username)], " +
+			"arrayMap(u -> lowerUTF8(extract(u, 'microblog[^/]*/([^/?#]+)')), social_accounts))))"
+		version = "toUnixTimestamp64Micro(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC')) + " +
+			"62135596800000000"
+		content = "assumeNotNull(cityHash64(profile_id, username, first_name, middle_name, last_name, full_name, " +
+			"url, photo, headline, summary, location, ifNull(connections, 0), ifNull(followers, 0), " +
+			"ifNull(following, 0), current_position, experience, education, certifications, languages, skills, " +
+			"codehost_username, microblog_username, social_accounts, emails, personal_email))"
 	)
 	const (
 		handle = "replaceRegexpAll(lowerUTF8(username), '[-_.]|[0-9]+$', '')"
-		name   = "if(first_name = '' OR last_name = '', '', arrayStringConcat(arraySort([lowerUTF8(first_name), lowerUTF8(last_name)]), ' '))"
+		name   = "if(first_name = '' OR last_name = '', '', arrayStringConcat(arraySort([lowerUTF8(first_name), " +
+			"lowerUTF8(last_name)]), ' '))"
 	)
 	var present []string
 	for i, c := range []string{
-		"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary", "experience", "education",
-		"certifications", "languages", "skills", "codehost_username", "microblog_username", "social_accounts", "emails", "personal_email",
+		"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary",
+		"experience", "education",
+		"certifications", "languages", "skills", "codehost_username", "microblog_username", "social_accounts", "emails",
+		"personal_email",
 	} {
-		present = append(present, "bitShiftLeft(toUInt64(notEmpty("+c+")), "+string(rune('0'+i/10))+string(rune('0'+i%10))+")")
+		present = append(present, "bitShiftLeft(toUInt64(notEmpty("+c+")), "+string(rune('0'+i/10))+
+			string(rune('0'+i%10))+")")
 	}
 	source := "bench_kafka_" + suffix
 	prepare = []string{
@@ -87,13 +98,14 @@ SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_ha
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source
 	stop = []string{
-		"DROP TABLE bench_search_mv_" + suffix + " SYNC", "DROP TABLE bench_people_mv_" + suffix + " SYNC", "DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
+		"DROP TABLE bench_search_mv_" + suffix + " SYNC", "DROP TABLE bench_people_mv_" + suffix + " SYNC",
+		"DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
 	}
 	return prepare, []string{lookups, search, people}, stop
 }
 
-// searchDefaults make a table like search_people derive what the projector derives
-// from the tokens of a text.
+// searchDefaults returns the changes that make a table like search_people derive columns from tokens like the
+// projector.
 func searchDefaults() (changes []string) {
 	for _, f := range readmodel.SearchFields() {
 		if f.Type != readmodel.SearchText {
@@ -117,11 +129,11 @@ func searchDefaults() (changes []string) {
 	return changes
 }
 
-// searchColumns are what search_people has of a record, beside what its defaults
-// derive.
+// searchColumns returns the columns of search_people, without those that its defaults derive.
 func searchColumns() []string {
 	date := func(value string) string {
-		return "if(" + value + " = '', " + fmt.Sprint(readmodel.SearchMissing) + ", toUnixTimestamp64Milli(parseDateTime64BestEffortOrZero(" + value + ", 3, 'UTC')))"
+		return "if(" + value + " = '', " + fmt.Sprint(readmodel.SearchMissing) +
+			", toUnixTimestamp64Milli(parseDateTime64BestEffortOrZero(" + value + ", 3, 'UTC')))"
 	}
 	from := map[string]string{
 		"network_url": "url", "network_username": "username", "profile_id": "profile_id",
@@ -134,17 +146,21 @@ func searchColumns() []string {
 		"profile.location.country_code": "location.country_code",
 		"profile.personal_email":        "if(personal_email != '', personal_email, emails[1])",
 		"experience.title":              "if(e.title != '', e.title, e.summary)",
-		"experience.company_name":       "e.company.name", "experience.company_id": "e.company.company_id", "experience.company_url": "e.company.network_url",
-		"experience.location":    "if(e.location.raw_address != '', e.location.raw_address, concat(e.location.city, ', ', e.location.state, ', ', e.location.country))",
+		"experience.company_name":       "e.company.name", "experience.company_id": "e.company.company_id",
+		"experience.company_url": "e.company.network_url",
+		"experience.location": "if(e.location.raw_address != '', e.location.raw_address, concat(e.location.city, " +
+			"', ', e.location.state, ', ', e.location.country))",
 		"experience.description": "if(e.title != '' AND e.description = '', e.summary, e.description)",
 		"experience.start_date":  date("e.start"), "experience.end_date": date("e.end"),
 		"experience.is_current": "toUInt8(ifNull(e.current, e.end = ''))",
-		"education.school_name": "e.school.name", "education.school_id": "e.school.school_id", "education.school_url": "e.school.network_url",
+		"education.school_name": "e.school.name", "education.school_id": "e.school.school_id",
+		"education.school_url":     "e.school.network_url",
 		"education.degree":         "arrayStringConcat(e.degrees, ', ')",
 		"education.field_of_study": "if(e.field_of_study != '', e.field_of_study, arrayStringConcat(e.majors, ', '))",
 		"education.start_date":     date("e.start"), "education.end_date": date("e.end"),
-		"certifications.name": "e.name", "certifications.issuer": "e.issuer", "certifications.issue_date": date("e.issue_date"),
-		"languages.language": "e.language", "languages.proficiency": "e.proficiency",
+		"certifications.name": "e.name", "certifications.issuer": "e.issuer",
+		"certifications.issue_date": date("e.issue_date"),
+		"languages.language":        "e.language", "languages.proficiency": "e.proficiency",
 	}
 	var columns []string
 	for _, f := range readmodel.SearchFields() {
@@ -153,7 +169,7 @@ func searchColumns() []string {
 		if f.Nested != "" {
 			value, tokens = "arrayMap(e -> "+value+", "+f.Nested+")", "arrayMap(e -> "+tokens+", "+f.Nested+")"
 		}
-		if f.Path != "profile_id" { // which is there already
+		if f.Path != "profile_id" { // already present
 			columns = append(columns, value+" AS "+f.Column)
 		}
 		if f.Type == readmodel.SearchText {
