@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCells(t *testing.T) {
+func TestCells_SplitsStatements(t *testing.T) {
 	require.Equal(t, []Cell{{"", "SELECT 1"}, {"", "SELECT ';',\n 2"}, {"", "SELECT 3"}},
 		Cells("a.sql", "SELECT 1;\n\nSELECT ';',\n 2;\n;\nSELECT 3\n"))
 	require.Equal(t, []Cell{{"One", "SELECT 1"}, {"Two", "-- # no heading\nSELECT 2"}}, Cells("a.md",

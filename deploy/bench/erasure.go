@@ -80,8 +80,8 @@ func measureErasure(ctx context.Context, b *bench, out io.Writer) error {
 	return b.compareEnrich(ctx, out, empty, full)
 }
 
-// slower prints by how much the second of two costs is higher than the first, by turn and in total.
-func slower(out io.Writer, what string, turns [][2]float64) {
+// printSlowdown prints by how much the second of two costs is higher than the first, by turn and in total.
+func printSlowdown(out io.Writer, what string, turns [][2]float64) {
 	var more []float64
 	var sum [2]float64
 	best := turns[0]
@@ -147,8 +147,8 @@ func (b *bench) compareIngest(ctx context.Context, out io.Writer, empty, full *s
 		fmt.Fprintf(out, "  ingest of %d records, %-18s %7.0f records/s, CPU %.2f µs per record\n", erasureCrawl, name,
 			n/took, 1e6*used/n)
 	}
-	slower(out, "ingest, CPU time per record", cpu)
-	slower(out, "ingest, time per record", elapsed)
+	printSlowdown(out, "ingest, CPU time per record", cpu)
+	printSlowdown(out, "ingest, time per record", elapsed)
 	return nil
 }
 
@@ -207,9 +207,9 @@ func (b *bench) compareEnrich(ctx context.Context, out io.Writer, empty, full *s
 				fmt.Fprintf(out, "  %-40s CPU ms per call: engine %.3f, API and callers %.3f (%d calls)\n", "",
 					each(all[i].engine), each(all[i].bench), all[i].asked)
 			}
-			slower(out, "enrich, CPU time per call", cpu)
-			slower(out, "enrich, CPU time of API and callers", api)
-			slower(out, "enrich, time per call", elapsed)
+			printSlowdown(out, "enrich, CPU time per call", cpu)
+			printSlowdown(out, "enrich, CPU time of API and callers", api)
+			printSlowdown(out, "enrich, time per call", elapsed)
 			return nil
 		})
 	})

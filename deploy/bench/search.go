@@ -16,7 +16,7 @@ import (
 func searches() []struct{ name, body string } {
 	nested := func(query string) string { return `{"nested":{"path":"experience","query":` + query + `}}` }
 	return []struct{ name, body string }{
-		{"everybody", `{"query":{"match_all":{}}}`},
+		{"all people", `{"query":{"match_all":{}}}`},
 		{"all people, newest first", `{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`},
 		{"one word of a headline", `{"query":{"match":{"profile.headline":"engineer"}}}`},
 		{"two words of a headline", `{"query":{"match":{"profile.headline":"data engineer"}}}`},

@@ -41,12 +41,12 @@ func startApache(ctx context.Context, addr, advertise string) (_ kafkaServer, er
 }
 
 func (a *apache) onAppend(applied bool, act func() bool) func() {
-	return a.kafkaProxy.on(&hook{applied: applied, act: act})
+	return a.kafkaProxy.arm(&hook{applied: applied, act: act})
 }
 
 // injectFault kills the broker and restarts it on its storage.
 func (a *apache) injectFault(ctx context.Context, feed func() error) error {
-	return during(feed, func() error {
+	return concurrently(feed, func() error {
 		wait(ctx, 200*time.Millisecond) // until the pipeline is busy
 		return errors.Join(a.kafka.Kill(), a.kafka.Restart(ctx))
 	})
@@ -94,7 +94,7 @@ func newKafkaProxy(ctx context.Context, addr, server string) (*kafkaProxy, error
 	return t, nil
 }
 
-func (t *kafkaProxy) on(h *hook) (remove func()) {
+func (t *kafkaProxy) arm(h *hook) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.hook = h

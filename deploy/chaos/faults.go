@@ -51,9 +51,9 @@ func (r *rig) runWithFault(ctx context.Context, f fault, piece int) error {
 	case storeSilent:
 		return r.atInsert(ctx, feed, afterInsert, func() {})
 	case brokerAway:
-		return during(feed, func() error { return r.takeDown(ctx, r.proxy, outage) })
+		return concurrently(feed, func() error { return r.takeDown(ctx, r.proxy, outage) })
 	case storeRefuses:
-		return during(feed, func() error { return r.takeDown(ctx, r.store.proxy, outage) })
+		return concurrently(feed, func() error { return r.takeDown(ctx, r.store.proxy, outage) })
 	case brokerSilent:
 		return r.silentBroker(ctx, feed)
 	case brokerErrors, brokerKilled:
@@ -63,15 +63,15 @@ func (r *rig) runWithFault(ctx context.Context, f fault, piece int) error {
 	case storeFull:
 		return r.fullStore(ctx, feed)
 	case rebalances:
-		return during(feed, func() error { return r.rebalance(ctx) })
+		return concurrently(feed, func() error { return r.rebalance(ctx) })
 	case outsideProducer:
-		return during(feed, func() error { return r.produceOutside(ctx) })
+		return concurrently(feed, func() error { return r.produceOutside(ctx) })
 	}
 	return fmt.Errorf("unknown fault %q", f)
 }
 
-// during runs feed and happen concurrently.
-func during(feed, happen func() error) error {
+// concurrently runs feed and happen concurrently.
+func concurrently(feed, happen func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- feed() }()
 	return errors.Join(happen(), <-done)
@@ -113,7 +113,7 @@ func holdsRecords(topic string) bool {
 
 // atInsert runs action at a stage of the next insert.
 func (r *rig) atInsert(ctx context.Context, feed func() error, at stage, action func()) error {
-	fired := r.store.gateway.on(at, action)
+	fired := r.store.gateway.arm(at, action)
 	if err := feed(); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
 		return false
 	})
 	defer remove()
-	err := during(feed, func() error {
+	err := concurrently(feed, func() error {
 		select {
 		case err := <-silence:
 			if err != nil {
@@ -173,7 +173,7 @@ func (r *rig) slowStore(ctx context.Context, feed func() error) error {
 	if err != nil {
 		return err
 	}
-	return during(feed, func() error {
+	return concurrently(feed, func() error {
 		wait(ctx, outage)
 		return r.store.proxy.Toxics.RemoveToxic(ctx, "slow")
 	})

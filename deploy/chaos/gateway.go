@@ -71,8 +71,8 @@ func newGateway(ctx context.Context, engine string) (*gateway, error) {
 	return g, nil
 }
 
-// on arms a trigger. The returned channel is closed when the action has run.
-func (g *gateway) on(at stage, action func()) <-chan struct{} {
+// arm arms a trigger. The returned channel is closed when the action has run.
+func (g *gateway) arm(at stage, action func()) <-chan struct{} {
 	t := &trigger{at: at, action: action, fired: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -132,7 +132,7 @@ func (s *suite) seed(ctx context.Context, seed uint64, drawn []fault) (err error
 			if i == 0 {
 				happen = func() error { return r.takeDown(ctx, r.proxy, 30*time.Second) }
 			}
-			if err := during(func() error { return r.feed(ctx, i) }, happen); err != nil {
+			if err := concurrently(func() error { return r.feed(ctx, i) }, happen); err != nil {
 				return err
 			}
 			continue

@@ -277,7 +277,7 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 			o.Kept++
 			continue
 		}
-		ours, err := r.ours(hash, row.Type, known.hash)
+		ours, err := r.isFromList(hash, row.Type, known.hash)
 		if err != nil {
 			return err
 		}
@@ -300,8 +300,8 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 	return r.publish(ctx, request, entries)
 }
 
-// ours reports whether the suppression entry of a hash is from a list.
-func (r *importing) ours(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
+// isFromList reports whether the suppression entry of a hash is from a list.
+func (r *importing) isFromList(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
 	for _, at := range r.log.versions[hash] {
 		e := suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: at}
 		order, err := r.deps.Suppressed.Compare(h, &e)

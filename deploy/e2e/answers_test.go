@@ -28,7 +28,7 @@ func TestAnswers_EqualTheOracle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 1))
 
 	dir := generate(t, people, drawn)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, dir)
 	store, tr := load(t, dir), readTruth(t, dir)
 	c := newChecker(p, store)

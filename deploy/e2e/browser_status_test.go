@@ -81,7 +81,7 @@ func TestBrowserStatus_ServesASingleService(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		admin := freeAddr(t)
 		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
-		cmd.Env = p.beside(t)
+		cmd.Env = p.serviceEnv(t)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.SysProcAttr = dieWithParent()
 		require.NoError(t, cmd.Start())

@@ -34,8 +34,8 @@ type block struct {
 
 func (b block) String() string { return fmt.Sprintf("%s:%d (%s)", b.page, b.line, b.language) }
 
-// elsewhere returns the pages whose blocks of some languages are run by other tests of `make docs-check`.
-func elsewhere() map[string]string {
+// testedElsewhere returns the pages whose blocks of some languages are run by other tests of `make docs-check`.
+func testedElsewhere() map[string]string {
 	out := map[string]string{
 		"deploy/docs/backup.md sh":  "TestBackupPage",
 		"deploy/docs/upgrade.md sh": "TestUpgradePage",
@@ -115,9 +115,9 @@ func TestDocs_CodeBlocksRun(t *testing.T) {
 	for _, b := range codeBlocks(t) {
 		if b.page != page {
 			page = b.page
-			w.turnTo(t, page)
+			w.preparePage(t, page)
 		}
-		if test, ok := elsewhere()[b.page+" "+b.language]; ok && b.notRun == "" {
+		if test, ok := testedElsewhere()[b.page+" "+b.language]; ok && b.notRun == "" {
 			counted["run by "+test]++
 			continue
 		}
@@ -182,7 +182,7 @@ kill -INT $!
 wait $!
 `,
 		// Targets are only looked up; they have their own tests.
-		"make": "#!/bin/sh\nexec " + look(t, "make") + " -C '" + root + "' --no-print-directory -n \"$@\"\n",
+		"make": "#!/bin/sh\nexec " + programPath(t, "make") + " -C '" + root + "' --no-print-directory -n \"$@\"\n",
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(w.dir, "bin"), 0o700))
 	for name, script := range tools {
@@ -199,7 +199,7 @@ wait $!
 	return w
 }
 
-func look(t *testing.T, program string) string {
+func programPath(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	require.NoError(t, err)
@@ -314,8 +314,8 @@ func (w *workshop) parse(t *testing.T, b block) {
 	}
 }
 
-// turnTo prepares the files that the commands of a page use, and the values of placeholders.
-func (w *workshop) turnTo(t *testing.T, page string) {
+// preparePage prepares the files that the commands of a page use, and the values of placeholders.
+func (w *workshop) preparePage(t *testing.T, page string) {
 	t.Helper()
 	w.replace = []string{
 		"http://127.0.0.1:8080", w.p.BaseURL, "export KEY=mk_live_...", "true",
@@ -329,7 +329,7 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 	case "deploy/docs/accounts.md":
 		organization, key := w.organization(t)
 		w.replace = append(w.replace, "ORGANIZATION", organization, "KEY_ID", key)
-		w.file(t, "accounts.yaml", first(t, page, "yaml"))
+		w.file(t, "accounts.yaml", firstBlock(t, page, "yaml"))
 	case "deploy/docs/erasure.md":
 		w.erasure(t)
 	case "deploy/docs/ingest.md":
@@ -342,7 +342,7 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 	case "deploy/docs/sources.md":
 		w.file(t, "people.ndjson",
 			`{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21","fullname":"Page One"}`+"\n")
-		w.file(t, "mine.jq", first(t, page, "jq"))
+		w.file(t, "mine.jq", firstBlock(t, page, "jq"))
 		for _, b := range codeBlocks(t) {
 			switch {
 			case b.page == page && b.language == "jq" && strings.HasPrefix(b.code, "# own-columns.jq"):
@@ -364,8 +364,8 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 	}
 }
 
-// first returns the first block of a language on a page.
-func first(t *testing.T, page, language string) string {
+// firstBlock returns the first block of a language on a page.
+func firstBlock(t *testing.T, page, language string) string {
 	t.Helper()
 	for _, b := range codeBlocks(t) {
 		if b.page == page && b.language == language {

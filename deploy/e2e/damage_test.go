@@ -16,7 +16,7 @@ import (
 // Responses do not tell callers to retry.
 func TestDamagedTable_IsReportedInErrorsAndStatus(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	file := filepath.Join(t.TempDir(), "people.ndjson")
 	record := `{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01", "bio": "` +
 		strings.Repeat("a long story ", 2000) + `"}`
@@ -79,7 +79,7 @@ func TestDamagedTable_IsReportedInErrorsAndStatus(t *testing.T) {
 // Removing the engine's directory loses nothing that is in the topics.
 func TestNewTables_AreProjectedFromTheTopics(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	file := filepath.Join(t.TempDir(), "people.ndjson")
 	require.NoError(t,
 		os.WriteFile(file, []byte(`{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01"}`), 0o600))

@@ -45,8 +45,8 @@ func newOutside(t *testing.T, body string) *outside {
 	return o
 }
 
-// strangers ingests people with an account on two platforms that have the same name and username, but no link.
-func strangers(t *testing.T, p *platform, n int) (usernames []string) {
+// ingestUnlinkedPeople ingests people with an account on two platforms that have the same name and username, but no link.
+func ingestUnlinkedPeople(t *testing.T, p *platform, n int) (usernames []string) {
 	t.Helper()
 	dir := t.TempDir()
 	var network, codehost strings.Builder
@@ -85,12 +85,12 @@ func discover(username string) map[string]any {
 // Another discovery-worker takes over the in-flight tasks of a killed one, and none is lost.
 func TestDiscoveryWorkerKilled(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
-	people := strangers(t, p, 24)
+	p := start(t, newDataDir(t), "--no-sample")
+	people := ingestUnlinkedPeople(t, p, 24)
 	web := newOutside(t, `{"results":[]}`)
 
 	worker := exec.Command(binary, "--data-dir", t.TempDir(), "run", "discovery-worker", "--admin-addr", "127.0.0.1:0")
-	worker.Env = append(p.beside(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
+	worker.Env = append(p.serviceEnv(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
 	var log output
 	worker.Stdout, worker.Stderr, worker.SysProcAttr = &log, &log, dieWithParent()
 	require.NoError(t, worker.Start())
@@ -151,8 +151,8 @@ func TestDiscoveryOnce(t *testing.T) {
 		`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
 	t.Setenv("MODEL_URL", model.URL+"/v1")
 	t.Setenv("MODEL_NAME", "test")
-	p := start(t, fresh(t), "--no-sample")
-	people := strangers(t, p, 2)
+	p := start(t, newDataDir(t), "--no-sample")
+	people := ingestUnlinkedPeople(t, p, 2)
 	second := newReplica(t, p)
 	second.run(t, p.APIKey)
 	metric := func(name string) int {

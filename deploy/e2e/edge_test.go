@@ -25,9 +25,9 @@ type edges struct {
 	own []string
 }
 
-// dotted returns the addresses with a dot after the at sign. Others are only recognized in a text if the record states
+// withDot returns the addresses with a dot after the at sign. Others are only recognized in a text if the record states
 // them.
-func dotted(addresses []string) []string {
+func withDot(addresses []string) []string {
 	out := []string{"some.body@edge.example"}
 	for _, a := range addresses {
 		if _, host, ok := strings.Cut(a, "@"); ok && strings.Contains(host, ".") {
@@ -296,7 +296,7 @@ func (e *edges) study() any {
 }
 
 func (e *edges) networkPerson(i int, version string, addresses []string) record {
-	stated := e.stated(addresses)
+	stated := e.drawAddresses(addresses)
 	named := func(names ...string) func() any {
 		return func() any {
 			o := record{}
@@ -336,18 +336,18 @@ func (e *edges) networkPerson(i int, version string, addresses []string) record 
 		"repos_complete", "experience_count", "skills_count")
 }
 
-// stated draws the addresses that a record states, and sets those that its texts may contain.
-func (e *edges) stated(addresses []string) []string {
+// drawAddresses draws the addresses that a record states, and sets those that its texts may contain.
+func (e *edges) drawAddresses(addresses []string) []string {
 	if e.one(2) {
 		e.own = addresses
 		return addresses
 	}
-	e.own = dotted(addresses)
+	e.own = withDot(addresses)
 	return nil
 }
 
 func (e *edges) codehostPerson(i int, version string, addresses []string) record {
-	stated := e.stated(addresses)
+	stated := e.drawAddresses(addresses)
 	repos, commits := []any{}, []any{}
 	n := e.length()
 	for k := range n {
@@ -400,7 +400,7 @@ var repoVersions = []string{
 // repo returns one version of an owner's repository. The content depends on identity and version only.
 func (e *edges) repo(i, id int) record {
 	v := e.rng.IntN(len(repoVersions))
-	c := &edges{rng: rand.New(rand.NewPCG(uint64(i), uint64(1000*v+id))), own: dotted(nil)}
+	c := &edges{rng: rand.New(rand.NewPCG(uint64(i), uint64(1000*v+id))), own: withDot(nil)}
 	return c.with(record{
 		"id": id, "updated_at": repoVersions[v], "name": c.text(), "full_name": c.text(), "description": c.text(),
 		"language":         c.text(),
@@ -409,7 +409,7 @@ func (e *edges) repo(i, id int) record {
 }
 
 func (e *edges) commit(i, k int) record {
-	c := &edges{rng: rand.New(rand.NewPCG(uint64(i), uint64(1_000_000+k))), own: dotted(nil)}
+	c := &edges{rng: rand.New(rand.NewPCG(uint64(i), uint64(1_000_000+k))), own: withDot(nil)}
 	return c.with(record{
 		"sha": fmt.Sprintf("%08x%032x", i, k), "author_date": c.date(), "message": c.text(), "author_name": c.text(),
 		"author_login": c.text(),

@@ -23,7 +23,7 @@ func TestErase_CompletesDespiteKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 5))
 	world := generate(t, 12*kills+60, drawn)
 	all := subjects(t, world, kills)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ports := []string{
 		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
 		strings.TrimPrefix(p.IngestURL, "http://"),
@@ -32,7 +32,7 @@ func TestErase_CompletesDespiteKills(t *testing.T) {
 		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
 	}
 	ingestAll(t, p, world)
-	not := concernedBy(t, p, all)
+	not := erasureTargetsOf(t, p, all)
 	_, want := stored(t, p, all, not)
 	for i, s := range all {
 		push(t, p, erasureOf(t, s))
@@ -49,11 +49,11 @@ func TestErase_CompletesDespiteKills(t *testing.T) {
 		p.musterJSON(t, &status, "erase", "status", "--json")
 		return status.Requests == kills && status.States["removed"] == kills, fmt.Sprint(status)
 	})
-	theirs, everybodys := stored(t, p, all, not)
+	theirs, othersRows := stored(t, p, all, not)
 	require.Equal(t, "0", theirs)
-	require.Equal(t, want, everybodys)
+	require.Equal(t, want, othersRows)
 	for _, s := range all {
-		require.Empty(t, shown(t, p, s))
+		require.Empty(t, shownBy(t, p, s))
 	}
 	inTables(t, p, all)
 	inTopics(t, p, all)

@@ -101,14 +101,14 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	require.False(t, second)
 }
 
-// within requires that an erasure without --now waits for a quarter of --erase-within, and is removed from tables, logs
+// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erase-within, and is removed from tables, logs
 // and files before its end.
-func within(t *testing.T) {
+func erasedWithinDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Minute
 	world := generate(t, 80, 9)
 	all := subjects(t, world, 2)
-	p := start(t, fresh(t), "--no-sample", "--erase-within", limit.String())
+	p := start(t, newDataDir(t), "--no-sample", "--erase-within", limit.String())
 	ingestAll(t, p, world)
 	for _, s := range all {
 		args := []string{"erase", "--timeout", "0"}

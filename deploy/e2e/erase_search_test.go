@@ -19,9 +19,9 @@ import (
 	"muster/schemas/event"
 )
 
-// words returns the identifiers of subjects that no one else has: profile IDs and addresses, in lower case. A username
+// uniqueIdentifiers returns the identifiers of subjects that no one else has: profile IDs and addresses, in lower case. A username
 // may occur in other people's records.
-func words(all []subject) map[string]bool {
+func uniqueIdentifiers(all []subject) map[string]bool {
 	out := make(map[string]bool)
 	for _, s := range all {
 		out[strings.ToLower(s.ids["network"])] = true
@@ -32,8 +32,8 @@ func words(all []subject) map[string]bool {
 	return out
 }
 
-// mentions calls found for each of the words in a text.
-func mentions(text []byte, wanted map[string]bool, found func(word string)) {
+// eachMention calls found for each of the words in a text.
+func eachMention(text []byte, wanted map[string]bool, found func(word string)) {
 	for token := range bytes.FieldsFuncSeq(bytes.ToLower(text), func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(`"',:;<>()[]{}\/=&?|`, r) || r == 0x7f || r == '�'
 	}) {
@@ -46,7 +46,7 @@ func mentions(text []byte, wanted map[string]bool, found func(word string)) {
 // inTables searches every row of every table for subjects.
 func inTables(t *testing.T, p *platform, all []subject) {
 	t.Helper()
-	wanted := words(all)
+	wanted := uniqueIdentifiers(all)
 	for _, table := range p.sql(t,
 		"SELECT name FROM system.tables WHERE database = currentDatabase() AND NOT is_temporary AND engine NOT LIKE "+
 			"'%View'") {
@@ -59,7 +59,7 @@ func inTables(t *testing.T, p *platform, all []subject) {
 		rows := 0
 		for in := bufio.NewReaderSize(resp.Body, 1<<20); ; rows++ {
 			line, err := in.ReadBytes('\n')
-			mentions(line, wanted,
+			eachMention(line, wanted,
 				func(word string) { t.Errorf("%s is in the table %s: %s", word, table, line[:min(len(line), 300)]) })
 			if err != nil {
 				require.ErrorIs(t, err, io.EOF)
@@ -85,7 +85,7 @@ func transient(topic string) bool {
 // inTopics searches every message of every topic, except transient ones, for subjects.
 func inTopics(t *testing.T, p *platform, all []subject) {
 	t.Helper()
-	wanted := words(all)
+	wanted := uniqueIdentifiers(all)
 	accounts := make(map[string]bool)
 	for _, s := range all {
 		accounts[s.ids["codehost"]] = true
@@ -97,7 +97,7 @@ func inTopics(t *testing.T, p *platform, all []subject) {
 		}
 		require.NoError(t, bus.Scan(t.Context(), p.bus(t), []string{d.Name}, func(m kafka.Message) error {
 			messages++
-			mentions(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
+			eachMention(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
 				t.Errorf("%s is in %s, partition %d, offset %d, tombstone %v", word, d.Name, m.Partition, m.Offset,
 					m.Value == nil)
 			})
@@ -115,7 +115,7 @@ func inTopics(t *testing.T, p *platform, all []subject) {
 // inFiles searches every file of the data directory, except those of transient topics, for subjects.
 func inFiles(t *testing.T, dir string, all []subject) {
 	t.Helper()
-	wanted := words(all)
+	wanted := uniqueIdentifiers(all)
 	var files, size int
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -132,7 +132,7 @@ func inFiles(t *testing.T, dir string, all []subject) {
 		}
 		files, size = files+1, size+len(raw)
 		// Binary files have no white space around words: trim other bytes too.
-		mentions(bytes.Map(func(r rune) rune {
+		eachMention(bytes.Map(func(r rune) rune {
 			if r < ' ' || r == 0xfffd {
 				return ' '
 			}
@@ -143,11 +143,11 @@ func inFiles(t *testing.T, dir string, all []subject) {
 	t.Logf("searched %d files with %d bytes", files, size)
 }
 
-// concerned has the IDs, as SQL lists, of the people that an erasure of the subjects matches: the subjects, and others
+// erasureTargets has the IDs, as SQL lists, of the people that an erasure of the subjects matches: the subjects, and others
 // with one of their usernames, such as the former holder of a recycled handle.
-type concerned struct{ profiles, users, microblogs string }
+type erasureTargets struct{ profiles, users, microblogs string }
 
-func concernedBy(t *testing.T, p *platform, all []subject) concerned {
+func erasureTargetsOf(t *testing.T, p *platform, all []subject) erasureTargets {
 	t.Helper()
 	list := func(platform, id, table string) string {
 		out, names := []string{"'0'"}, []string{"''"}
@@ -167,15 +167,15 @@ func concernedBy(t *testing.T, p *platform, all []subject) concerned {
 		}
 		return strings.Join(out, ",")
 	}
-	return concerned{
+	return erasureTargets{
 		list("network", "profile_id", "network_people"), list("codehost", "user_id", "codehost_people"),
 		list("microblog", "user_id", "microblog_people"),
 	}
 }
 
-// others returns the count and a checksum of other people's rows. A newer version of unchanged content may be in
+// checksumOthers returns the count and a checksum of other people's rows. A newer version of unchanged content may be in
 // the row or in seen_versions.
-func others(t *testing.T, p *platform, not concerned) string {
+func checksumOthers(t *testing.T, p *platform, not erasureTargets) string {
 	t.Helper()
 	var out []string
 	for _, q := range []struct{ columns, from string }{

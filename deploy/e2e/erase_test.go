@@ -118,8 +118,8 @@ func ask(t *testing.T, p *platform, path string, body any, header ...string) str
 	}
 }
 
-// shown returns which endpoint returns a record of the subject, or "".
-func shown(t *testing.T, p *platform, s subject) string {
+// shownBy returns which endpoint returns a record of the subject, or "".
+func shownBy(t *testing.T, p *platform, s subject) string {
 	t.Helper()
 	network, codehost := s.ids["network"], s.ids["codehost"]
 	var answers []string
@@ -177,7 +177,7 @@ func searchPage(t *testing.T, p *platform, cursor *string) (ids []string, next *
 }
 
 // stored counts the rows of the subjects, and checksums those of others.
-func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, everybodys string) {
+func stored(t *testing.T, p *platform, all []subject, not erasureTargets) (theirs, othersRows string) {
 	t.Helper()
 	var profiles, users []string
 	for _, s := range all {
@@ -195,7 +195,7 @@ func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, ev
 	} {
 		q += " + (SELECT count() FROM " + w + ")"
 	}
-	return query(t, p, q), others(t, p, not)
+	return query(t, p, q), checksumOthers(t, p, not)
 }
 
 func query(t *testing.T, p *platform, sql string) string {
@@ -220,16 +220,16 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 	if testing.Short() {
 		people, n = 150, 9
 	} else {
-		t.Run("within the time", within)
+		t.Run("within the time", erasedWithinDeadline)
 	}
 	world := generate(t, people, 5)
 	all := subjects(t, world, n+20)
 	listed := slices.DeleteFunc(slices.Clone(all[n:]), func(s subject) bool { return len(s.emails) == 0 })
 	all = all[:n]
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, world)
 	for _, s := range all[:3] {
-		require.NotEmpty(t, shown(t, p, s))
+		require.NotEmpty(t, shownBy(t, p, s))
 	}
 	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]},
 		"Idempotency-Key", "k")
@@ -237,7 +237,7 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 	_, cursor := searchPage(t, p, nil)
 	require.NotNil(t, cursor)
 	first, _ := searchPage(t, p, cursor)
-	not := concernedBy(t, p, all)
+	not := erasureTargetsOf(t, p, all)
 	_, want := stored(t, p, all, not)
 	shows(t, p, all[0])
 
@@ -264,7 +264,7 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 		t.Helper()
 		for i, s := range all {
 			eventually(t, 5*time.Minute, func() (bool, string) {
-				where := shown(t, p, s)
+				where := shownBy(t, p, s)
 				return where == "", fmt.Sprintf("%s: subject %d is shown: %s", what, i, where)
 			})
 		}
@@ -272,9 +272,9 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 			ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key",
 				"k"), `"user_id":`)
 		eventually(t, 5*time.Minute, func() (bool, string) {
-			theirs, everybodys := stored(t, p, all, not)
-			return theirs == "0" && everybodys == want,
-				fmt.Sprintf("%s: %s rows of the subjects, %s of others, want 0 and %s", what, theirs, everybodys, want)
+			theirs, othersRows := stored(t, p, all, not)
+			return theirs == "0" && othersRows == want,
+				fmt.Sprintf("%s: %s rows of the subjects, %s of others, want 0 and %s", what, theirs, othersRows, want)
 		})
 	}
 	gone("erased")
@@ -322,8 +322,8 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 		p.muster(t, "ingest", "--again", kind, file(world, kind))
 	}
 	p.muster(t, "status", "--wait", "--timeout", "3m")
-	require.NotEmpty(t, shown(t, p, all[0]))
-	require.Empty(t, shown(t, p, all[1]))
+	require.NotEmpty(t, shownBy(t, p, all[0]))
+	require.Empty(t, shownBy(t, p, all[1]))
 	require.GreaterOrEqual(t, len(listed), 2)
 	imports(t, p, listed[0], listed[1])
 	p.stop(t)

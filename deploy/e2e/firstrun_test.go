@@ -269,7 +269,7 @@ func TestUp_WorksWithoutData(t *testing.T) {
 // Connections with an unfinished request, or without one, are closed.
 func TestUp_StopsDespiteOpenConnections(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	var dialer net.Dialer
 	for _, url := range []string{p.BaseURL, p.AdminURL, p.IngestURL} {
 		silent, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))

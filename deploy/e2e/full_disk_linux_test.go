@@ -15,7 +15,7 @@ import (
 // It starts again when there is space.
 func TestUp_ExitsIfTheBrokerCannotWrite(t *testing.T) {
 	t.Parallel()
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	var largest int64
 	require.NoError(t,

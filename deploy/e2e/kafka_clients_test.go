@@ -15,7 +15,7 @@ import (
 
 // These clients read their mechanism from the broker's SaslHandshake response.
 func TestClients_PythonAndJavaScriptProduceToTheEmbeddedBroker(t *testing.T) {
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	scripts := filepath.Join("testdata", "kafka-clients")
 	tools := t.TempDir()
 	runIn := func(dir, name string, args ...string) {

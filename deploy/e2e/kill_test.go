@@ -48,9 +48,9 @@ func TestKill_LosesNoPublishedRecord(t *testing.T) {
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 4))
 	world := generate(t, people, drawn)
-	pieces := cut(t, world, rng)
+	pieces := splitFiles(t, world, rng)
 
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	ports := []string{
 		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
@@ -83,7 +83,7 @@ func TestKill_LosesNoPublishedRecord(t *testing.T) {
 
 	store := load(t, world)
 	for kind, where := range tables {
-		t.Run(kind, func(t *testing.T) { holds(t, p, kind, where.table, where.identity, store.Newest(kind)) })
+		t.Run(kind, func(t *testing.T) { requireNewest(t, p, kind, where.table, where.identity, store.Newest(kind)) })
 	}
 	t.Run("lookups", func(t *testing.T) {
 		c, tr := newChecker(p, store), readTruth(t, world)
@@ -103,7 +103,7 @@ func TestKill_LosesNoPublishedRecord(t *testing.T) {
 // models.
 func TestVersions_NewestWinsIfNeitherWasProjected(t *testing.T) {
 	t.Parallel()
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	dir := t.TempDir()
 	run := func(name, record string) {
@@ -150,9 +150,9 @@ func kill(t *testing.T, p *platform, victim, when string, ports []string) *platf
 	return p
 }
 
-// holds compares a table with the newest records in the files. Newer versions of unchanged content are in
+// requireNewest compares a table with the newest records in the files. Newer versions of unchanged content are in
 // seen_versions.
-func holds(t *testing.T, p *platform, kind, table, identity string, want map[string]oracle.Newest) {
+func requireNewest(t *testing.T, p *platform, kind, table, identity string, want map[string]oracle.Newest) {
 	t.Helper()
 	require.NotEmpty(t, want)
 	rows := p.sql(t, fmt.Sprintf("SELECT id, greatest(version, newer), toUInt8(deleted) "+
@@ -199,8 +199,8 @@ func holds(t *testing.T, p *platform, kind, table, identity string, want map[str
 // piece is a part of a kind's file.
 type piece struct{ kind, path string }
 
-// cut splits the files of a data set into pieces, in random order.
-func cut(t *testing.T, world string, rng *rand.Rand) []piece {
+// splitFiles splits the files of a data set into pieces, in random order.
+func splitFiles(t *testing.T, world string, rng *rand.Rand) []piece {
 	t.Helper()
 	dir := t.TempDir()
 	var pieces []piece

@@ -252,7 +252,7 @@ func (r *replica) run(t *testing.T, key string) {
 	t.Helper()
 	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr",
 		"127.0.0.1:0")
-	r.cmd.Env = append(r.platform.beside(t), r.env...)
+	r.cmd.Env = append(r.platform.serviceEnv(t), r.env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = dieWithParent()
 	require.NoError(t, r.cmd.Start())

@@ -97,9 +97,9 @@ var begun struct {
 	dir string
 }
 
-// fresh returns a copy of a data directory without people, with topics and tables: it saves time in tests that are not
+// newDataDir returns a copy of a data directory without people, with topics and tables: it saves time in tests that are not
 // about the first start.
-func fresh(t *testing.T) string {
+func newDataDir(t *testing.T) string {
 	t.Helper()
 	begun.Lock()
 	defer begun.Unlock()
@@ -138,8 +138,8 @@ func (p *platform) bus(t *testing.T) bus.Config {
 	return cfg
 }
 
-// beside returns the environment of a service that runs on the servers of the platform.
-func (p *platform) beside(t *testing.T) []string {
+// serviceEnv returns the environment of a service that runs on the servers of the platform.
+func (p *platform) serviceEnv(t *testing.T) []string {
 	t.Helper()
 	return append(environment(), "KAFKA_BROKERS="+p.Kafka, "KAFKA_SASL_MECHANISM=SCRAM-SHA-256",
 		"KAFKA_SASL_USERNAME="+p.KafkaUser,

@@ -84,8 +84,8 @@ func (p *docPage) running(dataDir string) *platform {
 	return &platform{Instance: in, dataDir: dir}
 }
 
-// found reports whether enrichment finds an account of the code host.
-func found(t *testing.T, p *platform, username string) bool {
+// isFound reports whether enrichment finds an account of the code host.
+func isFound(t *testing.T, p *platform, username string) bool {
 	t.Helper()
 	return strings.Contains(ask(t, p, "/v1/person/enrich", map[string]any{"codehost": username}),
 		`"websets_matched":["codehost"]`)
@@ -101,8 +101,8 @@ func TestBackupPage(t *testing.T) {
 			"user_id LIMIT 2"))
 	usernames = usernames[len(usernames)-2:]
 	stays, goes := usernames[0], usernames[1]
-	require.True(t, found(t, first, stays))
-	require.True(t, found(t, first, goes))
+	require.True(t, isFound(t, first, stays))
+	require.True(t, isFound(t, first, goes))
 
 	require.Contains(t, pg.next(), "whole: ")
 	p := pg.running(".muster")
@@ -115,13 +115,13 @@ func TestBackupPage(t *testing.T) {
 			0o600))
 	p.muster(t, "ingest", "network-person", later)
 	p.muster(t, "status", "--wait")
-	eventually(t, time.Minute, func() (bool, string) { return !found(t, p, goes), "the erased person is shown" })
+	eventually(t, time.Minute, func() (bool, string) { return !isFound(t, p, goes), "the erased person is shown" })
 	require.Regexp(t, `erasures.ndjson: [1-9]`, pg.next())
 
 	check := func(p *platform) {
 		t.Helper()
-		require.True(t, found(t, p, stays))
-		require.False(t, found(t, p, goes), "an erased person came back with a backup")
+		require.True(t, isFound(t, p, stays))
+		require.False(t, isFound(t, p, goes), "an erased person came back with a backup")
 		require.NotContains(t,
 			ask(t, p, "/v1/person/enrich",
 				map[string]any{"network_username": "came-later", "websets": []string{"network"}}), "came-later",

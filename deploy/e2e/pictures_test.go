@@ -19,8 +19,8 @@ import (
 
 func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
 
-// pictured returns the screenshots in the documentation with their source files and directories.
-func pictured() map[string][]string {
+// screenshots returns the screenshots in the documentation with their source files and directories.
+func screenshots() map[string][]string {
 	const docs, status = "../../query-api/internal/docs/", "../status/page/web"
 	return map[string][]string{
 		"docs-reference.png":  {docs + "web"},
@@ -67,7 +67,7 @@ func readTaken(t *testing.T) map[string]string {
 func noteTaken(t *testing.T, name string) {
 	t.Helper()
 	of := readTaken(t)
-	of[name] = takenFrom(t, pictured()[name])
+	of[name] = takenFrom(t, screenshots()[name])
 	raw, err := json.Marshal(of, json.Deterministic(true), jsontext.WithIndent("  "))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(picture(taken), append(raw, '\n'), 0o600))
@@ -75,14 +75,14 @@ func noteTaken(t *testing.T, name string) {
 
 func TestDocs_ScreenshotsAreCurrentAndUsed(t *testing.T) {
 	of := readTaken(t)
-	require.Len(t, of, len(pictured()))
+	require.Len(t, of, len(screenshots()))
 	shown := ""
 	for _, page := range []string{"../../README.md", "../docs/operators.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		shown += string(text)
 	}
-	for name, sources := range pictured() {
+	for name, sources := range screenshots() {
 		require.Contains(t, shown, "images/"+name+")")
 		require.Equal(t, takenFrom(t, sources), of[name],
 			"%s is outdated: take it again with `make test-docs TESTFLAGS=-update`, check it, and commit it", name)

@@ -26,7 +26,7 @@ func TestReplay_RebuildsAllReadModelsDuringCalls(t *testing.T) {
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 8))
 	world := generate(t, people, drawn)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, world)
 	store, tr := load(t, world), readTruth(t, world)
 	c := newChecker(p, store)
@@ -75,7 +75,7 @@ func TestReplay_RebuildsAllReadModelsDuringCalls(t *testing.T) {
 	network := askedHandles(tr.handles["network"])
 	check(t, c, listCallers, batches(network, "codehost"), c.network)
 	for kind, where := range tables {
-		t.Run(kind, func(t *testing.T) { holds(t, p, kind, where.table, where.identity, store.Newest(kind)) })
+		t.Run(kind, func(t *testing.T) { requireNewest(t, p, kind, where.table, where.identity, store.Newest(kind)) })
 	}
 	p.stop(t)
 }

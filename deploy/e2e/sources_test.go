@@ -86,7 +86,7 @@ func codehostPerson(t *testing.T, p *platform, name string) codehostRecord {
 // Records from git, HTTP push, CSV and a mapping are served like records from files.
 func TestSources_AreServedAlike(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 
 	// The authors of a repository with their commits.
 	h := newHistory(t)

@@ -14,7 +14,7 @@ import (
 
 func none(string) string { return "" }
 
-func TestFind(t *testing.T) {
+func TestFind_FileAndEnvironment(t *testing.T) {
 	t.Run("no file", func(t *testing.T) {
 		_, err := instance.Find(t.TempDir(), none)
 		require.ErrorIs(t, err, instance.ErrNotRunning)

@@ -124,13 +124,13 @@ func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentif
 	return set, kept, nil
 }
 
-// look describes how to compare the rows of a table: a query of three strings and an array.
-type look struct {
+// tableQuery describes how to compare the rows of a table: a query of three strings and an array.
+type tableQuery struct {
 	table, columns string
 	hit            func(a, b, c string, list []string) bool
 }
 
-func looks(set *suppress.Set) []look {
+func tableQueries(set *suppress.Set) []tableQuery {
 	const none = ", emptyArrayString()"
 	// body is the record as JSON if it may contain a telephone number or another identifier of deletion lists.
 	subject := func(platform string) func(id, username, body string, emails []string) bool {
@@ -155,7 +155,7 @@ func looks(set *suppress.Set) []look {
 		_, hit := set.ID(targets()[kind], id)
 		return hit
 	}
-	out := []look{
+	out := []tableQuery{
 		{"search_people", "profile_id, '', ''" + none, subject(identity.Network)},
 		{"seen_versions", "toString(kind), key, ''" + none, byID},
 		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none,
@@ -191,18 +191,18 @@ func looks(set *suppress.Set) []look {
 	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
 		out = append(out,
-			look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails,
+			tableQuery{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails,
 				subject(t.Platform)})
 	}
 	for _, t := range []string{"codehost_repos", "codehost_lists", readmodel.AnswersTable} {
-		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
+		out = append(out, tableQuery{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
 	}
 	document := func(_, _, text string, _ []string) bool {
 		_, hit := set.Document(identity.Default(), []byte(text))
 		return hit
 	}
 	return append(out,
-		look{"codehost_commits",
+		tableQuery{"codehost_commits",
 			"toString(user_id), if(position(entry, '@') > 0, JSONExtractString(concat('{', entry, '}'), " +
 				"'author_email'), ''), ''" + none,
 			func(id, author, _ string, _ []string) bool {
@@ -212,7 +212,7 @@ func looks(set *suppress.Set) []look {
 				_, hit := set.ID(identity.Codehost, id)
 				return hit
 			}},
-		look{readmodel.ContextTable, "'', '', if(version > 0, result, '')" + none,
+		tableQuery{readmodel.ContextTable, "'', '', if(version > 0, result, '')" + none,
 			func(_, _, result string, _ []string) bool {
 				var c event.Context
 				if json.Unmarshal([]byte(result), &c) != nil {
@@ -220,7 +220,7 @@ func looks(set *suppress.Set) []look {
 				}
 				return set.Named(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
 			}},
-		look{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
+		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 	)
 }
 
@@ -294,7 +294,7 @@ func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set 
 		return nil, fmt.Errorf("list the tables: %w", err)
 	}
 	var out []Place
-	for _, l := range looks(set) {
+	for _, l := range tableQueries(set) {
 		for _, name := range append([]string{l.table}, names[l.table]...) {
 			p := Place{Name: name}
 			err := ch.ReadRows(ctx, conn, "SELECT "+l.columns+" FROM "+layout.From(name), func(rows driver.Rows) error {
@@ -328,7 +328,7 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 		p := Place{Name: d.Topic}
 		err := bus.Scan(ctx, cfg, []string{d.Topic}, func(m kafka.Message) error {
 			p.Looked++
-			if keyed(set, d.Kind, string(m.Key)) {
+			if hasKeyOf(set, d.Kind, string(m.Key)) {
 				p.Remaining++
 				return nil
 			}
@@ -347,7 +347,7 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 	seen := Place{Name: event.TopicSeen}
 	err := bus.Scan(ctx, cfg, []string{event.TopicSeen}, func(m kafka.Message) error {
 		seen.Looked++
-		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && keyed(set, record.Kind(kind), key) {
+		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && hasKeyOf(set, record.Kind(kind), key) {
 			seen.Remaining++
 		}
 		return nil
@@ -358,8 +358,8 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 	return append(out, seen), nil
 }
 
-// keyed reports whether the key of a record is the ID of a person in the set.
-func keyed(set *suppress.Set, kind record.Kind, key string) (hit bool) {
+// hasKeyOf reports whether the key of a record is the ID of a person in the set.
+func hasKeyOf(set *suppress.Set, kind record.Kind, key string) (hit bool) {
 	switch kind {
 	case record.KindNetworkPerson:
 		_, hit = set.ID(identity.Network, key)

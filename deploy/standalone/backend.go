@@ -89,7 +89,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 }
 
 // retentionEvery is the interval of retention runs of the embedded broker. The first one is an interval after the
-// start, so that messages of before a long stop are processed first.
+// start, so that messages from before a long stop are processed first.
 const retentionEvery = time.Hour
 
 // runRetention runs the retention of the embedded broker every [retentionEvery] until ctx ends.

@@ -60,9 +60,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// listenable returns an error if an address of the services is in use. They would notice only after an empty data
+// checkAddresses returns an error if an address of the services is in use. They would notice only after an empty data
 // directory is prepared, which takes long. The engines check their addresses first.
-func (c Config) listenable(ctx context.Context) (err error) {
+func (c Config) checkAddresses(ctx context.Context) (err error) {
 	for _, a := range []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr},
 		{"admin", c.AdminAddr}} {
 		ln, listenErr := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)

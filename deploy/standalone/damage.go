@@ -52,7 +52,7 @@ func (w *damageWatch) Run(ctx context.Context) error {
 	}
 	w.add(checked)
 	for {
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+		if err := w.refresh(ctx); err != nil && ctx.Err() == nil {
 			w.logger.LogAttrs(ctx, slog.LevelDebug, "clickhouse: damaged tables not read", slog.Any("error", err))
 		}
 		select {
@@ -66,7 +66,7 @@ func (w *damageWatch) Run(ctx context.Context) error {
 // Check is a readiness check that fails while tables are damaged. An engine that does not respond is reported by
 // others.
 func (w *damageWatch) Check(ctx context.Context) error {
-	_ = w.look(ctx)
+	_ = w.refresh(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -79,7 +79,7 @@ func (w *damageWatch) Check(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", errors.Join(errs...), status.DamageHint)
 }
 
-func (w *damageWatch) look(ctx context.Context) error {
+func (w *damageWatch) refresh(ctx context.Context) error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
 	w.mu.Lock()

@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if _, err := backup.Finish(cfg.DataDir, time.Now()); err != nil {
 		return err
 	}
-	if err := cfg.listenable(ctx); err != nil {
+	if err := cfg.checkAddresses(ctx); err != nil {
 		return err
 	}
 	sample, err := planSample(cfg)
@@ -278,7 +278,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	const ready = 100 * time.Millisecond
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
-		{Name: "clickhouse", Run: clickHouse.watch},
+		{Name: "clickhouse", Run: clickHouse.waitUntilDown},
 		{Name: "tables", Run: damage.Run},
 		{Name: "retention", Run: func(ctx context.Context) error { return backend.runRetention(ctx, logger) }},
 		// No service starts before the suppression set is loaded.
@@ -329,8 +329,8 @@ func describe(cfg Config, kafka kafkaBackend, clickHouse clickHouseBackend) inst
 	}
 }
 
-// watch returns nil when ctx ends, or an error when the engine has exited for good.
-func (b clickHouseBackend) watch(ctx context.Context) error {
+// waitUntilDown returns nil when ctx ends, or an error when the engine has exited for good.
+func (b clickHouseBackend) waitUntilDown(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil

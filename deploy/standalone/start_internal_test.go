@@ -38,7 +38,7 @@ func TestRun_ChecksAddressesFirst(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{filepath.Join(cfg.DataDir, "lock")}, files)
 	}
-	require.NoError(t, Config{APIAddr: free, IngestAddr: free, AdminAddr: free}.listenable(t.Context()))
+	require.NoError(t, Config{APIAddr: free, IngestAddr: free, AdminAddr: free}.checkAddresses(t.Context()))
 }
 
 func TestRun_FailedStartsShareAKey(t *testing.T) {

@@ -39,7 +39,7 @@ type Account struct {
 // wanted are the identifiers to find, by type: normalized values, and SHA-256 hashes of such in hexadecimal.
 type wanted struct{ values, sums map[suppress.Type][]string }
 
-func want(identifiers []record.ErasureIdentifier) (wanted, error) {
+func newWanted(identifiers []record.ErasureIdentifier) (wanted, error) {
 	w := wanted{map[suppress.Type][]string{}, map[suppress.Type][]string{}}
 	for _, i := range identifiers {
 		t := suppress.Type(i.Type)
@@ -150,7 +150,7 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 		for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost},
 			{identity.Codehost, identity.Network}} {
 			query := readmodel.MutualAccountsQuery(s.from)
-			err := ch.ReadRows(with(ctx, parameters{"ids": p.ids(s.from)}), conn, query, func(rows driver.Rows) error {
+			err := ch.ReadRows(withParameters(ctx, parameters{"ids": p.ids(s.from)}), conn, query, func(rows driver.Rows) error {
 				var from, to, username string
 				if err := rows.Scan(&from, &to, &username); err != nil {
 					return err
@@ -273,7 +273,7 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 	}
 	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, addresses, t.table,
 		strings.Join(where, " OR "), 100*maxAccounts)
-	return ch.ReadRows(with(ctx, params), conn, query, func(rows driver.Rows) error {
+	return ch.ReadRows(withParameters(ctx, params), conn, query, func(rows driver.Rows) error {
 		var id, username string
 		var emails []string
 		if err := rows.Scan(&id, &username, &emails); err != nil {
@@ -294,8 +294,8 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 // parameters are arrays of strings by the names of query parameters.
 type parameters map[string][]string
 
-// with returns a context whose queries have parameters.
-func with(ctx context.Context, p parameters) context.Context {
+// withParameters returns a context whose queries have parameters.
+func withParameters(ctx context.Context, p parameters) context.Context {
 	out := make(clickhouse.Parameters, len(p))
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	for name, list := range p {

@@ -113,7 +113,7 @@ type Received struct {
 
 // Show finds the data about the people with any of the identifiers. Its errors contain no identifiers.
 func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifier, opts Options) (*Report, error) {
-	w, err := want(identifiers)
+	w, err := newWanted(identifiers)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func tablesOf(p *person, requests []string) []held {
 
 // read counts and lists the rows of a table.
 func (r *Report) read(ctx context.Context, conn driver.Conn, t held, limit int) error {
-	ctx = with(ctx, t.params)
+	ctx = withParameters(ctx, t.params)
 	sum := Table{Name: t.name}
 	err := ch.ReadRows(ctx, conn, "SELECT count() FROM "+t.name+" WHERE "+t.where,
 		func(rows driver.Rows) error { return rows.Scan(&sum.Rows) })
@@ -322,7 +322,7 @@ func (r *Report) ledger(ctx context.Context, src Source, p *person, opts Options
 	for i, h := range hashes {
 		whose[h] = identities[i]
 	}
-	ctx = with(ctx, parameters{"ids": hashes})
+	ctx = withParameters(ctx, parameters{"ids": hashes})
 	const from = " FROM " + readmodel.UsageTable + " FINAL WHERE hasAny(returned, {ids:Array(String)})"
 	if err := ch.ReadRows(ctx, src.Conn, "SELECT count()"+from,
 		func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {

@@ -76,7 +76,7 @@ func (f *Follower) ensure(ctx context.Context) error {
 // Run updates the set until ctx ends, and returns nil then. It returns suppress.ErrOtherKey for an entry of another
 // key, or the error that stopped it. If the topic has no owner, it makes its key the owner, so that processes with
 // another root secret detect the mismatch before the first erasure.
-func (f *Follower) Run(ctx context.Context) error { return f.run(ctx, f.own) }
+func (f *Follower) Run(ctx context.Context) error { return f.run(ctx, f.claimOwnership) }
 
 func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error {
 	if err := f.ensure(ctx); err != nil {
@@ -164,8 +164,8 @@ func (f *foreign) load() error {
 	return nil
 }
 
-// own makes the key the owner of the topic if it has none.
-func (f *Follower) own(ctx context.Context) {
+// claimOwnership makes the key the owner of the topic if it has none.
+func (f *Follower) claimOwnership(ctx context.Context) {
 	f.logOwnerMismatch(ctx)
 	if f.set.Claimed() {
 		return

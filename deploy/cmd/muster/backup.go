@@ -32,9 +32,9 @@ back. External servers are backed up with their own tools: deploy/docs/backup.md
 	return cmd
 }
 
-// locked locks the data directory and its engine for some work, and finishes an interrupted restore. It waits up to
+// lockDataDir locks the data directory and its engine for some work, and finishes an interrupted restore. It waits up to
 // wait for processes that are stopping: an engine outlives a killed `muster up`.
-func locked(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
+func lockDataDir(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	unlock, err := waitForLock(waiting, dir, work)
@@ -94,7 +94,7 @@ Exit status: 0 the archive is complete and on disk; 1 it lacks the topics or tab
 			if err := checkOutside(args[0], c.dataDir); err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
-			release, err := locked(cmd.Context(), c.dataDir, cmd.CommandPath(), wait)
+			release, err := lockDataDir(cmd.Context(), c.dataDir, cmd.CommandPath(), wait)
 			if err != nil {
 				return err
 			}
@@ -128,11 +128,11 @@ Exit status: 0 the archive is complete and on disk; 1 it lacks the topics or tab
 // checkOutside returns an error if file is in dir: an archive there would include itself, be in each later archive,
 // and be lost with dir.
 func checkOutside(file, dir string) error {
-	parent, err := resolved(filepath.Dir(file))
+	parent, err := resolveDir(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
-	if dir, err = resolved(dir); err != nil {
+	if dir, err = resolveDir(dir); err != nil {
 		return err
 	}
 	if rel, err := filepath.Rel(dir, parent); err == nil && filepath.IsLocal(rel) {
@@ -141,8 +141,8 @@ func checkOutside(file, dir string) error {
 	return nil
 }
 
-// resolved returns the absolute path of a directory without symbolic links, also if the working directory has some.
-func resolved(dir string) (string, error) {
+// resolveDir returns the absolute path of a directory without symbolic links, also if the working directory has some.
+func resolveDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

@@ -102,7 +102,7 @@ func hasLog(dir string) bool {
 // restore fails, it is removed.
 func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made bool) (err error) {
 	ctx := cmd.Context()
-	release, err := locked(ctx, dir, cmd.CommandPath(), 30*time.Second)
+	release, err := lockDataDir(ctx, dir, cmd.CommandPath(), 30*time.Second)
 	if err != nil {
 		// Another process has locked the directory since.
 		return err

@@ -153,8 +153,8 @@ func TestBackupCreate_ReportsExternalStores(t *testing.T) {
 	require.Contains(t, errors, "the archive has no topics:", "an instance ran here without leaving a log")
 }
 
-// during runs do with the broker of a data directory, without a password.
-func during(t *testing.T, dir string, do func(cfg bus.Config)) {
+// withEmbeddedBroker runs do with the broker of a data directory, without a password.
+func withEmbeddedBroker(t *testing.T, dir string, do func(cfg bus.Config)) {
 	t.Helper()
 	b, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func served(t *testing.T, dir string, commands ...[]string) cli {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64)}}
-	during(t, dir, func(cfg bus.Config) {
+	withEmbeddedBroker(t, dir, func(cfg bus.Config) {
 		for _, args := range commands {
 			c.with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, args...)
 		}
@@ -208,12 +208,12 @@ func TestRestore_ListsRegainedAccess(t *testing.T) {
 	base := t.TempDir()
 	dir, archive := filepath.Join(base, "data"), filepath.Join(base, "archive")
 	c := served(t, dir)
-	during := func(do func(c cli)) {
+	withInstance := func(do func(c cli)) {
 		t.Helper()
-		during(t, dir, func(cfg bus.Config) { do(c.with("KAFKA_BROKERS", cfg.Brokers[0])) })
+		withEmbeddedBroker(t, dir, func(cfg bus.Config) { do(c.with("KAFKA_BROKERS", cfg.Brokers[0])) })
 	}
 	var organization, left, key, rotated string
-	during(func(c cli) {
+	withInstance(func(c cli) {
 		for name, id := range map[string]*string{"Acme": &organization, "Left": &left} {
 			out, _ := c.run(0, "account", "create", name, "--json")
 			*id = parsed[accountView](t, out).OrganizationID
@@ -225,7 +225,7 @@ func TestRestore_ListsRegainedAccess(t *testing.T) {
 		c.run(0, "account", "key", "create", organization)
 	})
 	c.run(0, "backup", "create", archive)
-	during(func(c cli) {
+	withInstance(func(c cli) {
 		c.run(0, "account", "key", "revoke", key)
 		// The old key would have expired in an hour. After the restore it does not, and the new key is lost.
 		c.run(0, "account", "key", "rotate", rotated, "--grace", "1h")
@@ -236,7 +236,7 @@ func TestRestore_ListsRegainedAccess(t *testing.T) {
 	require.Equal(t,
 		"  muster account key revoke "+key+"\n  muster account key rotate "+rotated+
 			"\n  muster account deactivate "+left+"\n", said)
-	during(func(c cli) {
+	withInstance(func(c cli) {
 		for line := range strings.Lines(said) {
 			c.run(0, strings.Fields(line)[1:]...)
 		}
@@ -268,7 +268,7 @@ func TestRestore_RepairsALogThatLostMessages(t *testing.T) {
 	}
 	out, _ := c.run(0, "backup", "restore", archive)
 	require.Regexp(t, `[1-9]\d* erasures imported`, out)
-	during(t, dir, func(bus.Config) {})
+	withEmbeddedBroker(t, dir, func(bus.Config) {})
 
 	spoil("muster.event.erasure.v1")
 	_, errors := c.run(2, "backup", "restore", archive)
@@ -276,7 +276,7 @@ func TestRestore_RepairsALogThatLostMessages(t *testing.T) {
 	require.Contains(t, errors, "--erasures")
 	out, _ = c.run(0, "backup", "restore", archive, "--erasures", erasures)
 	require.Regexp(t, `[1-9]\d* erasures imported`, out)
-	during(t, dir, func(bus.Config) {})
+	withEmbeddedBroker(t, dir, func(bus.Config) {})
 }
 
 // The file may be the only copy of the erasures.
@@ -294,7 +294,7 @@ func TestBackupErasures_DoesNotOverwriteUnknownErasures(t *testing.T) {
 	fresh := filepath.Join(base, "fresh")
 	refused := func(want string) {
 		t.Helper()
-		during(t, fresh, func(cfg bus.Config) {
+		withEmbeddedBroker(t, fresh, func(cfg bus.Config) {
 			_, errors := served(t, filepath.Join(base, "none")).with("KAFKA_BROKERS", cfg.Brokers[0]).run(2, write...)
 			require.Contains(t, errors, want)
 		})
@@ -345,7 +345,7 @@ func TestStop_SignalsOnlyTheLockOwner(t *testing.T) {
 	c.run(0, "stop")
 
 	// Other work is not interrupted: a stopped backup would be incomplete.
-	release, err = locked(t.Context(), dir, "muster backup restore", time.Minute)
+	release, err = lockDataDir(t.Context(), dir, "muster backup restore", time.Minute)
 	require.NoError(t, err)
 	defer release()
 	_, errors = c.run(2, "stop")

@@ -94,7 +94,7 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 			"the data directory %s has no log of an embedded broker (for an external Kafka, set KAFKA_BROKERS): %w",
 			c.dataDir, err)
 	}
-	release, err := locked(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
+	release, err := lockDataDir(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func TestEraseForeign_WorksInAStoppedDataDirectory(t *testing.T) {
 	right := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, service.SecretEnv: strings.Repeat("s", 64)}}
 	_, errors := right.run(2, "erase", "foreign")
 	require.Contains(t, errors, "has no log of an embedded broker")
-	during(t, dir, func(cfg bus.Config) {
+	withEmbeddedBroker(t, dir, func(cfg bus.Config) {
 		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase",
 			"--timeout", "0", "user_id=1")
 	})

@@ -75,7 +75,7 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 					fmt.Fprintf(out, "\n%s\n\n", cell.Title)
 				}
 				if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
-					return partlyError{explained(err)}
+					return partlyError{explainError(err)}
 				}
 				return nil
 			}
@@ -100,7 +100,7 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 				}
 				return nil
 			}
-			return c.converse(cmd, ask)
+			return c.runPrompt(cmd, ask)
 		},
 	}
 	flags := cmd.Flags()
@@ -117,8 +117,8 @@ var (
 	unknownFormat = regexp.MustCompile(`Unknown format (.+?)\. (?:\(UNKNOWN_FORMAT\)|Maybe you meant)`)
 )
 
-// explained adds the fix to errors of ClickHouse that lack it.
-func explained(err error) error {
+// explainError adds the fix to errors of ClickHouse that lack it.
+func explainError(err error) error {
 	var failed *analyst.Error
 	if !errors.As(err, &failed) {
 		return err
@@ -161,8 +161,8 @@ const sqlHelp = `End a statement with ";" at the end of a line.
 The arrow keys edit a line and recall earlier ones.
 `
 
-// converse runs the statements of standard input. A terminal continues after an error, and has help and exit.
-func (c *command) converse(cmd *cobra.Command, ask func(analyst.Cell) error) error {
+// runPrompt runs the statements of standard input. A terminal continues after an error, and has help and exit.
+func (c *command) runPrompt(cmd *cobra.Command, ask func(analyst.Cell) error) error {
 	lines := console.NewLineReader(c.std.in, c.std.err)
 	if lines.Interactive() {
 		fmt.Fprintln(cmd.ErrOrStderr(), "End statements with \";\". Commands: help, exit.")

@@ -299,7 +299,7 @@ Exit status: 0 delivered; 1 not delivered; 2 no attempt was made.`,
 				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
 			}
 			if err == nil && attempt.Status != event.WebhookDelivered {
-				return undelivered{hint(&attempt)}
+				return undelivered{deliveryHint(&attempt)}
 			}
 			return err
 		},
@@ -316,8 +316,8 @@ func (e undelivered) Error() string { return e.hint }
 
 func (undelivered) ExitCode() int { return 1 }
 
-// hint explains how to fix the cause of a failed delivery, and whether it will be retried.
-func hint(a *event.WebhookAttempt) string {
+// deliveryHint explains how to fix the cause of a failed delivery, and whether it will be retried.
+func deliveryHint(a *event.WebhookAttempt) string {
 	switch a.Error {
 	case "no_secret":
 		return "the organization has no webhook secret: create one with `muster webhook secret create`"
@@ -329,10 +329,10 @@ func hint(a *event.WebhookAttempt) string {
 	case "tls":
 		return "the receiver's certificate is invalid for its name, or not from a trusted authority"
 	case "gone":
-		return "the receiver answered 410, so deliveries are stopped: when it accepts webhooks again, " + resume(a)
+		return "the receiver answered 410, so deliveries are stopped: when it accepts webhooks again, " + resumeCommand(a)
 	case "endpoint_stopped":
 		return "dead-lettered, because the receiver answered an earlier delivery with 410: when it accepts webhooks " +
-			"again, " + resume(a)
+			"again, " + resumeCommand(a)
 	case "subject_erased":
 		return "dead-lettered, because it is about an erased person"
 	case "organization_inactive":
@@ -346,7 +346,7 @@ func hint(a *event.WebhookAttempt) string {
 	return "not delivered (" + a.Error + "), and will be retried"
 }
 
-func resume(a *event.WebhookAttempt) string {
+func resumeCommand(a *event.WebhookAttempt) string {
 	return "`muster webhook endpoint resume " + a.EndpointID + "`"
 }
 

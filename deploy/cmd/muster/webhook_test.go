@@ -30,7 +30,7 @@ func TestHint_NamesTheNextCommand(t *testing.T) {
 		{event.WebhookDead, "invalid_url", "`muster webhook resend test-1`"},
 		{event.WebhookDead, "task_lost", "`muster webhook resend test-1`"},
 	} {
-		said := hint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", OrganizationID: "org_1",
+		said := deliveryHint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", OrganizationID: "org_1",
 			Status: tc.status, Error: tc.class})
 		require.Contains(t, said, tc.says, tc.class)
 		if tc.status == event.WebhookDead {
