@@ -21,7 +21,8 @@ type batches struct {
 
 // batches reads the totals of the platform.
 func (b *bench) batches(ctx context.Context) (out batches, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.in.AdminURL+"/metrics", nil) //nolint:gosec // the platform's own URL
+	//nolint:gosec // the platform's own URL
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.in.AdminURL+"/metrics", nil)
 	if err != nil {
 		return out, fmt.Errorf("read the metrics: %w", err)
 	}

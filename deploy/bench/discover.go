@@ -83,8 +83,9 @@ func measureDiscover(ctx context.Context, b *bench, out io.Writer) error {
 func (b *bench) accounts(ctx context.Context) ([]event.Account, error) {
 	var out []event.Account
 	for platform, query := range map[string]string{
-		identity.Network:   `SELECT username FROM network_people FINAL WHERE NOT deleted`,
-		identity.Codehost:  `SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted AND type NOT IN ('Organization', 'Bot')`,
+		identity.Network: `SELECT username FROM network_people FINAL WHERE NOT deleted`,
+		identity.Codehost: `SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted
+		    AND type NOT IN ('Organization', 'Bot')`,
 		identity.Microblog: `SELECT username FROM microblog_people FINAL WHERE NOT deleted`,
 	} {
 		names, err := b.strings(ctx, query)
@@ -142,7 +143,8 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	worker, err := discovery.New(discovery.Config{Bus: b.kafka}, discovery.Deps{ClickHouse: conn, Logger: b.logger}) //nolint:contextcheck // Close ends its reads, not a context
+	//nolint:contextcheck // Close ends its reads, not a context
+	worker, err := discovery.New(discovery.Config{Bus: b.kafka}, discovery.Deps{ClickHouse: conn, Logger: b.logger})
 	if err != nil {
 		return nil, err
 	}

@@ -260,12 +260,20 @@ func (b *bench) spentAll() (spent [3]time.Duration, err error) {
 // freshPerson returns a record of typical size.
 func freshPerson(name string) []byte {
 	return fmt.Appendf(nil,
-		`{"profile_id":%[1]q,"last_updated":"2026-11-20T10:00:00Z","username":%[1]q,"full_name":"Fresh Person","first_name":"Fresh","last_name":"Person",`+
-			`"headline":"Measures how soon what is published can be read","location":{"city":"Graz","country":"Austria","country_code":"AT"},"connections":500,`+
-			`"experience":[{"title":"Engineer","summary":"Kept the platform running and wrote down why it does","start":"2021-03","current":true,"company":{"name":"Acme","company_id":"c_1","network_url":"https://network.example/company/acme"}},`+
-			`{"title":"Analyst","summary":"Asked the same question in many ways","start":"2017-09","end":"2021-02","company":{"name":"Example","company_id":"c_2","network_url":"https://network.example/company/example"}}],`+
-			`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
-			`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German","proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
+		`{"profile_id":%[1]q,"last_updated":"2026-11-20T10:00:00Z","username":%[1]q,"full_name":"Fresh Person",`+
+			`"first_name":"Fresh","last_name":"Person",`+
+			`"headline":"Measures how soon what is published can be read","location":{"city":"Graz",`+
+			`"country":"Austria","country_code":"AT"},"connections":500,`+
+			`"experience":[{"title":"Engineer","summary":"Kept the platform running and wrote down why it does",`+
+			`"start":"2021-03","current":true,"company":{"name":"Acme","company_id":"c_1",`+
+			`"network_url":"https://network.example/company/acme"}},`+
+			`{"title":"Analyst","summary":"Asked the same question in many ways","start":"2017-09","end":"2021-02",`+
+			`"company":{"name":"Example","company_id":"c_2",`+
+			`"network_url":"https://network.example/company/example"}}],`+
+			`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],`+
+			`"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
+			`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German",`+
+			`"proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
 }
 
 // miss reports whether a response of the network webset has no record.

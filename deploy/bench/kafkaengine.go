@@ -59,41 +59,60 @@ func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) 
 		"CREATE TABLE bench_lookups_" + suffix + " AS lookups",
 		"CREATE TABLE bench_search_" + suffix + " AS search_people",
 		"ALTER TABLE bench_search_" + suffix + strings.Join(searchDefaults(), ","),
-		`CREATE TABLE ` + source + ` (profile_id String, last_updated String, deleted Bool, username String, first_name String, middle_name String, last_name String,
-    full_name String, url String, photo String, headline String, summary String, location ` + location + `, connections Nullable(Int64), followers Nullable(Int64),
-    following Nullable(Int64), current_position ` + position + `, experience Array(` + position + `), education Array(` + study + `),
-    certifications Array(` + certificate + `), languages Array(Tuple(language String, proficiency String)), skills Array(Tuple(skill String)),
-    codehost_username String, microblog_username String, social_accounts Array(String), emails Array(String), personal_email String)
-ENGINE = Kafka SETTINGS kafka_broker_list = '` + brokers + `', kafka_topic_list = '` + topic + `', kafka_group_name = 'bench-` + suffix + `',
+		`CREATE TABLE ` + source + ` (profile_id String, last_updated String, deleted Bool, username String,
+		    first_name String, middle_name String, last_name String,
+    full_name String, url String, photo String, headline String, summary String, location ` + location + `,
+    connections Nullable(Int64), followers Nullable(Int64),
+    following Nullable(Int64), current_position ` + position + `, experience Array(` + position + `),
+    education Array(` + study + `),
+    certifications Array(` + certificate + `), languages Array(Tuple(language String, proficiency String)),
+    skills Array(Tuple(skill String)),
+    codehost_username String, microblog_username String, social_accounts Array(String), emails Array(String),
+    personal_email String)
+ENGINE = Kafka SETTINGS kafka_broker_list = '` + brokers + `', kafka_topic_list = '` + topic + `',
+    kafka_group_name = 'bench-` + suffix + `',
     kafka_format = 'JSONEachRow', kafka_max_block_size = 20000, kafka_flush_interval_ms = 200, kafka_num_consumers = 1`,
 	}
 	lookups := `CREATE MATERIALIZED VIEW bench_lookups_mv_` + suffix + ` TO bench_lookups_` + suffix + ` AS
-SELECT xxHash64(concat(transform(l.1, ['network.username', 'network.email', 'network.codehost_username', 'network.microblog_username'],
-        ['network username', 'email', 'codehost username', 'microblog username'], l.1), char(0), l.2)) AS key_hash, concat(l.1, char(0), l.2, char(0), 'network-person', char(0), profile_id, char(0), char(0)) AS claim,
-    bitOr(bitOr(bitShiftLeft(toUInt128(` + version + `), 69), bitShiftLeft(toUInt128(deleted), 36)), toUInt128(bitShiftRight(` + content + `, 28))) AS ver, toFloat32(1) AS confidence,
+SELECT xxHash64(concat(transform(l.1, ['network.username', 'network.email', 'network.codehost_username',
+    'network.microblog_username'],
+        ['network username', 'email', 'codehost username', 'microblog username'], l.1), char(0), l.2)) AS key_hash,
+        concat(l.1, char(0), l.2, char(0), 'network-person', char(0), profile_id, char(0), char(0)) AS claim,
+    bitOr(bitOr(bitShiftLeft(toUInt128(` + version + `), 69), bitShiftLeft(toUInt128(deleted), 36)),
+    toUInt128(bitShiftRight(` + content + `, 28))) AS ver, toFloat32(1) AS confidence,
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source + `
 ARRAY JOIN arrayConcat([('network.username', lowerUTF8(username))], arrayMap(x -> ('network.email', x), ` + emails + `),
-    arrayMap(x -> ('network.codehost_username', x), ` + codehost + `), arrayMap(x -> ('network.microblog_username', x), ` + microblog + `),
-    arrayFilter(x -> x.2 != '', [('handle.network', ` + handle + `), ('name.network', ` + name + `), ('name.network', concat('~', replaceRegexpAll(` + name + `, '[aeiouy]', '')))])) AS l`
+    arrayMap(x -> ('network.codehost_username', x), ` + codehost + `), arrayMap(x -> ('network.microblog_username',
+    x), ` + microblog + `),
+    arrayFilter(x -> x.2 != '', [('handle.network', ` + handle + `), ('name.network', ` + name + `),
+    ('name.network', concat('~', replaceRegexpAll(` + name + `, '[aeiouy]', '')))])) AS l`
 	people := `CREATE MATERIALIZED VIEW bench_people_mv_` + suffix + ` TO bench_people_` + suffix + ` AS
 SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, last_updated,
     formatDateTime(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC'), '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
     ` + version + ` AS version, ` + content + ` AS content_hash, deleted, username, lowerUTF8(username) AS username_key,
-    ` + emails + ` AS email_keys, ` + codehost + ` AS codehost_username_keys, ` + microblog + ` AS microblog_username_keys,
-    concat(profile_id, char(0), toString(version), char(0, 48, 0), toString(content_hash), char(0, 48, 0), username, char(0), username_key, char(0),
+    ` + emails + ` AS email_keys, ` + codehost + ` AS codehost_username_keys,
+    ` + microblog + ` AS microblog_username_keys,
+    concat(profile_id, char(0), toString(version), char(0, 48, 0), toString(content_hash), char(0, 48, 0), username,
+    char(0), username_key, char(0),
         toString(length(email_keys)), char(0), arrayStringConcat(arrayMap(k -> concat(k, char(0)), email_keys)),
-        toString(length(codehost_username_keys)), char(0), arrayStringConcat(arrayMap(k -> concat(k, char(0)), codehost_username_keys)),
+        toString(length(codehost_username_keys)), char(0), arrayStringConcat(arrayMap(k -> concat(k, char(0)),
+        codehost_username_keys)),
         toString(` + strings.Join(present, " + ") + `), char(0), '\x1eA',
-    toJSONString(tuple(profile_id, username, url, tuple(first_name, middle_name, last_name, full_name, headline, summary, photo, connections, followers, location),
-        experience, education, certifications, languages, skills, social_accounts, codehost_username, microblog_username)), '\x1eN',
+    toJSONString(tuple(profile_id, username, url, tuple(first_name, middle_name, last_name, full_name, headline,
+    summary, photo, connections, followers, location),
+        experience, education, certifications, languages, skills, social_accounts, codehost_username,
+        microblog_username)), '\x1eN',
     toJSONString(tuple(full_name, headline, current_position, experience, education, skills, certifications)), '\x1eJ',
-    toJSONString(tuple(profile_id, username, first_name, middle_name, last_name, url, photo, summary, location, connections, followers, following, languages,
-        social_accounts, codehost_username, microblog_username)), '\x1eP', toJSONString(tuple(personal_email, emails))) AS content,
+    toJSONString(tuple(profile_id, username, first_name, middle_name, last_name, url, photo, summary, location,
+    connections, followers, following, languages,
+        social_accounts, codehost_username, microblog_username)), '\x1eP', toJSONString(tuple(personal_email,
+        emails))) AS content,
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source
 	search := `CREATE MATERIALIZED VIEW bench_search_mv_` + suffix + ` TO bench_search_` + suffix + ` AS
-SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, ` + version + ` AS version, ` + content + ` AS content_hash, deleted,
+SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, ` + version + `
+    AS version, ` + content + ` AS content_hash, deleted,
     ` + strings.Join(searchColumns(), ",\n    ") + `,
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source

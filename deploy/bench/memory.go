@@ -33,7 +33,8 @@ func measureMemory(ctx context.Context, o options, out io.Writer) (err error) {
 			var messages []kafka.Message
 			for range min(5000, n-published) {
 				rec, err := record.Decode(record.KindAccountLink, fmt.Appendf(nil,
-					`{"a":{"platform":"codehost","username":"c%d"},"b":{"platform":"network","username":"n%d"},"source":"bench","observed_at":"2026-01-01","confidence":0.5}`, published, published))
+					`{"a":{"platform":"codehost","username":"c%d"},"b":{"platform":"network","username":"n%d"},`+
+						`"source":"bench","observed_at":"2026-01-01","confidence":0.5}`, published, published))
 				if err != nil {
 					return 0, 0, fmt.Errorf("decode a generated link: %w", err)
 				}
@@ -91,8 +92,10 @@ func (s *stage) accounts(ctx context.Context, records int, out io.Writer) error 
 	}
 	var tracked, caches int64
 	var keys, parts uint64
-	if err := s.conn.QueryRow(ctx, `SELECT sumIf(value, metric = 'MemoryTracking'), sumIf(value, metric LIKE '%CacheBytes'),
-		ifNull((SELECT sum(primary_key_bytes_in_memory_allocated) FROM system.parts), 0), ifNull((SELECT count() FROM system.parts), 0) FROM system.metrics`).
+	if err := s.conn.QueryRow(ctx, `SELECT sumIf(value, metric = 'MemoryTracking'), sumIf(value,
+	    metric LIKE '%CacheBytes'),
+		ifNull((SELECT sum(primary_key_bytes_in_memory_allocated) FROM system.parts), 0), ifNull((SELECT count()
+		    FROM system.parts), 0) FROM system.metrics`).
 		Scan(&tracked, &caches, &keys, &parts); err != nil {
 		return fmt.Errorf("read the engine's memory metrics: %w", err)
 	}

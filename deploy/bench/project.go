@@ -310,8 +310,10 @@ const kafkaEngineTimeout = 45 * time.Second
 // kafkaErrors returns the errors of the Kafka engine.
 func (s *stage) kafkaErrors(ctx context.Context) string {
 	var text string
-	err := s.conn.QueryRow(ctx, `SELECT concat(toString(count()), ' consumers, ', toString(sum(num_messages_read)), ' messages read, ', toString(any(assignments.topic)), ' ',
-    arrayStringConcat(arraySlice(arrayFlatten(groupArray(arrayMap(x -> substring(x, 1, 600), exceptions.text))), -3), '; ')) FROM system.kafka_consumers`).Scan(&text)
+	err := s.conn.QueryRow(ctx, `SELECT concat(toString(count()), ' consumers, ', toString(sum(num_messages_read)),
+	    ' messages read, ', toString(any(assignments.topic)), ' ',
+    arrayStringConcat(arraySlice(arrayFlatten(groupArray(arrayMap(x -> substring(x, 1, 600), exceptions.text))),
+    -3), '; ')) FROM system.kafka_consumers`).Scan(&text)
 	if err != nil {
 		return err.Error()
 	}
@@ -339,8 +341,10 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 		before, since := uint64(0), time.Now()
 		for {
 			var people, search, found, read uint64
-			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a), (SELECT uniqExact(profile_hash) FROM bench_search_a),
-    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read) FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
+			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a),
+			    (SELECT uniqExact(profile_hash) FROM bench_search_a),
+    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read)
+    FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
 			if err != nil {
 				return fmt.Errorf("count the views' rows: %w", err)
 			}
@@ -433,7 +437,8 @@ func (s *stage) insertLines(ctx context.Context, query string, file *os.File) er
 // post sends a statement with its data through the ClickHouse HTTP interface.
 func (s *stage) post(ctx context.Context, query string, body []byte, into io.Writer) error {
 	target := "http://" + s.engine.Addr() + "/?" + url.Values{"query": {query}, "async_insert": {"0"}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body)) //nolint:gosec // the engine of this program
+	//nolint:gosec // the engine of this program
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("query the engine: %w", err)
 	}

@@ -101,18 +101,28 @@ func crawl(b []byte, i int, at string, changed bool) []byte {
 		headline = "Staff engineer"
 	}
 	b = fmt.Appendf(b,
-		`{"profile_id":"p_%d","last_updated":"%s","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"%s %d at Harmattan","summary":"%s",`,
+		`{"profile_id":"p_%d","last_updated":"%s","username":"amara-okonkwo-%x","first_name":"Amara",`+
+			`"last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"%s %d at Harmattan","summary":"%s",`,
 		i, at, i*7919, headline, i, strings.Repeat(about, 6))
 	b = append(b,
-		`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`...)
+		`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,`+
+			`"followers":1200,`...)
 	b = append(b,
-		`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`...)
+		`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan",`+
+			`"network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer",`+
+			`"start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.",`+
+			`"company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09",`+
+			`"company":{"name":"Tide","company_id":"c_3"}}],`...)
 	b = append(b,
-		`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`...)
+		`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],`+
+			`"school":{"name":"University of Nigeria","school_id":"s_1"}}],`...)
 	b = append(b,
-		`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`...)
+		`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],`+
+			`"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],`+
+			`"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`...)
 	return fmt.Appendf(b,
-		`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`+"\n", i, i, i)
+		`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],`+
+			`"personal_email":"amara%d@mail.example"}`+"\n", i, i, i)
 }
 
 // writeCrawl writes a crawl of all people. In the second one, every changedPart-th person has changed.

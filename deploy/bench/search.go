@@ -22,7 +22,8 @@ func searches() []struct{ name, body string } {
 		{"two words of a headline", `{"query":{"match":{"profile.headline":"data engineer"}}}`},
 		{"two words, both", `{"query":{"match":{"profile.headline":{"query":"data engineer","operator":"and"}}}}`},
 		{"four words, three of them",
-			`{"query":{"match":{"profile.headline":{"query":"senior software platform engineer","minimum_should_match":3}}}}`},
+			`{"query":{"match":{"profile.headline":{"query":"senior software platform engineer",` +
+				`"minimum_should_match":3}}}}`},
 		{"a phrase", `{"query":{"match_phrase":{"profile.headline":"software engineer"}}}`},
 		{"a phrase with gaps", `{"query":{"match_phrase":{"profile.headline":{"query":"engineer data","slop":3}}}}`},
 		{"an unfinished phrase", `{"query":{"match_phrase_prefix":{"profile.headline":"software eng"}}}`},
@@ -33,7 +34,8 @@ func searches() []struct{ name, body string } {
 		{"a slug", `{"query":{"term":{"network_username.keyword":"nobody-of-this-name"}}}`},
 		{"a country", `{"query":{"term":{"profile.location.country.keyword":"Germany"}}}`},
 		{"three countries by connections",
-			`{"query":{"terms":{"profile.location.country.keyword":["Germany","France","Spain"]}},"sort":[{"profile.connections":"desc"}]}`},
+			`{"query":{"terms":{"profile.location.country.keyword":["Germany","France","Spain"]}},` +
+				`"sort":[{"profile.connections":"desc"}]}`},
 		{"many connections", `{"query":{"range":{"profile.connections":{"gte":400}}}}`},
 		{"many connections, newest first",
 			`{"query":{"range":{"profile.connections":{"gte":400}}},"sort":[{"updated_at":"desc"}]}`},
@@ -41,35 +43,48 @@ func searches() []struct{ name, body string } {
 		{"a title, at any time", `{"query":{"match":{"experience.title":"engineer"}}}`},
 		{"a title phrase, at any time", `{"query":{"match_phrase":{"experience.title":"software engineer"}}}`},
 		{"a title now", `{"query":` +
-			nested(`{"bool":{"must":[{"match":{"experience.title":"engineer"}}],"filter":[{"term":{"experience.is_current":true}}]}}`) + `}`},
+			nested(`{"bool":{"must":[{"match":{"experience.title":"engineer"}}],`+
+				`"filter":[{"term":{"experience.is_current":true}}]}}`) + `}`},
 		{"a title now, unscored", `{"query":{"bool":{"filter":[` +
-			nested(`{"bool":{"filter":[{"match":{"experience.title":"engineer"}},{"term":{"experience.is_current":true}}]}}`) + `]}}}`},
+			nested(`{"bool":{"filter":[{"match":{"experience.title":"engineer"}},`+
+				`{"term":{"experience.is_current":true}}]}}`) + `]}}}`},
 		{"a title at a company", `{"query":` +
-			nested(`{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"labs"}}]}}`) + `}`},
+			nested(`{"bool":{"must":[{"match":{"experience.title":"engineer"}},`+
+				`{"match":{"experience.company_name":"labs"}}]}}`) + `}`},
 		{"began lately", `{"query":` +
-			nested(`{"bool":{"filter":[{"match":{"experience.title":"manager"}},{"range":{"experience.start_date":{"gte":"2023"}}}]}}`) + `}`},
+			nested(`{"bool":{"filter":[{"match":{"experience.title":"manager"}},`+
+				`{"range":{"experience.start_date":{"gte":"2023"}}}]}}`) + `}`},
 		{"a school", `{"query":{"match":{"education.school_name":"university"}}}`},
 		{"a degree in a field",
-			`{"query":{"nested":{"path":"education","query":{"bool":{"must":[{"match":{"education.degree":"bachelor"}},{"match":{"education.field_of_study":"computer"}}]}}}}}`},
+			`{"query":{"nested":{"path":"education",` +
+				`"query":{"bool":{"must":[{"match":{"education.degree":"bachelor"}},` +
+				`{"match":{"education.field_of_study":"computer"}}]}}}}}`},
 		{"a certificate", `{"query":{"match":{"certifications.name":"certified"}}}`},
 		{"a language", `{"query":{"nested":{"path":"languages","query":{"match":{"languages.language":"german"}}}}}`},
 		{"engineers of a country",
-			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"filter":[{"term":{"profile.location.country.keyword":"Germany"}}]}}}`},
+			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],` +
+				`"filter":[{"term":{"profile.location.country.keyword":"Germany"}}]}}}`},
 		{"engineers, no managers",
-			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"must_not":[{"match":{"profile.headline":"manager"}}]}}}`},
+			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],` +
+				`"must_not":[{"match":{"profile.headline":"manager"}}]}}}`},
 		{"engineers with many connections first",
-			`{"query":{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":0}}}}`},
+			`{"query":{"function_score":{"query":{"match":{"profile.headline":"engineer"}},` +
+				`"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":0}}}}`},
 		{"several fields, the best",
-			`{"query":{"multi_match":{"query":"data engineer","fields":["profile.headline^2","profile.summary","experience.title"]}}}`},
+			`{"query":{"multi_match":{"query":"data engineer","fields":["profile.headline^2","profile.summary",` +
+				`"experience.title"]}}}`},
 		{"several fields, all",
-			`{"query":{"multi_match":{"query":"data engineer","type":"most_fields","fields":["profile.headline","experience.title"]}}}`},
+			`{"query":{"multi_match":{"query":"data engineer","type":"most_fields","fields":["profile.headline",` +
+				`"experience.title"]}}}`},
 		{"a name over two fields",
-			`{"query":{"multi_match":{"query":"maria garcia","type":"cross_fields","operator":"and","fields":["profile.first_name","profile.last_name"]}}}`},
+			`{"query":{"multi_match":{"query":"maria garcia","type":"cross_fields","operator":"and",` +
+				`"fields":["profile.first_name","profile.last_name"]}}}`},
 		{"beginning of a word", `{"query":{"prefix":{"profile.headline":"engin"}}}`},
 		{"a wildcard", `{"query":{"wildcard":{"profile.headline":"*script*"}}}`},
 		{"a regular expression", `{"query":{"regexp":{"profile.headline":"(java|type)script"}}}`},
 		{"a query as text",
-			`{"query":{"query_string":{"query":"(engineer OR developer) AND NOT manager","default_field":"profile.headline"}}}`},
+			`{"query":{"query_string":{"query":"(engineer OR developer) AND NOT manager",` +
+				`"default_field":"profile.headline"}}}`},
 		{"has an e-mail address", `{"query":{"exists":{"field":"profile.personal_email"}}}`},
 		{"has no experience", `{"query":{"bool":{"must_not":[{"exists":{"field":"experience.title"}}]}}}`},
 	}
@@ -129,7 +144,8 @@ func (s *searchable) many(ctx context.Context, query string, callers int,
 
 // send sends one query, and returns the response.
 func (s *searchable) send(ctx context.Context, query string) (status int, text []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(s.body(query))) //nolint:gosec // servers of the bench
+	//nolint:gosec // servers of the bench
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(s.body(query)))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -38,8 +38,10 @@ func (r *rig) visible(ctx context.Context, database string) (map[identity]record
 	for kind, where := range tables() {
 		// A newer version of unchanged content is in a separate table.
 		rows, err := r.store.admin.Query(ctx, fmt.Sprintf(`SELECT m.key, greatest(m.version, s.version), m.times
-			FROM (SELECT %[1]s AS key, version, content_hash, count() OVER (PARTITION BY %[1]s) AS times FROM %[2]s.%[3]s FINAL) m
-			LEFT JOIN (SELECT key, content_hash, max(version) AS version FROM %[2]s.seen_versions WHERE kind = '%[4]s' GROUP BY key, content_hash) s
+			FROM (SELECT %[1]s AS key, version, content_hash, count() OVER (PARTITION BY %[1]s) AS times
+			    FROM %[2]s.%[3]s FINAL) m
+			LEFT JOIN (SELECT key, content_hash, max(version) AS version FROM %[2]s.seen_versions
+			    WHERE kind = '%[4]s' GROUP BY key, content_hash) s
 			ON m.key = s.key AND m.content_hash = s.content_hash`, where.key, database, where.table, kind))
 		if err != nil {
 			return nil, err

@@ -36,7 +36,8 @@ func (s *store) tables(ctx context.Context, database string) (err error) {
 		Statement string `ch:"create_table_query"`
 		Rows      uint64 `ch:"rows"`
 	}
-	if err := s.admin.Select(ctx, &made, `SELECT name, create_table_query, ifNull(total_rows, 0) AS rows FROM system.tables
+	if err := s.admin.Select(ctx, &made, `SELECT name, create_table_query, ifNull(total_rows, 0) AS rows
+	    FROM system.tables
 		WHERE database = '`+migrated+`' ORDER BY name`); err != nil {
 		return err
 	}

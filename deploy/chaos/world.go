@@ -56,10 +56,12 @@ func newWorld(seed uint64, people int) world {
 			name := fmt.Sprintf("user%d", p/2*2+rng.IntN(3))
 			other := fmt.Sprintf("pro-%d", p/2*2+rng.IntN(3))
 			add(record.KindCodehostPerson, fmt.Sprint(p+1), at, fmt.Sprintf(
-				`{"user_id":%d,"codehost_username":%q,"full_name":"Person %d","last_updated":%q,"personal_email":"p%d@mail.example","network_username":%q}`,
+				`{"user_id":%d,"codehost_username":%q,"full_name":"Person %d","last_updated":%q,`+
+					`"personal_email":"p%d@mail.example","network_username":%q}`,
 				p+1, name, p, at, p, other))
 			add(record.KindNetworkPerson, fmt.Sprintf("p_%d", p), at, fmt.Sprintf(
-				`{"profile_id":"p_%d","username":%q,"full_name":"Person %d","headline":"seen %s","last_updated":%q,"emails":["p%d@mail.example"]}`,
+				`{"profile_id":"p_%d","username":%q,"full_name":"Person %d","headline":"seen %s","last_updated":%q,`+
+					`"emails":["p%d@mail.example"]}`,
 				p, other, p, at, at, p))
 			repo := rng.IntN(3)
 			add(record.KindCodehostRepo, fmt.Sprintf("%d/%d", p+1, 10*p+repo), at, fmt.Sprintf(

@@ -64,11 +64,15 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson","date_of_birth":"1985-07-04","location":{"postal_code":"91790"},"last_updated":"2026","emails":["Danielle.Johnson12@example.com"]}`,
-			`{"profile_id":"p2","username":"one","last_updated":"2026","emails":["office@example.com"],"phone":"+1(415)555-9317"}`,
+			`{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson",` +
+				`"date_of_birth":"1985-07-04","location":{"postal_code":"91790"},"last_updated":"2026",` +
+				`"emails":["Danielle.Johnson12@example.com"]}`,
+			`{"profile_id":"p2","username":"one","last_updated":"2026","emails":["office@example.com"],` +
+				`"phone":"+1(415)555-9317"}`,
 			`{"profile_id":"p3","username":"two","last_updated":"2026","emails":["office@example.com"]}`,
 		},
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"dj","last_updated":"2026","personal_email":"danielle.johnson12@example.com"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"dj","last_updated":"2026",` +
+			`"personal_email":"danielle.johnson12@example.com"}`},
 	} {
 		for _, raw := range raws {
 			rec, err := record.Decode(kind, []byte(raw))

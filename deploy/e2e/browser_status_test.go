@@ -32,7 +32,8 @@ func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	tab.Eventually(`document.getElementById("rates").innerText.includes("/s")`)
 
 	records := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new","last_updated":"2026-11-20"}
+	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new",`+
+		`"last_updated":"2026-11-20"}
 {"profile_id":"bad1","last_updated":"2026-11-20"}
 `), 0o600))
 	got, err := muster(t.Context(), p.dataDir, "ingest", "network-person", records)

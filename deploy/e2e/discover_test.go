@@ -45,7 +45,8 @@ func newOutside(t *testing.T, body string) *outside {
 	return o
 }
 
-// ingestUnlinkedPeople ingests people with an account on two platforms that have the same name and username, but no link.
+// ingestUnlinkedPeople ingests people with an account on two platforms that have the same name and username, but no
+// link.
 func ingestUnlinkedPeople(t *testing.T, p *platform, n int) (usernames []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -148,7 +149,8 @@ func TestDiscoveryWorkerKilled(t *testing.T) {
 // opinion is still stored.
 func TestDiscoveryOnce(t *testing.T) {
 	model := newOutside(t,
-		`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
+		`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",`+
+			`"content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
 	t.Setenv("MODEL_URL", model.URL+"/v1")
 	t.Setenv("MODEL_NAME", "test")
 	p := start(t, newDataDir(t), "--no-sample")

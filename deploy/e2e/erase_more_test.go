@@ -79,7 +79,8 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 
 	// A person without a match is suppressed when a record arrives.
 	latecomers := filepath.Join(t.TempDir(), "later.ndjson")
-	require.NoError(t, os.WriteFile(latecomers, fmt.Appendf(nil, `{"profile_id":"later-1","username":"later-1","emails":[%q],"last_updated":"2026-11-01"}
+	require.NoError(t, os.WriteFile(latecomers, fmt.Appendf(nil, `{"profile_id":"later-1","username":"later-1",`+
+		`"emails":[%q],"last_updated":"2026-11-01"}
 {"profile_id":"later-2","username":"later-2","mobile_phone":"(916) 555-0142","last_updated":"2026-11-01"}
 `, later), 0o600))
 	come := func() (first, second bool) {
@@ -101,8 +102,8 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	require.False(t, second)
 }
 
-// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erase-within, and is removed from tables, logs
-// and files before its end.
+// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erase-within, and is removed
+// from tables, logs and files before its end.
 func erasedWithinDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Minute

@@ -19,8 +19,8 @@ import (
 	"muster/schemas/event"
 )
 
-// uniqueIdentifiers returns the identifiers of subjects that no one else has: profile IDs and addresses, in lower case. A username
-// may occur in other people's records.
+// uniqueIdentifiers returns the identifiers of subjects that no one else has: profile IDs and addresses, in lower
+// case. A username may occur in other people's records.
 func uniqueIdentifiers(all []subject) map[string]bool {
 	out := make(map[string]bool)
 	for _, s := range all {
@@ -143,8 +143,8 @@ func inFiles(t *testing.T, dir string, all []subject) {
 	t.Logf("searched %d files with %d bytes", files, size)
 }
 
-// erasureTargets has the IDs, as SQL lists, of the people that an erasure of the subjects matches: the subjects, and others
-// with one of their usernames, such as the former holder of a recycled handle.
+// erasureTargets has the IDs, as SQL lists, of the people that an erasure of the subjects matches: the subjects,
+// and others with one of their usernames, such as the former holder of a recycled handle.
 type erasureTargets struct{ profiles, users, microblogs string }
 
 func erasureTargetsOf(t *testing.T, p *platform, all []subject) erasureTargets {
@@ -173,8 +173,8 @@ func erasureTargetsOf(t *testing.T, p *platform, all []subject) erasureTargets {
 	}
 }
 
-// checksumOthers returns the count and a checksum of other people's rows. A newer version of unchanged content may be in
-// the row or in seen_versions.
+// checksumOthers returns the count and a checksum of other people's rows. A newer version of unchanged content may
+// be in the row or in seen_versions.
 func checksumOthers(t *testing.T, p *platform, not erasureTargets) string {
 	t.Helper()
 	var out []string

@@ -97,8 +97,8 @@ var begun struct {
 	dir string
 }
 
-// newDataDir returns a copy of a data directory without people, with topics and tables: it saves time in tests that are not
-// about the first start.
+// newDataDir returns a copy of a data directory without people, with topics and tables: it saves time in tests that
+// are not about the first start.
 func newDataDir(t *testing.T) string {
 	t.Helper()
 	begun.Lock()

@@ -141,7 +141,8 @@ func TestSources_AreServedAlike(t *testing.T) {
 		return res.StatusCode, string(raw)
 	}
 	status, text := push("codehost-person",
-		`{"user_id":101,"codehost_username":"amara-o","last_updated":"2020-01-01","full_name":"A. Okonkwo","followers":7}`+"\nnonsense\n")
+		`{"user_id":101,"codehost_username":"amara-o","last_updated":"2020-01-01","full_name":"A. Okonkwo",`+
+			`"followers":7}`+"\nnonsense\n")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `"acknowledged":{"lines":2,`)
 	require.Contains(t, text, `"code":"syntax"`)
@@ -156,7 +157,8 @@ func TestSources_AreServedAlike(t *testing.T) {
 	dump := filepath.Join(dir, "dump.ndjson")
 	require.NoError(t,
 		os.WriteFile(dump,
-			[]byte(`{"login":"kim","id":303,"type":"User","name":"Kim","followers":3,"created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`+"\n"), 0o600))
+			[]byte(`{"login":"kim","id":303,"type":"User","name":"Kim","followers":3,`+
+				`"created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`+"\n"), 0o600))
 	p.muster(t, "ingest", "--map", "codehost-rest", dump)
 	p.muster(t, "status", "--wait", "--timeout", "1m")
 

@@ -53,10 +53,12 @@ func TestLook_CountsDataOfTheRequestOnly(t *testing.T) {
 
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
-		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada-l","last_updated":"2026-01-02","emails":["ada@example.com"]}`},
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada-l","last_updated":"2026-01-02",` +
+			`"emails":["ada@example.com"]}`},
 		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03"}`,
 			`{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`},
-		record.KindCodehostRepo: {`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`},
+		record.KindCodehostRepo: {`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03",` +
+			`"last_updated":"2026-01-03"}`},
 	} {
 		for _, raw := range raws {
 			rec, err := record.Decode(kind, []byte(raw))
@@ -186,7 +188,9 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 	}
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
-		record.KindNetworkPerson: {`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100","last_updated":"2026"}`, `{"profile_id":"p2","username":"other","phone":"(415) 555-0101","last_updated":"2026"}`},
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100",` +
+			`"last_updated":"2026"}`, `{"profile_id":"p2","username":"other","phone":"(415) 555-0101",` +
+			`"last_updated":"2026"}`},
 		record.KindCodehostCommit: {
 			`{"user_id":7,"sha":"a","message":"hers","author_email":"ADA@example.com","author_date":"2026"}`,
 			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`,

@@ -150,14 +150,15 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 		for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost},
 			{identity.Codehost, identity.Network}} {
 			query := readmodel.MutualAccountsQuery(s.from)
-			err := ch.ReadRows(withParameters(ctx, parameters{"ids": p.ids(s.from)}), conn, query, func(rows driver.Rows) error {
-				var from, to, username string
-				if err := rows.Scan(&from, &to, &username); err != nil {
-					return err
-				}
-				p.add(s.to, to, true)
-				return nil
-			})
+			err := ch.ReadRows(withParameters(ctx, parameters{"ids": p.ids(s.from)}), conn, query,
+				func(rows driver.Rows) error {
+					var from, to, username string
+					if err := rows.Scan(&from, &to, &username); err != nil {
+						return err
+					}
+					p.add(s.to, to, true)
+					return nil
+				})
 			if err != nil {
 				return nil, fmt.Errorf("search for linked accounts: %w", err)
 			}

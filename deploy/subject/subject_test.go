@@ -66,13 +66,16 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 	}
 	const name = `it's \ada`
 	put(record.KindNetworkPerson,
-		`{"profile_id":"p-kari","username":"kari-lund","last_updated":"2026-01-02","work_emails":["Kari@Lund.example"],"contact":{"private":"+47 555 01 234"}}`)
+		`{"profile_id":"p-kari","username":"kari-lund","last_updated":"2026-01-02",`+
+			`"work_emails":["Kari@Lund.example"],"contact":{"private":"+47 555 01 234"}}`)
 	put(record.KindNetworkPerson,
-		`{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada","emails":["Ada@Example.com"]}`)
+		`{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada",`+
+			`"emails":["Ada@Example.com"]}`)
 	put(record.KindNetworkPerson,
 		`{"profile_id":"p2","username":"bob","last_updated":"2026-01-02","codehost_username":"ada"}`)
 	put(record.KindCodehostPerson,
-		`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l","personal_email":"ada@work.example"}`)
+		`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l",`+
+			`"personal_email":"ada@work.example"}`)
 	put(record.KindCodehostPerson, `{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`)
 	put(record.KindCodehostRepo,
 		`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`)

@@ -79,7 +79,8 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 
 // command runs a program in the cluster's directory: its user may have no access to the working directory.
 func (c *Cluster) command(p program, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:noctx // the server outlives the context of its start
+	//nolint:noctx // the server outlives the context of its start
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(slices.Clone(p.env), "LC_ALL=C", "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = childAttributes()

@@ -32,8 +32,8 @@ back. External servers are backed up with their own tools: deploy/docs/backup.md
 	return cmd
 }
 
-// lockDataDir locks the data directory and its engine for some work, and finishes an interrupted restore. It waits up to
-// wait for processes that are stopping: an engine outlives a killed `muster up`.
+// lockDataDir locks the data directory and its engine for some work, and finishes an interrupted restore. It waits
+// up to wait for processes that are stopping: an engine outlives a killed `muster up`.
 func lockDataDir(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

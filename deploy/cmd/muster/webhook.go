@@ -329,7 +329,8 @@ func deliveryHint(a *event.WebhookAttempt) string {
 	case "tls":
 		return "the receiver's certificate is invalid for its name, or not from a trusted authority"
 	case "gone":
-		return "the receiver answered 410, so deliveries are stopped: when it accepts webhooks again, " + resumeCommand(a)
+		return "the receiver answered 410, so deliveries are stopped: when it accepts webhooks again, " +
+			resumeCommand(a)
 	case "endpoint_stopped":
 		return "dead-lettered, because the receiver answered an earlier delivery with 410: when it accepts webhooks " +
 			"again, " + resumeCommand(a)

@@ -34,7 +34,8 @@ func (a *Axe) fetch(t testing.TB) string {
 	t.Helper()
 	a.once.Do(func() {
 		dir := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage) //nolint:gosec // a folder of the test and a constant
+		//nolint:gosec // a folder of the test and a constant
+		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "npm pack %s: %s", axePackage, out)
