@@ -97,7 +97,8 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if _, err := filepath.Abs(c.dataDir); err != nil {
 				return fmt.Errorf(
-					"the working directory no longer exists: change to another one, or pass an absolute --data-dir: %w",
+					"the working directory does not exist any more: change to another one, or pass an absolute "+
+						"--data-dir: %w",
 					err)
 			}
 			cfg, err := c.telemetryConfig("muster")
