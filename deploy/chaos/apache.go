@@ -57,8 +57,9 @@ func (a *apache) compact(context.Context) error { return errors.ErrUnsupported }
 
 func (a *apache) close() error { return errors.Join(a.kafkaProxy.close(), a.kafka.Close()) }
 
-// proxy forwards the Kafka protocol frame by frame: four bytes of length, then in requests the API key, its version and
-// a correlation ID, in responses the correlation ID (Kafka protocol guide, Request and response headers).
+// kafkaProxy forwards the Kafka protocol frame by frame: four bytes of length, then in requests the API key, its
+// version and a correlation ID, in responses the correlation ID (Kafka protocol guide, Request and response
+// headers).
 type kafkaProxy struct {
 	listener net.Listener
 	server   string

@@ -33,7 +33,7 @@ var companySpellings = []string{
 	"https://www.network.example/company/%s/about/", "https://linkedin.com/company/%s",
 }
 
-// Upper, lower and mixed case, and percent-escapes of all or some bytes.
+// usernameSpellings are upper, lower and mixed case, and percent-escapes of all or some bytes.
 var usernameSpellings = []func(string) string{
 	func(s string) string { return s },
 	strings.ToUpper,

@@ -18,7 +18,7 @@ import (
 // errNoReplica reports that the process at the admin address has no query-api.
 var errNoReplica = errors.New("no query-api at this address")
 
-// flushReplica waits until calls that were answered before are on the ledger topic. Replicas of query-api buffer usage
+// flushUsage waits until calls that were answered before are on the ledger topic. Replicas of query-api buffer usage
 // briefly. The replica at the admin address is told to publish its buffer; for others, which cannot be reached, it
 // waits as long as they buffer at most.
 func (s Source) flushUsage(ctx context.Context) error {
