@@ -192,7 +192,7 @@ func badInput(t *testing.T, p *platform) {
 			"missing":           {network, "", []string{"network"}},
 			"empty":             {network, "network=", []string{"network"}},
 			"twice":             {codehost, "codehost=a&codehost=b", []string{"codehost"}},
-			"misspelt":          {codehost, "codehost=a&adons=network", []string{"adons", "addons"}},
+			"misspelled":        {codehost, "codehost=a&adons=network", []string{"adons", "addons"}},
 			"unknown add-on":    {network, "network=a&addons=codehost,network", []string{"addons", "network"}},
 			"unknown must_have": {codehost, "codehost=a&must_have=bio,%27%3B--", []string{"must_have"}},
 			"invalid UTF-8":     {codehost, "codehost=%ff%fe", []string{"codehost"}},

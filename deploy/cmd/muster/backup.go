@@ -213,7 +213,7 @@ func (c *command) backupVerify() *cobra.Command {
 func (c *command) backupErasures() *cobra.Command {
 	return &cobra.Command{
 		Use:   "erasures FILE",
-		Short: "Write the keyed hashes of erasures to FILE, for a restore after a disk loss",
+		Short: "Write erasures as keyed hashes, for a restore",
 		Long: `An archive does not contain erasures that were requested after it was created. If the old data
 directory is lost, this file does: write it after every erasure, or every hour, to a separate disk. The instance can
 keep running.

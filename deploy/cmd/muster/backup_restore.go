@@ -24,7 +24,7 @@ func (c *command) backupRestore() *cobra.Command {
 	var forget bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Restore the data directory from FILE, without people erased since",
+		Short: "Restore the data directory, without people erased since",
 		Long: `Extracts an archive and verifies every file before it changes anything. The previous content of the
 data directory is kept next to it, as DATA_DIR.before-TIME, or in it, as DATA_DIR/.before-TIME, if it is a mount
 point. Its erasures are imported into the restored directory, so that people erased since the backup stay erased. If

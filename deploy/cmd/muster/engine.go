@@ -95,7 +95,7 @@ with npm, checks it against the hash in this binary, and unpacks it into the cac
 		},
 		&cobra.Command{
 			Use:   "child",
-			Short: "Serve the engine as the child process of `muster up` and `muster engine`",
+			Short: "Serve the engine as a child process (internal)",
 			Long: `Started by "muster up" and "muster engine" only: it reads its configuration from an inherited file
 descriptor, reports its address on another, and exits with its parent.`,
 			Hidden: true,

@@ -323,7 +323,7 @@ func (c *command) eraseStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [REQUEST]",
-		Short: "Show the state of a request, or the number of requests by state",
+		Short: "Show the state of a request, or counts by state",
 		Long: `States: requested (in force, the person is not shown), masked (the stored data was found and hidden),
 removed (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
 		Args: cobra.MaximumNArgs(1),

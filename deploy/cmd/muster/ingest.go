@@ -63,7 +63,7 @@ func (c *command) ingestCommand() *cobra.Command {
 	cfg := &run.cfg
 	cmd := &cobra.Command{
 		Use:   "ingest KIND FILE... | ingest --map MAPPING FILE... | ingest --resume [RUN]",
-		Short: "Ingest records from files, standard input or git repositories",
+		Short: "Ingest records from files, standard input or git",
 		Long: `Reads records of one kind from files and publishes them. A FILE is
 
   a file       JSON values (one per line, pretty-printed, or arrays of them) or CSV with a header, plain, gzip or

@@ -80,7 +80,7 @@ type command struct {
 func newRoot(c *command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "muster",
-		Short: "Run a person and company enrichment platform on your own machine",
+		Short: "Run a person and company enrichment platform",
 		Long: `muster streams crawled code-host and professional-network records through Kafka into
 ClickHouse read models and answers from them over HTTP.
 

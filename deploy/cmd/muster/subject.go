@@ -37,7 +37,7 @@ func (c *command) subjectShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show TYPE=VALUE...",
-		Short: "Show all stored data about a person, its sources and recipients",
+		Short: "Show stored data about a person, its sources and recipients",
 		Long: `Data subject access report: searches every read model for records with any of the identifiers, and for
 the account of the other webset if both accounts link to each other, and lists
 
