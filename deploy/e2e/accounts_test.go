@@ -122,7 +122,7 @@ organizations:
 			refused, err := muster(t.Context(), p.dataDir, append(append([]string{"account"}, args...), flag, "-5")...)
 			require.NoError(t, err)
 			require.NotZero(t, refused.status)
-			require.Contains(t, refused.errors, flag+" is -5")
+			require.Contains(t, refused.errors, flag+": invalid value -5")
 		}
 	}
 	require.NotContains(t, p.muster(t, "account", "list"), "Nobody Ltd")

@@ -104,7 +104,7 @@ func TestBackupPage(t *testing.T) {
 	require.True(t, isFound(t, first, stays))
 	require.True(t, isFound(t, first, goes))
 
-	require.Contains(t, pg.next(), "whole: ")
+	require.Contains(t, pg.next(), "complete: ")
 	p := pg.running(".muster")
 	require.Equal(t, first.APIKey, p.APIKey)
 
