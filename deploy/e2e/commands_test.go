@@ -265,7 +265,7 @@ func (w *workshop) do(t *testing.T, b block) (did string) {
 		}
 		return "of JSON, read"
 	case "yaml", "jq":
-		return "given to the commands of their page as a file" // turnTo has written it
+		return "given to the commands of their page as a file" // preparePage has written it
 	case "text":
 		for line := range strings.Lines(code) {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
