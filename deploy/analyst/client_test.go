@@ -13,8 +13,8 @@ import (
 	"muster/platform/tlsclient/tlstest"
 )
 
-// A server that wants a certificate has it; a user without a password is whom it names.
-func TestCertificates(t *testing.T) {
+// A user without a password is identified by the certificate.
+func TestClient_SendsClientCertificates(t *testing.T) {
 	authority, err := tlstest.NewAuthority()
 	require.NoError(t, err)
 	files, err := authority.Write(t.TempDir(), "ada")
@@ -22,7 +22,8 @@ func TestCertificates(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		_, _ = io.WriteString(w, strings.Join([]string{
-			r.TLS.PeerCertificates[0].Subject.CommonName, user, password, r.Header.Get("X-ClickHouse-User"), r.Header.Get("X-ClickHouse-SSL-Certificate-Auth"),
+			r.TLS.PeerCertificates[0].Subject.CommonName, user, password, r.Header.Get("X-ClickHouse-User"),
+			r.Header.Get("X-ClickHouse-SSL-Certificate-Auth"),
 		}, " "))
 	}))
 	server.TLS, err = authority.Server()
@@ -44,5 +45,5 @@ func TestCertificates(t *testing.T) {
 		require.Equal(t, want, out.String())
 	}
 	_, err = open("http://ada:secret@localhost:1/muster")
-	require.ErrorContains(t, err, "has no TLS: write https://")
+	require.ErrorContains(t, err, "has no TLS: use https://")
 }

@@ -1,5 +1,4 @@
-// Package analyst runs SQL over the analysts' views by ClickHouse's HTTP
-// interface and hands the result on as the server writes it: a table, CSV,
-// Parquet or any other of its formats. Statements are sent with readonly set,
-// so that none changes anything. A result that breaks off is an error.
+// Package analyst runs SQL on the analyst views through the ClickHouse HTTP interface, and
+// passes the result on in the server's format: a table, CSV, Parquet or any other ClickHouse
+// format. Statements run read-only. A truncated result is an error.
 package analyst

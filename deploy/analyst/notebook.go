@@ -4,14 +4,13 @@ import (
 	"strings"
 )
 
-// Cell is a statement of a file, with the heading that it stands under.
+// Cell is a statement in a file, with its heading.
 type Cell struct {
 	Title     string
 	Statement string
 }
 
-// Cells are the statements of a file: of markdown its blocks of sql, of
-// anything else what ";" at the end of a line divides.
+// Cells returns the statements of a file: the sql blocks of Markdown, else the parts between ";" at the end of a line.
 func Cells(name, text string) []Cell {
 	if strings.HasSuffix(name, ".md") {
 		return notebook(text)

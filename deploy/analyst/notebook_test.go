@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCells(t *testing.T) {
+func TestCells_SplitsStatements(t *testing.T) {
 	require.Equal(t, []Cell{{"", "SELECT 1"}, {"", "SELECT ';',\n 2"}, {"", "SELECT 3"}},
 		Cells("a.sql", "SELECT 1;\n\nSELECT ';',\n 2;\n;\nSELECT 3\n"))
 	require.Equal(t, []Cell{{"One", "SELECT 1"}, {"Two", "-- # no heading\nSELECT 2"}}, Cells("a.md",
-		"# Page\n\n## One\n\ntext\n\n```sql\nSELECT 1;\n```\n\n```sh\n# not this\nSELECT 9\n```\n\n## Two\n```sql\n-- # no heading\nSELECT 2\n```\n"))
+		"# Page\n\n## One\n\ntext\n\n```sql\nSELECT 1;\n```\n\n```sh\n# not this\nSELECT 9\n```\n\n## "+
+			"Two\n```sql\n-- # no heading\nSELECT 2\n```\n"))
 	require.Empty(t, Cells("a.sql", " \n"))
 }

@@ -12,7 +12,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Accounts are who may call, as some data folder has it.
+// Accounts are the organizations and keys in a data directory.
 type Accounts struct {
 	organizations map[string]event.Organization
 	keys          map[string]event.Key
@@ -23,7 +23,7 @@ func accounts(ctx context.Context, cfg bus.Config) (Accounts, error) {
 	err := bus.Scan(ctx, cfg, []string{event.TopicAccount}, func(m kafka.Message) error {
 		o, k, err := event.DecodeAccount(m.Key, m.Value)
 		if err != nil {
-			return nil //nolint:nilerr // nobody is let in by it
+			return nil //nolint:nilerr // gives no access
 		}
 		if o != nil {
 			a.organizations[o.ID] = *o
@@ -38,15 +38,15 @@ func accounts(ctx context.Context, cfg bus.Config) (Accounts, error) {
 	return a, nil
 }
 
-// LetIn are the IDs of who may call by an earlier state, and might not by a later one.
-type LetIn struct {
+// RegainedAccess lists the organizations and keys with more access in an earlier state than in a later one.
+type RegainedAccess struct {
 	Keys, Organizations []string
-	// Rotated are the keys that may call by both, by the later one for less long: until the grace of their rotation ends.
+	// Rotated are the keys with access in both states, which expires sooner in the later one because they were rotated.
 	Rotated []string
 }
 
-// LetIn returns who may call here, and might no more, or not for as long, where it was later.
-func (a Accounts) LetIn(later Accounts, now time.Time) (in LetIn) {
+// RegainedAccess returns what has access in a, but no longer, or not for as long, in later.
+func (a Accounts) RegainedAccess(later Accounts, now time.Time) (in RegainedAccess) {
 	for id, k := range a.keys {
 		then, ok := later.keys[id]
 		switch {
@@ -68,7 +68,7 @@ func (a Accounts) LetIn(later Accounts, now time.Time) (in LetIn) {
 	return in
 }
 
-// ends is when a key expires; one that never does, after all others.
+// ends returns when a key expires. A key without expiry is after all others.
 func ends(k event.Key) time.Time {
 	if k.ExpiresAt.IsZero() {
 		return time.Unix(1<<40, 0)

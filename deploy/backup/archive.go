@@ -22,33 +22,33 @@ import (
 const (
 	manifestName = "muster-backup.json"
 	format       = 1
-	// maxManifest bounds the manifest of an archive, in bytes: about a million files.
+	// maxManifest is the maximum size of the manifest of an archive, in bytes: about a million files.
 	maxManifest = 256 << 20
 )
 
-// Manifest says what an archive holds.
+// Manifest describes the content of an archive.
 type Manifest struct {
 	Format    int       `json:"format"`
-	Version   string    `json:"version"` // of the muster that made it
+	Version   string    `json:"version"` // version of muster
 	CreatedAt time.Time `json:"created_at"`
-	Bytes     int64     `json:"bytes"` // of all files, unpacked
+	Bytes     int64     `json:"bytes"` // size of all files, uncompressed
 	Files     []File    `json:"files"`
 }
 
-// File is a regular file of the data folder.
+// File is a regular file of the data directory.
 type File struct {
-	Path   string `json:"path"` // with slashes, from the data folder
+	Path   string `json:"path"` // slash-separated, relative to the data directory
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// left says what is no data of the folder: locks, what restores have kept, and the
-// broker's copies of damaged files, which no erasure looks into.
-func left(path string) bool {
-	return stays(path) || path == "kafka/damaged" || strings.HasSuffix(path, ".lock") || path == manifestName
+// isExcluded reports whether a path is not archived: locks, directories kept by restores, and the broker's copies of
+// damaged files, which erasures do not process.
+func isExcluded(path string) bool {
+	return isNotData(path) || path == "kafka/damaged" || strings.HasSuffix(path, ".lock") || path == manifestName
 }
 
-// Create packs a data folder that nobody serves from meanwhile.
+// Create archives a data directory. No process may serve it.
 func Create(ctx context.Context, dir, version string, now time.Time, w io.Writer) (Manifest, error) {
 	m := Manifest{Format: format, Version: version, CreatedAt: now.UTC()}
 	packer, err := zstd.NewWriter(w)
@@ -68,7 +68,7 @@ func Create(ctx context.Context, dir, version string, now time.Time, w io.Writer
 		if path == "." {
 			return nil
 		}
-		if left(path) {
+		if isExcluded(path) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -85,7 +85,8 @@ func Create(ctx context.Context, dir, version string, now time.Time, w io.Writer
 	}
 	raw, err := json.Marshal(m)
 	if err == nil {
-		err = out.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(raw)), ModTime: m.CreatedAt, Format: tar.FormatPAX})
+		err = out.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(raw)), ModTime: m.CreatedAt,
+			Format: tar.FormatPAX})
 	}
 	if err == nil {
 		_, err = out.Write(raw)
@@ -104,11 +105,13 @@ func (m *Manifest) pack(root *os.Root, out *tar.Writer, path string, info fs.Fil
 			return err
 		}
 		if !filepath.IsLocal(filepath.Join(filepath.Dir(path), target)) || filepath.IsAbs(target) {
-			return fmt.Errorf("%s leads to %s, outside of the folder: back that up by itself, and put a folder in its place", path, target)
+			return fmt.Errorf(
+				"%s is a link to %s, outside of the data directory: back that up separately, and replace the link "+
+					"with a directory", path, target)
 		}
 	}
 	if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
-		return nil // a socket or a pipe of a process that has ended
+		return nil // a socket or pipe of a process that has exited
 	}
 	header, err := tar.FileInfoHeader(info, target)
 	if err != nil {
@@ -137,17 +140,16 @@ func (m *Manifest) pack(root *os.Root, out *tar.Writer, path string, info fs.Fil
 	return nil
 }
 
-// Read looks through an archive without unpacking it, and returns its manifest when all of it
-// is there and unchanged.
+// Read verifies an archive without extracting it, and returns its manifest. It returns an error if files are missing or
+// changed.
 func Read(ctx context.Context, r io.Reader) (Manifest, error) { return read(ctx, r, nil) }
 
-// Extract unpacks an archive into a folder that it makes. When it fails, what is
-// in the folder is not to be used.
+// Extract unpacks an archive into a new directory. If it fails, the content of the directory is invalid.
 func Extract(ctx context.Context, r io.Reader, dir string) (Manifest, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return Manifest{}, fmt.Errorf("restore: %w", err)
 	}
-	root, err := os.OpenRoot(dir) // no name of an archive leads out of it
+	root, err := os.OpenRoot(dir) // confines the names in the archive
 	if err != nil {
 		return Manifest{}, fmt.Errorf("restore: %w", err)
 	}
@@ -155,7 +157,7 @@ func Extract(ctx context.Context, r io.Reader, dir string) (Manifest, error) {
 	return read(ctx, r, root)
 }
 
-// read checks an archive, and unpacks it into root, if there is one.
+// read verifies an archive, and unpacks it into root unless that is nil.
 func read(ctx context.Context, r io.Reader, root *os.Root) (m Manifest, err error) {
 	unpacker, err := zstd.NewReader(r)
 	if err != nil {
@@ -166,10 +168,10 @@ func read(ctx context.Context, r io.Reader, root *os.Root) (m Manifest, err erro
 	for in := tar.NewReader(unpacker); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return m, errors.New("read the archive: it has been cut off, or is no backup of muster's: it has no manifest")
+			return m, errors.New("read the archive: truncated, or not a backup of muster: no manifest")
 		}
 		if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) && len(found) == 0 {
-			return m, fmt.Errorf("read the archive: this is none of `muster backup create`: %w", err)
+			return m, fmt.Errorf("read the archive: not a backup of `muster backup create`: %w", err)
 		}
 		if err != nil {
 			return m, fmt.Errorf("read the archive: %w", err)
@@ -195,8 +197,8 @@ func read(ctx context.Context, r io.Reader, root *os.Root) (m Manifest, err erro
 
 func unpack(root *os.Root, header *tar.Header, in io.Reader, sum hash.Hash) error {
 	path := filepath.FromSlash(strings.TrimSuffix(header.Name, "/"))
-	// Archives of earlier versions hold the disk's lost+found.
-	if first, _, _ := strings.Cut(header.Name, "/"); root == nil || stays(first) {
+	// Archives of earlier versions contain the lost+found of the disk.
+	if first, _, _ := strings.Cut(header.Name, "/"); root == nil || isNotData(first) {
 		_, err := io.Copy(sum, in)
 		return err
 	}
@@ -213,13 +215,13 @@ func unpack(root *os.Root, header *tar.Header, in io.Reader, sum hash.Hash) erro
 		_, err = io.Copy(io.MultiWriter(file, sum), in)
 		return errors.Join(err, file.Sync(), file.Close())
 	default:
-		return fmt.Errorf("a file of kind %q, which no backup holds", header.Typeflag)
+		return fmt.Errorf("unsupported file type %q", header.Typeflag)
 	}
 }
 
 func (m *Manifest) compare(found map[string]File) error {
 	if m.Format != format {
-		return fmt.Errorf("read the archive: it has format %d, and this muster reads %d", m.Format, format)
+		return fmt.Errorf("read the archive: unsupported format %d (want %d)", m.Format, format)
 	}
 	for _, f := range m.Files {
 		if found[f.Path] != f {
@@ -227,7 +229,7 @@ func (m *Manifest) compare(found map[string]File) error {
 		}
 	}
 	if len(found) != len(m.Files) {
-		return fmt.Errorf("read the archive: %d files, and the manifest names %d", len(found), len(m.Files))
+		return fmt.Errorf("read the archive: %d files, but %d in the manifest", len(found), len(m.Files))
 	}
 	return nil
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An archive of an earlier version, which packed what is the disk's, is restored
-// without that.
-func TestExtractLeavesTheDisksOwn(t *testing.T) {
+// Earlier versions archived lost+found too.
+func TestExtract_SkipsLostAndFound(t *testing.T) {
 	var archive bytes.Buffer
 	packer, err := zstd.NewWriter(&archive)
 	require.NoError(t, err)
 	out := tar.NewWriter(packer)
 	write := func(name string, kind byte, data []byte) {
-		require.NoError(t, out.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Mode: 0o700, Size: int64(len(data))}))
+		require.NoError(t,
+			out.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Mode: 0o700, Size: int64(len(data))}))
 		_, err := out.Write(data)
 		require.NoError(t, err)
 	}
@@ -54,8 +54,8 @@ func TestExtractLeavesTheDisksOwn(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "kafka", "new"))
 }
 
-// What the broker keeps of damaged files may be of people who are erased.
-func TestCreateLeavesDamagedCopies(t *testing.T) {
+// The copies may contain data about erased people.
+func TestCreate_SkipsCopiesOfDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"kafka/damaged/t-0-0-1.dat", "kafka/log/damaged"} {
 		path := filepath.Join(dir, name)

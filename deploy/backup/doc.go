@@ -1,8 +1,7 @@
-// Package backup packs the data folder of a stopped instance into one archive and unpacks it
-// again: a tar compressed with zstd, whose last file is a manifest with the SHA-256 of every
-// other. An archive is whole or it is refused.
+// Package backup archives the data directory of a stopped instance, and restores it. An archive is a tar file
+// compressed with zstd. Its last file is a manifest with the SHA-256 of every other file. Incomplete archives are
+// rejected.
 //
-// An archive is older than what happened since. Whoever was erased in between must not come
-// back with it: Carry takes what an older folder, or a file that Erasures.Write made, knows of
-// erasures into the restored folder before anything is served from it.
+// People who were erased after the backup must stay erased: ImportErasures adds the erasures of an older directory,
+// or of a file from Erasures.Write, to the restored directory before it is served.
 package backup

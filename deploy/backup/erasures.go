@@ -26,8 +26,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// letter is a message of one of the two topics that say who was erased.
-type letter struct {
+// message is a message of one of the two erasure topics.
+type message struct {
 	Topic string `json:"topic"`
 	Key   []byte `json:"key"`
 	Value []byte `json:"value"`
@@ -35,22 +35,22 @@ type letter struct {
 
 func erasureTopics() []string { return []string{event.TopicErasure, event.TopicErasureRequest} }
 
-// maxLine bounds a line of a file of erasures, in bytes.
+// maxLine is the maximum length of a line in an erasures file, in bytes.
 const maxLine = 4 << 20
 
-// WriteMessages writes some messages as [Erasures.Write] does.
+// WriteMessages writes messages in the format of [Erasures.Write].
 func WriteMessages(w io.Writer, messages []kafka.Message) error {
-	letters := make([]letter, len(messages))
+	out := make([]message, len(messages))
 	for i, m := range messages {
-		letters[i] = letter{Topic: m.Topic, Key: m.Key, Value: m.Value}
+		out[i] = message{Topic: m.Topic, Key: m.Key, Value: m.Value}
 	}
-	return write(w, letters)
+	return write(w, out)
 }
 
-func write(w io.Writer, letters []letter) error {
+func write(w io.Writer, messages []message) error {
 	out := bufio.NewWriter(w)
-	for _, l := range letters {
-		raw, err := json.Marshal(l)
+	for _, m := range messages {
+		raw, err := json.Marshal(m)
 		if err != nil {
 			return fmt.Errorf("write the erasures: %w", err)
 		}
@@ -64,7 +64,7 @@ func write(w io.Writer, letters []letter) error {
 	return nil
 }
 
-// ReadErasures reads what [Erasures.Write] wrote.
+// ReadErasures reads the format of [Erasures.Write].
 func ReadErasures(r io.Reader) (Erasures, error) {
 	var out Erasures
 	lines := bufio.NewScanner(r)
@@ -73,14 +73,14 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var l letter
+		var l message
 		if err := json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true)); err != nil {
 			return out, fmt.Errorf("read the erasures: line %d: %w", number, err)
 		}
 		if l.Topic != event.TopicErasure && l.Topic != event.TopicErasureRequest {
-			return out, fmt.Errorf("read the erasures: line %d: topic %q says nothing of erasures", number, l.Topic)
+			return out, fmt.Errorf("read the erasures: line %d: unsupported topic %q", number, l.Topic)
 		}
-		out.letters = append(out.letters, l)
+		out.messages = append(out.messages, l)
 	}
 	if err := lines.Err(); err != nil {
 		return out, fmt.Errorf("read the erasures: %w", err)
@@ -88,19 +88,19 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 	return out, nil
 }
 
-// ErasuresAt reads what an instance knows of erasures.
+// ErasuresAt reads the erasures of an instance.
 func ErasuresAt(ctx context.Context, kafka bus.Config) (Erasures, error) { return scan(ctx, kafka) }
 
-// Known is what a data folder knows of who was erased, and of who may call.
-type Known struct {
+// FolderState has the erasures and accounts of a data directory.
+type FolderState struct {
 	Erasures Erasures
 	Accounts Accounts
 }
 
-// KnownOf reads what a data folder knows, from its embedded broker's log. No instance may run on it
-// meanwhile. If the log has lost messages of other topics, KnownOf reads a copy and leaves the folder unchanged. With partial the log may have lost
-// erasures, too.
-func KnownOf(ctx context.Context, dir string, partial bool) (Known, error) {
+// StateOf reads the erasures and accounts of a data directory from the log of its embedded broker. No instance may
+// run on it. If the log has lost messages of other topics, StateOf reads a copy and leaves the directory unchanged.
+// With partial, the log may have lost erasures too.
+func StateOf(ctx context.Context, dir string, partial bool) (FolderState, error) {
 	known, err := readKnown(ctx, dir, nil)
 	lost, ok := errors.AsType[*broker.LossError](err)
 	if !ok {
@@ -114,13 +114,14 @@ func KnownOf(ctx context.Context, dir string, partial bool) (Known, error) {
 	if err != nil {
 		return known, err
 	}
-	if err = copyTopics(filepath.Join(dir, "kafka"), filepath.Join(copied, "kafka"), append(erasureTopics(), event.TopicAccount)); err == nil {
+	if err = copyTopics(filepath.Join(dir, "kafka"), filepath.Join(copied, "kafka"),
+		append(erasureTopics(), event.TopicAccount)); err == nil {
 		known, err = readKnown(ctx, copied, func(topic string) bool { return partial || !needed(topic) })
 	}
 	return known, errors.Join(err, os.RemoveAll(copied))
 }
 
-func readKnown(ctx context.Context, dir string, acceptLoss func(topic string) bool) (known Known, err error) {
+func readKnown(ctx context.Context, dir string, acceptLoss func(topic string) bool) (known FolderState, err error) {
 	err = withBroker(ctx, dir, acceptLoss, func(ctx context.Context, b *broker.Broker, kafka bus.Config) error {
 		if known.Erasures, err = scan(ctx, kafka); err != nil {
 			return err
@@ -134,7 +135,7 @@ func readKnown(ctx context.Context, dir string, acceptLoss func(topic string) bo
 	return known, err
 }
 
-// copyTopics copies the folder of a broker with the messages of some topics.
+// copyTopics copies a broker's directory with the messages of some topics.
 func copyTopics(from, to string, topics []string) error {
 	source, err := os.OpenRoot(from)
 	if err != nil {
@@ -173,34 +174,34 @@ func copyTopics(from, to string, topics []string) error {
 	})
 }
 
-// Erasures are what is known of erasures at some place.
+// Erasures are the messages of the erasure topics.
 type Erasures struct {
-	letters []letter
+	messages []message
 	// removed are the keys of entries that were taken out.
+	// removed are the keys of deleted entries.
 	removed map[string]bool
-	// log is the ID of the topic in a data folder, zero when there is none. A restore keeps it.
+	// log is the ID of the topic in a data directory, or zero. A restore preserves it.
 	log [16]byte
 }
 
-// Len is how many lines Write writes.
-func (e Erasures) Len() int { return len(e.letters) }
+// Len returns the number of lines that Write writes.
+func (e Erasures) Len() int { return len(e.messages) }
 
-// Write writes what is known, a line of JSON each: keyed hashes, no identifiers.
-func (e Erasures) Write(w io.Writer) error { return write(w, e.letters) }
+// Write writes the erasures as lines of JSON, with keyed hashes and without identifiers.
+func (e Erasures) Write(w io.Writer) error { return write(w, e.messages) }
 
-// Follows reports whether a data folder has gone on from where another one, or an archive of it, was: it has the
-// same log, and knows all that stood in that. Only then does it know who was erased since.
-func (e Erasures) Follows(earlier Erasures) (bool, error) {
+// IsSuccessorOf reports whether a data directory continues another one, or an archive of it: it has the same log,
+// and all of its erasures. Only then its erasures since the backup are complete.
+func (e Erasures) IsSuccessorOf(earlier Erasures) (bool, error) {
 	if e.log == [16]byte{} || e.log != earlier.log {
 		return false, nil
 	}
-	n, err := e.Lacks(earlier)
+	n, err := e.MissingFrom(earlier)
 	return n == 0, err
 }
 
-// Lacks counts the entries of others that are not known here, nor newer ones of the same hashes, nor that they were
-// taken out.
-func (e Erasures) Lacks(others Erasures) (n int, err error) {
+// MissingFrom returns the number of entries of others that are neither in e, nor in a newer version, nor deleted.
+func (e Erasures) MissingFrom(others Erasures) (n int, err error) {
 	here, err := e.versions()
 	if err != nil {
 		return 0, err
@@ -217,10 +218,10 @@ func (e Erasures) Lacks(others Erasures) (n int, err error) {
 	return n, nil
 }
 
-// versions are those of the newest entries, by their keys.
+// versions returns the versions of the newest entries by key.
 func (e Erasures) versions() (map[string]record.Version, error) {
 	newest := make(map[string]record.Version)
-	for _, l := range e.letters {
+	for _, l := range e.messages {
 		if l.Topic != event.TopicErasure {
 			continue
 		}
@@ -238,27 +239,27 @@ func (e Erasures) versions() (map[string]record.Version, error) {
 	return newest, nil
 }
 
-// Carry brings erasures into a data folder that does not know them, nor newer ones of the
-// same identifiers, and says of how many. Nobody serves from the folder meanwhile.
-// suppress.ErrOtherKey says that some of them were made with another root secret.
-func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir string) (n int, err error) {
-	if len(e.letters) == 0 {
+// ImportErasures adds erasures to a data directory, unless it has them or newer ones of the same identifiers, and
+// returns their number. No process may serve the directory. It returns suppress.ErrOtherKey if entries have the key
+// of another root secret.
+func (e Erasures) ImportErasures(ctx context.Context, secret *service.RootSecret, dir string) (n int, err error) {
+	if len(e.messages) == 0 {
 		return 0, nil
 	}
 	material, err := secret.Key(suppress.KeyName, suppress.KeySize)
 	if err != nil {
-		return 0, fmt.Errorf("carry erasures over: %w", err)
+		return 0, fmt.Errorf("import erasures: %w", err)
 	}
 	key, err := suppress.NewKey(material)
 	if err != nil {
-		return 0, fmt.Errorf("carry erasures over: %w", err)
+		return 0, fmt.Errorf("import erasures: %w", err)
 	}
 	err = WithBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
 		there, err := scan(ctx, kafka)
 		if err != nil {
 			return err
 		}
-		missing, err := e.missing(key, there.letters)
+		missing, err := e.missing(key, there.messages)
 		if err != nil || len(missing) == 0 {
 			return err
 		}
@@ -274,14 +275,14 @@ func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir str
 		return errors.Join(bus.WriteAll(ctx, w, missing), w.Close())
 	})
 	if err != nil {
-		return 0, fmt.Errorf("carry erasures over: %w", err)
+		return 0, fmt.Errorf("import erasures: %w", err)
 	}
 	return n, nil
 }
 
-// missing are the messages that change what is there. Entries there of another root secret, as an archive has them that
-// was made before they were taken out, are left as they are: nobody is recognized by them.
-func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Message, err error) {
+// missing returns the messages to add to those in there. Entries in there with another key are kept: an archive may be
+// from before they were removed, and they suppress no one.
+func (e Erasures) missing(key *suppress.Key, there []message) (out []kafka.Message, err error) {
 	set, requests := suppress.NewSet(key), map[string]bool{}
 	for _, l := range there {
 		if l.Topic == event.TopicErasureRequest {
@@ -292,7 +293,7 @@ func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Messag
 			return nil, err
 		}
 	}
-	for _, l := range e.letters {
+	for _, l := range e.messages {
 		if l.Topic == event.TopicErasureRequest {
 			if !requests[string(l.Key)+"\x00"+string(l.Value)] {
 				out = append(out, kafka.Message{Topic: l.Topic, Key: l.Key, Value: l.Value})
@@ -310,9 +311,9 @@ func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Messag
 	return out, nil
 }
 
-// scan reads both topics. What was removed of the entries is not among the letters, and neither is whose the topic is.
+// scan reads both topics. The result has neither deleted entries nor the owner entry.
 func scan(ctx context.Context, cfg bus.Config) (Erasures, error) {
-	var out []letter
+	var out []message
 	removed := make(map[string]bool)
 	err := bus.Scan(ctx, cfg, erasureTopics(), func(m kafka.Message) error {
 		entry := m.Topic == event.TopicErasure
@@ -324,15 +325,16 @@ func scan(ctx context.Context, cfg bus.Config) (Erasures, error) {
 			if entry {
 				delete(removed, string(m.Key))
 			}
-			out = append(out, letter{Topic: m.Topic, Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value)})
+			out = append(out, message{Topic: m.Topic, Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value)})
 		}
 		return nil
 	})
 	if err != nil {
 		return Erasures{}, fmt.Errorf("read the erasures: %w", err)
 	}
-	out = slices.DeleteFunc(out, func(l letter) bool { return l.Topic == event.TopicErasure && removed[string(l.Key)] })
-	return Erasures{letters: out, removed: removed}, nil
+	out = slices.DeleteFunc(out,
+		func(l message) bool { return l.Topic == event.TopicErasure && removed[string(l.Key)] })
+	return Erasures{messages: out, removed: removed}, nil
 }
 
 func ensure(ctx context.Context, cfg bus.Config) error {
@@ -349,13 +351,15 @@ func ensure(ctx context.Context, cfg bus.Config) error {
 	return err
 }
 
-// WithBroker runs do with the embedded broker of a data folder.
+// WithBroker runs do with the embedded broker of a data directory.
 func WithBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
-	return withBroker(ctx, dir, nil, func(ctx context.Context, _ *broker.Broker, kafka bus.Config) error { return do(ctx, kafka) })
+	return withBroker(ctx, dir, nil,
+		func(ctx context.Context, _ *broker.Broker, kafka bus.Config) error { return do(ctx, kafka) })
 }
 
 func withBroker(
-	ctx context.Context, dir string, acceptLoss func(topic string) bool, do func(context.Context, *broker.Broker, bus.Config) error,
+	ctx context.Context, dir string, acceptLoss func(topic string) bool,
+	do func(context.Context, *broker.Broker, bus.Config) error,
 ) error {
 	const user = "muster"
 	password := rand.Text() // the port is open to every user of the machine
@@ -364,7 +368,8 @@ func withBroker(
 		return err
 	}
 	b, err := broker.Start(ctx, broker.Config{
-		DataDir: filepath.Join(dir, "kafka"), AcceptLoss: acceptLoss, Users: []broker.User{{Mechanism: login.Name(), Name: user, Password: password}},
+		DataDir: filepath.Join(dir, "kafka"), AcceptLoss: acceptLoss,
+		Users: []broker.User{{Mechanism: login.Name(), Name: user, Password: password}},
 	})
 	if err != nil {
 		return err

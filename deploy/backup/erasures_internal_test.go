@@ -10,25 +10,26 @@ import (
 	"muster/schemas/suppress"
 )
 
-// An archive may have entries of another root secret, which were taken out of the present folder since: those since are
-// brought into it all the same. What was noted with another secret than the archive's cannot be.
-func TestMissingPassesOverOthersEntries(t *testing.T) {
-	noted := func(secret byte, user string) (*suppress.Key, letter) {
+// An archive may contain entries with another key that were removed from the present directory since. Erasures with
+// another key than the archive's are an error.
+func TestMissing_KeepsArchivedEntriesOfOtherKeys(t *testing.T) {
+	noted := func(secret byte, user string) (*suppress.Key, message) {
 		material := make([]byte, suppress.KeySize)
 		material[0] = secret
 		key, err := suppress.NewKey(material)
 		require.NoError(t, err)
-		raw, err := json.Marshal(suppress.Entry{Type: suppress.UserID, Scope: suppress.All, RequestedAt: "2026-01-01T00:00:00.000Z", Key: key.ID()})
+		raw, err := json.Marshal(suppress.Entry{Type: suppress.UserID, Scope: suppress.All,
+			RequestedAt: "2026-01-01T00:00:00.000Z", Key: key.ID()})
 		require.NoError(t, err)
-		return key, letter{Topic: event.TopicErasure, Key: []byte(key.Of(suppress.UserID, user).String()), Value: raw}
+		return key, message{Topic: event.TopicErasure, Key: []byte(key.Of(suppress.UserID, user).String()), Value: raw}
 	}
 	key, known := noted(1, "1")
 	_, since := noted(1, "2")
 	_, others := noted(2, "3")
-	missing, err := Erasures{letters: []letter{known, since}}.missing(key, []letter{others, known})
+	missing, err := Erasures{messages: []message{known, since}}.missing(key, []message{others, known})
 	require.NoError(t, err)
 	require.Len(t, missing, 1)
 	require.Equal(t, since.Key, missing[0].Key)
-	_, err = Erasures{letters: []letter{known, others}}.missing(key, []letter{known})
+	_, err = Erasures{messages: []message{known, others}}.missing(key, []message{known})
 	require.ErrorIs(t, err, suppress.ErrOtherKey)
 }

@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// A restore puts what it has unpacked into its place within the data folder, name
-// by name: the folder may be a disk of its own, which cannot be moved, and a link
-// to it stays one. Whoever ends half way is followed by Finish.
+// A restore moves the extracted data into the data directory file by file, since the directory may be a mount point
+// or a symbolic link. An interrupted restore is completed by Finish.
 const (
-	// unpackedDir is being filled; when that was cut off it is of no use.
+	// unpackedDir is being filled. An interrupted one is useless.
 	unpackedDir = ".restoring"
-	// checkedDir is whole: what is in the folder goes to beforeDir.
+	// checkedDir is complete: the content of the directory is to be moved to beforeDir.
 	checkedDir = ".restored"
-	// enteringDir is whole and nothing else is there: what is in it goes up.
+	// enteringDir is complete and nothing else is there: its content is to be moved up.
 	enteringDir = ".restored.enters"
 	beforeDir   = ".before"
 )
 
-// stays says of a name in a data folder that it is none of the data's.
-func stays(name string) bool {
+// isNotData reports whether a name in a data directory is not part of its data.
+func isNotData(name string) bool {
 	return name == "lock" || name == "lost+found" ||
 		name == unpackedDir || name == checkedDir || name == enteringDir || strings.HasPrefix(name, beforeDir)
 }
 
-// Unpacking makes the place in a data folder to Extract to.
+// Unpacking creates the directory in a data directory to Extract to.
 func Unpacking(dir string) (string, error) {
 	path := filepath.Join(dir, unpackedDir)
 	if err := os.RemoveAll(path); err != nil {
@@ -39,8 +38,8 @@ func Unpacking(dir string) (string, error) {
 	return path, nil
 }
 
-// Place gives what was unpacked the place of what is in the folder, which nobody
-// serves from meanwhile, and says where that is kept, if there was anything.
+// Place replaces the content of a data directory with the extracted data, and returns the path of the previous content,
+// or "" if there was none. No process may serve the directory.
 func Place(dir string, now time.Time) (kept string, err error) {
 	if err := os.Rename(filepath.Join(dir, unpackedDir), filepath.Join(dir, checkedDir)); err != nil {
 		return "", fmt.Errorf("restore: %w", err)
@@ -48,26 +47,26 @@ func Place(dir string, now time.Time) (kept string, err error) {
 	return Finish(dir, now)
 }
 
-// Finish ends a restore that was cut off while it put things into their places,
-// if there was one, and removes what one that was cut off earlier has unpacked.
-// Nobody else may restore into the folder meanwhile.
+// Finish completes a restore that was interrupted while it moved data, and deletes the extracted data of a restore that
+// was interrupted earlier. No other restore may run on the directory.
 func Finish(dir string, now time.Time) (kept string, err error) {
-	// What is put beside "." would be within it.
+	// A directory next to "." would be inside of it.
 	if dir, err = filepath.Abs(dir); err != nil {
-		return "", fmt.Errorf("end a restore: %w", err)
+		return "", fmt.Errorf("finish a restore: %w", err)
 	}
 	kept, err = finish(dir, now)
 	if err == nil {
 		err = os.RemoveAll(filepath.Join(dir, unpackedDir))
 	}
 	if err != nil {
-		return "", fmt.Errorf("end a restore into %s: %w", dir, err)
+		return "", fmt.Errorf("finish a restore into %s: %w", dir, err)
 	}
 	return kept, nil
 }
 
 func finish(dir string, now time.Time) (kept string, err error) {
-	checked, entering, before := filepath.Join(dir, checkedDir), filepath.Join(dir, enteringDir), filepath.Join(dir, beforeDir)
+	checked, entering, before := filepath.Join(dir, checkedDir), filepath.Join(dir, enteringDir),
+		filepath.Join(dir, beforeDir)
 	there, err := exists(checked)
 	if err != nil {
 		return "", err
@@ -76,10 +75,15 @@ func finish(dir string, now time.Time) (kept string, err error) {
 		if err := os.MkdirAll(before, 0o700); err != nil {
 			return "", err
 		}
-		if err := moveAll(dir, before, false); err != nil { // such as a folder that is a disk of its own: all stays as it was
+		// For example, the directory is a mount point: nothing has changed.
+		if err := moveAll(dir, before, false); err != nil {
 			if back := moveAll(before, dir, false); back != nil {
-				// The data is in two places: no start may take a half of it for all.
-				return "", errors.Join(err, back, fmt.Errorf("what is both in %s and in %s has to be put away from one of them, such as a secret.key that was made since; the next start goes on", dir, before))
+				// The data is in two directories, so that a start would see only a part of it.
+				return "",
+					errors.Join(err, back,
+						fmt.Errorf(
+							"files exist both in %s and in %s, such as a new secret.key: remove them from one of "+
+								"these; the next start continues", dir, before))
 			}
 			return "", errors.Join(err, os.Remove(before), os.Rename(checked, filepath.Join(dir, unpackedDir)))
 		}
@@ -94,30 +98,30 @@ func finish(dir string, now time.Time) (kept string, err error) {
 		if err := moveAll(entering, dir, true); err != nil {
 			return "", err
 		}
-		if err := os.RemoveAll(entering); err != nil { // has no data any more
+		if err := os.RemoveAll(entering); err != nil { // no data left
 			return "", err
 		}
 	}
 	if there, err = exists(before); err != nil || !there {
 		return "", err
 	}
-	if os.Remove(before) == nil { // nothing was in the folder
+	if os.Remove(before) == nil { // the directory was empty
 		return "", nil
 	}
 	stamp := "-" + now.UTC().Format("20060102T150405Z")
-	if kept, err = aside(before, dir+beforeDir+stamp); err == nil {
+	if kept, err = renameAside(before, dir+beforeDir+stamp); err == nil {
 		return kept, nil
 	}
-	// Beside the folder is another disk, or not for us to write.
-	return aside(before, before+stamp)
+	// The parent directory is on another disk, or not writable.
+	return renameAside(before, before+stamp)
 }
 
-// aside renames a folder, with a number behind its name where another restore took that in the same second.
-func aside(folder, name string) (string, error) {
+// renameAside renames a directory. If the name is in use by another restore of the same second, it appends a number.
+func renameAside(folder, name string) (string, error) {
 	taken := name
 	for n := 2; ; n++ {
 		err := os.Rename(folder, taken)
-		if !errors.Is(err, fs.ErrExist) { // which a folder that is not empty is, too
+		if !errors.Is(err, fs.ErrExist) { // also the error of a non-empty directory
 			return taken, err
 		}
 		taken = name + "-" + strconv.Itoa(n)
@@ -132,16 +136,15 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// moveAll moves the data in a folder into another one of the same disk. Unless it is over
-// what is there, that is an error: a command may have made a new secret.key while the old
-// one was away.
+// moveAll moves the data in a directory to another one on the same disk. Unless over is set, an existing target is an
+// error: a command may have created a new secret.key while the old one was moved.
 func moveAll(from, to string, over bool) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if stays(e.Name()) {
+		if isNotData(e.Name()) {
 			continue
 		}
 		target := filepath.Join(to, e.Name())
@@ -157,7 +160,7 @@ func moveAll(from, to string, over bool) error {
 	return errors.Join(syncDir(from), syncDir(to))
 }
 
-// syncDir makes the names in a folder survive a crash of the machine.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"muster/deploy/backup"
 )
 
-// A restore that was cut off, wherever, is gone on with: all of the archive is in
-// its place, and all that was there is kept.
-func TestFinish(t *testing.T) {
+// Afterwards all of the archive is in place, and all of the previous content is kept.
+func TestFinish_CompletesARestoreInterruptedAnywhere(t *testing.T) {
 	now := time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
 	const before = ".before-20261122T200000Z"
 	write := func(t *testing.T, dir string, names ...string) {
@@ -37,18 +36,23 @@ func TestFinish(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		at   []string
-		kept []string // nil: nothing was to be done
+		kept []string // nil if nothing is to be done
 	}{
-		"nothing":              {[]string{"kafka/new", "lock"}, nil},
-		"not whole":            {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
-		"whole":                {[]string{"kafka/old", "secret", "lock", "lost+found/x", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"half aside":           {[]string{"secret", ".before/kafka/old", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"all aside":            {[]string{".before/kafka/old", ".before/secret", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"about to enter":       {[]string{".before/kafka/old", ".restored.enters/kafka/new"}, []string{"kafka/old"}},
-		"enters with a disk's": {[]string{".before/kafka/old", ".restored.enters/kafka/new", ".restored.enters/lost+found/y"}, []string{"kafka/old"}},
-		"in":                   {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
-		"into an empty one":    {[]string{".restored/kafka/new"}, []string{}},
-		"what was kept stays":  {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"}, []string{"kafka/old"}},
+		"nothing":   {[]string{"kafka/new", "lock"}, nil},
+		"not whole": {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
+		"whole": {[]string{"kafka/old", "secret", "lock", "lost+found/x", ".restored/kafka/new"},
+			[]string{"kafka/old", "secret"}},
+		"half aside": {[]string{"secret", ".before/kafka/old", ".restored/kafka/new"},
+			[]string{"kafka/old", "secret"}},
+		"all aside": {[]string{".before/kafka/old", ".before/secret", ".restored/kafka/new"},
+			[]string{"kafka/old", "secret"}},
+		"about to enter": {[]string{".before/kafka/old", ".restored.enters/kafka/new"}, []string{"kafka/old"}},
+		"enters with a disk's": {[]string{".before/kafka/old", ".restored.enters/kafka/new",
+			".restored.enters/lost+found/y"}, []string{"kafka/old"}},
+		"in":                {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
+		"into an empty one": {[]string{".restored/kafka/new"}, []string{}},
+		"what was kept stays": {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"},
+			[]string{"kafka/old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -71,10 +75,10 @@ func TestFinish(t *testing.T) {
 			} else {
 				require.Empty(t, kept)
 			}
-			for _, stays := range []string{"lock", "lost+found/x", ".before-1/kafka/older"} {
+			for _, isNotData := range []string{"lock", "lost+found/x", ".before-1/kafka/older"} {
 				for _, name := range test.at {
-					if name == stays {
-						require.FileExists(t, filepath.Join(dir, stays))
+					if name == isNotData {
+						require.FileExists(t, filepath.Join(dir, isNotData))
 					}
 				}
 			}
@@ -83,12 +87,12 @@ func TestFinish(t *testing.T) {
 			require.Empty(t, again)
 		})
 	}
-	t.Run("something is in both places", func(t *testing.T) {
+	t.Run("a file is in both directories", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		write(t, dir, "a/old", "secret.key", ".restored/kafka/new", ".restored/secret.key", ".before/kafka/old")
 		old := filepath.Join(dir, ".before", "secret.key")
 		require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
-		for range 2 { // no start takes a half for all
+		for range 2 { // no start sees a part of the data
 			_, err := backup.Finish(dir, now)
 			require.ErrorContains(t, err, "secret.key")
 			require.DirExists(t, filepath.Join(dir, ".restored"))
@@ -102,7 +106,7 @@ func TestFinish(t *testing.T) {
 		require.Equal(t, []string{"a/old", "kafka/old", "secret.key"}, list(t, kept))
 		require.FileExists(t, filepath.Join(dir, "kafka/new"))
 	})
-	t.Run("a secret was made while all was aside", func(t *testing.T) {
+	t.Run("a secret was created while all was moved", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		write(t, dir, "secret.key", ".before/kafka/old", ".restored.enters/kafka/new")
 		restored := filepath.Join(dir, ".restored.enters", "secret.key")
@@ -126,19 +130,19 @@ func TestFinish(t *testing.T) {
 		require.Equal(t, []string{"kafka/new"}, list(t, second))
 		require.Equal(t, []string{"kafka/newer"}, list(t, dir))
 	})
-	t.Run("within the folder", func(t *testing.T) {
+	t.Run("inside the directory", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		write(t, dir, "kafka/old", ".restored/kafka/new")
 		t.Chdir(dir)
 		kept, err := backup.Finish(".", now)
 		require.NoError(t, err)
-		require.Equal(t, dir+before, kept, "it would be packed by the next backup")
+		require.Equal(t, dir+before, kept, "the next backup would archive it")
 		require.Equal(t, []string{"kafka/new"}, list(t, "."))
 	})
-	t.Run("nothing can be put beside it", func(t *testing.T) {
+	t.Run("the parent is not writable", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		write(t, dir, "kafka/old", ".restored/kafka/new")
-		write(t, filepath.Dir(dir), "data"+before) // no folder goes there
+		write(t, filepath.Dir(dir), "data"+before) // a file blocks the name
 		kept, err := backup.Finish(dir, now)
 		require.NoError(t, err)
 		require.Equal(t, filepath.Join(dir, before), kept)

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// answerCallers is from how many callers all answers are asked for.
+	// answerCallers is the number of callers that request all answers.
 	answerCallers = 256
-	// answerProbes is how many answers of an earlier run are compared with those of now.
+	// answerProbes is the number of answers of an earlier run that are compared with current ones.
 	answerProbes = 100
 )
 
-// keepAnswers asks muster once for each of the names, and keeps the answers in the world's folder. Those of an earlier run
-// serve as long as muster gives the same. It returns the names that have an answer: organizations are not found.
-func (b *bench) keepAnswers(ctx context.Context, out io.Writer, table postgres.Table, q question, names []string) ([]string, error) {
+// keepAnswers requests each of the names from muster once, and stores the answers in the data directory. Answers of an
+// earlier run are reused if muster still returns them. It returns the names with an answer; organizations have none.
+func (b *bench) keepAnswers(ctx context.Context, out io.Writer, table postgres.Table, q question,
+	names []string) ([]string, error) {
 	path := b.answersPath(table)
 	found, err := b.keptAnswers(ctx, q, path)
 	if err != nil {
@@ -38,7 +39,7 @@ func (b *bench) keepAnswers(ctx context.Context, out io.Writer, table postgres.T
 		if found, err = b.fetchAnswers(ctx, q, path, uniqueNames(names)); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(out, "  %s: %d names asked for in %.0f s\n", table, len(names), time.Since(began).Seconds())
+		fmt.Fprintf(out, "  %s: %d names requested in %.0f s\n", table, len(names), time.Since(began).Seconds())
 	}
 	fmt.Fprintf(out, "  %s: %d of %d names have an answer\n", table, len(found), len(names))
 	if len(found) == 0 || len(found)*5 < len(names)*4 {
@@ -51,7 +52,7 @@ func (b *bench) answersPath(table postgres.Table) string {
 	return filepath.Join(b.data, string(table)+".zst")
 }
 
-// uniqueNames are the names without those whose key another one has.
+// uniqueNames returns the names without those whose key is a duplicate.
 func uniqueNames(names []string) (unique []string) {
 	seen := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -63,7 +64,7 @@ func uniqueNames(names []string) (unique []string) {
 	return unique
 }
 
-// keptAnswers returns the names in a file of an earlier run, or nil if there is none, or muster's answers have changed.
+// keptAnswers returns the names in a file of an earlier run, or nil if there is none or muster's answers have changed.
 func (b *bench) keptAnswers(ctx context.Context, q question, path string) (names []string, err error) {
 	if !exists(path) {
 		return nil, nil
@@ -83,7 +84,7 @@ func (b *bench) keptAnswers(ctx context.Context, q question, path string) (names
 			return nil, err
 		}
 		names = append(names, name)
-		if n := len(names); n&(n-1) == 0 || len(probes) < answerProbes { // the first ones, and some further ones
+		if n := len(names); n&(n-1) == 0 || len(probes) < answerProbes { // the first ones, and a few others
 			probes[name] = answer
 		}
 	}
@@ -92,7 +93,7 @@ func (b *bench) keptAnswers(ctx context.Context, q question, path string) (names
 	for name, answer := range probes {
 		now, err := b.call(ctx, client, q, b.in.BaseURL, []string{name})
 		if err != nil {
-			return nil, fmt.Errorf("ask for an answer again: %w", err)
+			return nil, fmt.Errorf("request an answer again: %w", err)
 		}
 		if !bytes.Equal(now, answer) {
 			return nil, nil
@@ -101,7 +102,7 @@ func (b *bench) keptAnswers(ctx context.Context, q question, path string) (names
 	return names, nil
 }
 
-// fetchAnswers writes muster's answers for names to a file, and returns the names that have one.
+// fetchAnswers writes muster's answers for names to a file, and returns the names with an answer.
 func (b *bench) fetchAnswers(ctx context.Context, q question, path string, names []string) (found []string, err error) {
 	w, err := createAnswers(path)
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *bench) fetchAnswers(ctx context.Context, q question, path string, names
 			for name := range todo {
 				body, err := b.call(asked, client, q, b.in.BaseURL, []string{name})
 				if err != nil {
-					return fmt.Errorf("ask for all answers: %w", err)
+					return fmt.Errorf("request all answers: %w", err)
 				}
 				select {
 				case done <- answered{name, body}:
@@ -163,7 +164,7 @@ func (b *bench) fetchAnswers(ctx context.Context, q question, path string, names
 	return found, all.Wait()
 }
 
-// answersWriter writes a file of answers: a line for each, with the name before a tab.
+// answersWriter writes a file of answers: one per line, after the name and a tab.
 type answersWriter struct {
 	path string
 	file *os.File
@@ -173,18 +174,18 @@ type answersWriter struct {
 func createAnswers(path string) (*answersWriter, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return nil, fmt.Errorf("make the file of the answers: %w", err)
+		return nil, fmt.Errorf("create the answers file: %w", err)
 	}
 	enc, err := zstd.NewWriter(file)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make the file of the answers: %w", err), file.Close(), os.Remove(file.Name()))
+		return nil, errors.Join(fmt.Errorf("create the answers file: %w", err), file.Close(), os.Remove(file.Name()))
 	}
 	return &answersWriter{path: path, file: file, enc: enc}, nil
 }
 
 func (w *answersWriter) add(name string, answer []byte) error {
 	if bytes.ContainsAny([]byte(name), "\t\n") || bytes.IndexByte(answer, '\n') >= 0 {
-		return fmt.Errorf("the answer for %q is more than a line", name)
+		return fmt.Errorf("the answer for %q has several lines", name)
 	}
 	for _, part := range [][]byte{[]byte(name), {'\t'}, answer, {'\n'}} {
 		if _, err := w.enc.Write(part); err != nil {
@@ -194,7 +195,7 @@ func (w *answersWriter) add(name string, answer []byte) error {
 	return nil
 }
 
-// close ends the file, and keeps it if it is complete.
+// close closes the file. If complete, it keeps it.
 func (w *answersWriter) close(complete bool) error {
 	err := errors.Join(w.enc.Close(), w.file.Close())
 	if complete && err == nil {

@@ -21,23 +21,24 @@ import (
 	"muster/schemas/suppress"
 )
 
-// question is one kind of request, asked with uniformly drawn keys.
+// question is a kind of request with uniformly drawn keys.
 type question struct {
 	about string
 	keys  []string
-	// each is how many keys a request asks for; 0 is 1.
+	// each is the number of keys per request; 0 means 1.
 	each int
-	// request asks for keys.
+	// request creates a request for keys.
 	request func(ctx context.Context, base string, keys []string) (*http.Request, error)
 }
 
-// serving runs a query-api of its own over the same ClickHouse.
+// serving runs do with a separate query-api on the same ClickHouse.
 func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) error {
 	return b.servingWith(ctx, cfg, nil, do)
 }
 
-// servingWith is serving with who was erased.
-func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set, do func(base string) error) (err error) {
+// servingWith is like serving, with a suppression set.
+func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set,
+	do func(base string) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if cfg.DataDir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
@@ -49,7 +50,8 @@ func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed
 		return err
 	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
+		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(),
+		Suppressed: suppressed,
 	})
 	if err != nil {
 		return err
@@ -70,10 +72,11 @@ func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed
 	return do(api.URL())
 }
 
-// errNoCalls is the error of a measurement in which no call ended.
-var errNoCalls = errors.New("no call ended within the measurement: the machine is too busy, or -seconds are too few")
+// errNoCalls reports a measurement without completed calls.
+var errNoCalls = errors.New("no call completed during the measurement: the machine is too busy, or -seconds too small")
 
-// ask asks a server of this program from so many callers. It returns an error if a call failed, or if most were misses.
+// ask measures a server of this program with a number of callers. It returns an error if a call failed or most were
+// misses.
 func (b *bench) ask(ctx context.Context, q question, base string, callers int) (measurement, error) {
 	m, err := b.measure(ctx, q, system{base: base, used: b.cpu}, callers)
 	switch {
@@ -84,14 +87,14 @@ func (b *bench) ask(ctx context.Context, q question, base string, callers int) (
 	case len(m.calls) == 0:
 		return m, errNoCalls
 	case m.misses*10 > m.asked:
-		return m, fmt.Errorf("%d misses, %d keys asked for: this measures misses", m.misses, m.asked)
+		return m, fmt.Errorf("%d misses of %d keys: this measures misses", m.misses, m.asked)
 	}
 	return m, nil
 }
 
-// measure sends requests from so many callers, each its next as soon as it has the answer or every so often, for the
-// length of a measurement after a fifth of it to warm up. Calls that end within it are measured; errors and misses are
-// counted from the beginning.
+// measure sends requests from a number of callers, each its next on completion or at an interval, for the length of
+// a measurement after a warm-up of a fifth of it. Calls that complete within the measurement are measured; errors
+// and misses are counted from the start.
 func (b *bench) measure(ctx context.Context, q question, s system, callers int) (measurement, error) {
 	client := b.client(callers)
 	defer client.CloseIdleConnections()
@@ -123,7 +126,7 @@ func (b *bench) measure(ctx context.Context, q question, s system, callers int) 
 				began := time.Now()
 				body, err := b.call(ctx, client, q, s.base, keys)
 				switch took := time.Since(began); {
-				case err != nil && ctx.Err() != nil: // the measurement has ended
+				case err != nil && ctx.Err() != nil: // the end of the measurement
 				case err != nil:
 					mine.fail(err)
 				case !namesAll(body, keys):
@@ -156,12 +159,12 @@ func (b *bench) measure(ctx context.Context, q question, s system, callers int) 
 	all.platform = after.platform - before.platform
 	all.rss = after.rss
 	if err := errors.Join(err, cpuErr, context.Cause(asked)); err != nil {
-		return all, err // a measurement that was cut short measures nothing
+		return all, err // an interrupted measurement is invalid
 	}
 	return all, nil
 }
 
-// client is an HTTP client for so many callers.
+// client returns an HTTP client for a number of callers.
 func (*bench) client(callers int) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true},
@@ -169,7 +172,7 @@ func (*bench) client(callers int) *http.Client {
 	}
 }
 
-// call sends one request and returns the answer.
+// call sends one request and returns the response body.
 func (b *bench) call(ctx context.Context, client *http.Client, q question, base string, keys []string) ([]byte, error) {
 	req, err := q.request(ctx, base, keys)
 	if err != nil {
@@ -190,7 +193,7 @@ func (b *bench) call(ctx context.Context, client *http.Client, q question, base 
 	return body, nil
 }
 
-// namesAll reports whether an answer names the usernames, in their order.
+// namesAll reports whether a response has the usernames, in order.
 func namesAll(body []byte, usernames []string) bool {
 	var quoted []byte
 	for _, u := range usernames {
@@ -199,7 +202,7 @@ func namesAll(body []byte, usernames []string) bool {
 		if at < 0 {
 			return false
 		}
-		body = body[at:] // a list may name one person twice
+		body = body[at:] // a list may have a person twice
 	}
 	return true
 }

@@ -13,19 +13,20 @@ import (
 	"muster/projector"
 )
 
-// batches is what the projector has done so far, as its metrics tell.
+// batches are the projector's totals, from its metrics.
 type batches struct {
 	records, batches         float64
 	renderSeconds, inSeconds float64 // all batches together
 }
 
-// batches asks the platform for them.
+// batches reads the totals of the platform.
 func (b *bench) batches(ctx context.Context) (out batches, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.in.AdminURL+"/metrics", nil) //nolint:gosec // what the platform says of itself
+	//nolint:gosec // the platform's own URL
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.in.AdminURL+"/metrics", nil)
 	if err != nil {
 		return out, fmt.Errorf("read the metrics: %w", err)
 	}
-	resp, err := http.DefaultClient.Do(req) //nolint:gosec // what the platform says of itself
+	resp, err := http.DefaultClient.Do(req) //nolint:gosec // the platform's own URL
 	if err != nil {
 		return out, fmt.Errorf("read the metrics: %w", err)
 	}
@@ -59,12 +60,13 @@ func (b *bench) batches(ctx context.Context) (out batches, err error) {
 	return out, nil
 }
 
-// since says what was done after an earlier look.
+// since describes the work after an earlier reading.
 func (b batches) since(before batches) string {
 	n := b.batches - before.batches
 	if n == 0 {
 		return "no batch was projected"
 	}
-	return fmt.Sprintf("%.0f batches of %.0f records; of each, decoded and rendered in %.0f ms, inserted in %.0f ms", n, (b.records-before.records)/n,
+	return fmt.Sprintf("%.0f batches of %.0f records; of each, decoded and rendered in %.0f ms, inserted in %.0f ms", n,
+		(b.records-before.records)/n,
 		1000*(b.renderSeconds-before.renderSeconds)/n, 1000*(b.inSeconds-before.inSeconds)/n)
 }

@@ -14,7 +14,7 @@ import (
 	"muster/query-api/searchbombs"
 )
 
-// searchBombs are requests that take as much as a query may.
+// searchBombs returns requests that are as expensive as a query may be.
 func searchBombs() []string {
 	list := searchbombs.Queries()
 	for i, q := range list {
@@ -23,10 +23,10 @@ func searchBombs() []string {
 	return list
 }
 
-// bombLimit is how long a bomb may take alone.
+// bombLimit is the maximum duration of a bomb that runs alone.
 const bombLimit = 2 * time.Second
 
-// measureEachBomb sends each bomb alone.
+// measureEachBomb sends the bombs one by one.
 func measureEachBomb(ctx context.Context, s *searchable, out io.Writer) error {
 	list := searchBombs()
 	took := make([]time.Duration, len(list))
@@ -53,23 +53,24 @@ func measureEachBomb(ctx context.Context, s *searchable, out io.Writer) error {
 			over++
 		}
 	}
-	fmt.Fprintf(out, "  %d bombs, one at a time: %d answered, %d refused, %d with another status; the slowest took %.2f s, %d longer than %v (bar: none)\n",
+	fmt.Fprintf(out,
+		"  %d bombs, one at a time: %d answered, %d rejected, %d with another status; the slowest took %.2f s, %d "+
+			"longer than %v (bar: none)\n",
 		len(list), counts[http.StatusOK], counts[http.StatusBadRequest]+counts[http.StatusRequestEntityTooLarge],
-		len(list)-counts[http.StatusOK]-counts[http.StatusBadRequest]-counts[http.StatusRequestEntityTooLarge], took[len(took)-1].Seconds(), over, bombLimit)
+		len(list)-counts[http.StatusOK]-counts[http.StatusBadRequest]-counts[http.StatusRequestEntityTooLarge],
+		took[len(took)-1].Seconds(), over, bombLimit)
 	return nil
 }
 
-// harmless are the statuses that a bomb may be answered with.
+// harmless reports whether a bomb may get a status.
 func harmless(status int) bool {
 	return status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge
 }
 
-// bombRuns is how often normal queries are measured with bombs and without, in
-// turns.
+// bombRuns is the number of measurements of normal queries with and without bombs, alternating.
 const bombRuns = 5
 
-// measureBombs measures normal queries at 30% of what the machine can answer,
-// with two bombs running all the time and without.
+// measureBombs measures normal queries at 30% of the machine's capacity, with and without two bombs running.
 func measureBombs(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
 		s := b.musterSearch(base)
@@ -88,16 +89,17 @@ func measureBombs(ctx context.Context, b *bench, out io.Writer) error {
 			asked++
 		}
 		pause := time.Duration(float64(time.Since(began)) / float64(asked) / 0.3)
-		fmt.Fprintf(out, "  one caller gets %.0f answers a second; a normal query every %v\n", float64(asked)/time.Since(began).Seconds(), pause.Round(time.Millisecond))
+		fmt.Fprintf(out, "  one caller gets %.0f answers a second; a normal query every %v\n",
+			float64(asked)/time.Since(began).Seconds(), pause.Round(time.Millisecond))
 		var quiet, loud []time.Duration
 		for range bombRuns {
-			p99, err := b.paced(ctx, s, normal, pause)
+			p99, err := b.atFixedRate(ctx, s, normal, pause)
 			if err != nil {
 				return err
 			}
 			quiet = append(quiet, p99)
 			stop := bombs(ctx, s)
-			p99, err = b.paced(ctx, s, normal, pause)
+			p99, err = b.atFixedRate(ctx, s, normal, pause)
 			if err := errors.Join(err, stop(out)); err != nil {
 				return err
 			}
@@ -106,15 +108,17 @@ func measureBombs(ctx context.Context, b *bench, out io.Writer) error {
 		slices.Sort(quiet)
 		slices.Sort(loud)
 		before, beside := quiet[bombRuns/2], loud[bombRuns/2]
-		fmt.Fprintf(out, "  p99 of normal queries, median of %d runs: %.1f ms, beside two bombs %.1f ms (bar: %.1f)\n", bombRuns, ms(before), ms(beside),
+		fmt.Fprintf(out, "  p99 of normal queries, median of %d runs: %.1f ms, beside two bombs %.1f ms (bar: %.1f)\n",
+			bombRuns, ms(before), ms(beside),
 			max(1.5*ms(before), ms(before)+20))
 		return nil
 	})
 }
 
-// paced sends normal queries at a fixed pace, whether the ones before are
-// answered or not, and gives the 99th percentile of what they took.
-func (b *bench) paced(ctx context.Context, s *searchable, normal func(i int) string, pause time.Duration) (time.Duration, error) {
+// atFixedRate sends normal queries at a fixed rate, whether earlier ones are answered or not, and returns the 99th
+// percentile of their latency.
+func (b *bench) atFixedRate(ctx context.Context, s *searchable, normal func(i int) string,
+	pause time.Duration) (time.Duration, error) {
 	n := max(20, int(time.Duration(b.seconds)*time.Second/2/pause))
 	took, errs := make([]time.Duration, n), make([]error, n)
 	tick := time.NewTicker(pause)
@@ -137,7 +141,7 @@ func (b *bench) paced(ctx context.Context, s *searchable, normal func(i int) str
 	return quantile(took, 0.99), errors.Join(errs...)
 }
 
-// bombs sends two bombs at a time until it is stopped; a refusal is an answer, and so is that one had to wait for the other.
+// bombs sends two bombs at a time until stop is called. Rejections count as answers, also those of the admission queue.
 func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -146,7 +150,7 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 	list := searchBombs()
 	for i := range 2 {
 		wg.Go(func() {
-			for n := 61 * i; ctx.Err() == nil && errs[i] == nil; n++ { // from two places of the list
+			for n := 61 * i; ctx.Err() == nil && errs[i] == nil; n++ { // from two positions in the list
 				began := time.Now()
 				status, _, err := s.send(ctx, list[n%len(list)])
 				switch {
@@ -154,7 +158,7 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 				case err != nil:
 					errs[i] = err
 				case !harmless(status) && status != http.StatusServiceUnavailable:
-					errs[i] = fmt.Errorf("a bomb was answered with %d", status)
+					errs[i] = fmt.Errorf("a bomb got the status %d", status)
 				default:
 					longest[i], counts[i] = max(longest[i], time.Since(began)), counts[i]+1
 					if status == http.StatusServiceUnavailable {
@@ -167,7 +171,8 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 	return func(out io.Writer) error {
 		cancel()
 		wg.Wait()
-		fmt.Fprintf(out, "  %d bombs answered or refused, %d of them after waiting for the other in vain, the slowest in %.1f s\n",
+		fmt.Fprintf(out,
+			"  %d bombs answered or rejected, %d of them after waiting for the other one, the slowest in %.1f s\n",
 			counts[0]+counts[1], waited[0]+waited[1], max(longest[0], longest[1]).Seconds())
 		return errors.Join(errs...)
 	}

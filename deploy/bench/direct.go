@@ -24,16 +24,16 @@ import (
 	"muster/schemas/world"
 )
 
-// Bounds of a direct load.
+// Limits of a direct load.
 const (
-	directBatch   = 30_000 // records of one insert, what they are split into aside
-	directQueue   = 2      // batches that wait
+	directBatch   = 30_000 // records per insert, without records extracted from them
+	directQueue   = 2      // waiting batches
 	directWriters = 2
 )
 
-// directLoad is what parts that read a few tables only need of a world.
+// directLoad has the tables for parts that read only a few.
 type directLoad struct {
-	name   string // of the folder that holds it
+	name   string // of its directory
 	parts  []string
 	kinds  []string
 	tables readmodel.Names
@@ -43,8 +43,9 @@ func directLoads() []directLoad {
 	return []directLoad{
 		{
 			name: "direct", parts: []string{"discover"},
-			kinds:  []string{world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink},
-			tables: readmodel.Names{"lookups": "lookups", "network_people": "network_people", "codehost_people": "codehost_people", "microblog_people": "microblog_people"},
+			kinds: []string{world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink},
+			tables: readmodel.Names{"lookups": "lookups", "network_people": "network_people",
+				"codehost_people": "codehost_people", "microblog_people": "microblog_people"},
 		},
 		{
 			name: "direct-search", parts: []string{"search", "bombs"},
@@ -55,35 +56,39 @@ func directLoads() []directLoad {
 			name: "direct-enrich", parts: []string{"enrich"},
 			kinds: world.Kinds(),
 			tables: readmodel.Names{
-				"lookups": "lookups", "network_people": "network_people", "network_companies": "network_companies", "account_links": "account_links",
-				"codehost_people": "codehost_people", "codehost_repos": "codehost_repos", "codehost_commits": "codehost_commits", "codehost_lists": "codehost_lists",
+				"lookups": "lookups", "network_people": "network_people", "network_companies": "network_companies",
+				"account_links":   "account_links",
+				"codehost_people": "codehost_people", "codehost_repos": "codehost_repos",
+				"codehost_commits": "codehost_commits", "codehost_lists": "codehost_lists",
 			},
 		},
 	}
 }
 
-// directLoadFor is the load that has all that the parts read. Part footprint reads nothing of its own.
+// directLoadFor returns the load with all tables that the parts read. Part footprint has no tables of its own.
 func directLoadFor(parts []string) (directLoad, error) {
 	var known []string
 	for _, l := range directLoads() {
-		if !slices.ContainsFunc(parts, func(p string) bool { return p != "footprint" && !slices.Contains(l.parts, p) }) {
+		if !slices.ContainsFunc(parts,
+			func(p string) bool { return p != "footprint" && !slices.Contains(l.parts, p) }) {
 			return l, nil
 		}
 		known = append(known, strings.Join(l.parts, " and "))
 	}
-	return directLoad{}, fmt.Errorf("-direct fills the tables of some parts only: add -parts with %s", strings.Join(known, ", or with "))
+	return directLoad{},
+		fmt.Errorf("-direct fills only the tables of some parts: add -parts with %s", strings.Join(known, ", or with "))
 }
 
-// directSink hands the records of one kind of an invented world on, in batches.
+// directSink passes the generated records of one kind on in batches.
 type directSink struct {
 	ctx     context.Context
 	full    chan<- directPart
-	batch   []*record.Record // and what they are split into
-	skip    int              // records that are written already
+	batch   []*record.Record // with records extracted from them
+	skip    int              // number of records already written
 	records int
 }
 
-// directPart is the n-th batch. A world has the same batches each time.
+// directPart is the n-th batch. The batches of a data set are always the same.
 type directPart struct {
 	n       int
 	records []*record.Record
@@ -97,9 +102,9 @@ func (s *directSink) Record(kind string, raw []byte) error {
 	}
 	rec, err := record.Decode(record.Kind(kind), slices.Clone(raw))
 	if err != nil {
-		return fmt.Errorf("decode an invented record: %w", err)
+		return fmt.Errorf("decode a generated record: %w", err)
 	}
-	parts, _ := rec.Split() // an invented list has no defects
+	parts, _ := rec.Split() // generated lists are valid
 	s.batch = append(append(s.batch, rec), parts...)
 	if s.records%directBatch != 0 {
 		return nil
@@ -120,12 +125,12 @@ func (s *directSink) flush() error {
 	}
 }
 
-// directProgress notes, in a file, up to where all batches are written.
+// directProgress stores in a file up to where all batches are written.
 type directProgress struct {
 	path    string
 	mu      sync.Mutex
 	next    int
-	written map[int]bool // of later ones
+	written map[int]bool // later batches
 }
 
 func readProgress(path string) (*directProgress, error) {
@@ -135,10 +140,10 @@ func readProgress(path string) (*directProgress, error) {
 		return p, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is loaded: %w", err)
+		return nil, fmt.Errorf("read the progress: %w", err)
 	}
 	if p.next, err = strconv.Atoi(string(raw)); err != nil {
-		return nil, fmt.Errorf("read what is loaded: %w", err)
+		return nil, fmt.Errorf("read the progress: %w", err)
 	}
 	return p, nil
 }
@@ -152,9 +157,8 @@ func (p *directProgress) done(n int) error {
 	return os.WriteFile(p.path, []byte(strconv.Itoa(p.next)), 0o600)
 }
 
-// loadDirect writes the rows that the parts read to the tables,
-// rendered and inserted by what the projector renders and inserts with, but without
-// files and topics. A run that was cut short is gone on with.
+// loadDirect writes the rows that the parts read to the tables. It renders and inserts like the projector, but without
+// files and topics. An interrupted run is resumed.
 func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 	done := filepath.Join(b.data, "world-loaded")
 	if exists(done) {
@@ -167,9 +171,9 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 	began := time.Now()
 	invented, err := world.New(ctx, b.world())
 	if err != nil {
-		return fmt.Errorf("invent the world: %w", err)
+		return fmt.Errorf("generate the data: %w", err)
 	}
-	fmt.Fprintf(out, "  world derived in %.0f s\n", time.Since(began).Seconds())
+	fmt.Fprintf(out, "  data generated in %.0f s\n", time.Since(began).Seconds())
 	for _, kind := range load.kinds {
 		written := filepath.Join(b.data, kind+".written")
 		if exists(written) {
@@ -180,14 +184,16 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("load %s: %w", kind, err)
 		}
-		fmt.Fprintf(out, "  %-18s %10d records written to the tables in %.0f s\n", kind, records, time.Since(began).Seconds())
+		fmt.Fprintf(out, "  %-18s %10d records written to the tables in %.0f s\n", kind, records,
+			time.Since(began).Seconds())
 		if err := os.WriteFile(written, nil, 0o600); err != nil {
-			return fmt.Errorf("note what is loaded: %w", err)
+			return fmt.Errorf("write the progress: %w", err)
 		}
 	}
 	if slices.Contains(load.kinds, world.CodehostPerson) {
 		began := time.Now()
-		report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{Deps: projector.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
+		report, err := projector.ReplayAnswers(ctx,
+			projector.ReplayDeps{Deps: projector.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
 		if err != nil {
 			return err
 		}
@@ -196,8 +202,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 	return os.WriteFile(done, nil, 0o600)
 }
 
-// loadKind writes the rows of the records of one kind and returns how many of them
-// were not written yet.
+// loadKind writes the rows of the records of one kind, and returns the number of records that were not written before.
 func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string, tables readmodel.Names) (int, error) {
 	progress, err := readProgress(filepath.Join(b.data, kind+".batches"))
 	if err != nil {
@@ -229,11 +234,12 @@ func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string
 						return fmt.Errorf("render: %w", err)
 					}
 				}
-				if err := readmodel.InsertInto(working, b.conn, tables, "direct-"+kind+"-"+strconv.Itoa(part.n), &rows); err != nil {
+				if err := readmodel.InsertInto(working, b.conn, tables, "direct-"+kind+"-"+strconv.Itoa(part.n),
+					&rows); err != nil {
 					return err
 				}
 				if err := progress.done(part.n); err != nil {
-					return fmt.Errorf("note what is loaded: %w", err)
+					return fmt.Errorf("write the progress: %w", err)
 				}
 			}
 			return nil

@@ -28,22 +28,23 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Bounds of part discover.
+// Limits of part discover.
 const (
-	discoverRecorded = 150 // discoveries whose statements are recorded and repeated bare
+	discoverRecorded = 150 // discoveries whose statements are recorded and replayed
 	discoverCallers  = 100
-	discoverBareMax  = 4 // how many run at once at most when they are repeated bare
+	discoverBareMax  = 4 // maximum number of concurrently replayed discoveries
 )
 
-// measureDiscover asks for discoveries over HTTP, found anew each time, from 2 and
-// from 100 callers, and repeats the statements of such discoveries bare: the same
-// requests to the engine in the same order, whose answers nobody reads.
+// measureDiscover measures uncached discoveries over HTTP, from 2 and from 100 callers, and replays the statements
+// of such discoveries: the same requests to the engine in the same order, without processing the responses.
 func measureDiscover(ctx context.Context, b *bench, out io.Writer) error {
 	inputs, err := b.accounts(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  %d accounts of three platforms, drawn uniformly; max_age_days 0; no web search, no language model; %d s each\n", len(inputs), b.seconds)
+	fmt.Fprintf(out,
+		"  %d accounts of three platforms, drawn uniformly; max_age_days 0; no web search, no language model; %d s "+
+			"each\n", len(inputs), b.seconds)
 	recorded, err := b.record(ctx, inputs)
 	if err != nil {
 		return err
@@ -61,27 +62,30 @@ func measureDiscover(ctx context.Context, b *bench, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "  %-38s %7.1f calls/s (%.1f statements a call)\n", fmt.Sprintf("its statements bare, %d at a time", n), rate, float64(statements)/float64(len(recorded)))
+		fmt.Fprintf(out, "  %-38s %7.1f calls/s (%.1f statements a call)\n",
+			fmt.Sprintf("its statements bare, %d at a time", n), rate, float64(statements)/float64(len(recorded)))
 		bare = max(bare, rate)
 	}
-	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}, func(base string) error {
-		for _, n := range []int{2, discoverCallers} {
-			m, err := b.discover(ctx, inputs, base, n)
-			if err != nil {
-				return err
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute},
+		func(base string) error {
+			for _, n := range []int{2, discoverCallers} {
+				m, err := b.discover(ctx, inputs, base, n)
+				if err != nil {
+					return err
+				}
+				m.print(out, n, bare)
 			}
-			m.print(out, n, bare)
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
-// accounts are those of people on all platforms.
+// accounts returns the accounts of people on all platforms.
 func (b *bench) accounts(ctx context.Context) ([]event.Account, error) {
 	var out []event.Account
 	for platform, query := range map[string]string{
-		identity.Network:   `SELECT username FROM network_people FINAL WHERE NOT deleted`,
-		identity.Codehost:  `SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted AND type NOT IN ('Organization', 'Bot')`,
+		identity.Network: `SELECT username FROM network_people FINAL WHERE NOT deleted`,
+		identity.Codehost: `SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted
+		    AND type NOT IN ('Organization', 'Bot')`,
 		identity.Microblog: `SELECT username FROM microblog_people FINAL WHERE NOT deleted`,
 	} {
 		names, err := b.strings(ctx, query)
@@ -93,7 +97,7 @@ func (b *bench) accounts(ctx context.Context) ([]event.Account, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("there are no accounts to ask for")
+		return nil, errors.New("no accounts found")
 	}
 	slices.SortFunc(out, func(x, y event.Account) int {
 		return bytes.Compare([]byte(x.Platform+x.Username), []byte(y.Platform+y.Username))
@@ -101,15 +105,15 @@ func (b *bench) accounts(ctx context.Context) ([]event.Account, error) {
 	return out, nil
 }
 
-// statement is a request that a discovery sent to the engine.
+// statement is a request of a discovery to the engine.
 type statement struct {
 	method, address string
 	header          http.Header
 	body            []byte
 }
 
-// record notes the statements of some discoveries, of a worker of its own that
-// reaches the engine through a proxy.
+// record records the statements of some discoveries, with a separate worker that connects to the engine through a
+// proxy.
 func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded [][]statement, err error) {
 	engine, err := url.Parse(b.in.ClickHouseURL)
 	if err != nil {
@@ -123,7 +127,7 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 			r.SetURL(target)
 			body, err := io.ReadAll(r.In.Body)
 			if err != nil {
-				return // the engine says so
+				return // the engine returns the error
 			}
 			r.Out.Body = io.NopCloser(bytes.NewReader(body))
 			mu.Lock()
@@ -139,7 +143,8 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	worker, err := discovery.New(discovery.Config{Bus: b.kafka}, discovery.Deps{ClickHouse: conn, Logger: b.logger}) //nolint:contextcheck // Close ends its reads, not a context
+	//nolint:contextcheck // Close ends its reads, not a context
+	worker, err := discovery.New(discovery.Config{Bus: b.kafka}, discovery.Deps{ClickHouse: conn, Logger: b.logger})
 	if err != nil {
 		return nil, err
 	}
@@ -151,10 +156,10 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 		noted = nil
 		return list
 	}
-	worker.Find(ctx, inputs[rng.IntN(len(inputs))]) // what a connection begins with
+	worker.Find(ctx, inputs[rng.IntN(len(inputs))]) // runs the statements of a new connection
 	for take(); len(recorded) < discoverRecorded; {
 		if d := worker.Find(ctx, inputs[rng.IntN(len(inputs))]); !d.Complete() {
-			return nil, fmt.Errorf("a discovery lacks %v", d.Degraded)
+			return nil, fmt.Errorf("degraded discovery: %v", d.Degraded)
 		}
 		if list := take(); len(list) > 0 {
 			recorded = append(recorded, list)
@@ -163,10 +168,10 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 	return recorded, ctx.Err()
 }
 
-// repeat sends recorded statements again for a while, those of n discoveries at a
-// time, and gives how many discoveries a second that is.
+// repeat replays recorded statements for a while, n discoveries at a time, and returns the discoveries per second.
 func (b *bench) repeat(ctx context.Context, recorded [][]statement, n int) (float64, error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, DisableCompression: true}, Timeout: time.Minute}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, DisableCompression: true},
+		Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	length := time.Duration(b.seconds) * time.Second
 	var done, next atomic.Int64
@@ -189,8 +194,7 @@ func (b *bench) repeat(ctx context.Context, recorded [][]statement, n int) (floa
 	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
 }
 
-// breakdown prints what the statements of a discovery take one after the other, by
-// the table that they read.
+// breakdown prints the duration of a discovery's statements, run sequentially, by the table that they read.
 func (b *bench) breakdown(ctx context.Context, out io.Writer, recorded [][]statement) error {
 	client := &http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
@@ -216,13 +220,14 @@ func (b *bench) breakdown(ctx context.Context, out io.Writer, recorded [][]state
 	}
 	n := float64(len(recorded))
 	for _, table := range slices.Sorted(maps.Keys(took)) {
-		fmt.Fprintf(out, "  of a call: %4.1f statements on %-16s %6.1f ms\n", float64(count[table])/n, table, ms(took[table])/n)
+		fmt.Fprintf(out, "  of a call: %4.1f statements on %-16s %6.1f ms\n", float64(count[table])/n, table,
+			ms(took[table])/n)
 	}
 	fmt.Fprintf(out, "  of a call: %.1f ms of the engine's processor time\n", ms(after.engine-before.engine)/n)
 	return nil
 }
 
-// table is the first table that a statement names.
+// table returns the first table in a statement.
 func (s statement) table() string {
 	address, err := url.Parse(s.address)
 	if err != nil {
@@ -252,39 +257,44 @@ func (s statement) send(ctx context.Context, client *http.Client) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("a statement that was repeated: status %s", resp.Status)
+		return fmt.Errorf("replayed statement: status %s", resp.Status)
 	}
 	return nil
 }
 
-// discoveries are what callers of discovery saw.
+// discoveries are the results of callers of discovery.
 type discoveries struct {
 	measurement
 	degraded, late, failed int
-	failure                error // one of those that failed
+	failure                error // one of the failures
 }
 
-// print writes what so many callers saw, beside what the statements reach bare.
-// Processor times are those of the engine, of muster with worker, broker and
-// projector, and of the query-api with its callers.
+// print prints the results of a number of callers, relative to the replayed statements. Processor times are those
+// of the engine, of muster with worker, broker and projector, and of the query-api with its callers.
 func (m discoveries) print(out io.Writer, callers int, bare float64) {
 	fmt.Fprintf(out, "  %-38s %7.1f calls/s  p50 %7.1f ms  p99 %7.1f ms  longest %7.1f ms\n",
-		fmt.Sprintf("POST /v1/person/discover, %d callers", callers), m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), ms(m.calls[len(m.calls)-1]))
-	fmt.Fprintf(out, "  at %d callers: %d answers, %d errors, %d over %s, %d not whole; %.2f of the calls a second that the statements reach bare\n",
+		fmt.Sprintf("POST /v1/person/discover, %d callers", callers), m.rate(), ms(quantile(m.calls, 0.5)),
+		ms(quantile(m.calls, 0.99)), ms(m.calls[len(m.calls)-1]))
+	fmt.Fprintf(out,
+		"  at %d callers: %d answers, %d errors, %d over %s, %d incomplete; %.2f of the call rate of the bare "+
+			"statements\n",
 		callers, len(m.calls), m.failed, m.late, event.DiscoveryBudget, m.degraded, m.rate()/bare)
 	if m.failure != nil {
 		fmt.Fprintf(out, "  one of the errors: %v\n", m.failure)
 	}
 	n := float64(len(m.calls))
-	fmt.Fprintf(out, "  of a call, processor time: engine %.1f ms, worker with broker and projector %.1f ms, query-api with callers %.1f ms\n",
+	fmt.Fprintf(out,
+		"  of a call, processor time: engine %.1f ms, worker with broker and projector %.1f ms, query-api with "+
+			"callers %.1f ms\n",
 		ms(m.engine)/n, ms(m.platform)/n, ms(m.bench)/n)
 }
 
-// discover asks for discoveries from so many callers for the length of a measurement,
-// after a fifth of it to warm up, and waits for the last answers. An answer that is
-// no 200 is a failed one.
-func (b *bench) discover(ctx context.Context, inputs []event.Account, base string, callers int) (out discoveries, err error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}, Timeout: time.Minute}
+// discover calls discovery from a number of callers for the length of a measurement, after a warm-up of a fifth of
+// it, and waits for the last responses. A status other than 200 is an error.
+func (b *bench) discover(ctx context.Context, inputs []event.Account, base string, callers int) (out discoveries,
+	err error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true},
+		Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	length := time.Duration(b.seconds) * time.Second
 	warm := time.Now().Add(length / 5)
@@ -323,18 +333,20 @@ func (b *bench) discover(ctx context.Context, inputs []event.Account, base strin
 	}
 	wg.Wait()
 	after, err := b.cpu()
-	out.elapsed, out.engine, out.platform, out.bench = length, after.engine-before.engine, after.platform-before.platform, after.bench-before.bench
+	out.elapsed, out.engine, out.platform, out.bench = length, after.engine-before.engine,
+		after.platform-before.platform, after.bench-before.bench
 	slices.Sort(out.calls)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return out, err
 	}
 	if out.asked == 0 {
-		return out, errors.Join(fmt.Errorf("none of %d callers was answered within %s", callers, length), out.failure)
+		return out, errors.Join(fmt.Errorf("no response for %d callers within %s", callers, length), out.failure)
 	}
 	return out, nil
 }
 
-func (b *bench) discoverOne(ctx context.Context, client *http.Client, base string, in event.Account) (degraded bool, err error) {
+func (b *bench) discoverOne(ctx context.Context, client *http.Client, base string, in event.Account) (degraded bool,
+	err error) {
 	body, err := json.Marshal(map[string]any{in.Platform: in.Username, "max_age_days": 0})
 	if err != nil {
 		return false, err

@@ -1,8 +1,7 @@
-// Command bench measures muster against named alternatives on one machine, in
-// one run, and prints ratios: `make bench`.
+// Command bench compares muster with named alternatives on one machine, in one run, and
+// prints ratios: `make bench`.
 //
-// Everything runs on loopback, bounded in time, in a data folder that is kept,
-// so that the world is loaded only once. Each part states what it reads, how
-// many rows there are, and how it was asked; deploy/docs/benchmarks.md has the
-// figures of a run.
+// Everything runs on loopback, with time limits, in a data directory that is kept, so that
+// the data is loaded only once. Each part prints what it reads, the number of rows, and the
+// method; deploy/docs/benchmarks.md has the figures of a run.
 package main

@@ -2,6 +2,5 @@
 
 package main
 
-// evict does nothing where files cannot be taken out of memory: there, cold
-// means after a start.
+// evict does nothing if the page cache cannot be dropped: cold then means after a start.
 func evict(string) error { return nil }

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// measureFootprint restarts the platform and says what it needs.
+// measureFootprint restarts the platform and measures its start time and memory.
 func measureFootprint(ctx context.Context, b *bench, out io.Writer) error {
 	engine, err := b.enginePID()
 	if err != nil {
@@ -20,7 +20,7 @@ func measureFootprint(ctx context.Context, b *bench, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  start to first answer, over the data of this world: %.1f s\n", b.started.Seconds())
+	fmt.Fprintf(out, "  start to first answer, with the data of this run: %.1f s\n", b.started.Seconds())
 	fmt.Fprintf(out, "  resident after the parts above: muster %d MB, engine %d MB\n", musterRSS>>20, engineRSS>>20)
 	if err := b.close(); err != nil {
 		return err

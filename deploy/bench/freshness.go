@@ -24,30 +24,28 @@ import (
 	"muster/schemas/world"
 )
 
-// Of the load of the freshness part, and of those who watch for it.
+// The load of part freshness, and its observers.
 const (
 	freshTick = 20 * time.Millisecond
-	// The resolution of what is measured: 50 ms in the first second, and then a twentieth of
-	// what has passed. Each question costs the engine as much as many records do: asked every 10 ms for ten new
-	// records a second, it was kept busy by who watched, and asked at the same pace for whatever is late
-	// it falls behind further, so that more is late.
+	// The resolution: 50 ms in the first second, then a twentieth of the elapsed time. Each request costs the engine
+	// as much as many records: at 10 ms for ten new records per second, the observers kept it busy, and at a constant
+	// interval a backlog of late records grows further.
 	freshPoll     = 50 * time.Millisecond
 	freshPollPart = 20
-	// When it is asked first, from before the write. What shows sooner counts as this.
+	// Time of the first request, since before the write. Earlier visibility counts as this.
 	freshFirst = 300 * time.Millisecond
-	// One record in so many ticks is watched.
+	// One record in this number of ticks is observed.
 	freshEvery = 50
-	// How long a partition's messages gather, as a crawler sets that writes records as they come to a hundred
-	// partitions: with less, nearly each is a request of its own. It is part of what is measured.
+	// Batching time per partition, as a crawler would configure that writes records one by one to a hundred
+	// partitions: with less, nearly each is a request. It is included in the results.
 	freshLinger = 100 * time.Millisecond
-	// Writes that may be under way; a turn that finds as many waits, and is late.
+	// Maximum number of writes in flight; a turn that finds this number waits, and is late.
 	freshWrites = 16
 )
 
-// measureFreshness publishes records at a steady rate and asks the API for some of
-// them until it has them: the time from before the write to the answer. First the
-// records of a crawl as they come, of all kinds (schemas/world) in any order; then
-// profiles alone, which are the heaviest.
+// measureFreshness publishes records at a constant rate and requests some of them from the API until they are
+// visible: the result is the time from before the write to the response. First the records of a crawl of all kinds
+// (schemas/world) in random order; then profiles only, which are the largest.
 func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
 		crawl, err := newCrawlMix(ctx, max(10, b.seconds)*b.rate)
@@ -58,30 +56,32 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 		if err := b.freshLoad(ctx, base, "crawl", crawl.next, out); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "  profiles alone\n")
+		fmt.Fprintf(out, "  profiles only\n")
 		return b.freshLoad(ctx, base, "profiles", nil, out)
 	})
 }
 
-// freshPrefix begins the names of the people whom this part publishes, and nobody's in a world.
+// freshPrefix is the username prefix of the people that this part publishes; generated data does not have it.
 const freshPrefix = "fresh-"
 
-// sayGrown says when this part, which cannot take back what it publishes, has made the
-// world larger than its name says.
+// sayGrown prints a note if this part, which cannot delete what it publishes, has enlarged the data set.
 func (b *bench) sayGrown(ctx context.Context, out io.Writer) error {
 	var people uint64
-	if err := b.conn.QueryRow(ctx, `SELECT count() FROM network_people FINAL WHERE deleted = 0 AND startsWith(username, ?)`, freshPrefix).Scan(&people); err != nil {
-		return fmt.Errorf("count whom part freshness has published: %w", err)
+	if err := b.conn.QueryRow(ctx,
+		`SELECT count() FROM network_people FINAL WHERE deleted = 0 AND startsWith(username, ?)`,
+		freshPrefix).Scan(&people); err != nil {
+		return fmt.Errorf("count the people of part freshness: %w", err)
 	}
 	if people > 0 {
-		fmt.Fprintf(out, "  NOTE: part freshness has published %d people, and other records, in this folder: all below is of a larger, slower world.\n"+
-			"  Compare it with nothing. A folder of its own (-dir) has the world alone.\n", people)
+		fmt.Fprintf(out,
+			"  NOTE: part freshness has published %d people, and other records, to this directory: the results "+
+				"below are for a larger, slower data set.\n"+
+				"  Do not compare them. A separate directory (-dir) has only the generated data.\n", people)
 	}
 	return nil
 }
 
-// crawlMix hands the records of an invented world out in a random order, which is the
-// same every time, again and again.
+// crawlMix returns generated records repeatedly, in a random but reproducible order.
 type crawlMix struct {
 	messages []kafka.Message
 	kinds    map[record.Kind]int
@@ -93,7 +93,7 @@ type crawlMix struct {
 func (c *crawlMix) Record(kind string, json []byte) error {
 	rec, err := record.Decode(record.Kind(kind), slices.Clone(json))
 	if err != nil {
-		return fmt.Errorf("decode an invented record: %w", err)
+		return fmt.Errorf("decode a generated record: %w", err)
 	}
 	c.messages = append(c.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
 	c.kinds[rec.Kind]++
@@ -104,12 +104,12 @@ func (c *crawlMix) Record(kind string, json []byte) error {
 // Truth implements world.Sink.
 func (*crawlMix) Truth([]byte) error { return nil }
 
-// newCrawlMix invents about n records. A person has about ten.
+// newCrawlMix generates about n records, about ten per person.
 func newCrawlMix(ctx context.Context, n int) (*crawlMix, error) {
 	c := &crawlMix{kinds: map[record.Kind]int{}}
-	const seed = 77 // not that of the world which is there already
+	const seed = 77 // not the seed of the loaded data
 	if err := world.Generate(ctx, world.Options{People: max(1000, n/10), Seed: seed}, c, nil); err != nil {
-		return nil, fmt.Errorf("invent a crawl: %w", err)
+		return nil, fmt.Errorf("generate a crawl: %w", err)
 	}
 	shuffle := rand.New(rand.NewPCG(seed, seed))
 	shuffle.Shuffle(len(c.messages), func(i, j int) { c.messages[i], c.messages[j] = c.messages[j], c.messages[i] })
@@ -122,18 +122,20 @@ func (c *crawlMix) next() kafka.Message {
 	return m
 }
 
-// describe lists the shares of kinds.
+// describe lists the share of each kind.
 func (c *crawlMix) describe() string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
 		parts = append(parts, fmt.Sprintf("%s %.1f%%", kind, 100*float64(c.kinds[kind])/float64(len(c.messages))))
 	}
-	return fmt.Sprintf("%d different records of %d bytes: %s", len(c.messages), c.bytes/len(c.messages), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d different records of %d bytes: %s", len(c.messages), c.bytes/len(c.messages),
+		strings.Join(parts, ", "))
 }
 
-// freshLoad publishes what next gives, or else people alone. The first record of a
-// turn is always one of a person who is new, so that it can be watched.
-func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, out io.Writer) (err error) {
+// freshLoad publishes the records of next, or profiles only. The first record of a turn is always about a new
+// person, so that it can be observed.
+func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message,
+	out io.Writer) (err error) {
 	writer := bus.NewWriter(b.kafka, bus.WithBatch(1000, freshLinger))
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
@@ -172,9 +174,10 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 			if i > 0 && next != nil {
 				messages[i] = next()
 			} else {
-				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(fmt.Sprintf(freshPrefix+"%s-%d-%d", run, tick, i)))
+				rec, err := record.Decode(record.KindNetworkPerson,
+					freshPerson(fmt.Sprintf(freshPrefix+"%s-%d-%d", run, tick, i)))
 				if err != nil {
-					return fmt.Errorf("decode an invented record: %w", err)
+					return fmt.Errorf("decode a generated record: %w", err)
 				}
 				messages[i] = kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}
 			}
@@ -225,19 +228,22 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 		return err
 	}
 	slices.Sort(waited)
-	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d watched, asked for after %s, then every %s or twentieth of what has passed\n",
+	fmt.Fprintf(out,
+		"  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d observed, first "+
+			"after %s, then every %s or a twentieth of the elapsed time\n",
 		published, size/published, rate, late, ticks, len(waited), freshFirst, freshPoll)
 	fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
 		ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
 	micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
-	fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; %d records a second need %.1f cores\n",
+	fmt.Fprintf(out,
+		"  microseconds of CPU per record: engine %.0f, broker and projector %.0f, publishing, API and observers "+
+			"%.0f; %d records per second need %.1f cores\n",
 		micros(0), micros(1), micros(2), b.rate, (micros(0)+micros(1)+micros(2))*float64(b.rate)/1e6)
 	fmt.Fprintf(out, "  %s\n", batchesAfter.since(batchesBefore))
 	return nil
 }
 
-// spentAll is the processor time so far of the engine, of the platform and of this
-// program.
+// spentAll returns the processor time so far of the engine, of the platform and of this program.
 func (b *bench) spentAll() (spent [3]time.Duration, err error) {
 	engine, err := b.enginePID()
 	if err != nil {
@@ -251,20 +257,29 @@ func (b *bench) spentAll() (spent [3]time.Duration, err error) {
 	return spent, nil
 }
 
-// freshPerson is a record of usual size.
+// freshPerson returns a record of typical size.
 func freshPerson(name string) []byte {
-	return fmt.Appendf(nil, `{"profile_id":%[1]q,"last_updated":"2026-11-20T10:00:00Z","username":%[1]q,"full_name":"Fresh Person","first_name":"Fresh","last_name":"Person",`+
-		`"headline":"Measures how soon what is published can be read","location":{"city":"Graz","country":"Austria","country_code":"AT"},"connections":500,`+
-		`"experience":[{"title":"Engineer","summary":"Kept the platform running and wrote down why it does","start":"2021-03","current":true,"company":{"name":"Acme","company_id":"c_1","network_url":"https://network.example/company/acme"}},`+
-		`{"title":"Analyst","summary":"Asked the same question in many ways","start":"2017-09","end":"2021-02","company":{"name":"Example","company_id":"c_2","network_url":"https://network.example/company/example"}}],`+
-		`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
-		`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German","proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
+	return fmt.Appendf(nil,
+		`{"profile_id":%[1]q,"last_updated":"2026-11-20T10:00:00Z","username":%[1]q,"full_name":"Fresh Person",`+
+			`"first_name":"Fresh","last_name":"Person",`+
+			`"headline":"Measures how soon what is published can be read","location":{"city":"Graz",`+
+			`"country":"Austria","country_code":"AT"},"connections":500,`+
+			`"experience":[{"title":"Engineer","summary":"Kept the platform running and wrote down why it does",`+
+			`"start":"2021-03","current":true,"company":{"name":"Acme","company_id":"c_1",`+
+			`"network_url":"https://network.example/company/acme"}},`+
+			`{"title":"Analyst","summary":"Asked the same question in many ways","start":"2017-09","end":"2021-02",`+
+			`"company":{"name":"Example","company_id":"c_2",`+
+			`"network_url":"https://network.example/company/example"}}],`+
+			`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],`+
+			`"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
+			`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German",`+
+			`"proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
 }
 
-// miss reports whether an answer of the network webset is without a record.
+// miss reports whether a response of the network webset has no record.
 func miss(body []byte) bool { return bytes.Equal(body, []byte("{}")) }
 
-// awaitPerson asks until a person is there who was written at start.
+// awaitPerson requests a person, who was written at start, until the person is visible.
 func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string, start time.Time) error {
 	for after := time.Until(start.Add(freshFirst)); ; after = max(freshPoll, time.Since(start)/freshPollPart) {
 		select {
@@ -272,21 +287,22 @@ func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, user
 			return fmt.Errorf("%s is not visible: %w", username, context.Cause(ctx))
 		case <-time.After(after):
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
 		if err != nil {
-			return fmt.Errorf("ask the API: %w", err)
+			return fmt.Errorf("call the API: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
 		resp, err := client.Do(req)
 		if err != nil {
-			return fmt.Errorf("ask the API: %w", err)
+			return fmt.Errorf("call the API: %w", err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return fmt.Errorf("ask the API: %w", err)
+			return fmt.Errorf("call the API: %w", err)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("ask the API: status %s: %s", resp.Status, body)
+			return fmt.Errorf("call the API: status %s: %s", resp.Status, body)
 		}
 		if !miss(body) {
 			return nil

@@ -12,8 +12,7 @@ import (
 	queryapi "muster/query-api"
 )
 
-// measureLimits compares the enrich endpoint with itself, authentication,
-// limits and metering off.
+// measureLimits compares the enrich endpoint with and without authentication, limits and metering.
 func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	if err := b.sayGrown(ctx, out); err != nil {
 		return err
@@ -25,7 +24,8 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	q := question{keys: usernames, request: accountRequest}
 	short := *b
 	short.seconds, short.warm = min(b.seconds, limitsSlice), limitsWarm
-	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, asked in turns for %d s after %s\n", len(q.keys), short.seconds, short.warm)
+	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, alternating every %d s after %s\n",
+		len(q.keys), short.seconds, short.warm)
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
 	uncounted := cfg
 	uncounted.Uncounted = true
@@ -36,9 +36,9 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			paced := short
-			paced.every = time.Duration(32 / (limitsLoad * saturated.rate()) * float64(time.Second))
-			if _, err := paced.compareTurns(ctx, c, 32, limitsPacedRounds, out); err != nil {
+			atFixedRate := short
+			atFixedRate.every = time.Duration(32 / (limitsLoad * saturated.rate()) * float64(time.Second))
+			if _, err := atFixedRate.compareTurns(ctx, c, 32, limitsPacedRounds, out); err != nil {
 				return err
 			}
 			_, err = short.compareTurns(ctx, c, 256, limitsManyRounds, out)
@@ -47,55 +47,56 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	})
 }
 
-// The rounds of the comparisons. Together, two turns a round, they take 13 minutes.
+// The rounds of the comparisons. Together, with two turns per round, they take 13 minutes.
 const (
 	limitsRounds      = 20
 	limitsPacedRounds = 10
 	limitsManyRounds  = 6
 )
 
-// limitsSlice is how long one server is asked at a time, in seconds: as long as it takes
-// from one insert of usage events to the next, so that each turn has one. What an engine
-// does beside its answers changes within minutes, and by more than is to be seen.
+// limitsSlice is the duration of a server's turn, in seconds: the interval of inserts of usage events, so that each
+// turn has one. Background work of an engine changes within minutes, and by more than the difference to measure.
 const limitsSlice = 5
 
-// limitsWarm is longer than it takes until a usage event is projected: so the work that
-// a call leaves behind is measured in the turn of its own server.
+// limitsWarm is longer than the projection of a usage event takes, so that the work after a call is measured in the
+// turn of its own server.
 const limitsWarm = 6 * time.Second
 
-// limitsLoad is the part of what 32 callers without a pause get that callers with
-// pauses ask for, as production does.
+// limitsLoad is the load of callers with pauses, as in production, relative to the throughput of 32 callers without.
 const limitsLoad = 0.3
 
-// comparison is what is asked, of the server that counts nothing and of the one that
-// counts.
+// comparison compares a server without limits and metering with one that has them.
 type comparison struct {
 	q       question
 	servers [2]string
 }
 
-// compareTurns asks both servers in turns from so many callers, and compares them turn by
-// turn. It returns what the one that counts nothing did.
-func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds int, out io.Writer) (measurement, error) {
+// compareTurns measures both servers alternately with a number of callers, and compares them turn by turn. It
+// returns the measurement of the server without metering.
+func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds int,
+	out io.Writer) (measurement, error) {
 	var all [2]measurement
 	figures := []struct {
 		name string
 		of   func(measurement) float64
 		by   []float64
 	}{
-		{name: "% of the throughput less", of: func(m measurement) float64 { return m.rate() }},
+		{name: "% less throughput", of: func(m measurement) float64 { return m.rate() }},
 		{name: "ms more at p50", of: func(m measurement) float64 { return ms(quantile(m.calls, 0.5)) }},
 		{name: "ms more on average", of: func(m measurement) float64 { return ms(mean(m.calls)) }},
-		{name: "ms CPU a call more: API and callers", of: func(m measurement) float64 { return ms(m.bench) / float64(m.asked) }},
-		{name: "ms CPU a call more: broker, projector", of: func(m measurement) float64 { return ms(m.platform) / float64(m.asked) }},
-		{name: "ms CPU a call more: engine", of: func(m measurement) float64 { return ms(m.engine) / float64(m.asked) }},
+		{name: "ms more CPU per call: API and callers",
+			of: func(m measurement) float64 { return ms(m.bench) / float64(m.asked) }},
+		{name: "ms more CPU per call: broker, projector",
+			of: func(m measurement) float64 { return ms(m.platform) / float64(m.asked) }},
+		{name: "ms more CPU per call: engine",
+			of: func(m measurement) float64 { return ms(m.engine) / float64(m.asked) }},
 	}
 	for round := range rounds {
 		var now [2]measurement
 		turn := *b
-		turn.draw = uint64(round) // both servers are asked the same
+		turn.draw = uint64(round) // both servers get the same requests
 		for i := range now {
-			which := (i + round) % 2 // whoever comes second finds the caches warmer
+			which := (i + round) % 2 // the second one has warmer caches
 			m, err := turn.ask(ctx, c.q, c.servers[which], callers)
 			if err != nil {
 				return m, err
@@ -131,14 +132,16 @@ func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds 
 				both[r] = (figures[3].by[r] + f.by[r]) * float64(callers) / float64(runtime.NumCPU())
 			}
 			e := paired.Of(both)
-			fmt.Fprintf(out, "  %8.3f ms more is what these two make on average where %d callers keep %d cores busy (95 %%: %.3f to %.3f)\n",
+			fmt.Fprintf(out,
+				"  %8.3f ms more is what these two make on average where %d callers keep %d cores busy (95 %%: %.3f "+
+					"to %.3f)\n",
 				e.Shift, callers, runtime.NumCPU(), e.Low, e.High)
 		}
 	}
 	return all[0], nil
 }
 
-// mean of calls; a measurement has at least one.
+// mean returns the mean of calls, which must not be empty.
 func mean(calls []time.Duration) time.Duration {
 	var sum time.Duration
 	for _, c := range calls {

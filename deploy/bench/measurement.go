@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// measurement is what a number of callers saw.
+// measurement is the result of a number of callers.
 type measurement struct {
 	calls   []time.Duration
 	asked   int // keys
 	elapsed time.Duration
-	// errors are calls that failed, failure is the first of them; misses are answers that do not name who was asked for.
+	// errors counts failed calls, and failure is the first of them; misses counts responses without the requested name.
 	errors, misses int
 	failure        error
-	// engine, bench and platform are the processor time that the ClickHouse engine, this
-	// program, with the query-api in it, and muster's process, with broker and projector
-	// in it, took; rss is the engine's resident memory.
+	// engine, bench and platform are the processor times of the ClickHouse engine, of this program with the query-api,
+	// and of muster's process with broker and projector; rss is the resident memory of the engine in bytes.
 	engine, bench, platform time.Duration
 	rss                     int64
 }
@@ -37,7 +36,7 @@ func (m *measurement) add(o measurement) {
 	}
 }
 
-// fail counts a call that failed.
+// fail counts a failed call.
 func (m *measurement) fail(err error) {
 	m.errors++
 	if m.failure == nil {
@@ -45,7 +44,7 @@ func (m *measurement) fail(err error) {
 	}
 }
 
-// unanswered returns errUnanswered if a call failed or missed, or none ended.
+// unanswered returns errUnanswered if calls failed or missed, or none completed.
 func (m measurement) unanswered() error {
 	if m.errors == 0 && m.misses == 0 {
 		if len(m.calls) == 0 {
@@ -56,7 +55,7 @@ func (m measurement) unanswered() error {
 	return errors.Join(fmt.Errorf("%w: %d errors, %d misses", errUnanswered, m.errors, m.misses), m.failure)
 }
 
-// addTurn adds a measurement of the same that came later.
+// addTurn adds a later turn of the same measurement.
 func (m *measurement) addTurn(o measurement) {
 	m.add(o)
 	m.elapsed += o.elapsed
@@ -66,29 +65,31 @@ func (m *measurement) addTurn(o measurement) {
 	m.rss = o.rss
 }
 
-// rate is keys a second.
+// rate returns the number of keys per second.
 func (m measurement) rate() float64 { return float64(m.asked) / m.elapsed.Seconds() }
 
-// callRate is calls a second.
+// callRate returns the number of calls per second.
 func (m measurement) callRate() float64 { return float64(len(m.calls)) / m.elapsed.Seconds() }
 
-// perCall is the part of a call in a time.
+// perCall divides d by the number of calls.
 func (m measurement) perCall(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, len(m.calls)))
 }
 
-// cpuPerCall is the processor time of a call in all processes but this program.
+// cpuPerCall returns the processor time per call of all processes except this program.
 func (m measurement) cpuPerCall() time.Duration { return m.perCall(m.engine + m.platform) }
 
 func (m measurement) String() string {
 	slices.Sort(m.calls)
-	return fmt.Sprintf("%7.0f keys/s  p50 %7.2f ms  p99 %7.2f ms  CPU s: engine %.1f, API and callers %.1f  engine %d MB",
-		m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), m.engine.Seconds(), m.bench.Seconds(), m.rss>>20)
+	return fmt.Sprintf(
+		"%7.0f keys/s  p50 %7.2f ms  p99 %7.2f ms  CPU s: engine %.1f, API and callers %.1f  engine %d MB",
+		m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), m.engine.Seconds(),
+		m.bench.Seconds(), m.rss>>20)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile of sorted durations, by the nearest rank.
+// quantile returns a quantile of sorted durations, by nearest rank.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -96,7 +97,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// usage is what processes have used so far.
+// usage is the resource usage of processes so far.
 type usage struct {
 	engine, bench, platform time.Duration
 	rss                     int64
@@ -118,19 +119,19 @@ func (b *bench) cpu() (usage, error) {
 	return u, err
 }
 
-// enginePID is the one child process of muster.
+// enginePID returns the process ID of muster's only child process.
 func (b *bench) enginePID() (int, error) {
 	children, err := children(b.process.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
 	if len(children) == 0 {
-		return 0, fmt.Errorf("process %d has no child: is CLICKHOUSE_DSN set?", b.process.Process.Pid)
+		return 0, fmt.Errorf("process %d has no child process: is CLICKHOUSE_DSN set?", b.process.Process.Pid)
 	}
 	return children[0], nil
 }
 
-// children are the processes that a process has started and that have not ended.
+// children returns the running child processes of a process.
 func children(pid int) (list []int, err error) {
 	lists, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
 	if err != nil {
@@ -139,7 +140,7 @@ func children(pid int) (list []int, err error) {
 	for _, path := range lists {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			continue // the thread is gone
+			continue // the thread has exited
 		}
 		for _, child := range strings.Fields(string(raw)) {
 			id, err := strconv.Atoi(child)
@@ -152,10 +153,10 @@ func children(pid int) (list []int, err error) {
 	return list, nil
 }
 
-// processTree returns the processor time of a process and its descendants, with those that it has waited for (proc(5),
-// stat: cutime and cstime are fields 16 and 17). Between two calls it grows by what they used, also if some ended.
+// processTree returns the processor time of a process and its descendants, including exited ones that it has waited for
+// (proc(5), stat: cutime and cstime are fields 16 and 17). It never decreases.
 func processTree(pid int) (time.Duration, error) {
-	// Children first: one that ends meanwhile is missing rather than counted twice.
+	// Children first: one that exits during the call is missing rather than counted twice.
 	list, err := children(pid)
 	if err != nil {
 		return 0, err
@@ -195,9 +196,9 @@ const tick = 10 * time.Millisecond
 func readStat(pid int, fields ...int) ([]int64, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return nil, fmt.Errorf("read what a process uses (Linux only): %w", err)
+		return nil, fmt.Errorf("read the resource usage of a process (Linux only): %w", err)
 	}
-	// The name, in parentheses, may hold anything; fields are counted behind it.
+	// The name, in parentheses, may contain any character; count the fields after it.
 	text := string(raw)
 	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	numbers := make([]int64, len(fields))

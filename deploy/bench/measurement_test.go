@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// burning is a shell that waits for a child that works, and then for one that works and stays. They print a line when they
-// have worked. The second ends with its standard input.
+// burning is a shell script with one child that works and exits, and one that works and stays until its standard
+// input is closed. They print a line when their work is done.
 const burning = `
 burn() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }
 (burn); echo ended
@@ -19,7 +19,7 @@ burn() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }
 wait $!
 `
 
-func TestProcessTree_CountsLivingAndEndedDescendants(t *testing.T) {
+func TestProcessTree_CountsRunningAndExitedDescendants(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", burning)
 	cmd.Stderr = os.Stderr
@@ -39,13 +39,13 @@ func TestProcessTree_CountsLivingAndEndedDescendants(t *testing.T) {
 
 	require.NoError(t, stdin.Close())
 	require.NoError(t, cmd.Wait())
-	total := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of the shell and both children, which it has waited for
+	total := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of the shell and both children
 	require.InDelta(t, total.Seconds(), afterBoth.Seconds(), (5 * tick).Seconds())
 	require.InDelta(t, total.Seconds()/2, afterEnded.Seconds(), total.Seconds()/4)
-	require.Greater(t, total, 4*tick, "the shell has hardly worked: make the loop longer")
+	require.Greater(t, total, 4*tick, "too little work in the shell: make the loop longer")
 }
 
-func TestChildren_OfAProcessThatHasEndedIsNone(t *testing.T) {
+func TestChildren_ExitedProcessHasNone(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, cmd.Run())

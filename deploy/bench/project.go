@@ -31,8 +31,7 @@ import (
 	"muster/schemas/world"
 )
 
-// stage is a broker in this process, whose processor time so counts for nobody,
-// and an engine of its own.
+// stage is a separate engine and a broker in this process, whose processor time is not counted.
 type stage struct {
 	bench   *bench
 	dir     string
@@ -53,12 +52,13 @@ func (b *bench) stage(ctx context.Context) (_ *stage, err error) {
 		}
 	}()
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the bench's folder: %w", err)
+		return nil, fmt.Errorf("create the bench's directory: %w", err)
 	}
 	if s.dir, err = os.MkdirTemp(b.dir, "project-"); err != nil {
-		return nil, fmt.Errorf("make the stage's folder: %w", err)
+		return nil, fmt.Errorf("create the stage's directory: %w", err)
 	}
-	if s.broker, err = broker.Start(ctx, broker.Config{DataDir: filepath.Join(s.dir, "kafka"), Logger: b.logger}); err != nil {
+	if s.broker, err = broker.Start(ctx,
+		broker.Config{DataDir: filepath.Join(s.dir, "kafka"), Logger: b.logger}); err != nil {
 		return nil, err
 	}
 	s.kafka = bus.Config{Brokers: s.broker.Addrs()}
@@ -72,7 +72,8 @@ func (b *bench) stage(ctx context.Context) (_ *stage, err error) {
 	s.writer = bus.NewWriter(s.kafka)
 	s.engine, err = engine.Start(context.WithoutCancel(ctx), engine.SupervisorConfig{
 		Command: []string{b.muster, "engine", "child"}, Logger: b.logger,
-		Server: engine.ServerConfig{Dir: filepath.Join(s.dir, "clickhouse"), Addr: "127.0.0.1:0", User: "muster", Password: "bench"},
+		Server: engine.ServerConfig{Dir: filepath.Join(s.dir, "clickhouse"), Addr: "127.0.0.1:0", User: "muster",
+			Password: "bench"},
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *stage) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// peopleSink collects network people of a world.
+// peopleSink collects the network people of a data set.
 type peopleSink struct {
 	messages []kafka.Message
 	bytes    int64
@@ -124,7 +125,7 @@ func (p *peopleSink) Record(kind string, raw []byte) error {
 	}
 	rec, err := record.Decode(record.KindNetworkPerson, bytes.Clone(raw))
 	if err != nil {
-		return fmt.Errorf("decode an invented record: %w", err)
+		return fmt.Errorf("decode a generated record: %w", err)
 	}
 	p.messages = append(p.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
 	p.bytes += int64(len(rec.JSON))
@@ -136,7 +137,7 @@ func (p *peopleSink) Record(kind string, raw []byte) error {
 
 func (p *peopleSink) Truth([]byte) error { return nil }
 
-// publish writes messages in pieces.
+// publish writes messages in batches.
 func (s *stage) publish(ctx context.Context, messages []kafka.Message) error {
 	const piece = 2000
 	for len(messages) > 0 {
@@ -150,21 +151,24 @@ func (s *stage) publish(ctx context.Context, messages []kafka.Message) error {
 }
 
 func (s *stage) source() status.Source {
-	return status.Source{Kafka: s.kafka, Group: projector.Group, Topics: projector.Topics(), Others: status.AnswersConsumers()}
+	return status.Source{Kafka: s.kafka, Group: projector.Group, Topics: projector.Topics(),
+		Others: status.AnswersConsumers()}
 }
 
-// project starts a projector, as a container runs one.
+// project starts a projector, as in a container.
 func (s *stage) project(ctx context.Context) error {
 	log, err := os.Create(filepath.Join(s.dir, "projector.log"))
 	if err != nil {
 		return fmt.Errorf("open the projector's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	s.running = exec.CommandContext(ctx, s.bench.muster, "--data-dir", s.dir, "--log-level", "warn", "run", "projector", "--admin-addr", "127.0.0.1:0")
+	s.running = exec.CommandContext(ctx, s.bench.muster, "--data-dir", s.dir, "--log-level", "warn", "run", "projector",
+		"--admin-addr", "127.0.0.1:0")
 	s.running.Cancel = func() error { return s.running.Process.Signal(syscall.SIGINT) }
 	s.running.WaitDelay = 10 * time.Second
 	s.running.Stderr = log
-	s.running.Env = append(os.Environ(), "KAFKA_BROKERS="+strings.Join(s.kafka.Brokers, ","), clickhouse.DSNEnv+"="+s.dsn,
+	s.running.Env = append(os.Environ(), "KAFKA_BROKERS="+strings.Join(s.kafka.Brokers, ","),
+		clickhouse.DSNEnv+"="+s.dsn,
 		service.SecretEnv+"="+strings.Repeat("bench", 8))
 	if err := s.running.Start(); err != nil {
 		s.running = nil
@@ -173,7 +177,7 @@ func (s *stage) project(ctx context.Context) error {
 	return nil
 }
 
-// spent is the processor time of the engine, and of the projector while one runs.
+// spent returns the processor time of the engine, and of the projector while one runs.
 func (s *stage) spent() (time.Duration, error) {
 	total, _, err := process(s.engine.PID())
 	if err != nil || s.running == nil {
@@ -183,10 +187,10 @@ func (s *stage) spent() (time.Duration, error) {
 	return total + mine, err
 }
 
-// rate is records a second of processor time, that is, a second and core.
+// rate returns records per second of processor time, that is, per second and core.
 func rate(records int, cpu time.Duration) float64 { return float64(records) / cpu.Seconds() }
 
-// measureProject compares the projector with what ClickHouse does by itself.
+// measureProject compares the projector with ClickHouse's own means.
 func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	b := newBench(o)
 	s, err := b.stage(ctx)
@@ -204,7 +208,9 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	people.messages = nil
-	fmt.Fprintf(out, "  %d network-person records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n, people.bytes/int64(n))
+	fmt.Fprintf(out,
+		"  %d network-person records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n,
+		people.bytes/int64(n))
 
 	began, err := s.engineTime()
 	if err != nil {
@@ -225,10 +231,12 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	ours := rate(n, cpu)
 	show := func(what string, records int, took, cpu time.Duration) {
-		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(records, cpu), float64(records)/took.Seconds(), cpu.Seconds())
+		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(records, cpu),
+			float64(records)/took.Seconds(), cpu.Seconds())
 	}
 	show("projector", n, took, cpu)
-	fmt.Fprintf(out, "    of its CPU: engine %.0f%%, muster %.0f%%\n", 100*(ended-began).Seconds()/cpu.Seconds(), 100*(cpu-ended+began).Seconds()/cpu.Seconds())
+	fmt.Fprintf(out, "    of its CPU: engine %.0f%%, muster %.0f%%\n", 100*(ended-began).Seconds()/cpu.Seconds(),
+		100*(cpu-ended+began).Seconds()/cpu.Seconds())
 	if err := s.interrupt(); err != nil {
 		return err
 	}
@@ -256,7 +264,7 @@ func (s *stage) engineTime() (time.Duration, error) {
 	return used, err
 }
 
-// rows prints how many rows tables have, the basis of the comparison.
+// rows prints the number of rows in tables, the basis of the comparison.
 func (s *stage) rows(ctx context.Context, out io.Writer, who string, tables ...string) error {
 	fmt.Fprintf(out, "    rows of the %s:", who)
 	for _, table := range tables {
@@ -270,7 +278,7 @@ func (s *stage) rows(ctx context.Context, out io.Writer, who string, tables ...s
 	return nil
 }
 
-// interrupt ends the projector.
+// interrupt stops the projector.
 func (s *stage) interrupt() error {
 	running := s.running
 	s.running = nil
@@ -281,7 +289,7 @@ func (s *stage) interrupt() error {
 	return nil
 }
 
-// timed says how long something took, and its processor time.
+// timed returns the duration of do, and its processor time.
 func (s *stage) timed(do func() error) (took, cpu time.Duration, err error) {
 	before, err := s.spent()
 	if err != nil {
@@ -296,32 +304,35 @@ func (s *stage) timed(do func() error) (took, cpu time.Duration, err error) {
 	return took, after - before, err
 }
 
-// kafkaEnginePatience is how long the Kafka engine may write nothing before it is
-// taken to be stuck.
-const kafkaEnginePatience = 45 * time.Second
+// kafkaEngineTimeout is the time without inserts after which the Kafka engine counts as stuck.
+const kafkaEngineTimeout = 45 * time.Second
 
-// kafkaErrors is what the Kafka engine says of itself.
+// kafkaErrors returns the errors of the Kafka engine.
 func (s *stage) kafkaErrors(ctx context.Context) string {
 	var text string
-	err := s.conn.QueryRow(ctx, `SELECT concat(toString(count()), ' consumers, ', toString(sum(num_messages_read)), ' messages read, ', toString(any(assignments.topic)), ' ',
-    arrayStringConcat(arraySlice(arrayFlatten(groupArray(arrayMap(x -> substring(x, 1, 600), exceptions.text))), -3), '; ')) FROM system.kafka_consumers`).Scan(&text)
+	err := s.conn.QueryRow(ctx, `SELECT concat(toString(count()), ' consumers, ', toString(sum(num_messages_read)),
+	    ' messages read, ', toString(any(assignments.topic)), ' ',
+    arrayStringConcat(arraySlice(arrayFlatten(groupArray(arrayMap(x -> substring(x, 1, 600), exceptions.text))),
+    -3), '; ')) FROM system.kafka_consumers`).Scan(&text)
 	if err != nil {
 		return err.Error()
 	}
 	return text
 }
 
-// kafkaEngine lets ClickHouse consume the topic by itself.
+// kafkaEngine measures ClickHouse consuming the topic itself.
 func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration, err error) {
 	prepare, start, stop := kafkaEngine(strings.Join(s.kafka.Brokers, ","), record.KindNetworkPerson.Topic(), "a")
 	if err := s.exec(ctx, prepare...); err != nil {
 		return 0, 0, err
 	}
-	// Repeated records replace each other, in an insert already: identities count.
-	// Its e-mail, account and name forms are a little simpler than the projector's.
+	// Repeated records replace each other already in an insert, so identities are counted. The forms of email
+	// addresses, accounts and names are slightly simpler than the projector's.
 	var identities, lookups uint64
-	if err := s.conn.QueryRow(ctx, "SELECT (SELECT uniqExact(profile_hash) FROM network_people), (SELECT uniqExact(target) FROM lookups)").Scan(&identities, &lookups); err != nil {
-		return 0, 0, fmt.Errorf("count what the projector wrote: %w", err)
+	if err := s.conn.QueryRow(ctx,
+		"SELECT (SELECT uniqExact(profile_hash) FROM network_people), (SELECT uniqExact(target) FROM lookups)").Scan(
+		&identities, &lookups); err != nil {
+		return 0, 0, fmt.Errorf("count the projector's rows: %w", err)
 	}
 	took, cpu, err = s.timed(func() error {
 		if err := s.exec(ctx, start...); err != nil {
@@ -330,10 +341,12 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 		before, since := uint64(0), time.Now()
 		for {
 			var people, search, found, read uint64
-			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a), (SELECT uniqExact(profile_hash) FROM bench_search_a),
-    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read) FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
+			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a),
+			    (SELECT uniqExact(profile_hash) FROM bench_search_a),
+    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read)
+    FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
 			if err != nil {
-				return fmt.Errorf("count what the views wrote: %w", err)
+				return fmt.Errorf("count the views' rows: %w", err)
 			}
 			if read >= uint64(n) && people >= identities && search >= identities && found >= lookups {
 				return nil
@@ -341,8 +354,9 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 			if people+search+found != before {
 				before, since = people+search+found, time.Now()
 			}
-			if time.Since(since) > kafkaEnginePatience {
-				return fmt.Errorf("the views have written %d and %d of %d people, lookups of %d of %d, and no more: %s", people, search, identities, found, lookups, s.kafkaErrors(ctx))
+			if time.Since(since) > kafkaEngineTimeout {
+				return fmt.Errorf("the views stopped at %d and %d of %d people, lookups of %d of %d: %s", people,
+					search, identities, found, lookups, s.kafkaErrors(ctx))
 			}
 			select {
 			case <-ctx.Done():
@@ -364,8 +378,7 @@ func (s *stage) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// jsonEachRow inserts the rows that the projector made as JSON, in batches of as
-// many records as the projector's.
+// jsonEachRow inserts the projector's rows as JSON, in batches of the same number of records.
 func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err error) {
 	for _, table := range []string{"lookups", "network_people", "search_people"} {
 		columns, err := s.bench.columns(ctx, s.conn, table)
@@ -377,7 +390,7 @@ func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err e
 		}
 		dump, err := os.CreateTemp(s.dir, "rows-")
 		if err != nil {
-			return 0, 0, fmt.Errorf("make a file for the rows: %w", err)
+			return 0, 0, fmt.Errorf("create a file for the rows: %w", err)
 		}
 		list := "`" + strings.Join(columns, "`, `") + "`"
 		if err := s.post(ctx, "SELECT "+list+" FROM "+table+" FORMAT JSONEachRow", nil, dump); err != nil {
@@ -394,7 +407,7 @@ func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err e
 	return took, cpu, nil
 }
 
-// insertLines posts a file of rows in pieces of about 32 MiB, whole lines each.
+// insertLines inserts a file of rows in pieces of about 32 MiB, of whole lines.
 func (s *stage) insertLines(ctx context.Context, query string, file *os.File) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read the rows: %w", err)
@@ -421,22 +434,23 @@ func (s *stage) insertLines(ctx context.Context, query string, file *os.File) er
 	}
 }
 
-// post sends a statement, and what it inserts, over ClickHouse's HTTP interface.
+// post sends a statement with its data through the ClickHouse HTTP interface.
 func (s *stage) post(ctx context.Context, query string, body []byte, into io.Writer) error {
 	target := "http://" + s.engine.Addr() + "/?" + url.Values{"query": {query}, "async_insert": {"0"}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body)) //nolint:gosec // the engine that this program started
+	//nolint:gosec // the engine of this program
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
+		return fmt.Errorf("query the engine: %w", err)
 	}
 	req.SetBasicAuth("muster", "bench")
 	resp, err := http.DefaultClient.Do(req) //nolint:gosec // as above
 	if err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
+		return fmt.Errorf("query the engine: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		return fmt.Errorf("ask the engine: %s: %s", resp.Status, text)
+		return fmt.Errorf("query the engine: %s: %s", resp.Status, text)
 	}
 	_, err = io.Copy(into, resp.Body)
 	return err

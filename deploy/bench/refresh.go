@@ -26,17 +26,17 @@ import (
 	"muster/schemas/record"
 )
 
-// Dates of the two crawls, and the part of the people that changed between them.
+// Dates of the two crawls, and the share of people that changed between them.
 const (
 	firstCrawl  = "2026-09-01T12:00:00Z"
 	secondCrawl = "2026-10-01T12:00:00Z"
-	changedPart = 50 // one of so many
+	changedPart = 50 // one in 50
 )
 
-// brokerEnv makes this program a broker with its data in the folder named.
+// brokerEnv is the environment variable that makes this program a broker, with its data in the given directory.
 const brokerEnv = "MUSTER_BENCH_BROKER"
 
-// serveBroker is a broker until standard input ends.
+// serveBroker runs a broker until standard input is closed.
 func serveBroker(ctx context.Context, dir string, out io.Writer) error {
 	b, err := broker.Start(ctx, broker.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -47,8 +47,7 @@ func serveBroker(ctx context.Context, dir string, out io.Writer) error {
 	return errors.Join(err, b.Close())
 }
 
-// startBroker starts a broker in a process of its own, so that its processor time
-// is not counted.
+// startBroker starts a broker in a child process, so that its processor time is not counted.
 func startBroker(ctx context.Context, dir string) (cfg bus.Config, stop func() error, err error) {
 	broker, err := startSelf(ctx, brokerEnv, dir)
 	if err != nil {
@@ -58,18 +57,18 @@ func startBroker(ctx context.Context, dir string) (cfg bus.Config, stop func() e
 	return cfg, broker.stop, nil
 }
 
-// child is this program in a process of its own, with another job.
+// child is this program in a child process, with another task.
 type child struct {
 	pid     int
-	address string // the line that it printed
+	address string // the printed line
 	stop    func() error
 }
 
-// startSelf starts this program with the job that a variable of its environment names, and waits for its line.
+// startSelf starts this program with a task from an environment variable, and waits for its line.
 func startSelf(ctx context.Context, variable, value string) (child, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return child{}, fmt.Errorf("find this program: %w", err)
+		return child{}, fmt.Errorf("find the executable: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), variable+"="+value)
@@ -94,24 +93,39 @@ func startSelf(ctx context.Context, variable, value string) (child, error) {
 	return c, nil
 }
 
-// crawl appends the record of a person, of about 1.6 KB, as a crawl gives it.
+// crawl appends a person's record of about 1.6 KB, as in a crawl.
 func crawl(b []byte, i int, at string, changed bool) []byte {
 	const about = "Builds streaming systems and likes quiet mornings. "
 	headline := "Engineer"
 	if changed {
 		headline = "Staff engineer"
 	}
-	b = fmt.Appendf(b, `{"profile_id":"p_%d","last_updated":"%s","username":"amara-okonkwo-%x","first_name":"Amara","last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"%s %d at Harmattan","summary":"%s",`,
+	b = fmt.Appendf(b,
+		`{"profile_id":"p_%d","last_updated":"%s","username":"amara-okonkwo-%x","first_name":"Amara",`+
+			`"last_name":"Okonkwo","full_name":"Amara Okonkwo","headline":"%s %d at Harmattan","summary":"%s",`,
 		i, at, i*7919, headline, i, strings.Repeat(about, 6))
-	b = append(b, `"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,"followers":1200,`...)
-	b = append(b, `"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan","network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer","start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.","company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09","company":{"name":"Tide","company_id":"c_3"}}],`...)
-	b = append(b, `"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],"school":{"name":"University of Nigeria","school_id":"s_1"}}],`...)
-	b = append(b, `"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`...)
-	return fmt.Appendf(b, `"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],"personal_email":"amara%d@mail.example"}`+"\n", i, i, i)
+	b = append(b,
+		`"location":{"city":"Lagos","country":"Nigeria","country_code":"NG","continent":"Africa"},"connections":500,`+
+			`"followers":1200,`...)
+	b = append(b,
+		`"experience":[{"title":"Engineer","start":"2019-05","current":true,"company":{"name":"Harmattan",`+
+			`"network_url":"https://network.example/company/harmattan","company_id":"c_1"}},{"title":"Developer",`+
+			`"start":"2015","end":"2019-04","description":"Payments, ledgers and everything between them.",`+
+			`"company":{"name":"Kora","company_id":"c_2"}},{"title":"Intern","start":"2014-06","end":"2014-09",`+
+			`"company":{"name":"Tide","company_id":"c_3"}}],`...)
+	b = append(b,
+		`"education":[{"start":"2010","end":"2014","degrees":["bachelors"],"majors":["computer science"],`+
+			`"school":{"name":"University of Nigeria","school_id":"s_1"}}],`...)
+	b = append(b,
+		`"certifications":[{"name":"Streams","issuer":"Kafka Guild","issue_date":"2020-02"}],`+
+			`"languages":[{"language":"English","proficiency":"native"},{"language":"Igbo"}],`+
+			`"skills":[{"skill":"go"},{"skill":"kafka"},{"skill":"sql"},{"skill":"rust"}],`...)
+	return fmt.Appendf(b,
+		`"social_accounts":["https://codehost.example/amara%d"],"emails":["amara%d@mail.example"],`+
+			`"personal_email":"amara%d@mail.example"}`+"\n", i, i, i)
 }
 
-// writeCrawl writes a crawl of all people. Those of a number that divides by
-// changedPart have changed in the second.
+// writeCrawl writes a crawl of all people. In the second one, every changedPart-th person has changed.
 func writeCrawl(path string, people int, at string) (size int64, err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -132,7 +146,7 @@ func writeCrawl(path string, people int, at string) (size int64, err error) {
 	return size, nil
 }
 
-// cost is what a piece of work took of this process.
+// cost is the processor time and the duration of a piece of work in this process.
 type cost struct{ cpu, elapsed time.Duration }
 
 func measured(do func() error) (cost, error) {
@@ -150,14 +164,13 @@ func measured(do func() error) (cost, error) {
 	return cost{after - before, elapsed}, err
 }
 
-// measureRefresh compares a refresh of which 2% changed with what it cannot do
-// without: decoding and hashing the file, and writing the pairs of identity and
-// version and the records that changed. Processor time of this process alone; the
-// broker is another.
+// measureRefresh compares a refresh with 2% changes with the minimum work: decoding and hashing the file, and
+// writing the pairs of identity and version, and the changed records. Only the processor time of this process
+// counts; the broker is another one.
 func measureRefresh(ctx context.Context, o options, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp(o.dir, "refresh-")
 	if err != nil {
-		return fmt.Errorf("make room for the crawls: %w", err)
+		return fmt.Errorf("create the directory of the crawls: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	kafkaCfg, stop, err := startBroker(ctx, filepath.Join(dir, "kafka"))
@@ -189,8 +202,9 @@ func measureRefresh(ctx context.Context, o options, out io.Writer) (err error) {
 			return c, fmt.Errorf("%s: counted %+v, want %+v", name, got, want)
 		}
 		_, rss, err := process(os.Getpid())
-		fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s  %9.0f records, %5.1f MB a CPU second  resident %d MB\n", name,
-			c.elapsed.Seconds(), c.cpu.Seconds(), float64(o.people)/c.cpu.Seconds(), float64(size)/1e6/c.cpu.Seconds(), rss>>20)
+		fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s  %9.0f records, %5.1f MB per CPU second  resident %d MB\n", name,
+			c.elapsed.Seconds(), c.cpu.Seconds(), float64(o.people)/c.cpu.Seconds(),
+			float64(size)/1e6/c.cpu.Seconds(), rss>>20)
 		return c, err
 	}
 	n := int64(o.people)
@@ -209,18 +223,20 @@ func measureRefresh(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s\n", "decode and hash the file", decode.elapsed.Seconds(), decode.cpu.Seconds())
+	fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s\n", "decode and hash the file", decode.elapsed.Seconds(),
+		decode.cpu.Seconds())
 	write, err := measured(func() error { return writePairs(ctx, kafkaCfg, o.people) })
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s\n", "write pairs and changed records", write.elapsed.Seconds(), write.cpu.Seconds())
-	fmt.Fprintf(out, "  refresh / (decode + write) %.2f in CPU seconds (bar: 1.2)\n", refresh.cpu.Seconds()/(decode.cpu+write.cpu).Seconds())
+	fmt.Fprintf(out, "  %-34s %8.1f s  CPU %6.1f s\n", "write pairs and changed records", write.elapsed.Seconds(),
+		write.cpu.Seconds())
+	fmt.Fprintf(out, "  refresh / (decode + write) %.2f in CPU seconds (bar: 1.2)\n",
+		refresh.cpu.Seconds()/(decode.cpu+write.cpu).Seconds())
 	return nil
 }
 
-// decodeAll decodes and hashes every line of a file, beside one another as ingest
-// does.
+// decodeAll decodes and hashes every line of a file, concurrently as ingest does.
 func decodeAll(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -235,7 +251,8 @@ func decodeAll(path string) (err error) {
 		decoding.Go(func() {
 			for lines := range chunks {
 				for line := range bytes.Lines(lines) {
-					if _, err := record.Decode(record.KindNetworkPerson, bytes.TrimSuffix(line, []byte("\n"))); err != nil {
+					if _, err := record.Decode(record.KindNetworkPerson,
+						bytes.TrimSuffix(line, []byte("\n"))); err != nil {
 						failures[i] = err
 					}
 				}
@@ -263,8 +280,8 @@ func decodeAll(path string) (err error) {
 	return errors.Join(append(failures, err)...)
 }
 
-// writePairs writes what a refresh publishes, prepared as cheaply as may be: to
-// each of 8 writers its share, with the headers that messages have.
+// writePairs writes what a refresh publishes, prepared as cheaply as possible: a share for each of 8 writers, with the
+// usual headers.
 func writePairs(ctx context.Context, cfg bus.Config, people int) (err error) {
 	writer := bus.NewWriter(cfg)
 	defer func() { err = errors.Join(err, writer.Close()) }()
@@ -292,15 +309,17 @@ func writePairs(ctx context.Context, cfg bus.Config, people int) (err error) {
 	return errors.Join(failures...)
 }
 
-// refreshed is the message about a person that a refresh publishes.
+// refreshed returns the message about a person that a refresh publishes.
 func refreshed(i int) (kafka.Message, error) {
 	id := fmt.Sprintf("p_%d", i)
 	headers := []kafka.Header{
 		{Key: bus.HeaderID, Value: []byte(id)}, {Key: "ce_line", Value: []byte(id)},
-		{Key: "ce_run", Value: []byte("01234567-89ab-7def-8123-456789abcdef")}, {Key: "ce_file", Value: []byte("/tmp/refresh/second.ndjson")},
+		{Key: "ce_run", Value: []byte("01234567-89ab-7def-8123-456789abcdef")},
+		{Key: "ce_file", Value: []byte("/tmp/refresh/second.ndjson")},
 		{Key: bus.HeaderSpecVersion, Value: []byte("1.0")}, {Key: bus.HeaderType, Value: []byte(event.TypeSeen)},
 		{Key: bus.HeaderSource, Value: []byte("/ingest/01234567-89ab-7def-8123-456789abcdef/second.ndjson")},
-		{Key: bus.HeaderTime, Value: []byte(secondCrawl)}, {Key: bus.HeaderContentType, Value: []byte("application/json")},
+		{Key: bus.HeaderTime, Value: []byte(secondCrawl)},
+		{Key: bus.HeaderContentType, Value: []byte("application/json")},
 	}
 	if i%changedPart == 0 {
 		return kafka.Message{
@@ -308,7 +327,8 @@ func refreshed(i int) (kafka.Message, error) {
 			Value: bytes.TrimSuffix(crawl(nil, i, secondCrawl, true), []byte("\n")),
 		}, nil
 	}
-	seen := event.Seen{Kind: record.KindNetworkPerson, Key: id, Version: secondCrawl, Hash: uint64(i) * 0x9e3779b97f4a7c15}
+	seen := event.Seen{Kind: record.KindNetworkPerson, Key: id, Version: secondCrawl,
+		Hash: uint64(i) * 0x9e3779b97f4a7c15}
 	value, err := json.Marshal(seen)
 	return kafka.Message{Topic: event.TopicSeen, Key: []byte(seen.MessageKey()), Value: value, Headers: headers}, err
 }

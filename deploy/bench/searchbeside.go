@@ -20,26 +20,25 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// besideHeap is OpenSearch's heap in MiB: what the engine and the API are allowed
-// to be resident with (the bars of benchmarks.md).
-const besideHeap = 700
+// openSearchHeap is OpenSearch's heap in MiB: the resident memory allowed for the engine and the API (the bars in
+// benchmarks.md).
+const openSearchHeap = 700
 
-// besideIndex is the index's name.
-const besideIndex = "people"
+// openSearchIndex is the name of the index.
+const openSearchIndex = "people"
 
-// searchTimes is what a query took in one of the two.
+// searchTimes are the durations of a query in one of the two systems.
 type searchTimes struct {
 	total int64
 	cold  time.Duration
-	// p50 and p99 from 1 caller and from 8.
+	// p50 and p99 with 1 caller and with 8.
 	p50, p99 [2]time.Duration
 }
 
-// measureSearch asks each query of muster and of OpenSearch, which holds the same
-// documents: once after both were started with none of their files in memory,
-// then again and again, alone and from eight callers, in turns.
+// measureSearch runs each query on muster and on OpenSearch, which has the same documents: once after both were started
+// with a cold page cache, then repeatedly, with one and with eight callers, alternating.
 func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
-	node, err := b.startBeside(ctx)
+	node, err := b.startOpenSearch(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 			err = errors.Join(err, node.Close())
 		}
 	}()
-	if err := b.indexBeside(ctx, node, out); err != nil {
+	if err := b.indexOpenSearch(ctx, node, out); err != nil {
 		return err
 	}
 	if err := b.mergePeople(ctx, out); err != nil {
@@ -57,7 +56,7 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err := b.searchBytes(ctx, node, out); err != nil {
 		return err
 	}
-	// Cold: both anew, and their files out of the page cache.
+	// Cold: restart both, and drop their files from the page cache.
 	if err := errors.Join(node.Close(), b.close()); err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err := evict(b.data); err != nil {
 		return err
 	}
-	if node, err = b.startBeside(ctx); err != nil {
+	if node, err = b.startOpenSearch(ctx); err != nil {
 		return err
 	}
 	if err := b.up(ctx); err != nil {
@@ -77,13 +76,13 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	var times [][2]searchTimes
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}
 	err = b.serving(ctx, cfg, func(base string) (err error) {
-		times, err = b.compareSearches(ctx, b.musterSearch(base), besideSearch(node), node, out)
+		times, err = b.compareSearches(ctx, b.musterSearch(base), openSearchSearch(node), node, out)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	// What of it is due to what is kept.
+	// The effect of caches.
 	cfg.SearchDocuments = -1
 	if err := b.serving(ctx, cfg, func(base string) error {
 		return b.compareLess(ctx, "every document read from the table", b.musterSearch(base), times, out)
@@ -96,8 +95,9 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	})
 }
 
-// compareLess asks each query from one caller of an API that keeps less, and prints what that takes to OpenSearch's times.
-func (b *bench) compareLess(ctx context.Context, what string, ours *searchable, beside [][2]searchTimes, out io.Writer) error {
+// compareLess runs each query with one caller of an API with fewer caches, and prints the ratio to OpenSearch's times.
+func (b *bench) compareLess(ctx context.Context, what string, ours *searchable, beside [][2]searchTimes,
+	out io.Writer) error {
 	length := b.searchLength()
 	p50, p99 := 0.0, 0.0
 	for i, q := range searches() {
@@ -116,41 +116,44 @@ func (b *bench) compareLess(ctx context.Context, what string, ours *searchable, 
 	return nil
 }
 
-// searchLength is a twentieth of the length of a measurement for each query, place and number of callers.
+// searchLength returns the duration per query, system and number of callers: a twentieth of a measurement.
 func (b *bench) searchLength() time.Duration { return time.Duration(b.seconds) * time.Second / 20 }
 
-// startBeside starts OpenSearch and waits for the index of an earlier run.
-func (b *bench) startBeside(ctx context.Context) (*opensearch.Node, error) {
+// startOpenSearch starts OpenSearch and waits for the index of an earlier run.
+func (b *bench) startOpenSearch(ctx context.Context) (*opensearch.Node, error) {
 	dir := filepath.Join(b.data, "opensearch")
-	node, err := opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: dir})
-	if err != nil || !exists(filepath.Join(dir, besideDone)) {
+	node, err := opensearch.Start(ctx, opensearch.Options{Heap: openSearchHeap, Dir: dir})
+	if err != nil || !exists(filepath.Join(dir, openSearchDone)) {
 		return node, err
 	}
-	if err := node.Do(ctx, http.MethodGet, "/_cluster/health/"+besideIndex+"?wait_for_status=green&timeout=60s", nil, nil); err != nil {
+	if err := node.Do(ctx, http.MethodGet, "/_cluster/health/"+openSearchIndex+"?wait_for_status=green&timeout=60s",
+		nil, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the index: %w", err), node.Close())
 	}
 	return node, nil
 }
 
-// besideDone is the file that says that the index is complete.
-const besideDone = "indexed"
+// openSearchDone is the name of the file that marks a complete index.
+const openSearchDone = "indexed"
 
-// indexBeside gives OpenSearch the documents, unless an earlier run has.
-func (b *bench) indexBeside(ctx context.Context, node *opensearch.Node, out io.Writer) error {
-	done := filepath.Join(b.data, "opensearch", besideDone)
+// indexOpenSearch indexes the documents in OpenSearch, unless an earlier run has.
+func (b *bench) indexOpenSearch(ctx context.Context, node *opensearch.Node, out io.Writer) error {
+	done := filepath.Join(b.data, "opensearch", openSearchDone)
 	if exists(done) {
 		return nil
 	}
 	began := time.Now()
-	// Everything but one shard, exact totals and best_compression is OpenSearch's default.
-	if err := node.Make(ctx, besideIndex, map[string]any{"codec": "best_compression", "queries.cache.enabled": true}); err != nil {
+	// All settings but one shard, exact totals and best_compression are OpenSearch's defaults.
+	if err := node.Make(ctx, openSearchIndex,
+		map[string]any{"codec": "best_compression", "queries.cache.enabled": true}); err != nil {
 		return err
 	}
-	rows, err := b.conn.Query(ctx, `SELECT concat('{', enrich, if(enrich = '', '', ','), '"updated_at":"', updated_at, '"}') FROM network_people FINAL WHERE NOT deleted`)
+	rows, err := b.conn.Query(ctx,
+		`SELECT concat('{', enrich, if(enrich = '', '', ','), '"updated_at":"', updated_at, '"}') FROM network_people FINAL WHERE NOT deleted`)
 	if err != nil {
 		return fmt.Errorf("read the documents: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // read to its end
+	defer func() { _ = rows.Close() }() // already read
 	var batch [][]byte
 	people := 0
 	for more := true; more; {
@@ -162,7 +165,7 @@ func (b *bench) indexBeside(ctx context.Context, node *opensearch.Node, out io.W
 			batch = append(batch, []byte(document))
 		}
 		if len(batch) >= 2000 || !more {
-			if err := node.Add(ctx, besideIndex, batch); err != nil {
+			if err := node.Add(ctx, openSearchIndex, batch); err != nil {
 				return err
 			}
 			people += len(batch)
@@ -172,25 +175,26 @@ func (b *bench) indexBeside(ctx context.Context, node *opensearch.Node, out io.W
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read the documents: %w", err)
 	}
-	if err := node.Merge(ctx, besideIndex); err != nil {
+	if err := node.Merge(ctx, openSearchIndex); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "  OpenSearch has indexed and merged %d people in %.0f s\n", people, time.Since(began).Seconds())
 	return os.WriteFile(done, nil, 0o600)
 }
 
-// mergePeople puts the people into one part, as OpenSearch's are in one segment: what the engine does by itself once
-// nothing was written to the table for five minutes.
+// mergePeople merges the people into one part, like OpenSearch's single segment. The engine does that by itself five
+// minutes after the last insert.
 func (b *bench) mergePeople(ctx context.Context, out io.Writer) error {
 	began := time.Now()
-	if err := b.conn.Exec(ctx, "OPTIMIZE TABLE search_people FINAL SETTINGS optimize_skip_merged_partitions = 1"); err != nil {
+	if err := b.conn.Exec(ctx,
+		"OPTIMIZE TABLE search_people FINAL SETTINGS optimize_skip_merged_partitions = 1"); err != nil {
 		return fmt.Errorf("merge the people: %w", err)
 	}
 	fmt.Fprintf(out, "  the people's parts merged to one in %.0f s\n", time.Since(began).Seconds())
 	return nil
 }
 
-// searchBytes compares the disk that search reads.
+// searchBytes compares the disk usage of search.
 func (b *bench) searchBytes(ctx context.Context, node *opensearch.Node, out io.Writer) error {
 	counts, err := readmodel.Counts(ctx, b.conn)
 	if err != nil {
@@ -212,16 +216,17 @@ func (b *bench) searchBytes(ctx context.Context, node *opensearch.Node, out io.W
 			} `json:"primaries"`
 		} `json:"_all"`
 	}
-	if err := node.Do(ctx, http.MethodGet, "/"+besideIndex+"/_stats/store", nil, &stats); err != nil {
+	if err := node.Do(ctx, http.MethodGet, "/"+openSearchIndex+"/_stats/store", nil, &stats); err != nil {
 		return err
 	}
 	theirs := stats.All.Primaries.Store.Size
-	fmt.Fprintf(out, "  disk: %.1f MB in all tables that search reads, whole, %.1f MB in OpenSearch's index: %.2f (bar: 0.33)\n",
+	fmt.Fprintf(out,
+		"  disk: %.1f MB in all tables that search reads, whole, %.1f MB in OpenSearch's index: %.2f (bar: 0.33)\n",
 		float64(ours)/1e6, float64(theirs)/1e6, float64(ours)/float64(theirs))
 	return nil
 }
 
-// musterSearch is the API's search.
+// musterSearch returns the search of the API.
 func (b *bench) musterSearch(base string) *searchable {
 	return &searchable{
 		client: benchClient(), url: base + "/v1/person/search",
@@ -237,10 +242,10 @@ func (b *bench) musterSearch(base string) *searchable {
 	}
 }
 
-// besideSearch is OpenSearch's search, with an exact total.
-func besideSearch(node *opensearch.Node) *searchable {
+// openSearchSearch returns OpenSearch's search, with an exact total.
+func openSearchSearch(node *opensearch.Node) *searchable {
 	return &searchable{
-		client: benchClient(), url: node.URL() + "/" + besideIndex + "/_search?request_cache=false",
+		client: benchClient(), url: node.URL() + "/" + openSearchIndex + "/_search?request_cache=false",
 		header: http.Header{"Content-Type": {"application/json"}},
 		body:   func(query string) string { return `{"track_total_hits":true,` + query[1:] },
 		total: func(answer []byte) (int64, error) {
@@ -258,11 +263,13 @@ func besideSearch(node *opensearch.Node) *searchable {
 }
 
 func benchClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}, Timeout: time.Minute}
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true},
+		Timeout: time.Minute}
 }
 
 // compareSearches prints a line for each query, and the bars.
-func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node, out io.Writer) ([][2]searchTimes, error) {
+func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node,
+	out io.Writer) ([][2]searchTimes, error) {
 	list := searches()
 	times := make([][2]searchTimes, len(list))
 	for i, q := range list {
@@ -274,7 +281,9 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 		}
 	}
 	length := b.searchLength()
-	fmt.Fprintf(out, "  %-38s %8s | %24s %17s | %24s %17s | %s\n", "ms, muster | OpenSearch", "total", "cold, 1 caller p50, p99", "8 callers", "cold, 1 caller p50, p99", "8 callers", "p50 and p99 to theirs, 1 caller, 8")
+	fmt.Fprintf(out, "  %-38s %8s | %24s %17s | %24s %17s | %s\n", "ms, muster | OpenSearch", "total",
+		"cold, 1 caller p50, p99", "8 callers", "cold, 1 caller p50, p99", "8 callers",
+		"p50 and p99 to theirs, 1 caller, 8")
 	for i, q := range list {
 		for c, callers := range []int{1, 8} {
 			for k, s := range []*searchable{ours, theirs} {
@@ -294,10 +303,12 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 			note = fmt.Sprintf("  OpenSearch's total is %d", o.total)
 		}
 		line := func(t searchTimes) string {
-			return fmt.Sprintf("%8.1f %7.1f %7.1f %8.1f %8.1f", ms(t.cold), ms(t.p50[0]), ms(t.p99[0]), ms(t.p50[1]), ms(t.p99[1]))
+			return fmt.Sprintf("%8.1f %7.1f %7.1f %8.1f %8.1f", ms(t.cold), ms(t.p50[0]), ms(t.p99[0]), ms(t.p50[1]),
+				ms(t.p99[1]))
 		}
 		fmt.Fprintf(out, "  %-38s %8d | %42s | %42s | %5.2f %5.2f  %5.2f %5.2f%s\n", q.name, a.total, line(a), line(o),
-			ratio(a.p50[0], o.p50[0]), ratio(a.p99[0], o.p99[0]), ratio(a.p50[1], o.p50[1]), ratio(a.p99[1], o.p99[1]), note)
+			ratio(a.p50[0], o.p50[0]), ratio(a.p99[0], o.p99[0]), ratio(a.p50[1], o.p50[1]),
+			ratio(a.p99[1], o.p99[1]), note)
 	}
 	mean := func(of func(t searchTimes) time.Duration) float64 {
 		sum := 0.0
@@ -307,8 +318,10 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 		return math.Exp(sum / float64(len(times)))
 	}
 	for c, callers := range []string{"1 caller", "8 callers"} {
-		fmt.Fprintf(out, "  geometric mean of %d queries to OpenSearch's, %s: p50 %.2f (bar: 1), p99 %.2f (bar: 1.5)\n", len(list), callers,
-			mean(func(t searchTimes) time.Duration { return t.p50[c] }), mean(func(t searchTimes) time.Duration { return t.p99[c] }))
+		fmt.Fprintf(out, "  geometric mean of %d queries to OpenSearch's, %s: p50 %.2f (bar: 1), p99 %.2f (bar: 1.5)\n",
+			len(list), callers,
+			mean(func(t searchTimes) time.Duration { return t.p50[c] }),
+			mean(func(t searchTimes) time.Duration { return t.p99[c] }))
 	}
 	fmt.Fprintf(out, "  cold: %.2f\n", mean(func(t searchTimes) time.Duration { return t.cold }))
 	var slower []string
@@ -325,10 +338,11 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	return times, b.searchMemory(node, out)
 }
 
-// compareWide prints a line for each text over all fields: the first call, whose counts nobody has kept, and those after.
-// Muster may refuse one that takes longer than a search may.
+// compareWide prints a line for each text over all fields: the first, uncached call, and later ones. Muster may
+// reject one that exceeds its time limit.
 func compareWide(ctx context.Context, ours, theirs *searchable, length time.Duration, out io.Writer) error {
-	fmt.Fprintf(out, "  %-42s %8s | %24s | %24s | %s\n", "texts over all fields, 1 caller, ms", "total", "muster: first, p50, p99", "OpenSearch", "p50 to theirs")
+	fmt.Fprintf(out, "  %-42s %8s | %24s | %24s | %s\n", "texts over all fields, 1 caller, ms", "total",
+		"muster: first, p50, p99", "OpenSearch", "p50 to theirs")
 	for _, q := range wideSearches() {
 		var times [2]searchTimes
 		var refused string
@@ -345,7 +359,7 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 					return fmt.Errorf("%s: %w", q.name, err)
 				}
 			default:
-				refused = fmt.Sprintf("  first answered by %d: %.200s", status, answer)
+				refused = fmt.Sprintf("  first call: status %d: %.200s", status, answer)
 			}
 			calls, err := s.many(ctx, q.body, 1, 2*length)
 			if err != nil {
@@ -360,14 +374,15 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 		line := func(t searchTimes) string {
 			return fmt.Sprintf("%8.1f %7.1f %7.1f", ms(t.cold), ms(t.p50[0]), ms(t.p99[0]))
 		}
-		fmt.Fprintf(out, "  %-42s %8d | %24s | %24s | %5.2f%s\n", q.name, times[0].total, line(times[0]), line(times[1]), ratio(times[0].p50[0], times[1].p50[0]), refused)
+		fmt.Fprintf(out, "  %-42s %8d | %24s | %24s | %5.2f%s\n", q.name, times[0].total, line(times[0]),
+			line(times[1]), ratio(times[0].p50[0], times[1].p50[0]), refused)
 	}
 	return nil
 }
 
 func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }
 
-// searchMemory says what both are resident with.
+// searchMemory prints the resident memory of both systems.
 func (b *bench) searchMemory(node *opensearch.Node, out io.Writer) error {
 	engine, err := b.enginePID()
 	if err != nil {
@@ -379,7 +394,8 @@ func (b *bench) searchMemory(node *opensearch.Node, out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "  resident: engine %d MB, this program with the API in it %d MB, OpenSearch %d MB with a heap of at most %d MB\n",
-		resident[0]>>20, resident[1]>>20, resident[2]>>20, besideHeap)
+	fmt.Fprintf(out,
+		"  resident: engine %d MB, this program with the API %d MB, OpenSearch %d MB with a heap of at most %d MB\n",
+		resident[0]>>20, resident[1]>>20, resident[2]>>20, openSearchHeap)
 	return nil
 }

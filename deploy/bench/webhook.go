@@ -29,22 +29,21 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// What the part webhook does.
+// Parameters of part webhook.
 const (
 	webhookEndpoints = 100
-	webhookRuns      = 5                     // interleaved, with and without a dead endpoint
-	webhookFull      = 12000                 // deliveries that are measured at full speed
-	webhookPaced     = 5 * time.Second       // how long a paced run sends
-	webhookTick      = 20 * time.Millisecond // how often it sends
-	webhookShare     = 0.3                   // of the full speed
+	webhookRuns      = 5                     // alternating, with and without a dead endpoint
+	webhookFull      = 12000                 // measured deliveries at full speed
+	webhookPaced     = 5 * time.Second       // duration of a run at a fixed rate
+	webhookTick      = 20 * time.Millisecond // its send interval
+	webhookShare     = 0.3                   // its share of the full speed
 	webhookTimeout   = 15 * time.Second
 	webhookCallers   = 64 // of the bare loop
 )
 
-// measureWebhook prints what the webhook sender delivers a second to receivers on
-// this machine, beside a bare loop of signed posts, and how long deliveries to
-// 99 endpoints take while the hundredth answers, and while it accepts calls and
-// never answers them.
+// measureWebhook prints the deliveries per second of the webhook sender to receivers on this machine, compared with
+// a bare loop of signed posts, and the latency of deliveries to 99 endpoints while the hundredth responds, and
+// while it accepts connections without responding.
 func measureWebhook(ctx context.Context, _ options, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "muster-bench-webhook-")
 	if err != nil {
@@ -62,16 +61,16 @@ func measureWebhook(ctx context.Context, _ options, out io.Writer) (err error) {
 	}
 	var full float64
 	return errors.Join(
-		// As many calls at a time as the bare loop makes: one host has half of them.
+		// The same concurrency as in the bare loop: one host may use half of it.
 		w.with(ctx, 2*webhookCallers/partitionsOf(event.TopicWebhookTask), func() (err error) {
 			full, err = w.compare(ctx, out)
 			return err
 		}),
-		w.with(ctx, 0, func() error { return w.besideDead(ctx, out, full) }),
+		w.with(ctx, 0, func() error { return w.withDeadEndpoint(ctx, out, full) }),
 		w.close(ctx))
 }
 
-// partitionsOf is how many partitions a topic has.
+// partitionsOf returns the number of partitions of a topic.
 func partitionsOf(name string) int {
 	for _, t := range event.Topics() {
 		if t.Name == name {
@@ -81,11 +80,11 @@ func partitionsOf(name string) int {
 	return 1
 }
 
-// with measures beside a sender with a bound of calls at a time for a partition; 0 is
-// its own.
+// with runs measure with a sender and its limit of concurrent calls per partition; 0 means the default.
 func (w *webhookBench) with(ctx context.Context, calls int, measure func() error) error {
 	sender, err := webhook.New(webhook.Config{
-		Bus: w.bus, Key: w.key, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: webhookTimeout, PerPartition: calls,
+		Bus: w.bus, Key: w.key, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: webhookTimeout,
+		PerPartition: calls,
 	}, webhook.Deps{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -98,7 +97,7 @@ func (w *webhookBench) with(ctx context.Context, calls int, measure func() error
 	return errors.Join(measured, group.Wait())
 }
 
-// webhookBench is receivers, and what they got when.
+// webhookBench has the receivers, and the times of their deliveries.
 type webhookBench struct {
 	bus     bus.Config
 	key     []byte
@@ -144,7 +143,7 @@ func (w *webhookBench) open(ctx context.Context) error {
 		}
 		return nil
 	})
-	// Connections to it are made by the kernel and never read.
+	// The kernel accepts connections to it, which are never read.
 	w.dead, err = lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	return err
 }
@@ -153,7 +152,7 @@ func (w *webhookBench) close(ctx context.Context) error {
 	return errors.Join(w.alive.Shutdown(ctx), w.serving.Wait(), w.dead.Close())
 }
 
-// receive takes a delivery.
+// receive handles a delivery.
 func (w *webhookBench) receive(rw http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	_, err := io.Copy(io.Discard, r.Body)
@@ -175,8 +174,7 @@ func (w *webhookBench) receive(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes tasks; those to the first endpoint go to the dead one if there is
-// one, and are not waited for.
+// send writes tasks. With dead, those to the first endpoint go to the dead one, and are not waited for.
 func (w *webhookBench) send(ctx context.Context, writer *bus.Writer, from, n int, dead bool) error {
 	messages := make([]kafka.Message, 0, n)
 	body := []byte(`{"full_name": "` + strings.Repeat("x", 800) + `"}`)
@@ -190,7 +188,9 @@ func (w *webhookBench) send(ctx context.Context, writer *bus.Writer, from, n int
 		} else if dead {
 			url = "http://" + w.dead.Addr().String() + "/"
 		}
-		m, err := webhook.Task(ctx, &event.WebhookTask{DeliveryID: id, OrganizationID: "bench", URL: url, RequestID: id, CreatedAt: now, Body: body})
+		m, err := webhook.Task(ctx,
+			&event.WebhookTask{DeliveryID: id, OrganizationID: "bench", URL: url, RequestID: id, CreatedAt: now,
+				Body: body})
 		if err != nil {
 			w.mu.Unlock()
 			return err
@@ -201,7 +201,7 @@ func (w *webhookBench) send(ctx context.Context, writer *bus.Writer, from, n int
 	return bus.WriteAll(ctx, writer, messages)
 }
 
-// begin starts a run of so many deliveries.
+// begin starts a run of n deliveries.
 func (w *webhookBench) begin(n int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,7 +211,7 @@ func (w *webhookBench) begin(n int) <-chan struct{} {
 	return w.empty
 }
 
-// await waits for a run's deliveries and returns how long each took, sorted.
+// await waits for a run's deliveries and returns their sorted durations.
 func (w *webhookBench) await(ctx context.Context, done <-chan struct{}) ([]time.Duration, error) {
 	select {
 	case <-done:
@@ -224,15 +224,14 @@ func (w *webhookBench) await(ctx context.Context, done <-chan struct{}) ([]time.
 	return w.took, nil
 }
 
-// compare measures the full speed beside that of the bare loop: interleaved, the
-// median of each.
+// compare measures the full speed and that of the bare loop, alternating, and uses the median of each.
 func (w *webhookBench) compare(ctx context.Context, out io.Writer) (full float64, err error) {
 	writer := bus.NewWriter(w.bus)
 	defer func() { err = errors.Join(err, writer.Close()) }()
-	// A second a core: processor time of this program, in which the receivers are on both
-	// sides, and with the sender the writing of the tasks.
+	// Per second and core: the processor time of this program, which includes the receivers on both sides, and with
+	// the sender the writing of the tasks.
 	var fulls, bares, cores, bareCores []float64
-	for i := range 1 + webhookRuns { // the first warms up
+	for i := range 1 + webhookRuns { // the first one warms up
 		full, err := measured(func() error {
 			done := w.begin(webhookFull)
 			if err := w.send(ctx, writer, 0, webhookFull, false); err != nil {
@@ -249,24 +248,30 @@ func (w *webhookBench) compare(ctx context.Context, out io.Writer) (full float64
 			return 0, err
 		}
 		if i > 0 {
-			fulls, bares = append(fulls, webhookFull/full.elapsed.Seconds()), append(bares, webhookFull/bare.elapsed.Seconds())
-			cores, bareCores = append(cores, webhookFull/full.cpu.Seconds()), append(bareCores, webhookFull/bare.cpu.Seconds())
+			fulls, bares = append(fulls, webhookFull/full.elapsed.Seconds()),
+				append(bares, webhookFull/bare.elapsed.Seconds())
+			cores, bareCores = append(cores, webhookFull/full.cpu.Seconds()),
+				append(bareCores, webhookFull/bare.cpu.Seconds())
 		}
 	}
 	for _, runs := range [][]float64{fulls, bares, cores, bareCores} {
 		slices.Sort(runs)
 	}
 	const middle = webhookRuns / 2
-	fmt.Fprintf(out, "  %d deliveries of 0.8 KB over %d endpoints: %6.0f a second a core; bare loop of signed posts, %d callers: %6.0f; ratio %.2f (bar 0.5)\n",
-		webhookFull, webhookEndpoints, cores[middle], webhookCallers, bareCores[middle], cores[middle]/bareCores[middle])
-	fmt.Fprintf(out, "  on the whole machine, the time to write the tasks included: %.0f and %.0f a second; ratio %.2f\n", fulls[middle], bares[middle], fulls[middle]/bares[middle])
+	fmt.Fprintf(out,
+		"  %d deliveries of 0.8 KB to %d endpoints: %6.0f per second and core; bare loop of signed posts, %d "+
+			"callers: %6.0f; ratio %.2f (bar 0.5)\n",
+		webhookFull, webhookEndpoints, cores[middle], webhookCallers, bareCores[middle],
+		cores[middle]/bareCores[middle])
+	fmt.Fprintf(out, "  on the whole machine, including writing the tasks: %.0f and %.0f per second; ratio %.2f\n",
+		fulls[middle], bares[middle], fulls[middle]/bares[middle])
 	return fulls[middle], nil
 }
 
-// besideDead measures how long deliveries take at a share of the full speed.
-func (w *webhookBench) besideDead(ctx context.Context, out io.Writer, full float64) (err error) {
+// withDeadEndpoint measures the latency of deliveries at a share of the full speed, with and without a dead endpoint.
+func (w *webhookBench) withDeadEndpoint(ctx context.Context, out io.Writer, full float64) (err error) {
 	if full == 0 {
-		return nil // it was not measured
+		return nil // the full speed was not measured
 	}
 	writer := bus.NewWriter(w.bus)
 	defer func() { err = errors.Join(err, writer.Close()) }()
@@ -275,26 +280,31 @@ func (w *webhookBench) besideDead(ctx context.Context, out io.Writer, full float
 	var p99 [2][]time.Duration
 	for range webhookRuns {
 		for mode := range p99 {
-			took, err := w.paced(ctx, writer, n, perTick, mode == 1)
+			took, err := w.atFixedRate(ctx, writer, n, perTick, mode == 1)
 			if err != nil {
 				return err
 			}
 			p99[mode] = append(p99[mode], quantile(took, 0.99))
-			fmt.Fprintf(out, "    %d a second, %s: p50 %6.1f ms  p99 %6.1f ms\n", int(float64(perTick)/webhookTick.Seconds()),
-				[]string{"all endpoints answer ", "one of 100 never does"}[mode], ms(quantile(took, 0.5)), ms(quantile(took, 0.99)))
+			fmt.Fprintf(out, "    %d per second, %s: p50 %6.1f ms  p99 %6.1f ms\n",
+				int(float64(perTick)/webhookTick.Seconds()),
+				[]string{"all endpoints respond", "one of 100 does not "}[mode], ms(quantile(took, 0.5)),
+				ms(quantile(took, 0.99)))
 		}
 	}
 	for mode := range p99 {
 		slices.Sort(p99[mode])
 	}
 	well, beside := p99[0][webhookRuns/2], p99[1][webhookRuns/2]
-	fmt.Fprintf(out, "  median p99 of the others: %.1f ms, beside a dead endpoint %.1f ms: %.2f times, %+.1f ms (bar 1.5 times or 20 ms)\n",
+	fmt.Fprintf(out,
+		"  median p99 of the others: %.1f ms, with a dead endpoint %.1f ms: %.2f times, %+.1f ms (bar 1.5 times or "+
+			"20 ms)\n",
 		ms(well), ms(beside), float64(beside)/float64(well), ms(beside-well))
 	return nil
 }
 
-// paced sends n deliveries evenly.
-func (w *webhookBench) paced(ctx context.Context, writer *bus.Writer, n, perTick int, dead bool) ([]time.Duration, error) {
+// atFixedRate sends n deliveries at a fixed rate.
+func (w *webhookBench) atFixedRate(ctx context.Context, writer *bus.Writer, n, perTick int,
+	dead bool) ([]time.Duration, error) {
 	done := w.begin(n)
 	tick := time.NewTicker(webhookTick)
 	defer tick.Stop()
@@ -311,8 +321,7 @@ func (w *webhookBench) paced(ctx context.Context, writer *bus.Writer, n, perTick
 	return w.await(ctx, done)
 }
 
-// bare is a loop that signs and posts, without topics, retries or records of what was
-// done.
+// bare is a loop that signs and posts, without topics, retries and attempt logs.
 func (w *webhookBench) bare(ctx context.Context) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: webhookCallers}}
 	defer client.CloseIdleConnections()
@@ -325,7 +334,8 @@ func (w *webhookBench) bare(ctx context.Context) error {
 				mac := hmac.New(sha256.New, w.key)
 				mac.Write([]byte(id + "." + at + "."))
 				mac.Write(body)
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/"+strconv.Itoa(i%webhookEndpoints), bytes.NewReader(body))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/"+strconv.Itoa(i%webhookEndpoints),
+					bytes.NewReader(body))
 				if err != nil {
 					return err
 				}

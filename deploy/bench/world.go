@@ -26,7 +26,7 @@ import (
 	"muster/schemas/world"
 )
 
-// bench is a running platform with a world in it.
+// bench is a running platform with loaded data.
 type bench struct {
 	options
 	data    string
@@ -37,12 +37,11 @@ type bench struct {
 	kafka   bus.Config
 	conn    driver.Conn
 	logger  *slog.Logger
-	// warm is how long callers ask at least before a measurement begins.
+	// warm is the minimum warm-up before a measurement.
 	warm time.Duration
-	// every is how often a caller asks, on average and at times of chance; 0: again as
-	// soon as it has its answer.
+	// every is the average interval of a caller's requests, at random times; 0 sends the next one on completion.
 	every time.Duration
-	// draw is which keys and times are drawn.
+	// draw is the random seed of keys and times.
 	draw uint64
 }
 
@@ -58,12 +57,11 @@ func newBench(o options) *bench {
 	}
 }
 
-// open starts the platform on the world's data folder and loads the world
-// unless an earlier run has.
+// open starts the platform on the data directory and loads the data unless an earlier run has.
 func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
 	b := newBench(o)
 	if err := os.MkdirAll(b.data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the world: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	if err := b.up(ctx); err != nil {
 		return nil, err
@@ -93,13 +91,13 @@ func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
 	return b, nil
 }
 
-// connect opens connections to the engine.
+// connect connects to the engine.
 func (b *bench) connect(ctx context.Context) (err error) {
 	b.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: b.in.ClickHouseURL, MaxOpenConns: 64, Logger: b.logger})
 	return err
 }
 
-// up starts `muster up` and waits until it has said hello.
+// up starts `muster up` and waits for its startup summary.
 func (b *bench) up(ctx context.Context) error {
 	logFile, err := os.Create(filepath.Join(b.data, "bench.log"))
 	if err != nil {
@@ -108,7 +106,8 @@ func (b *bench) up(ctx context.Context) error {
 	defer func() { _ = logFile.Close() }()
 	const free = "127.0.0.1:0"
 	b.process = exec.CommandContext(ctx, b.muster, "up", "--data-dir", b.data, "--no-sample",
-		"--api-addr", free, "--ingest-addr", free, "--admin-addr", free, "--clickhouse-addr", free, "--kafka-addr", free)
+		"--api-addr", free, "--ingest-addr", free, "--admin-addr", free, "--clickhouse-addr", free,
+		"--kafka-addr", free)
 	b.process.Cancel = func() error { return b.process.Process.Signal(syscall.SIGINT) }
 	b.process.WaitDelay = 10 * time.Second
 	b.process.Stderr = logFile
@@ -140,7 +139,7 @@ func (b *bench) up(ctx context.Context) error {
 	select {
 	case <-hello:
 	case err := <-b.ended:
-		return fmt.Errorf("muster up ended (its log is %s): %w", logFile.Name(), err)
+		return fmt.Errorf("muster up exited (its log is %s): %w", logFile.Name(), err)
 	}
 	b.started = time.Since(began)
 	if b.in, err = instance.Read(b.data); err != nil {
@@ -165,16 +164,16 @@ func (b *bench) close() error {
 }
 
 func (b *bench) source() status.Source {
-	return status.Source{Kafka: b.kafka, Group: projector.Group, Topics: projector.Topics(), Others: status.AnswersConsumers()}
+	return status.Source{Kafka: b.kafka, Group: projector.Group, Topics: projector.Topics(),
+		Others: status.AnswersConsumers()}
 }
 
-// world is what the bench asks about.
+// world returns the options of the data set.
 func (b *bench) world() world.Options {
 	return world.Options{People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10}
 }
 
-// load brings the world in through Kafka, as any records come in. A run that was
-// cut short goes on with the kinds that are missing.
+// load publishes the data through Kafka, like any records. An interrupted run continues with the missing kinds.
 func (b *bench) load(ctx context.Context, out io.Writer) error {
 	done := filepath.Join(b.data, "world-loaded")
 	if exists(done) {
@@ -187,7 +186,7 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "  world written: %.0f MB in %.0f s\n", float64(summary.Bytes)/1e6, time.Since(began).Seconds())
+		fmt.Fprintf(out, "  data written: %.0f MB in %.0f s\n", float64(summary.Bytes)/1e6, time.Since(began).Seconds())
 	}
 	began = time.Now()
 	var total ingest.Counts
@@ -205,7 +204,7 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 		total.Published += counts.Published
 		fmt.Fprintf(out, "  %-18s %10d published in %.0f s\n", kind, counts.Published, run.Elapsed.Seconds())
 		if err := os.WriteFile(published, nil, 0o600); err != nil {
-			return fmt.Errorf("note what is published: %w", err)
+			return fmt.Errorf("write the progress: %w", err)
 		}
 	}
 	if err := status.Wait(ctx, b.source(), nil); err != nil {
@@ -213,7 +212,7 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "  all %d records published and visible in %.0f s\n", total.Published, time.Since(began).Seconds())
 	if err := os.RemoveAll(files); err != nil {
-		return fmt.Errorf("remove the world's files: %w", err)
+		return fmt.Errorf("remove the data files: %w", err)
 	}
 	return os.WriteFile(done, nil, 0o600)
 }
@@ -223,7 +222,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// strings reads a column of text.
+// strings reads a column of strings.
 func (b *bench) strings(ctx context.Context, query string) (list []string, err error) {
 	rows, err := b.conn.Query(ctx, query)
 	if err != nil {

@@ -15,54 +15,52 @@ import (
 	"muster/platform/bus/kafkatest"
 )
 
-// apache is Apache Kafka behind a tap that sees requests to append.
+// apache is an Apache Kafka broker behind a proxy that detects append requests.
 type apache struct {
-	kafka *kafkatest.Kafka
-	tap   *tap
+	kafka      *kafkatest.Kafka
+	kafkaProxy *kafkaProxy
 }
 
-// startApache starts a server that tells clients to come to advertise, where
-// they are sent on to addr.
+// startApache starts a broker that advertises advertise to clients, which is forwarded to addr.
 func startApache(ctx context.Context, addr, advertise string) (_ kafkaServer, err error) {
 	k, err := kafkatest.Start(ctx, kafkatest.Config{Properties: map[string]string{
 		"advertised.listeners": "INTERNAL://" + advertise,
-		// The outside producer's clock is a month ahead, which the server refuses by itself.
+		// The outside producer's clock is a month ahead, which the broker rejects by default.
 		"log.message.timestamp.after.max.ms": strconv.Itoa(math.MaxInt64),
-		// A seed's topics are small; the server sets this much aside for each segment.
+		// The broker allocates this much for each segment, and the topics of a seed are small.
 		"log.index.size.max.bytes": "65536",
 	}})
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTap(ctx, addr, k.Addr())
+	t, err := newKafkaProxy(ctx, addr, k.Addr())
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
-	return &apache{kafka: k, tap: t}, nil
+	return &apache{kafka: k, kafkaProxy: t}, nil
 }
 
 func (a *apache) onAppend(applied bool, act func() bool) func() {
-	return a.tap.on(&hook{applied: applied, act: act})
+	return a.kafkaProxy.arm(&hook{applied: applied, act: act})
 }
 
-// trouble kills the server and starts it on its storage again.
-func (a *apache) trouble(ctx context.Context, feed func() error) error {
-	return during(feed, func() error {
-		wait(ctx, 200*time.Millisecond) // into the middle of what goes on
+// injectFault kills the broker and restarts it on its storage.
+func (a *apache) injectFault(ctx context.Context, feed func() error) error {
+	return concurrently(feed, func() error {
+		wait(ctx, 200*time.Millisecond) // until the pipeline is busy
 		return errors.Join(a.kafka.Kill(), a.kafka.Restart(ctx))
 	})
 }
 
-// compact says that it cannot: the log cleaner takes its time, and what it keeps is
-// Apache Kafka's to show.
+// compact returns ErrUnsupported: the log cleaner is slow, and compaction is tested with the embedded broker.
 func (a *apache) compact(context.Context) error { return errors.ErrUnsupported }
 
-func (a *apache) close() error { return errors.Join(a.tap.close(), a.kafka.Close()) }
+func (a *apache) close() error { return errors.Join(a.kafkaProxy.close(), a.kafka.Close()) }
 
-// tap passes Kafka's protocol on, a request or response at a time: four bytes of
-// length, then in requests the API key, its version and a correlation id, in
-// responses the correlation id (Kafka protocol guide, Request and response headers).
-type tap struct {
+// kafkaProxy forwards the Kafka protocol frame by frame: four bytes of length, then in requests the API key, its
+// version and a correlation ID, in responses the correlation ID (Kafka protocol guide, Request and response
+// headers).
+type kafkaProxy struct {
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
@@ -73,18 +71,18 @@ type tap struct {
 	shut  bool
 }
 
-// hook is what is asked at requests to append.
+// hook is called for append requests.
 type hook struct {
 	applied bool
 	act     func() bool
 }
 
-func newTap(ctx context.Context, addr, server string) (*tap, error) {
+func newKafkaProxy(ctx context.Context, addr, server string) (*kafkaProxy, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	t := &tap{listener: ln, server: server, conns: make(map[net.Conn]bool)}
+	t := &kafkaProxy{listener: ln, server: server, conns: make(map[net.Conn]bool)}
 	t.running.Go(func() {
 		for {
 			client, err := ln.Accept()
@@ -97,7 +95,7 @@ func newTap(ctx context.Context, addr, server string) (*tap, error) {
 	return t, nil
 }
 
-func (t *tap) on(h *hook) (remove func()) {
+func (t *kafkaProxy) arm(h *hook) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.hook = h
@@ -108,14 +106,14 @@ func (t *tap) on(h *hook) (remove func()) {
 	}
 }
 
-func (t *tap) armed() *hook {
+func (t *kafkaProxy) armed() *hook {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.hook
 }
 
-// keep notes a connection, so that close ends it; false: the tap is closed.
-func (t *tap) keep(c net.Conn) bool {
+// keep registers a connection, so that close can close it. It returns false if the proxy is closed.
+func (t *kafkaProxy) keep(c net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.shut {
@@ -125,26 +123,26 @@ func (t *tap) keep(c net.Conn) bool {
 	return true
 }
 
-func (t *tap) drop(c net.Conn) {
+func (t *kafkaProxy) drop(c net.Conn) {
 	c.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.conns, c)
 }
 
-// serve passes one connection on until either side ends it or a hook does.
-func (t *tap) serve(client net.Conn) {
+// serve forwards one connection until a side or a hook closes it.
+func (t *kafkaProxy) serve(client net.Conn) {
 	defer t.drop(client)
-	server, err := net.Dial("tcp", t.server) //nolint:noctx // loopback; ends with the tap
+	server, err := net.Dial("tcp", t.server) //nolint:noctx // loopback; ends with the proxy
 	if err != nil || !t.keep(client) || !t.keep(server) {
 		if server != nil {
 			server.Close()
 		}
-		return // the client sees a broker that is away
+		return // the broker is unavailable
 	}
 	defer t.drop(server)
 	var mu sync.Mutex
-	lost := make(map[[4]byte]*hook) // by correlation id: requests whose answer a hook is asked about
+	lost := make(map[[4]byte]*hook) // by correlation ID: requests whose response may be dropped
 	var back sync.WaitGroup
 	back.Go(func() {
 		defer client.Close()
@@ -174,7 +172,7 @@ func (t *tap) serve(client net.Conn) {
 	back.Wait()
 }
 
-// appendsRecords says whether a request to append names a topic of records.
+// appendsRecords reports whether an append request names a record topic.
 func appendsRecords(frame []byte) bool {
 	for rest := frame; ; {
 		at := bytes.Index(rest, []byte("muster.record."))
@@ -189,7 +187,7 @@ func appendsRecords(frame []byte) bool {
 	}
 }
 
-// frames copies length-prefixed frames for as long as pass says so.
+// frames copies length-prefixed frames while pass returns true.
 func frames(from io.Reader, to io.Writer, pass func(frame []byte) bool) {
 	const most = 64 << 20
 	for {
@@ -211,7 +209,7 @@ func frames(from io.Reader, to io.Writer, pass func(frame []byte) bool) {
 	}
 }
 
-func (t *tap) close() error {
+func (t *kafkaProxy) close() error {
 	err := t.listener.Close()
 	t.mu.Lock()
 	t.shut = true

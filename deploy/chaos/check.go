@@ -23,7 +23,7 @@ import (
 
 const projectorGroup = projector.Group
 
-// tables says where a kind's records are, and how their keys read there.
+// tables returns the table and the key expression of each kind.
 func tables() map[record.Kind]struct{ table, key string } {
 	return map[record.Kind]struct{ table, key string }{
 		record.KindNetworkPerson:  {"network_people", "profile_id"},
@@ -32,14 +32,16 @@ func tables() map[record.Kind]struct{ table, key string } {
 	}
 }
 
-// visible reads the newest version of every key of a database.
+// visible returns the newest version of every key in a database.
 func (r *rig) visible(ctx context.Context, database string) (map[identity]record.Version, error) {
 	out := make(map[identity]record.Version)
 	for kind, where := range tables() {
-		// A version that is new of a content that is not stands in a table of its own.
+		// A newer version of unchanged content is in a separate table.
 		rows, err := r.store.admin.Query(ctx, fmt.Sprintf(`SELECT m.key, greatest(m.version, s.version), m.times
-			FROM (SELECT %[1]s AS key, version, content_hash, count() OVER (PARTITION BY %[1]s) AS times FROM %[2]s.%[3]s FINAL) m
-			LEFT JOIN (SELECT key, content_hash, max(version) AS version FROM %[2]s.seen_versions WHERE kind = '%[4]s' GROUP BY key, content_hash) s
+			FROM (SELECT %[1]s AS key, version, content_hash, count() OVER (PARTITION BY %[1]s) AS times
+			    FROM %[2]s.%[3]s FINAL) m
+			LEFT JOIN (SELECT key, content_hash, max(version) AS version FROM %[2]s.seen_versions
+			    WHERE kind = '%[4]s' GROUP BY key, content_hash) s
 			ON m.key = s.key AND m.content_hash = s.content_hash`, where.key, database, where.table, kind))
 		if err != nil {
 			return nil, err
@@ -52,7 +54,7 @@ func (r *rig) visible(ctx context.Context, database string) (map[identity]record
 				return nil, errors.Join(err, rows.Close())
 			}
 			if times != 1 {
-				return nil, errors.Join(fmt.Errorf("%s %s is there %d times", kind, key, times), rows.Close())
+				return nil, errors.Join(fmt.Errorf("%s %s: %d rows, want 1", kind, key, times), rows.Close())
 			}
 			out[identity{kind, key}] = record.Version(version)
 		}
@@ -63,8 +65,7 @@ func (r *rig) visible(ctx context.Context, database string) (map[identity]record
 	return out, nil
 }
 
-// holdsNewest compares a database with the world. Of identities in except any
-// version will do.
+// holdsNewest compares a database with the generated data. For identities in except, any version is accepted.
 func (r *rig) holdsNewest(ctx context.Context, database string, except map[identity]bool) error {
 	got, err := r.visible(ctx, database)
 	if err != nil {
@@ -73,18 +74,18 @@ func (r *rig) holdsNewest(ctx context.Context, database string, except map[ident
 	var wrong []string
 	for id, want := range r.world.newest {
 		if v, ok := got[id]; !ok || v != want && !except[id] {
-			wrong = append(wrong, fmt.Sprintf("%s %s: there %t as of %s, want %s", id.kind, id.key, ok, v, want))
+			wrong = append(wrong, fmt.Sprintf("%s %s: found %t as of %s, want %s", id.kind, id.key, ok, v, want))
 		}
 	}
 	if len(got) != len(r.world.newest) || len(wrong) > 0 {
-		return fmt.Errorf("%s: %d identities, want %d; wrong: %d: %s", database, len(got), len(r.world.newest), len(wrong),
+		return fmt.Errorf("%s: %d identities, want %d; wrong: %d: %s", database, len(got),
+			len(r.world.newest), len(wrong),
 			strings.Join(wrong[:min(3, len(wrong))], "; "))
 	}
 	return nil
 }
 
-// committedIsInserted checks that no committed offset is ahead of what the
-// tables hold, while anything may still be under way.
+// committedIsInserted checks that no committed offset is ahead of the tables' content, while records may be in flight.
 func (r *rig) committedIsInserted(ctx context.Context) error {
 	lags, err := bus.Lag(ctx, r.kafka, projectorGroup, projector.Topics())
 	if err != nil {
@@ -98,7 +99,7 @@ func (r *rig) committedIsInserted(ctx context.Context) error {
 		committed[l.Topic][l.Partition] = l.Committed
 	}
 	var got map[identity]record.Version
-	if err := poll(ctx, patience, "the engine answers", func() (bool, error) {
+	if err := poll(ctx, waitTimeout, "the engine responds", func() (bool, error) {
 		got, err = r.visible(ctx, r.database)
 		return err == nil, nil
 	}); err != nil {
@@ -111,10 +112,11 @@ func (r *rig) committedIsInserted(ctx context.Context) error {
 			}
 			rec, err := record.Decode(kind, m.Value)
 			if err != nil {
-				return nil //nolint:nilerr // poison: its place is the rejected topic
+				return nil //nolint:nilerr // poison: it belongs to the rejected topic
 			}
 			if v, ok := got[identity{kind, rec.Key}]; !ok || v < rec.Version {
-				return fmt.Errorf("%s/%d@%d is committed, and %s %s is not there as of %s", m.Topic, m.Partition, m.Offset, kind, rec.Key, rec.Version)
+				return fmt.Errorf("%s/%d@%d is committed, but %s %s is missing as of %s", m.Topic, m.Partition,
+					m.Offset, kind, rec.Key, rec.Version)
 			}
 			return nil
 		})
@@ -141,7 +143,7 @@ func (r *rig) read(ctx context.Context, topic string, do func(kafka.Message) err
 	return errors.Join(f.WaitReady(ctx), f.Close(), failed)
 }
 
-// rejectedIsPoison checks that what was rejected is what was injected.
+// rejectedIsPoison checks that exactly the injected poison was rejected.
 func (r *rig) rejectedIsPoison(ctx context.Context) error {
 	places := make(map[string]string)
 	err := r.read(ctx, event.TopicRejected, func(m kafka.Message) error {
@@ -161,7 +163,7 @@ func (r *rig) rejectedIsPoison(ctx context.Context) error {
 	return nil
 }
 
-// project lets an undisturbed projector make a database of the same topics.
+// project projects the same topics into another database without faults.
 func (r *rig) project(ctx context.Context, database string) (err error) {
 	if err := r.store.tables(ctx, database); err != nil {
 		return err
@@ -171,20 +173,20 @@ func (r *rig) project(ctx context.Context, database string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	p, err := projector.New(projector.Config{Kafka: r.kafka, Group: database}, projector.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)})
+	p, err := projector.New(projector.Config{Kafka: r.kafka, Group: database},
+		projector.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(running) }()
-	err = r.drained(ctx, database, 4*patience)
+	err = r.drained(ctx, database, 4*waitTimeout)
 	cancel()
 	return errors.Join(err, <-ended)
 }
 
-// sameTables compares every table but for the places that rows came from: a
-// record that was published again has another.
+// sameTables compares every table, without the positions of rows: records that are published again have others.
 func (r *rig) sameTables(ctx context.Context, a, b string) error {
 	for _, table := range readmodel.Tables() {
 		for _, pair := range [][2]string{{a, b}, {b, a}} {
@@ -202,12 +204,13 @@ func (r *rig) sameTables(ctx context.Context, a, b string) error {
 	return nil
 }
 
-// invariants checks everything once the faults are over.
+// invariants checks everything after the faults.
 func (r *rig) invariants(ctx context.Context) error {
-	if err := r.drained(ctx, projectorGroup, 4*patience); err != nil {
+	if err := r.drained(ctx, projectorGroup, 4*waitTimeout); err != nil {
 		return err
 	}
-	if err := errors.Join(r.holdsNewest(ctx, r.database, nil), r.committedIsInserted(ctx), r.rejectedIsPoison(ctx)); err != nil {
+	if err := errors.Join(r.holdsNewest(ctx, r.database, nil), r.committedIsInserted(ctx),
+		r.rejectedIsPoison(ctx)); err != nil {
 		return err
 	}
 	if err := r.answersAreBuilt(ctx); err != nil {
@@ -215,7 +218,7 @@ func (r *rig) invariants(ctx context.Context) error {
 	}
 	undisturbed, compacted := r.database+"_undisturbed", r.database+"_compacted"
 	if err := r.project(ctx, undisturbed); err != nil {
-		return fmt.Errorf("the undisturbed projection: %w", err)
+		return fmt.Errorf("projection without faults: %w", err)
 	}
 	if err := r.sameTables(ctx, r.database, undisturbed); err != nil {
 		return err
@@ -226,11 +229,10 @@ func (r *rig) invariants(ctx context.Context) error {
 		return err
 	}
 	if err := r.project(ctx, compacted); err != nil {
-		return fmt.Errorf("the projection after compaction: %w", err)
+		return fmt.Errorf("projection after compaction: %w", err)
 	}
-	// Compaction keeps the last offset of a key, which is its newest version where
-	// ingest alone wrote it: ingest sends no older one after it. Of what others wrote
-	// in between a replay takes the newer of topic and table.
+	// Compaction keeps the last offset of a key. For keys that only ingest wrote, that is the newest version, since
+	// ingest sends no older one after it. For other keys, a replay takes the newer of topic and table.
 	if err := r.holdsNewest(ctx, compacted, r.world.outside); err != nil {
 		return err
 	}
@@ -238,7 +240,7 @@ func (r *rig) invariants(ctx context.Context) error {
 		return nil
 	}
 	if err := r.replay(ctx); err != nil {
-		return fmt.Errorf("the replay after compaction: %w", err)
+		return fmt.Errorf("replay after compaction: %w", err)
 	}
 	if err := r.holdsNewest(ctx, r.database, nil); err != nil {
 		return fmt.Errorf("after a replay: %w", err)
@@ -246,14 +248,14 @@ func (r *rig) invariants(ctx context.Context) error {
 	return r.answersAreBuilt(ctx)
 }
 
-// answersAreBuilt checks that each account gets an answer of its newest rows.
+// answersAreBuilt checks that the answer of each account has its newest rows.
 func (r *rig) answersAreBuilt(ctx context.Context) (err error) {
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: r.store.dsn(r.store.addr, r.database)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return poll(ctx, 4*patience, "answers are those of the newest rows", func() (bool, error) {
+	return poll(ctx, 4*waitTimeout, "answers have the newest rows", func() (bool, error) {
 		differing, err := readmodel.DifferingAnswers(ctx, conn, readmodel.AnswersTable, math.MinInt64, math.MaxInt64)
 		return err == nil && len(differing) == 0, nil
 	})

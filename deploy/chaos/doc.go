@@ -1,25 +1,26 @@
-// Command chaos shows that nothing is lost and nothing doubled while the
-// pipeline is being broken: `make chaos SEEDS=20`.
+// Command chaos verifies that the pipeline loses and duplicates nothing under faults:
+// `make chaos SEEDS=20`.
 //
-// Each seed draws four faults. It starts a broker in this process behind
-// Toxiproxy, an engine, projectors and ingest runs as processes of their own, of
-// the program that is released, and feeds an invented world through them while
-// the faults happen. A fault that never took effect fails the seed. Then the
-// faults end, the stream drains, and the invariants are checked: every record
-// that an ingest run acknowledged is there in its newest version, once; every
-// table equals one that an undisturbed projector makes of the same topics; the
-// newest versions outlive compaction, those of what others than ingest wrote by way of a replay; no committed offset is ahead of what was
-// inserted; what was rejected is what was injected as poison.
+// Each seed draws four faults. It starts a broker in this process behind Toxiproxy, and
+// an engine, projectors and ingest runs as child processes of the release binary, and
+// feeds synthetic data through them while the faults happen. A fault that had no effect
+// fails the seed. After the faults the stream drains, and the invariants are checked:
 //
-// `make chaos-clocks` runs the same with a program whose wall clocks step every
-// two seconds: ingest runs, projectors and the engine's own process then read
-// times that go back and forth by up to a month, as servers do whose clocks are
-// set (ClickHouse itself, which is no Go, keeps its clock).
+//   - every record that an ingest run acknowledged is visible in its newest version, once;
+//   - every table equals a projection of the same topics without faults;
+//   - the newest versions survive compaction, those written by other producers through a
+//     replay;
+//   - no committed offset is ahead of the inserted rows;
+//   - exactly the injected poison was rejected.
 //
-// With -apache each seed's broker is Apache Kafka, behind Toxiproxy and a tap that
-// knows requests to append; in the place of refusing requests it is killed and
-// started on its storage again. It is not compacted, nor replayed from then.
+// `make chaos-clocks` does the same with a binary whose wall clocks jump every two
+// seconds by up to a month, back and forth, as when an operator sets the clock: in ingest
+// runs, projectors and the engine's own process, but not in ClickHouse itself.
 //
-// Twenty seeds from 1 on hold every fault and every kill point at least three
-// times; the table at the end counts them.
+// With -apache the broker of each seed is Apache Kafka, behind Toxiproxy and a proxy that
+// detects append requests. Instead of rejecting requests, it is killed and restarted on
+// its storage. There is no compaction and no replay then.
+//
+// 20 consecutive seeds have every fault and every kill point at least three times; the
+// table at the end has the counts.
 package main

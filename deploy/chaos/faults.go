@@ -17,18 +17,17 @@ import (
 	"muster/schemas/record"
 )
 
-// An outage is longer than the clients' first retries and short enough for 20
-// seeds; patience is how long a fault may take to happen.
+// An outage is longer than the clients' first retries, and short enough for 20 seeds. waitTimeout is the maximum time
+// until a fault happens.
 const (
-	outage   = 2500 * time.Millisecond
-	patience = 40 * time.Second
+	outage      = 2500 * time.Millisecond
+	waitTimeout = 40 * time.Second
 )
 
 var errDidNotHappen = errors.New("the fault did not happen")
 
-// suffer feeds a piece while a fault happens, and returns when the fault is
-// over and the piece acknowledged.
-func (r *rig) suffer(ctx context.Context, f fault, piece int) error {
+// runWithFault feeds a piece while a fault happens. It returns when the fault is over and the piece is acknowledged.
+func (r *rig) runWithFault(ctx context.Context, f fault, piece int) error {
 	feed := func() error { return r.feed(ctx, piece) }
 	switch f {
 	case killIngestBefore:
@@ -52,34 +51,33 @@ func (r *rig) suffer(ctx context.Context, f fault, piece int) error {
 	case storeSilent:
 		return r.atInsert(ctx, feed, afterInsert, func() {})
 	case brokerAway:
-		return during(feed, func() error { return r.away(ctx, r.proxy, outage) })
+		return concurrently(feed, func() error { return r.takeDown(ctx, r.proxy, outage) })
 	case storeRefuses:
-		return during(feed, func() error { return r.away(ctx, r.store.proxy, outage) })
+		return concurrently(feed, func() error { return r.takeDown(ctx, r.store.proxy, outage) })
 	case brokerSilent:
 		return r.silentBroker(ctx, feed)
 	case brokerErrors, brokerKilled:
-		return r.server.trouble(ctx, feed)
+		return r.server.injectFault(ctx, feed)
 	case storeSlow:
 		return r.slowStore(ctx, feed)
 	case storeFull:
 		return r.fullStore(ctx, feed)
 	case rebalances:
-		return during(feed, func() error { return r.rebalance(ctx) })
+		return concurrently(feed, func() error { return r.rebalance(ctx) })
 	case outsideProducer:
-		return during(feed, func() error { return r.produceOutside(ctx) })
+		return concurrently(feed, func() error { return r.produceOutside(ctx) })
 	}
-	return fmt.Errorf("there is no fault %q", f)
+	return fmt.Errorf("unknown fault %q", f)
 }
 
-// during feeds and lets something happen at once.
-func during(feed, happen func() error) error {
+// concurrently runs feed and happen concurrently.
+func concurrently(feed, happen func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- feed() }()
 	return errors.Join(happen(), <-done)
 }
 
-// killIngest kills the ingest run at its nth request to append records, which is
-// applied or not, and not answered.
+// killIngest kills the ingest run at its nth append request, which is applied or not, and gets no response.
 func (r *rig) killIngest(feed func() error, nth int64, applied bool) error {
 	var seen, killed atomic.Int64
 	remove := r.server.onAppend(applied, func() bool {
@@ -88,7 +86,7 @@ func (r *rig) killIngest(feed func() error, nth int64, applied bool) error {
 			return false
 		}
 		killed.Add(1)
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have been faster: then killed is not enough, see below
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have exited; that is detected below
 		return true
 	})
 	defer remove()
@@ -97,7 +95,7 @@ func (r *rig) killIngest(feed func() error, nth int64, applied bool) error {
 		return err
 	}
 	if killed.Load() == 0 || r.runsSoFar() < before+2 {
-		return fmt.Errorf("%w: %d requests to append, the run was not killed", errDidNotHappen, seen.Load())
+		return fmt.Errorf("%w: %d append requests, the run was not killed", errDidNotHappen, seen.Load())
 	}
 	return nil
 }
@@ -108,42 +106,42 @@ func (r *rig) runsSoFar() int {
 	return r.runs
 }
 
-// holdsRecords says whether a topic is one that ingest appends to.
+// holdsRecords reports whether ingest writes to a topic.
 func holdsRecords(topic string) bool {
 	return strings.HasPrefix(topic, "muster.record.") && !strings.HasPrefix(topic, "muster.record.rejected")
 }
 
-// atInsert lets something happen at a moment of the next insert.
-func (r *rig) atInsert(ctx context.Context, feed func() error, at moment, action func()) error {
-	fired := r.store.gateway.on(at, action)
+// atInsert runs action at a stage of the next insert.
+func (r *rig) atInsert(ctx context.Context, feed func() error, at stage, action func()) error {
+	fired := r.store.gateway.arm(at, action)
 	if err := feed(); err != nil {
 		return err
 	}
 	select {
 	case <-fired:
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("%w: no insert within %s", errDidNotHappen, patience)
+	case <-time.After(waitTimeout):
+		return fmt.Errorf("%w: no insert within %s", errDidNotHappen, waitTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// away takes a proxy down for a time.
-func (r *rig) away(ctx context.Context, proxy *toxiproxy.Proxy, length time.Duration) error {
-	wait(ctx, 200*time.Millisecond) // into the middle of what goes on
+// takeDown stops a proxy for a time.
+func (r *rig) takeDown(ctx context.Context, proxy *toxiproxy.Proxy, length time.Duration) error {
+	wait(ctx, 200*time.Millisecond) // until the pipeline is busy
 	proxy.Stop()
 	wait(ctx, length)
-	return proxy.Start() // on the address it had
+	return proxy.Start() // on the same address
 }
 
-// silentBroker lets requests through and answers nothing, from a request to append
-// on: without that, a client would be held up before it sends any.
+// silentBroker forwards requests and drops all responses, starting with an append request: earlier, clients would not
+// get to send one.
 func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
 	var appends atomic.Int64
 	silence := make(chan error, 1)
 	remove := r.server.onAppend(true, func() bool {
-		if appends.Add(1) == 1 { // the proxy is silent before the broker answers
+		if appends.Add(1) == 1 { // mute the proxy before the broker responds
 			_, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(
 				`{"name":"silent","type":"timeout","stream":"downstream","toxicity":1,"attributes":{"timeout":1200}}`))
 			silence <- err
@@ -151,20 +149,20 @@ func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
 		return false
 	})
 	defer remove()
-	err := during(feed, func() error {
+	err := concurrently(feed, func() error {
 		select {
 		case err := <-silence:
 			if err != nil {
 				return err
 			}
-		case <-time.After(patience):
-			return fmt.Errorf("%w: no request to append within %s", errDidNotHappen, patience)
+		case <-time.After(waitTimeout):
+			return fmt.Errorf("%w: no append request within %s", errDidNotHappen, waitTimeout)
 		}
 		wait(ctx, outage)
 		return r.proxy.Toxics.RemoveToxic(ctx, "silent")
 	})
 	if err == nil && appends.Load() < 2 {
-		return fmt.Errorf("%w: records were appended without an answer, and not again", errDidNotHappen)
+		return fmt.Errorf("%w: records were appended without a response, but not retried", errDidNotHappen)
 	}
 	return err
 }
@@ -175,18 +173,19 @@ func (r *rig) slowStore(ctx context.Context, feed func() error) error {
 	if err != nil {
 		return err
 	}
-	return during(feed, func() error {
+	return concurrently(feed, func() error {
 		wait(ctx, outage)
 		return r.store.proxy.Toxics.RemoveToxic(ctx, "slow")
 	})
 }
 
-// fullStore makes the engine believe that its disk is full.
+// fullStore makes inserts fail as on a full disk.
 func (r *rig) fullStore(ctx context.Context, feed func() error) error {
 	set := func(change string) error {
 		for _, table := range readmodel.Tables() {
-			if err := r.store.admin.Exec(ctx, "ALTER TABLE "+r.database+"."+table+" "+change+" SETTING min_free_disk_bytes_to_perform_insert"+
-				map[bool]string{true: " = 1000000000000000"}[change == "MODIFY"]); err != nil {
+			if err := r.store.admin.Exec(ctx,
+				"ALTER TABLE "+r.database+"."+table+" "+change+" SETTING min_free_disk_bytes_to_perform_insert"+
+					map[bool]string{true: " = 1000000000000000"}[change == "MODIFY"]); err != nil {
 				return err
 			}
 		}
@@ -197,10 +196,10 @@ func (r *rig) fullStore(ctx context.Context, feed func() error) error {
 	}
 	err := feed()
 	if err == nil {
-		// Acknowledged, and not yet visible: there is lag for as long as it lasts.
+		// Records are acknowledged, but not visible: there is lag until the fault ends.
 		err = r.drained(ctx, projectorGroup, time.Second)
 		if err == nil {
-			err = fmt.Errorf("%w: the inserts went through", errDidNotHappen)
+			err = fmt.Errorf("%w: inserts succeeded", errDidNotHappen)
 		} else {
 			err = nil
 		}
@@ -208,7 +207,7 @@ func (r *rig) fullStore(ctx context.Context, feed func() error) error {
 	return errors.Join(err, set("RESET"))
 }
 
-// rebalance lets three projectors come and go.
+// rebalance starts and stops three projectors.
 func (r *rig) rebalance(ctx context.Context) error {
 	for range 2 {
 		r.startProjector(ctx)
@@ -218,11 +217,11 @@ func (r *rig) rebalance(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if i%2 == 0 {
-			r.projectors[i%len(r.projectors)].kill() // the group notices by the session's timeout
+			r.projectors[i%len(r.projectors)].kill() // detected by the session timeout
 			continue
 		}
 		last := len(r.projectors) - 1
-		if err := r.stopProjectors(last); err != nil { // leaves in order
+		if err := r.stopProjectors(last); err != nil { // leaves the group in order
 			return err
 		}
 		r.startProjector(ctx)
@@ -230,8 +229,8 @@ func (r *rig) rebalance(ctx context.Context) error {
 	return r.stopProjectors(1)
 }
 
-// produceOutside writes to the topics as anybody may: records of which some are
-// none, stamped by a clock that goes a month back and a month ahead.
+// produceOutside writes to the topics like any other producer: invalid records among others, with timestamps a month
+// in the past and in the future.
 func (r *rig) produceOutside(ctx context.Context) (err error) {
 	w := bus.NewWriter(r.kafka, bus.WithTopics(r.kafka, record.KindNetworkPerson.Topic()))
 	defer func() { err = errors.Join(err, w.Close()) }()
@@ -247,9 +246,11 @@ func (r *rig) produceOutside(ctx context.Context) (err error) {
 		id := identity{record.KindNetworkPerson, key}
 		r.world.newest[id], r.world.outside[id] = v, true
 		msgs = append(msgs,
-			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(key), Time: now.Add(step), Value: fmt.Appendf(nil,
-				`{"profile_id":%q,"username":"outside-%d","last_updated":%q}`, key, i, at)},
-			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: fmt.Appendf(nil, "bad_%d", i), Time: now.Add(-step), Value: []byte("\x00no record")},
+			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(key), Time: now.Add(step),
+				Value: fmt.Appendf(nil,
+					`{"profile_id":%q,"username":"outside-%d","last_updated":%q}`, key, i, at)},
+			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: fmt.Appendf(nil, "bad_%d", i),
+				Time: now.Add(-step), Value: []byte("\x00no record")},
 		)
 		r.world.poison++
 	}

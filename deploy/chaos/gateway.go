@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// moment is a place in the life of an insert.
-type moment int
+// stage is a point in the processing of an insert.
+type stage int
 
 const (
-	beforeInsert moment = iota
+	beforeInsert stage = iota
 	middleOfInsert
 	afterInsert
 )
 
-// gateway stands before the engine and lets something happen at a moment of an
-// insert, after which that insert's connection is cut.
+// gateway is a proxy of the engine that runs an action at a stage of an insert, and then closes the connection of that
+// insert.
 type gateway struct {
 	addr  string
 	serve *http.Server
 	done  chan error
 
 	mu    sync.Mutex
-	armed *trap
+	armed *trigger
 }
 
-// trap is what happens once.
-type trap struct {
-	at     moment
+// trigger is an action that runs once.
+type trigger struct {
+	at     stage
 	action func()
 	fired  chan struct{}
 }
@@ -53,33 +53,34 @@ func newGateway(ctx context.Context, engine string) (*gateway, error) {
 	g := &gateway{addr: ln.Addr().String(), done: make(chan error, 1)}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// A killed engine is what the clients are to notice.
+		// Clients must notice a killed engine.
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		FlushInterval: -1,
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 	}
-	g.serve = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := g.take(r)
-		if t == nil {
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		t.intercept(proxy, w, r)
-	})}
+	g.serve = &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			t := g.take(r)
+			if t == nil {
+				proxy.ServeHTTP(w, r)
+				return
+			}
+			t.intercept(proxy, w, r)
+		})}
 	go func() { g.done <- g.serve.Serve(ln) }()
 	return g, nil
 }
 
-// on arms a trap; the returned channel closes when it has gone off.
-func (g *gateway) on(at moment, action func()) <-chan struct{} {
-	t := &trap{at: at, action: action, fired: make(chan struct{})}
+// arm arms a trigger. The returned channel is closed when the action has run.
+func (g *gateway) arm(at stage, action func()) <-chan struct{} {
+	t := &trigger{at: at, action: action, fired: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = t
 	return t.fired
 }
 
-func (g *gateway) take(r *http.Request) *trap {
+func (g *gateway) take(r *http.Request) *trigger {
 	if !strings.HasPrefix(strings.TrimSpace(r.URL.Query().Get("query")), "INSERT") {
 		return nil
 	}
@@ -90,17 +91,17 @@ func (g *gateway) take(r *http.Request) *trap {
 	return t
 }
 
-func (t *trap) intercept(proxy http.Handler, w http.ResponseWriter, r *http.Request) {
+func (t *trigger) intercept(proxy http.Handler, w http.ResponseWriter, r *http.Request) {
 	defer close(t.fired)
 	switch t.at {
 	case beforeInsert:
 		t.action()
 	case middleOfInsert:
-		// The engine gets a part of the rows and then an end that is none.
+		// The engine gets a part of the rows, and then an invalid end.
 		r.Body = &cut{ReadCloser: r.Body, left: 256, action: t.action}
 		r.ContentLength = -1
 		func() {
-			defer func() { _ = recover() }() // ErrAbortHandler of the proxy: the cut has worked
+			defer func() { _ = recover() }() // ErrAbortHandler of the proxy, as intended
 			proxy.ServeHTTP(discard{header: make(http.Header)}, r)
 		}()
 	case afterInsert:
@@ -113,7 +114,7 @@ func (t *trap) intercept(proxy http.Handler, w http.ResponseWriter, r *http.Requ
 	panic(http.ErrAbortHandler)
 }
 
-// cut is a body that ends too early.
+// cut is a body that is truncated.
 type cut struct {
 	io.ReadCloser
 	left   int
@@ -121,7 +122,7 @@ type cut struct {
 	acted  atomic.Bool
 }
 
-var errCut = errors.New("cut off")
+var errCut = errors.New("truncated")
 
 func (c *cut) Read(p []byte) (int, error) {
 	if c.left <= 0 {
@@ -132,14 +133,14 @@ func (c *cut) Read(p []byte) (int, error) {
 	}
 	n, err := c.ReadCloser.Read(p[:min(len(p), c.left)])
 	c.left -= n
-	if err != nil && !c.acted.Swap(true) { // a small insert
+	if err != nil && !c.acted.Swap(true) { // the insert is smaller than the cut
 		c.action()
 		err = errCut
 	}
 	return n, err
 }
 
-// discard takes an answer that nobody gets.
+// discard drops a response.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

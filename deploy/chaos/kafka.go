@@ -12,12 +12,11 @@ import (
 
 // kafkaServer is the broker of a seed, behind Toxiproxy.
 type kafkaServer interface {
-	// onAppend asks act at every request to append records, until the returned
-	// function is called. Where act says so the request is lost: with applied set
-	// the records are appended and only the answer is, else both are.
+	// onAppend calls act for every append request until remove is called. If act returns true, the request is lost:
+	// with applied, the records are appended and only the response is dropped; else nothing is appended.
 	onAppend(applied bool, act func() bool) (remove func())
-	// trouble makes the broker fail for a moment and returns once it is well again.
-	trouble(ctx context.Context, feed func() error) error
+	// injectFault makes the broker fail briefly, and returns when it has recovered.
+	injectFault(ctx context.Context, feed func() error) error
 	// compact compacts every compacted topic.
 	compact(ctx context.Context) error
 	close() error
@@ -57,8 +56,8 @@ func (e embedded) onAppend(applied bool, act func() bool) func() {
 	return func() { handle.Remove() }
 }
 
-// trouble refuses some requests of every kind that the pipeline lives on.
-func (e embedded) trouble(_ context.Context, feed func() error) error {
+// injectFault rejects some requests of each kind that the pipeline uses.
+func (e embedded) injectFault(_ context.Context, feed func() error) error {
 	hits := func() int { return 0 }
 	for key, err := range map[kmsg.Key]*kerr.Error{
 		kmsg.Produce:      kerr.NotEnoughReplicas,

@@ -31,10 +31,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	seeds := flags.Uint64("seeds", 20, "number of seeds")
 	first := flags.Uint64("first", 1, "the first seed")
 	muster := flags.String("muster", filepath.Join("bin", "muster"), "the muster program")
-	only := flags.String("only", "", "one fault of the table instead of those drawn, by any part of its name")
-	long := flags.Bool("long", false, "the broker is away for 30 s instead")
-	apache := flags.Bool("apache", false, "Apache Kafka, a new one for each seed, instead of the embedded broker (needs Java 17 and Maven); it is not compacted")
-	stepped := flags.String("stepped", "", "build a muster program whose clocks step into this file, and do nothing else")
+	only := flags.String("only", "", "run faults whose name contains this text, instead of drawing them")
+	long := flags.Bool("long", false, "make the broker unavailable for 30 s at a time")
+	apache := flags.Bool("apache", false,
+		"use Apache Kafka, a new broker per seed, instead of the embedded broker (needs Java 17 and Maven); without "+
+			"compaction")
+	stepped := flags.String("stepped", "", "build a muster binary with jumping clocks to this path, and exit")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,7 +58,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 
-	suite := suite{muster: *muster, dir: dir, store: s, toxics: toxics, long: *long, apache: *apache, times: make(map[fault]int), out: out}
+	suite := suite{muster: *muster, dir: dir, store: s, toxics: toxics, long: *long, apache: *apache,
+		times: make(map[fault]int), out: out}
 	var failed []string
 	for seed := *first; seed < *first+*seeds && ctx.Err() == nil; seed++ {
 		drawn := draw(seed, *apache)
@@ -73,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		fmt.Fprintf(out, "%4d  %s\n", suite.times[f], f)
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("seeds %s failed; one again: -first N -seeds 1", strings.Join(failed, ", "))
+		return fmt.Errorf("seeds %s failed; run one again with -first N -seeds 1", strings.Join(failed, ", "))
 	}
 	return ctx.Err()
 }
@@ -87,7 +90,7 @@ func matching(name string, apache bool) (out []fault) {
 	return out
 }
 
-// suite runs seeds over one engine.
+// suite runs seeds against one engine.
 type suite struct {
 	muster string
 	dir    string
@@ -95,11 +98,11 @@ type suite struct {
 	toxics *toxiproxy.ApiServer
 	long   bool
 	apache bool
-	times  map[fault]int // how often each fault happened
+	times  map[fault]int // number of occurrences of each fault
 	out    io.Writer
 }
 
-// seedLimit bounds one seed, so that a pipeline that stands still fails it.
+// seedLimit is the maximum duration of a seed, so that a stalled pipeline fails it.
 const seedLimit = 3 * time.Minute
 
 func (s *suite) seed(ctx context.Context, seed uint64, drawn []fault) (err error) {
@@ -116,7 +119,7 @@ func (s *suite) seed(ctx context.Context, seed uint64, drawn []fault) (err error
 		}
 		err = errors.Join(err, r.close())
 	}()
-	// The faults are spread over the pieces; what is left over is fed in peace.
+	// The faults are spread over the pieces; the remaining pieces are fed without faults.
 	for i := range r.world.pieces {
 		if i >= len(drawn) && !s.long {
 			if err := r.feed(ctx, i); err != nil {
@@ -127,14 +130,14 @@ func (s *suite) seed(ctx context.Context, seed uint64, drawn []fault) (err error
 		if s.long {
 			happen := func() error { return nil }
 			if i == 0 {
-				happen = func() error { return r.away(ctx, r.proxy, 30*time.Second) }
+				happen = func() error { return r.takeDown(ctx, r.proxy, 30*time.Second) }
 			}
-			if err := during(func() error { return r.feed(ctx, i) }, happen); err != nil {
+			if err := concurrently(func() error { return r.feed(ctx, i) }, happen); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := r.suffer(ctx, drawn[i], i); err != nil {
+		if err := r.runWithFault(ctx, drawn[i], i); err != nil {
 			return fmt.Errorf("%s: %w", drawn[i], err)
 		}
 		s.times[drawn[i]]++

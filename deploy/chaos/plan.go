@@ -2,10 +2,10 @@ package main
 
 import "math/rand/v2"
 
-// fault names one way to break the pipeline.
+// fault is the name of a way to break the pipeline.
 type fault string
 
-// The kill points: which process, and what it was doing.
+// The kill points: the process, and what it was doing.
 const (
 	killIngestBefore    fault = "kill ingest: before the broker appends"
 	killIngestAfter     fault = "kill ingest: appended, not acknowledged"
@@ -20,39 +20,39 @@ const (
 
 // The other faults.
 const (
-	brokerAway      fault = "broker: away"
-	brokerSilent    fault = "broker: applies, answers nothing"
-	brokerErrors    fault = "broker: refuses requests with transient errors"
-	brokerKilled    fault = "broker: killed and started again" // in the place of the one before, on Apache Kafka
+	brokerAway      fault = "broker: unavailable"
+	brokerSilent    fault = "broker: applies requests without responding"
+	brokerErrors    fault = "broker: rejects requests with transient errors"
+	brokerKilled    fault = "broker: killed and restarted" // with Apache Kafka, instead of the previous one
 	storeSlow       fault = "ClickHouse: slow"
 	storeRefuses    fault = "ClickHouse: refuses connections"
-	storeSilent     fault = "ClickHouse: applies an insert, the answer is lost"
+	storeSilent     fault = "ClickHouse: applies an insert, the response is lost"
 	storeFull       fault = "ClickHouse: no space left"
 	rebalances      fault = "projectors: rebalances among three"
-	outsideProducer fault = "outside producer: poison, and a clock that steps"
+	outsideProducer fault = "outside producer: poison, and a jumping clock"
 )
 
-// faults are all of them, in the order of the table.
+// faults returns all faults, in the order of the table.
 func faults(apache bool) []fault {
-	trouble := brokerErrors
+	errorsOrKill := brokerErrors
 	if apache {
-		trouble = brokerKilled
+		errorsOrKill = brokerKilled
 	}
 	return []fault{
 		killIngestBefore, killIngestAfter, killIngestMid,
 		killProjectorBefore, killProjectorMid, killProjectorAfter,
 		killEngineBefore, killEngineMid, killEngineAfter,
-		brokerAway, brokerSilent, trouble,
+		brokerAway, brokerSilent, errorsOrKill,
 		storeSlow, storeRefuses, storeSilent, storeFull,
 		rebalances, outsideProducer,
 	}
 }
 
-// faultsPerSeed is how many faults one seed draws.
+// faultsPerSeed is the number of faults that a seed draws.
 const faultsPerSeed = 4
 
-// draw returns the faults of a seed. Seeds take turns at shuffled decks, so
-// that any 20 consecutive ones hold every fault three times at least.
+// draw returns the faults of a seed. Seeds draw from shuffled decks in turn, so that 20 consecutive seeds have
+// every fault at least three times.
 func draw(seed uint64, apache bool) []fault {
 	all := faults(apache)
 	out := make([]fault, faultsPerSeed)

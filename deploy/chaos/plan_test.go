@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTwentySeedsHoldEveryFaultThreeTimes(t *testing.T) {
+func TestDraw_TwentySeedsHaveEveryFaultThreeTimes(t *testing.T) {
 	for _, first := range []uint64{1, 2, 7, 1000} {
 		apache := first%2 == 0
 		times := make(map[fault]int)
 		for seed := first; seed < first+20; seed++ {
 			drawn := draw(seed, apache)
 			require.Len(t, drawn, faultsPerSeed)
-			require.Equal(t, drawn, draw(seed, apache), "a seed draws the same again")
+			require.Equal(t, drawn, draw(seed, apache), "a seed always draws the same faults")
 			for _, f := range drawn {
 				times[f]++
 			}
@@ -24,7 +24,7 @@ func TestTwentySeedsHoldEveryFaultThreeTimes(t *testing.T) {
 	}
 }
 
-func TestWorldIsOfItsSeed(t *testing.T) {
+func TestNewWorld_DependsOnTheSeedOnly(t *testing.T) {
 	one, again, other := newWorld(3, 50), newWorld(3, 50), newWorld(4, 50)
 	require.Equal(t, one, again)
 	require.NotEqual(t, one.pieces, other.pieces)

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// program is the released muster.
+// program is the muster release binary.
 type program struct {
 	path string
 	env  []string
 }
 
-// environment is this process's without what would point muster elsewhere.
+// environment returns this process's environment without variables that configure muster.
 func environment(further ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -43,8 +43,9 @@ func (p program) command(ctx context.Context, args ...string) (*exec.Cmd, *tail)
 	return cmd, out
 }
 
-// run runs a command to its end and returns its exit status.
-func (p program) run(ctx context.Context, started func(pid int), args ...string) (status int, output string, err error) {
+// run runs a command until it exits, and returns its exit status.
+func (p program) run(ctx context.Context, started func(pid int), args ...string) (status int, output string,
+	err error) {
 	cmd, out := p.command(ctx, args...)
 	if err := cmd.Start(); err != nil {
 		return 0, "", err
@@ -60,8 +61,7 @@ func (p program) run(ctx context.Context, started func(pid int), args ...string)
 	return cmd.ProcessState.ExitCode(), out.String(), err
 }
 
-// daemon is a process that is started again whenever it ends, as any
-// supervisor would.
+// daemon is a process that is restarted whenever it exits, as by a supervisor.
 type daemon struct {
 	name   string
 	cancel context.CancelFunc
@@ -74,7 +74,7 @@ type daemon struct {
 	err    error
 }
 
-// keep runs a command until stop.
+// keep runs a command, with restarts, until stop is called.
 func (p program) keep(ctx context.Context, name string, args ...string) *daemon {
 	ctx, cancel := context.WithCancel(ctx)
 	d := &daemon{name: name, cancel: cancel, done: make(chan struct{})}
@@ -94,34 +94,33 @@ func (p program) keep(ctx context.Context, name string, args ...string) *daemon 
 			d.pid, d.out = cmd.Process.Pid, out
 			d.starts++
 			d.mu.Unlock()
-			_ = cmd.Wait() // however it ended, it is started again
+			_ = cmd.Wait() // restarted, whatever the exit status
 			wait(ctx, 100*time.Millisecond)
 		}
 	}()
 	return d
 }
 
-// kill ends the process that runs now with SIGKILL, after its children: the engine
-// is one.
+// kill kills the current process with SIGKILL, after its child processes, such as the engine.
 func (d *daemon) kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pid != 0 {
 		for _, child := range children(d.pid) {
-			_ = syscall.Kill(child, syscall.SIGKILL) // gone already: what was wanted
+			_ = syscall.Kill(child, syscall.SIGKILL) // may have exited
 		}
-		_ = syscall.Kill(d.pid, syscall.SIGKILL) // gone already: what was wanted
+		_ = syscall.Kill(d.pid, syscall.SIGKILL) // may have exited
 	}
 }
 
-// children are the processes that a process has started, and that run.
+// children returns the running child processes of a process.
 func children(pid int) []int {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is right
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // a valid pattern
 	var out []int
 	for _, list := range lists {
 		raw, err := os.ReadFile(list)
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		for _, field := range strings.Fields(string(raw)) {
 			if child, err := strconv.Atoi(field); err == nil {
@@ -140,7 +139,7 @@ func (d *daemon) stop() error {
 	return d.err
 }
 
-// log is the end of what the present process said.
+// log returns the end of the current process's output.
 func (d *daemon) log() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +149,7 @@ func (d *daemon) log() string {
 	return fmt.Sprintf("-- %s, %d starts:\n%s", d.name, d.starts, d.out.String())
 }
 
-// tail keeps the end of what a process writes.
+// tail stores the end of a process's output.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -174,7 +173,7 @@ func (t *tail) String() string {
 	return t.buf.String()
 }
 
-// wait pauses, and says whether the whole time passed.
+// wait sleeps, and reports whether the whole time passed.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -24,14 +24,13 @@ import (
 
 const enginePassword = "chaos"
 
-// store is the engine, a process that outlives the seeds, and the gateway and
-// proxy before it.
+// store is the engine, a process that all seeds share, with the gateway and the proxy in front of it.
 type store struct {
-	addr    string // its own
+	addr    string // of the engine itself
 	process *daemon
 	gateway *gateway
 	proxy   *toxiproxy.Proxy
-	admin   driver.Conn // straight to the engine
+	admin   driver.Conn // connected to the engine directly
 }
 
 func openStore(ctx context.Context, muster, dir string, toxics *toxiproxy.ApiServer) (_ *store, err error) {
@@ -46,10 +45,12 @@ func openStore(ctx context.Context, muster, dir string, toxics *toxiproxy.ApiSer
 			err = errors.Join(err, errors.New(s.process.log()), s.close(ctx))
 		}
 	}()
-	if s.admin, err = clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn(addr, "default"), MaxOpenConns: 2}); err != nil {
+	if s.admin, err = clickhouse.Open(ctx,
+		clickhouse.Config{DSN: s.dsn(addr, "default"), MaxOpenConns: 2}); err != nil {
 		return nil, err
 	}
-	if err := poll(ctx, time.Minute, "the engine answers", func() (bool, error) { return s.admin.Ping(ctx) == nil, nil }); err != nil {
+	if err := poll(ctx, time.Minute, "the engine responds",
+		func() (bool, error) { return s.admin.Ping(ctx) == nil, nil }); err != nil {
 		return nil, err
 	}
 	if s.gateway, err = newGateway(ctx, addr); err != nil {
@@ -77,7 +78,7 @@ func (s *store) close(ctx context.Context) error {
 	return errors.Join(append(errs, s.process.stop())...)
 }
 
-// rig is what one seed breaks.
+// rig is the pipeline of one seed.
 type rig struct {
 	seed     uint64
 	dir      string
@@ -86,17 +87,18 @@ type rig struct {
 	database string
 	server   kafkaServer
 	kafka    bus.Config
-	proxy    *toxiproxy.Proxy // before the broker
-	muster   program          // pointed at the proxies
+	proxy    *toxiproxy.Proxy // in front of the broker
+	muster   program          // configured with the proxies
 
 	projectors []*daemon
 
 	mu        sync.Mutex
-	ingesting int // process id of the ingest run, 0: none
+	ingesting int // process ID of the ingest run, or 0
 	runs      int
 }
 
-func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s *store, toxics *toxiproxy.ApiServer) (_ *rig, err error) {
+func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s *store,
+	toxics *toxiproxy.ApiServer) (_ *rig, err error) {
 	const people = 150
 	r := &rig{seed: seed, dir: dir, world: newWorld(seed, people), store: s, database: fmt.Sprintf("seed_%d", seed)}
 	defer func() {
@@ -107,8 +109,8 @@ func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	// The proxy's address must be known before the broker starts, which tells it
-	// to the clients, and the broker's before the proxy does.
+	// The proxy's address must be known before the broker starts, which advertises it to clients, and the broker's
+	// before the proxy starts.
 	upstream, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -134,7 +136,8 @@ func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s
 		return nil, err
 	}
 	r.muster = program{path: muster, env: environment(
-		"KAFKA_BROKERS="+r.proxy.Listen, "KAFKA_SESSION_TIMEOUT=4s", "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database),
+		"KAFKA_BROKERS="+r.proxy.Listen, "KAFKA_SESSION_TIMEOUT=4s",
+		"CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database),
 		"MUSTER_SECRET_KEY="+strings.Repeat("chaos", 8))}
 	if err := s.tables(ctx, r.database); err != nil {
 		return nil, err
@@ -149,7 +152,7 @@ func (r *rig) startProjector(ctx context.Context) {
 		"--data-dir", filepath.Join(r.dir, "projector")))
 }
 
-// stopProjectors keeps the first so many.
+// stopProjectors stops all but the first keep projectors.
 func (r *rig) stopProjectors(keep int) error {
 	var errs []error
 	for _, p := range r.projectors[keep:] {
@@ -165,7 +168,7 @@ func (r *rig) killProjectors() {
 	}
 }
 
-// feed ingests one piece, however often that takes.
+// feed ingests one piece, with as many runs as it takes.
 func (r *rig) feed(ctx context.Context, number int) error {
 	p := r.world.pieces[number]
 	path := filepath.Join(r.dir, fmt.Sprintf("%s-%d.ndjson", p.kind, number))
@@ -173,12 +176,13 @@ func (r *rig) feed(ctx context.Context, number int) error {
 		return err
 	}
 	for {
-		status, out, err := r.muster.run(ctx, r.ingests, "ingest", string(p.kind), path, "--data-dir", filepath.Join(r.dir, "ingest"))
+		status, out, err := r.muster.run(ctx, r.ingests, "ingest", string(p.kind), path, "--data-dir",
+			filepath.Join(r.dir, "ingest"))
 		r.ingests(0)
 		switch {
 		case err != nil:
 			return err
-		case status == 0 || status == 1: // 1: the poison was rejected
+		case status == 0 || status == 1: // 1 if poison was rejected
 			return nil
 		case !wait(ctx, 200*time.Millisecond):
 			return fmt.Errorf("ingest %s: exit status %d: %s: %w", path, status, out, context.Cause(ctx))
@@ -186,7 +190,7 @@ func (r *rig) feed(ctx context.Context, number int) error {
 	}
 }
 
-// ingests notes the process that ingests.
+// ingests stores the process ID of the ingest run.
 func (r *rig) ingests(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,13 +206,13 @@ func (r *rig) ingestPID() int {
 	return r.ingesting
 }
 
-// drained waits until everything published is projected.
+// drained waits until everything that was published is projected.
 func (r *rig) drained(ctx context.Context, group string, within time.Duration) error {
 	topics := projector.Topics()
 	return poll(ctx, within, "everything published is projected", func() (bool, error) {
 		lags, err := bus.Lag(ctx, r.kafka, group, topics)
 		if err != nil {
-			return false, nil //nolint:nilerr // asked again until the time is up
+			return false, nil //nolint:nilerr // retried until the timeout
 		}
 		for _, l := range lags {
 			if l.Lag > 0 {
@@ -230,7 +234,7 @@ func (r *rig) close() error {
 	return errors.Join(errs...)
 }
 
-// logs are the ends of what the processes said.
+// logs returns the end of the processes' output.
 func (r *rig) logs() string {
 	var b strings.Builder
 	for _, d := range append([]*daemon{r.store.process}, r.projectors...) {
@@ -239,7 +243,7 @@ func (r *rig) logs() string {
 	return b.String()
 }
 
-// poll asks until done, an error, or the time is up.
+// poll calls done until it returns true or an error, or the time is up.
 func poll(ctx context.Context, within time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%s: not within %s", what, within))
 	defer cancel()
@@ -262,7 +266,7 @@ func freeAddr(ctx context.Context) (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// newToxics is Toxiproxy without its HTTP interface.
+// newToxics returns Toxiproxy without its HTTP interface.
 func newToxics() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 }

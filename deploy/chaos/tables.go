@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// migrated is the database that the program migrates once, as an operator does.
-// Every seed needs three with the same tables, and migrating them takes longer
-// than the faults do.
+// migrated is the database that the binary migrates once. Every seed needs three databases with the same tables, and
+// migrations take longer than the faults.
 const migrated = "migrated"
 
-// migrate makes that database.
+// migrate creates the migrated database.
 func (s *store) migrate(ctx context.Context, muster string) error {
 	if err := s.admin.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+migrated); err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -25,12 +24,11 @@ func (s *store) migrate(ctx context.Context, muster string) error {
 	return nil
 }
 
-// tables makes a database with the tables that the migrations left, and with the
-// note of which ran.
+// tables creates a database with the tables of the migrated one, and its record of migrations.
 func (s *store) tables(ctx context.Context, database string) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("make the tables of %s: %w", database, err)
+			err = fmt.Errorf("create the tables of %s: %w", database, err)
 		}
 	}()
 	var made []struct {
@@ -38,12 +36,13 @@ func (s *store) tables(ctx context.Context, database string) (err error) {
 		Statement string `ch:"create_table_query"`
 		Rows      uint64 `ch:"rows"`
 	}
-	if err := s.admin.Select(ctx, &made, `SELECT name, create_table_query, ifNull(total_rows, 0) AS rows FROM system.tables
+	if err := s.admin.Select(ctx, &made, `SELECT name, create_table_query, ifNull(total_rows, 0) AS rows
+	    FROM system.tables
 		WHERE database = '`+migrated+`' ORDER BY name`); err != nil {
 		return err
 	}
 	if len(made) == 0 {
-		return errors.New("there are none")
+		return errors.New("no tables found")
 	}
 	if err := s.admin.Exec(ctx, "CREATE DATABASE "+database); err != nil {
 		return err
@@ -55,7 +54,8 @@ func (s *store) tables(ctx context.Context, database string) (err error) {
 		if t.Rows == 0 {
 			continue
 		}
-		if err := s.admin.Exec(ctx, "INSERT INTO "+database+"."+t.Name+" SELECT * FROM "+migrated+"."+t.Name); err != nil {
+		if err := s.admin.Exec(ctx, "INSERT INTO "+database+"."+t.Name+" SELECT * FROM "+migrated+"."+
+			t.Name); err != nil {
 			return err
 		}
 	}

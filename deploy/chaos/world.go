@@ -20,23 +20,22 @@ type piece struct {
 	lines []byte
 }
 
-// world is what is fed in, and what must be there in the end.
+// world is the data to feed, and the expected result.
 type world struct {
 	pieces []piece
-	// newest is the version that must be visible.
+	// newest has the version that must be visible.
 	newest map[identity]record.Version
-	// outside are those that others than ingest wrote.
+	// outside has the identities that other producers wrote too.
 	outside map[identity]bool
-	// poison is how many lines of the pieces are no records.
+	// poison is the number of invalid lines in the pieces.
 	poison int
 }
 
-// versions of each record, spread over the pieces in any order: a refresh, a
-// repeated crawl, an old dump that comes late.
+// versions is the number of versions per record, spread over the pieces in any order: a refresh, a repeated crawl,
+// an old dump that arrives late.
 const versions = 3
 
-// newWorld invents people of the code host with repositories, people of the
-// network, and links between them.
+// newWorld generates people of the code host with repositories, people of the network, and links between them.
 func newWorld(seed uint64, people int) world {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	w := world{newest: make(map[identity]record.Version), outside: make(map[identity]bool)}
@@ -44,7 +43,7 @@ func newWorld(seed uint64, people int) world {
 	add := func(kind record.Kind, key, at, line string) {
 		v, err := record.ParseVersion(at)
 		if err != nil {
-			panic("world: " + err.Error()) // the format above is ours
+			panic("world: " + err.Error()) // the format is a constant
 		}
 		id := identity{kind, key}
 		w.newest[id] = max(w.newest[id], v)
@@ -53,18 +52,21 @@ func newWorld(seed uint64, people int) world {
 	for p := range people {
 		for range versions {
 			at := fmt.Sprintf("2026-%02d-%02dT%02d:%02d:00Z", 1+rng.IntN(9), 1+rng.IntN(28), rng.IntN(24), rng.IntN(60))
-			// Names change hands now and then: p and its neighbour share three.
+			// Some usernames move: p and its neighbor share three.
 			name := fmt.Sprintf("user%d", p/2*2+rng.IntN(3))
 			other := fmt.Sprintf("pro-%d", p/2*2+rng.IntN(3))
 			add(record.KindCodehostPerson, fmt.Sprint(p+1), at, fmt.Sprintf(
-				`{"user_id":%d,"codehost_username":%q,"full_name":"Person %d","last_updated":%q,"personal_email":"p%d@mail.example","network_username":%q}`,
+				`{"user_id":%d,"codehost_username":%q,"full_name":"Person %d","last_updated":%q,`+
+					`"personal_email":"p%d@mail.example","network_username":%q}`,
 				p+1, name, p, at, p, other))
 			add(record.KindNetworkPerson, fmt.Sprintf("p_%d", p), at, fmt.Sprintf(
-				`{"profile_id":"p_%d","username":%q,"full_name":"Person %d","headline":"seen %s","last_updated":%q,"emails":["p%d@mail.example"]}`,
+				`{"profile_id":"p_%d","username":%q,"full_name":"Person %d","headline":"seen %s","last_updated":%q,`+
+					`"emails":["p%d@mail.example"]}`,
 				p, other, p, at, at, p))
 			repo := rng.IntN(3)
 			add(record.KindCodehostRepo, fmt.Sprintf("%d/%d", p+1, 10*p+repo), at, fmt.Sprintf(
-				`{"user_id":%d,"id":%d,"name":"r%d","full_name":"%s/r%d","updated_at":%q}`, p+1, 10*p+repo, repo, name, repo, at))
+				`{"user_id":%d,"id":%d,"name":"r%d","full_name":"%s/r%d","updated_at":%q}`, p+1, 10*p+repo, repo,
+				name, repo, at))
 		}
 	}
 	const piecesPerKind = 3

@@ -22,9 +22,7 @@ func read(t *testing.T, path string, into any) {
 	require.NoError(t, yaml.Unmarshal(text, into), path)
 }
 
-// The compose file runs every service of the program, on volumes that it
-// declares, behind what they need, and is scraped.
-func TestCompose(t *testing.T) {
+func TestCompose_RunsAndScrapesEveryService(t *testing.T) {
 	type service struct {
 		Command     []string
 		Image       string
@@ -51,16 +49,16 @@ func TestCompose(t *testing.T) {
 		s, ok := file.Services[name]
 		require.True(t, ok, name)
 		require.Equal(t, []string{"run", name}, s.Command[:2])
-		require.Contains(t, string(source), `"`+name+`"`, "muster run knows it")
+		require.Contains(t, string(source), `"`+name+`"`, "a service of muster run")
 		require.Contains(t, s.Command, "${MUSTER_LOG_LEVEL:-info}", name)
-		require.True(t, s.ReadOnly, "%s writes to its volume only", name)
+		require.True(t, s.ReadOnly, "%s writes only to its volume", name)
 		require.Equal(t, []string{name + ":/data"}, s.Volumes)
 		require.Equal(t, "service_completed_successfully", s.DependsOn["migrate"].Condition, name)
 		for _, variable := range []string{"KAFKA_BROKERS", "CLICKHOUSE_DSN", "REDIS_URL", "MUSTER_SECRET_KEY"} {
 			require.NotEmpty(t, s.Environment[variable], "%s %s", name, variable)
 		}
 		require.Contains(t, scraped.Scrape[0].Static[0].Targets, name+":8082")
-		require.Contains(t, strings.Split(s.Environment["MUSTER_ADMIN_HOSTS"], ","), name, "Prometheus calls it by its name")
+		require.Contains(t, strings.Split(s.Environment["MUSTER_ADMIN_HOSTS"], ","), name, "Prometheus uses this name")
 	}
 	require.Contains(t, file.Services["projector"].Command, "${MUSTER_ERASE_WITHIN:-24h}")
 	for _, name := range []string{"query-api", "webhook-sender"} {
@@ -85,9 +83,9 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// A named volume gets the owner of what the image has in its place. Without anything
-// there it is root's, and the services, who are somebody else, can write nothing.
-func TestDataIsTheProgramsOwn(t *testing.T) {
+// A named volume gets the owner of the directory in the image. Without one it belongs to root, and the services cannot
+// write to it.
+func TestDockerfile_DataDirectoryBelongsToTheServiceUser(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	require.NoError(t, err)
 	build, image, ok := strings.Cut(string(text), "\nFROM gcr.io/")
@@ -95,12 +93,12 @@ func TestDataIsTheProgramsOwn(t *testing.T) {
 	require.Contains(t, build, " && mkdir /data\n")
 	user := regexp.MustCompile(`\nUSER (\d+:\d+)\n`).FindStringSubmatch(image)
 	require.NotNil(t, user)
-	before, _, ok := strings.Cut(image, "\nVOLUME /data\n") // what follows it is not kept
+	before, _, ok := strings.Cut(image, "\nVOLUME /data\n") // later changes to /data are not kept
 	require.True(t, ok)
 	require.Contains(t, before, "\nCOPY --from=build --chown="+user[1]+" /data /data\n")
 }
 
-func TestClickHouseConfigurationIsXML(t *testing.T) {
+func TestCompose_ClickHouseConfigurationIsXML(t *testing.T) {
 	files, err := filepath.Glob("clickhouse/*.xml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -117,8 +115,7 @@ func TestClickHouseConfigurationIsXML(t *testing.T) {
 	}
 }
 
-// Who starts it is told, at the head of the file, of every variable without which it refuses to.
-func TestNeededVariablesAreNamed(t *testing.T) {
+func TestCompose_HeaderNamesRequiredVariables(t *testing.T) {
 	raw, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)
 	head, body, ok := strings.Cut(string(raw), "\nname:")

@@ -1,4 +1,4 @@
-// Package compose holds what runs muster on servers of their own: the compose
-// file, and what Prometheus and Grafana are told. It has no code; its tests hold
-// these files against the program.
+// Package compose contains the deployment on a single host: the compose file, and the
+// configuration of Prometheus and Grafana. It has no code; its tests compare these files
+// with the program.
 package compose

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
 func hash(sum [32]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }
 
-func of(standard string) string { return hash(suppress.Sum(standard)) }
+func hashOf(standard string) string { return hash(suppress.Sum(standard)) }
 
-// archive writes a download.
+// archive writes a ZIP file of a download, and returns its path.
 func archive(t *testing.T, files map[string]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "20260312_4821_DROP.zip")
@@ -49,9 +49,7 @@ func archive(t *testing.T, files map[string]string) string {
 	return path
 }
 
-// A download is imported once, however often it is; each row's status is what it meant
-// at first; withdrawn rows are lifted unless somebody else asked for the same.
-func TestImport(t *testing.T) {
+func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
@@ -60,16 +58,21 @@ func TestImport(t *testing.T) {
 	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
-		{Name: event.TopicErasure, Partitions: 1, Replication: 1}, {Name: event.TopicErasureRequest, Partitions: 1, Replication: 1},
+		{Name: event.TopicErasure, Partitions: 1, Replication: 1},
+		{Name: event.TopicErasureRequest, Partitions: 1, Replication: 1},
 	}))
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson","date_of_birth":"1985-07-04","location":{"postal_code":"91790"},"last_updated":"2026","emails":["Danielle.Johnson12@example.com"]}`,
-			`{"profile_id":"p2","username":"one","last_updated":"2026","emails":["office@example.com"],"phone":"+1(415)555-9317"}`,
+			`{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson",` +
+				`"date_of_birth":"1985-07-04","location":{"postal_code":"91790"},"last_updated":"2026",` +
+				`"emails":["Danielle.Johnson12@example.com"]}`,
+			`{"profile_id":"p2","username":"one","last_updated":"2026","emails":["office@example.com"],` +
+				`"phone":"+1(415)555-9317"}`,
 			`{"profile_id":"p3","username":"two","last_updated":"2026","emails":["office@example.com"]}`,
 		},
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"dj","last_updated":"2026","personal_email":"danielle.johnson12@example.com"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"dj","last_updated":"2026",` +
+			`"personal_email":"danielle.johnson12@example.com"}`},
 	} {
 		for _, raw := range raws {
 			rec, err := record.Decode(kind, []byte(raw))
@@ -79,7 +82,7 @@ func TestImport(t *testing.T) {
 	}
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
 
-	// set is the set as a process that starts now reads it.
+	// set loads the suppression set, like a process that starts now.
 	set := func() *suppress.Set {
 		s := suppress.NewSet(suppress.NoKey())
 		require.NoError(t, bus.Scan(t.Context(), cfg, []string{event.TopicErasure}, func(m kafka.Message) error {
@@ -95,7 +98,8 @@ func TestImport(t *testing.T) {
 		lists, err := drop.Read(paths)
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
-		out, err := drop.Import(t.Context(), drop.Deps{Conn: conn, Bus: cfg, Suppressed: s, Now: func() time.Time { return now }}, opts, lists)
+		out, err := drop.Import(t.Context(),
+			drop.Deps{Conn: conn, Bus: cfg, Suppressed: s, Now: func() time.Time { return now }}, opts, lists)
 		require.NoError(t, err)
 		return out
 	}
@@ -106,19 +110,22 @@ func TestImport(t *testing.T) {
 				return l
 			}
 		}
-		t.Fatalf("%s is not there", name)
+		t.Fatalf("%s not found", name)
 		return drop.ListOutcome{}
 	}
 	path := archive(t, map[string]string{
-		"20260312_4821_Email.csv": "ID,Hash\nA7kP2xQ9Lm4R," + of("danielle.johnson12@example.com") + "\nB7kP2xQ9Lm4R," + of("office@example.com") +
-			"\nC7kP2xQ9Lm4R," + of("nobody@example.com") + "\nshort," + of("x") + "\nD7kP2xQ9Lm4R,nonsense\nE7kP2xQ9Lm4R," + of("danielle.johnson12@example.com") + "\n",
+		"20260312_4821_Email.csv": "ID,Hash\nA7kP2xQ9Lm4R," + hashOf("danielle.johnson12@example.com") +
+			"\nB7kP2xQ9Lm4R," + hashOf("office@example.com") +
+			"\nC7kP2xQ9Lm4R," + hashOf("nobody@example.com") + "\nshort," + hashOf("x") +
+			"\nD7kP2xQ9Lm4R,nonsense\nE7kP2xQ9Lm4R," + hashOf("danielle.johnson12@example.com") + "\n",
 		"20260312_4821_Phone.csv": "\xef\xbb\xbfID,Hash\r\nF7kP2xQ9Lm4R,vGM7y5n+hBXRSEAklhHDPCbysyNgYTmXdMcagGUOY8E=\r\n",
 		"20260312_4821_NDZ.csv":   "ID,Hash\nG7kP2xQ9Lm4R,PQOfn1RffEKmqMmNAzDKKaoZCwxWbQZkQzPWmQo9REA=\n",
 		"20260312_4821_MAID.csv":  "ID,Hash\n",
 	})
 
 	dry := run(drop.Options{DryRun: true}, set(), path)
-	require.Equal(t, map[drop.Status]int{drop.Deleted: 2, drop.OptedOut: 1, drop.NotFound: 1}, list(dry, "20260312_4821_Email.csv").Statuses)
+	require.Equal(t, map[drop.Status]int{drop.Deleted: 2, drop.OptedOut: 1, drop.NotFound: 1},
+		list(dry, "20260312_4821_Email.csv").Statuses)
 	require.Zero(t, set().Len(), "a dry run changes nothing")
 
 	first := run(drop.Options{Exempt: map[string]bool{"F7kP2xQ9Lm4R": true}}, set(), path)
@@ -127,11 +134,11 @@ func TestImport(t *testing.T) {
 	require.Equal(t, map[drop.Status]int{drop.Exempted: 1}, list(first, "20260312_4821_Phone.csv").Statuses)
 	require.Equal(t, map[drop.Status]int{drop.Deleted: 1}, list(first, "20260312_4821_NDZ.csv").Statuses)
 	require.Len(t, first.Requests, 2)
-	require.Equal(t, 4, set().Len(), "three addresses and a composite; the exempt number is not suppressed")
+	require.Equal(t, 4, set().Len(), "three addresses and a composite, without the exempt number")
 	dir := t.TempDir()
 	written, err := first.Respond(dir)
 	require.NoError(t, err)
-	require.Len(t, written, 3, "none for the empty list")
+	require.Len(t, written, 3, "responses, without one for the empty list")
 	responses := func(dir string) map[string]string {
 		out := make(map[string]string)
 		for _, name := range []string{"20260312_4821_Email.csv", "20260312_4821_Phone.csv", "20260312_4821_NDZ.csv"} {
@@ -148,59 +155,61 @@ func TestImport(t *testing.T) {
 	}
 	require.Equal(t, want, responses(dir))
 
-	// The people are gone; the import is repeated, as by one whose entries were lost in
-	// a crash: it says the same.
+	// The people are deleted. A repeated import, here one that lost its entries in a crash, gives the same responses.
 	require.NoError(t, conn.Exec(t.Context(), "TRUNCATE TABLE network_people"))
 	lost := suppress.NewSet(suppress.NoKey())
 	lost.Loaded()
 	again := run(drop.Options{}, lost, path)
 	require.Equal(t, 4, list(again, "20260312_4821_Email.csv").Known)
 	require.Equal(t, first.Requests, again.Requests)
-	require.Equal(t, 4, lost.Len(), "what an import left out is made up for")
+	require.Equal(t, 4, lost.Len(), "missing entries are published again")
 	dir = t.TempDir()
 	_, err = again.Respond(dir)
 	require.NoError(t, err)
 	require.Equal(t, want, responses(dir))
 	all, err := ingest.Erasures(t.Context(), cfg)
 	require.NoError(t, err)
-	require.Len(t, all, 3, "one request a list with rows")
+	require.Len(t, all, 3, "requests: one per list with rows")
 	require.Equal(t, "drop", all[0].Via)
 
-	// Withdrawn: A shares its hash with E, B is alone with its.
+	// Withdrawn: A has the same hash as E, the hash of B is its own.
 	removed := func(rows string) string {
 		p := filepath.Join(t.TempDir(), "20260501_4821_Removed.csv")
 		require.NoError(t, os.WriteFile(p, []byte("ID,Hash,ListType\n"+rows), 0o600))
 		return p
 	}
-	row := func(id, email string) string { return id + "," + of(email) + ",Email\n" }
+	row := func(id, email string) string { return id + "," + hashOf(email) + ",Email\n" }
 	email := func(address string) suppress.Hash { return suppress.NoKey().Of(suppress.Email, address) }
-	out := run(drop.Options{}, set(), removed(row("A7kP2xQ9Lm4R", "danielle.johnson12@example.com")+row("B7kP2xQ9Lm4R", "office@example.com")+row("Z7kP2xQ9Lm4R", "unknown@example.com")))
+	out := run(drop.Options{}, set(),
+		removed(row("A7kP2xQ9Lm4R", "danielle.johnson12@example.com")+row("B7kP2xQ9Lm4R", "office@example.com")+
+			row("Z7kP2xQ9Lm4R", "unknown@example.com")))
 	require.Equal(t, 3, list(out, "20260501_4821_Removed.csv").Withdrawn)
 	require.Equal(t, 1, list(out, "20260501_4821_Removed.csv").Kept)
 	require.True(t, set().Suppressed(email("danielle.johnson12@example.com")))
 	require.False(t, set().Suppressed(email("office@example.com")))
 	none, err := out.Respond(t.TempDir())
 	require.NoError(t, err)
-	require.Empty(t, none, "no response for what was withdrawn")
+	require.Empty(t, none, "responses for withdrawn rows")
 	run(drop.Options{}, set(), removed(row("E7kP2xQ9Lm4R", "danielle.johnson12@example.com")))
 	require.False(t, set().Suppressed(email("danielle.johnson12@example.com")))
 	run(drop.Options{}, set(), path)
-	require.False(t, set().Suppressed(email("office@example.com")), "an old list brings no withdrawn request back")
+	require.False(t, set().Suppressed(email("office@example.com")), "an old list does not restore a withdrawn request")
 
-	// Who asked by themselves stays out when the platform's request is withdrawn.
+	// A person with another request stays suppressed when the platform's request is withdrawn.
 	_, err = ingest.Erase(t.Context(), ingest.Config{Bus: cfg}, ingest.Deps{Suppressed: set()}, record.Erasure{
-		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "nobody@example.com"}}, RequestedAt: now.Add(time.Hour).Format(time.RFC3339),
+		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "nobody@example.com"}},
+		RequestedAt: now.Add(time.Hour).Format(time.RFC3339),
 	})
 	require.NoError(t, err)
 	run(drop.Options{}, set(), removed(row("C7kP2xQ9Lm4R", "nobody@example.com")))
 	require.True(t, set().Suppressed(email("nobody@example.com")))
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestRead_RejectsInvalidLists(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
-		"name":   {"deletions.csv", "ID,Hash\n", "is not named as a list is"},
+		"name":   {"deletions.csv", "ID,Hash\n", "invalid file name"},
 		"header": {"20260312_4821_Email.csv", "Id,Status\n", "line 1 must be ID,Hash"},
-		"kind":   {"20260312_4821_Fax.csv", "ID,Hash\n", "is not named as a list is"},
+		"kind":   {"20260312_4821_Fax.csv", "ID,Hash\n", "invalid file name"},
 		"empty":  {"20260312_4821_Email.csv", "", "line 1 must be ID,Hash"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,11 +222,11 @@ func TestReadRefuses(t *testing.T) {
 	_, err := drop.Read([]string{filepath.Join(t.TempDir(), "none.zip")})
 	require.Error(t, err)
 	good := filepath.Join(t.TempDir(), "20260312_4821_Email_part01.csv")
-	require.NoError(t, os.WriteFile(good, []byte("ID,Hash\n\"broken\nA7kP2xQ9Lm4R,"+of("x")+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(good, []byte("ID,Hash\n\"broken\nA7kP2xQ9Lm4R,"+hashOf("x")+"\n"), 0o600))
 	lists, err := drop.Read([]string{good})
 	require.NoError(t, err)
 	require.Empty(t, lists[0].Rows)
 	require.Len(t, lists[0].Bad, 1)
 	_, err = drop.Read([]string{good, good})
-	require.ErrorContains(t, err, "given twice")
+	require.ErrorContains(t, err, "duplicate list")
 }

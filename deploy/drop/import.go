@@ -19,44 +19,44 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Deps are what an import works with. All are required.
+// Deps are the dependencies of an import. All are required.
 type Deps struct {
 	Conn driver.Conn
 	Bus  bus.Config
-	// Suppressed is loaded.
+	// Suppressed must be loaded.
 	Suppressed *suppress.Set
 	Now        func() time.Time
 }
 
-// Options are an operator's.
+// Options are the options of an import.
 type Options struct {
-	// By is who imports, for the log.
+	// By is the requester, for the log.
 	By string
-	// Exempt are ids of rows whose people may be kept by law: when they are found they
-	// stay, and the response says so.
+	// Exempt has the IDs of rows whose people may be retained by law. If found, they are not deleted, and the
+	// response has [Exempted].
 	Exempt map[string]bool
-	// Urgent has what is stored removed at once, not within the day.
+	// Urgent deletes stored data immediately, not within a day.
 	Urgent bool
-	// DryRun publishes nothing.
+	// DryRun disables publishing.
 	DryRun bool
 }
 
-// Outcome is what an import came to.
+// Outcome is the result of an import.
 type Outcome struct {
 	Lists []ListOutcome `json:"lists"`
-	// Requests are those of which a response may say that people were deleted.
+	// Requests are the IDs of the requests that a response waits for.
 	Requests []string `json:"requests,omitempty"`
 }
 
-// ListOutcome is what became of a list's rows.
+// ListOutcome is the result of one list.
 type ListOutcome struct {
 	Name string `json:"list"`
 	Rows int    `json:"rows"`
-	// Known were imported before. Statuses counts all but the withdrawn.
+	// Known counts rows that were imported before. Statuses counts all rows but the withdrawn.
 	Known     int            `json:"known"`
 	Statuses  map[Status]int `json:"statuses,omitempty"`
 	Withdrawn int            `json:"withdrawn,omitempty"`
-	// Kept are withdrawn rows whose hash another request names.
+	// Kept counts withdrawn rows whose hash is in another request too.
 	Kept int      `json:"kept,omitempty"`
 	Bad  []BadRow `json:"bad,omitempty"`
 
@@ -69,10 +69,10 @@ type response struct {
 	status Status
 }
 
-// requestSize is how many rows one request of the log has.
+// requestSize is the maximum number of rows in a request of the log.
 const requestSize = record.MaxIdentifiers
 
-// item is what the log says of a row.
+// item is the state of a row in the erasure log.
 type item struct {
 	request, requestedAt, hash string
 	typ                        suppress.Type
@@ -80,33 +80,34 @@ type item struct {
 	released                   bool
 }
 
-// logged is what the log of erasures says of work items and of other requests.
+// logged is the state of work items and of other requests in the erasure log.
 type logged struct {
 	items map[string]*item
-	// asked counts, by hash, the work items and other requests that are not withdrawn.
+	// asked counts the work items and other requests that are not withdrawn, by hash.
 	asked map[string]int
-	// versions are those with which work items were published, by hash.
+	// versions are the versions that work items were published with, by hash.
 	versions map[string][]string
 }
 
-// readLog reads the log of erasures.
+// readLog reads the erasure log.
 func readLog(ctx context.Context, cfg bus.Config) (*logged, error) {
 	l := &logged{items: make(map[string]*item), asked: make(map[string]int), versions: make(map[string][]string)}
 	seen := make(map[string]bool)
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
 		if err := json.Unmarshal(m.Value, &e); err != nil || e.Validate() != nil {
-			return nil //nolint:nilerr // what is no event of the log tells nothing
+			return nil //nolint:nilerr // not an event of the log
 		}
 		switch e.Action {
 		case event.ErasureRequested:
 			if seen[e.RequestID] {
-				return nil // it is told again
+				return nil // a duplicate
 			}
 			seen[e.RequestID] = true
 			for _, i := range e.Identifiers {
 				if i.Ref != "" {
-					l.items[i.Ref] = &item{e.RequestID, e.RequestedAt, i.Hash, suppress.Type(i.Type), Status(i.Status), false}
+					l.items[i.Ref] = &item{e.RequestID, e.RequestedAt, i.Hash, suppress.Type(i.Type),
+						Status(i.Status), false}
 					if Status(i.Status) == Exempted {
 						continue
 					}
@@ -128,14 +129,13 @@ func readLog(ctx context.Context, cfg bus.Config) (*logged, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the log of erasures: %w", err)
+		return nil, fmt.Errorf("read the erasure log: %w", err)
 	}
 	return l, nil
 }
 
-// Import has erased whom the rows of lists mean, and lifts what was withdrawn. The
-// log says what each row was found to mean before an entry of the set hides anybody,
-// and entries that an import before left out are made up for.
+// Import erases the people that the rows of lists match, and ends the suppression of withdrawn rows. It writes the
+// matches to the erasure log before the suppression entries, and publishes entries that an earlier import lacks.
 func Import(ctx context.Context, deps Deps, opts Options, lists []List) (*Outcome, error) {
 	log, err := readLog(ctx, deps.Bus)
 	if err != nil {
@@ -188,9 +188,10 @@ func (r *importing) list(ctx context.Context, l List) (ListOutcome, error) {
 	return o, nil
 }
 
-// rows publishes a request of what is new among rows.
+// rows publishes a request for the new ones among rows.
 func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome) error {
-	request, at, err := r.request(event.ErasureRequested, fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
+	request, at, err := r.request(event.ErasureRequested,
+		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 		hash := r.deps.Suppressed.Key().Hash(row.Type, row.Sum)
 		known := r.log.items[row.ID]
 		if known != nil && known.hash != hash.String() {
-			o.Bad = append(o.Bad, BadRow{row.Line, "its ID was another identifier's before"})
+			o.Bad = append(o.Bad, BadRow{row.Line, "ID had another identifier before"})
 			continue
 		}
 		if known == nil {
@@ -210,7 +211,8 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 			}
 			known = &item{request.RequestID, at, hash.String(), row.Type, status, false}
 			r.log.items[row.ID] = known
-			request.Identifiers = append(request.Identifiers, event.ErasureIdentifier{Type: string(row.Type), Hash: known.hash, Ref: row.ID, Status: int(status)})
+			request.Identifiers = append(request.Identifiers,
+				event.ErasureIdentifier{Type: string(row.Type), Hash: known.hash, Ref: row.ID, Status: int(status)})
 			if status != Exempted {
 				r.log.asked[known.hash]++
 				r.log.versions[known.hash] = append(r.log.versions[known.hash], at)
@@ -240,9 +242,10 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 	return r.publish(ctx, request, entries)
 }
 
-// removed lifts what rows say was withdrawn.
+// removed ends the suppression of withdrawn rows.
 func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutcome) error {
-	request, at, err := r.request(event.ErasureWithdrawn, fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
+	request, at, err := r.request(event.ErasureWithdrawn,
+		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
 		return err
 	}
@@ -251,11 +254,11 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 		hash := r.deps.Suppressed.Key().Hash(row.Type, row.Sum)
 		known := r.log.items[row.ID]
 		o.Withdrawn++
-		if known == nil { // it never came here: there is nothing to lift
+		if known == nil { // never imported
 			continue
 		}
 		if known.hash != hash.String() {
-			o.Bad = append(o.Bad, BadRow{row.Line, "its ID was another identifier's before"})
+			o.Bad = append(o.Bad, BadRow{row.Line, "ID had another identifier before"})
 			continue
 		}
 		if !known.released {
@@ -274,7 +277,7 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 			o.Kept++
 			continue
 		}
-		ours, err := r.ours(hash, row.Type, known.hash)
+		ours, err := r.isFromList(hash, row.Type, known.hash)
 		if err != nil {
 			return err
 		}
@@ -287,7 +290,8 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 		}
 		if m != nil {
 			entries = append(entries, *m)
-			request.Identifiers = append(request.Identifiers, event.ErasureIdentifier{Type: string(row.Type), Hash: known.hash})
+			request.Identifiers = append(request.Identifiers,
+				event.ErasureIdentifier{Type: string(row.Type), Hash: known.hash})
 		}
 	}
 	if len(request.Released) == 0 && len(entries) == 0 {
@@ -296,8 +300,8 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 	return r.publish(ctx, request, entries)
 }
 
-// ours reports whether what suppresses a hash came off a list.
-func (r *importing) ours(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
+// isFromList reports whether the suppression entry of a hash is from a list.
+func (r *importing) isFromList(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
 	for _, at := range r.log.versions[hash] {
 		e := suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: at}
 		order, err := r.deps.Suppressed.Compare(h, &e)
@@ -308,21 +312,22 @@ func (r *importing) ours(h suppress.Hash, t suppress.Type, hash string) (bool, e
 	return false, nil
 }
 
-// request begins an event of the log; at is its version.
+// request returns a new event of the log and its version.
 func (r *importing) request(action event.ErasureAction, place string) (*event.Erasure, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return nil, "", fmt.Errorf("make a request id: %w", err)
+		return nil, "", fmt.Errorf("create a request ID: %w", err)
 	}
 	now := r.deps.Now().UTC()
 	at := record.VersionOf(now).String()
 	return &event.Erasure{
-		RequestID: "er_" + id.String(), Action: action, At: now, RequestedAt: at, By: cmp.Or(r.opts.By, "operator"), Via: "drop", Place: place,
+		RequestID: "er_" + id.String(), Action: action, At: now, RequestedAt: at, By: cmp.Or(r.opts.By, "operator"),
+		Via: "drop", Place: place,
 	}, at, nil
 }
 
-// entry is the message of a row's entry of the set that is not known yet; nil of one
-// that is, or that something newer has replaced.
+// entry returns the message of a row's suppression entry. It returns nil if the entry is in the set, or replaced by a
+// newer one.
 func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Message, error) {
 	set := r.deps.Suppressed
 	e.Type, e.Scope, e.Key, e.Mark = row.Type, suppress.All, set.Key().ID(), set.Key().Mark(row.Type, row.Sum)
@@ -333,16 +338,18 @@ func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Me
 	if err != nil {
 		return nil, fmt.Errorf("write suppression entry: %w", err)
 	}
-	m := &kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-		ID: e.RequestID + "/" + h.String(), Type: event.TypeSuppression, Source: "/muster/drop", Time: r.deps.Now().UTC(), ContentType: "application/json",
-	})}
+	m := &kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value,
+		Headers: bus.SetEvent(nil, bus.Event{
+			ID: e.RequestID + "/" + h.String(), Type: event.TypeSuppression, Source: "/muster/drop",
+			Time: r.deps.Now().UTC(), ContentType: "application/json",
+		})}
 	if r.opts.DryRun {
 		return m, nil
 	}
 	return m, set.Apply(m.Key, m.Value)
 }
 
-// publish writes the log first: what it has, the next import makes up for.
+// publish writes to the log first: the next import publishes missing entries from it.
 func (r *importing) publish(ctx context.Context, request *event.Erasure, entries []kafka.Message) error {
 	if r.opts.DryRun {
 		return nil
@@ -352,11 +359,13 @@ func (r *importing) publish(ctx context.Context, request *event.Erasure, entries
 		if err != nil {
 			return fmt.Errorf("write erasure: %w", err)
 		}
-		m := kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: request.RequestID, Type: event.TypeErasureRequest, Source: "/muster/drop", Time: request.At, ContentType: "application/json",
-		})}
+		m := kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: request.RequestID, Type: event.TypeErasureRequest, Source: "/muster/drop", Time: request.At,
+				ContentType: "application/json",
+			})}
 		if err := bus.WriteAll(ctx, r.writer, []kafka.Message{m}); err != nil {
-			return fmt.Errorf("write the log of erasures: %w", err)
+			return fmt.Errorf("write the erasure log: %w", err)
 		}
 	}
 	if err := bus.WriteAll(ctx, r.writer, entries); err != nil {

@@ -18,21 +18,21 @@ import (
 	"muster/schemas/suppress"
 )
 
-// List is one downloaded file.
+// List is a downloaded file.
 type List struct {
-	// Name is the file's, which its response bears too.
+	// Name is the name of the file, and of its response.
 	Name string
 	// Kind is one of suppress.DropLists, or Removed.
 	Kind string
 	Rows []Row
-	// Bad are rows that could not be read; they get no response.
+	// Bad are the invalid rows; they get no response.
 	Bad []BadRow
 }
 
-// Removed is the kind of the file that lists what was withdrawn.
+// Removed is the kind of the file with withdrawn rows.
 const Removed = "Removed"
 
-// Row is a work item.
+// Row is a work item of a list.
 type Row struct {
 	ID   string
 	Type suppress.Type
@@ -40,26 +40,27 @@ type Row struct {
 	Line int
 }
 
-// BadRow says where a row stands that cannot be read, and why.
+// BadRow is an invalid row.
 type BadRow struct {
 	Line   int
 	Reason string
 }
 
 const (
-	// maxFile bounds one file, maxRows all rows of an import.
+	// maxFile is the maximum size of a file in bytes, maxRows the maximum number of rows of an import.
 	maxFile = 4 << 30
 	maxRows = 50_000_000
 	maxBad  = 1000
 )
 
-// Names of files: date, broker, list and, of parts, a suffix.
+// fileName matches names of files: date, broker, list and, for parts, a suffix.
 var (
-	fileName = regexp.MustCompile(`^[0-9]{8}_[0-9]{4}_(NDZ|Email|Phone|MAID|NameVIN|CTVID|Removed)(_[A-Za-z0-9]{1,10})?\.csv$`)
-	itemID   = regexp.MustCompile(`^[A-Za-z0-9]{12}$`)
+	fileName = regexp.MustCompile(
+		`^[0-9]{8}_[0-9]{4}_(NDZ|Email|Phone|MAID|NameVIN|CTVID|Removed)(_[A-Za-z0-9]{1,10})?\.csv$`)
+	itemID = regexp.MustCompile(`^[A-Za-z0-9]{12}$`)
 )
 
-// Read reads downloads: ZIP files as they were downloaded, or the CSV files in them.
+// Read reads downloads: ZIP files, or the CSV files in them.
 func Read(paths []string) ([]List, error) {
 	var lists []List
 	seen := make(map[string]bool)
@@ -68,10 +69,11 @@ func Read(paths []string) ([]List, error) {
 		name = filepath.Base(name)
 		match := fileName.FindStringSubmatch(name)
 		if match == nil {
-			return fmt.Errorf("%s: is not named as a list is: <YYYYMMDD>_<broker>_<%s or %s>.csv", name, strings.Join(suppress.DropLists(), "|"), Removed)
+			return fmt.Errorf("%s: invalid file name: want <YYYYMMDD>_<broker>_<%s or %s>.csv", name,
+				strings.Join(suppress.DropLists(), "|"), Removed)
 		}
 		if seen[name] {
-			return fmt.Errorf("%s: is given twice", name)
+			return fmt.Errorf("%s: duplicate list", name)
 		}
 		seen[name] = true
 		l, err := readList(name, match[1], io.LimitReader(r, maxFile+1))
@@ -79,7 +81,7 @@ func Read(paths []string) ([]List, error) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if rows += len(l.Rows); rows > maxRows {
-			return fmt.Errorf("%s: more than %d rows at once", name, maxRows)
+			return fmt.Errorf("%s: too large: more than %d rows in total", name, maxRows)
 		}
 		lists = append(lists, l)
 		return nil
@@ -90,12 +92,12 @@ func Read(paths []string) ([]List, error) {
 		}
 	}
 	if len(lists) == 0 {
-		return nil, errors.New("read deletion lists: there is no list in what was given")
+		return nil, errors.New("read deletion lists: no list found")
 	}
 	return lists, nil
 }
 
-// open hands over the lists of one path.
+// open calls add for each list in a file.
 func open(path string, add func(string, io.Reader) error) (err error) {
 	if !strings.EqualFold(filepath.Ext(path), ".zip") {
 		f, err := os.Open(path)
@@ -162,7 +164,7 @@ func readList(name, kind string, r io.Reader) (List, error) {
 		default:
 			row.Line, _ = rows.FieldPos(0)
 			if rows.InputOffset() > maxFile {
-				return l, fmt.Errorf("is larger than %d bytes", int64(maxFile))
+				return l, fmt.Errorf("too large (max %d bytes)", int64(maxFile))
 			}
 			reason = row.read(kind, fields, len(want))
 		}
@@ -171,33 +173,35 @@ func readList(name, kind string, r io.Reader) (List, error) {
 			continue
 		}
 		if len(l.Bad) == maxBad {
-			return l, fmt.Errorf("more than %d rows cannot be read, the first at line %d: %s", maxBad, l.Bad[0].Line, l.Bad[0].Reason)
+			return l,
+				fmt.Errorf("more than %d rows are invalid, the first at line %d: %s", maxBad, l.Bad[0].Line,
+					l.Bad[0].Reason)
 		}
 		l.Bad = append(l.Bad, BadRow{row.Line, reason})
 	}
 }
 
-// read fills in a row; what it returns says what is wrong with it.
+// read parses a row. It returns the reason if the row is invalid, else "".
 func (r *Row) read(kind string, fields []string, want int) string {
 	if len(fields) != want {
-		return fmt.Sprintf("has %d fields, not %d", len(fields), want)
+		return fmt.Sprintf("has %d fields, want %d", len(fields), want)
 	}
 	if !itemID.MatchString(fields[0]) {
-		return "its ID is not 12 letters and digits"
+		return "ID is not 12 letters and digits"
 	}
 	if len(fields[1]) != base64.StdEncoding.EncodedLen(sha256.Size) {
-		return "its Hash is not a SHA-256 in base64"
+		return "Hash is not a SHA-256 in base64"
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(fields[1])
 	if err != nil || len(raw) != sha256.Size {
-		return "its Hash is not a SHA-256 in base64"
+		return "Hash is not a SHA-256 in base64"
 	}
 	if kind == Removed {
 		kind = fields[2]
 	}
 	t, ok := suppress.DropType(kind)
 	if !ok {
-		return "its ListType is none of " + strings.Join(suppress.DropLists(), ", ")
+		return "invalid ListType: want " + strings.Join(suppress.DropLists(), ", ")
 	}
 	r.ID, r.Type, r.Sum = strings.Clone(fields[0]), t, [sha256.Size]byte(raw)
 	return ""

@@ -13,10 +13,10 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Status is what a response says of a row.
+// Status is the status of a row in a response.
 type Status int
 
-// Statuses of the platform.
+// The statuses of the platform.
 const (
 	Exempted Status = event.ErasureExempted
 	Deleted  Status = 3
@@ -24,11 +24,11 @@ const (
 	NotFound Status = 5
 )
 
-// found counts the people whom a hash means, by table.
+// found counts the people that a hash matches, by table.
 type found map[suppress.DropValue]*[3]int
 
-// match finds out whom the rows mean. Accounts of two platforms that have one
-// identifier are one person; two of one platform are two.
+// match finds the people that the rows match. Accounts of two platforms with one identifier are one person; two
+// accounts of one platform are two people.
 func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 	out := make(found)
 	byEmail, byOthers := false, false
@@ -48,7 +48,8 @@ func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 		return out, nil
 	}
 	for i, t := range readmodel.PeopleTables() {
-		query := "SELECT " + t.Emails + ", " + t.Body(byEmail, byOthers) + " FROM " + t.Name + " FINAL WHERE NOT deleted"
+		query := "SELECT " + t.Emails + ", " + t.Body(byEmail, byOthers) + " FROM " + t.Name +
+			" FINAL WHERE NOT deleted"
 		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			var emails []string
 			var body string
@@ -76,13 +77,13 @@ func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("look for whom deletion lists mean in %s: %w", t.Name, err)
+			return nil, fmt.Errorf("match deletion lists in %s: %w", t.Name, err)
 		}
 	}
 	return out, nil
 }
 
-// status is what becomes of a row.
+// status returns the status of a row.
 func (f found) status(r Row) Status {
 	n, most := f[suppress.DropValue{Type: r.Type, Sum: r.Sum}], 0
 	if n != nil {

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Respond writes a response for each list that has rows, under the list's name into
-// a folder, and returns their paths. The platform takes `Id,Status` in the order of
-// any kind, and no response for what was withdrawn. A file that is there is replaced.
+// Respond writes a response for each list with rows, under the name of the list, to a
+// directory, and returns the paths. Existing files are replaced. The format is `Id,Status`
+// for all kinds; withdrawn rows have no response.
 func (o *Outcome) Respond(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("write responses: %w", err)
@@ -42,7 +42,7 @@ func (l *ListOutcome) write(w io.Writer) error {
 	return nil
 }
 
-// replace writes a file whole or not at all.
+// replace writes a file atomically.
 func replace(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".response-*")
 	if err != nil {

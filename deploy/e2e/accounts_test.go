@@ -16,10 +16,8 @@ import (
 	"muster/schemas/event"
 )
 
-// TestAccountsFileAndKeys sets up organizations by a file, as an operator would:
-// with `muster up` and with `muster account apply`, and follows a key through its
-// rotation and the ledger through a reconciliation.
-func TestAccountsFileAndKeys(t *testing.T) {
+// The file is applied by `muster up` and by `muster account apply`. A key is rotated, and the ledger is reconciled.
+func TestAccounts_FileRotationAndReconciliation(t *testing.T) {
 	given, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "accounts.yaml")
@@ -36,7 +34,7 @@ organizations:
 %s`, credits, given.Reveal(), ending), 0o600))
 	}
 
-	// A file that is wrong stops the start before anything runs, and says where.
+	// An invalid file prevents the start, and the error has the location.
 	require.NoError(t, os.WriteFile(path, []byte("organizations:\n  - {name: A, plan: nope}\n"), 0o600))
 	wrong, err := muster(t.Context(), t.TempDir(), "up", "--accounts", path)
 	require.NoError(t, err)
@@ -46,7 +44,7 @@ organizations:
 	write(50, "")
 	p := start(t, t.TempDir(), "--sample", "50", "--accounts", path)
 	require.Contains(t, p.out.String(), "key given created")
-	require.NotContains(t, p.out.String(), given.Reveal(), "a key that the file has is not printed")
+	require.NotContains(t, p.out.String(), given.Reveal(), "a key from the file is not printed")
 	_, rest, found := strings.Cut(p.out.String(), "key drawn created\n  key ")
 	require.True(t, found, p.out.String())
 	drawn, _, _ := strings.Cut(rest, "\n")
@@ -64,10 +62,11 @@ organizations:
 	}
 	require.NoError(t, json.Unmarshal(ask(given.Reveal(), "/v1/usage").body, &usage))
 	require.EqualValues(t, 50, usage.Credits.Limit)
-	require.Equal(t, http.StatusForbidden, ask(drawn, "/v1/webset/codehost/person?codehost=nobody").status, "scopes of the file")
+	require.Equal(t, http.StatusForbidden, ask(drawn, "/v1/webset/codehost/person?codehost=nobody").status,
+		"scopes of the file")
 
 	// Applying it again changes nothing; a change is applied within a second.
-	require.Contains(t, p.muster(t, "account", "apply", path), "nothing to change")
+	require.Contains(t, p.muster(t, "account", "apply", path), "no changes")
 	write(80, "  - {name: Second Ltd, active: false}\n")
 	require.Contains(t, p.muster(t, "account", "apply", path), "Second Ltd")
 	began := time.Now()
@@ -75,29 +74,29 @@ organizations:
 		require.NoError(t, json.Unmarshal(ask(given.Reveal(), "/v1/usage").body, &usage))
 		return usage.Credits.Limit == 80, "the plan's credits are not 80"
 	})
-	t.Logf("the plan's change was seen after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("the plan change was visible after %s", time.Since(began).Round(time.Millisecond))
 
-	// Both keys live during a rotation, the old one ends with its grace.
+	// Both keys are valid during a rotation; the old one expires after its grace period.
 	var rotated account
 	p.musterJSON(t, &rotated, "account", "key", "rotate", given.ID(), "--grace", "1h", "--json")
 	require.NotEqual(t, given.Reveal(), rotated.Key)
 	began = time.Now()
 	eventually(t, 30*time.Second, func() (bool, string) {
-		return ask(rotated.Key, "/v1/usage").status == http.StatusOK, "the new key is not known"
+		return ask(rotated.Key, "/v1/usage").status == http.StatusOK, "the new key is unknown"
 	})
-	t.Logf("the new key was known after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("the new key was valid after %s", time.Since(began).Round(time.Millisecond))
 	require.Equal(t, http.StatusOK, ask(given.Reveal(), "/v1/usage").status)
 	second, err := event.ParseAPIKey(rotated.Key)
 	require.NoError(t, err)
 	p.musterJSON(t, &rotated, "account", "key", "rotate", second.ID(), "--grace", "2s", "--json")
 	require.NotEqual(t, second.Reveal(), rotated.Key)
 	eventually(t, 30*time.Second, func() (bool, string) {
-		return ask(second.Reveal(), "/v1/usage").status == http.StatusUnauthorized, "the old key has not ended"
+		return ask(second.Reveal(), "/v1/usage").status == http.StatusUnauthorized, "the old key has not expired"
 	})
 	require.Equal(t, http.StatusOK, ask(rotated.Key, "/v1/usage").status)
-	require.Equal(t, http.StatusOK, ask(given.Reveal(), "/v1/usage").status, "its hour is not over")
+	require.Equal(t, http.StatusOK, ask(given.Reveal(), "/v1/usage").status, "its grace period is an hour")
 
-	// What a caller saw is what ledger and read model say; a charge more than that is told.
+	// Callers, ledger and read model agree; a charge that a caller did not see is reported.
 	username := p.usernames(t)[0]
 	got, err := caller(rotated.Key).post(t.Context(), "/v1/person/enrich", map[string]any{"codehost": username})
 	require.NoError(t, err)
@@ -108,7 +107,8 @@ organizations:
 	organization := rotated.OrganizationID
 	p.muster(t, "account", "reconcile", "--organization", organization, "--seen", saw.write(t))
 	saw.lines[0] = strings.Replace(saw.lines[0], `"credits":1`, `"credits":0`, 1)
-	differs, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--organization", organization, "--seen", saw.write(t))
+	differs, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--organization", organization, "--seen",
+		saw.write(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, differs.status, differs.out+differs.errors)
 	require.Contains(t, differs.out, got.header.Get("X-Request-Id")+" was charged 1, its caller saw 0")
@@ -116,13 +116,13 @@ organizations:
 	require.NoError(t, err)
 	require.Equal(t, 2, unread.status)
 
-	// A negative number is no number, and a hash is nobody's business.
+	// Negative limits are rejected, and the hash of a key is not shown.
 	for _, flag := range []string{"--rpm", "--monthly-requests", "--credits"} {
 		for _, args := range [][]string{{"create", "Nobody Ltd"}, {"plan", organization, "growth"}} {
 			refused, err := muster(t.Context(), p.dataDir, append(append([]string{"account"}, args...), flag, "-5")...)
 			require.NoError(t, err)
 			require.NotZero(t, refused.status)
-			require.Contains(t, refused.errors, flag+" is -5")
+			require.Contains(t, refused.errors, flag+": invalid value -5")
 		}
 	}
 	require.NotContains(t, p.muster(t, "account", "list"), "Nobody Ltd")
@@ -139,7 +139,7 @@ organizations:
 	require.Contains(t, history[1], "80 credits")
 	require.EqualValues(t, 1, shown.Usage.Credits)
 
-	// It stops in time. A busy machine may hold it up: then it is asked again.
+	// It stops in time. On a busy machine it is tried again.
 	const limit = 5 * time.Second // issue: "Ctrl-C stops in order within 5 s"
 	took := p.stop(t)
 	for again := 0; took > limit && again < 2; again++ {

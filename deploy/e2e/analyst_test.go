@@ -15,10 +15,9 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// What analysts are shown works as it is written: every view says what its
-// columns mean, each of the twenty questions has an answer, nothing can be
-// changed, and views become Parquet files.
-func TestAnalysts(t *testing.T) {
+// Every view describes its columns, each of the twenty questions has an answer, nothing can be changed, and views
+// can be exported to Parquet files.
+func TestAnalysts_ViewsAreReadOnlyAndDocumented(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), "--sample", "300")
 	ask := func(t *testing.T, statement string) [][]string {
@@ -30,12 +29,15 @@ func TestAnalysts(t *testing.T) {
 
 	t.Run("views", func(t *testing.T) {
 		var names []string
-		for _, row := range ask(t, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name") {
+		for _, row := range ask(t,
+			"SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name") {
 			names = append(names, row[0])
 			require.NotEmpty(t, row[1], "%s has no comment", row[0])
 		}
 		require.ElementsMatch(t, readmodel.ViewNames(), names)
-		require.Empty(t, ask(t, "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = ''"), "columns without a comment")
+		require.Empty(t,
+			ask(t, "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = ''"),
+			"columns without a comment")
 	})
 
 	t.Run("questions", func(t *testing.T) {
@@ -44,18 +46,24 @@ func TestAnalysts(t *testing.T) {
 		require.NoError(t, err)
 		cells := analyst.Cells(page, string(text))
 		require.Len(t, cells, 20)
-		p.muster(t, "status", "--wait") // the ledger of the calls so far
+		p.muster(t, "status", "--wait") // includes the ledger of the calls so far
 		for _, cell := range cells {
 			require.NotEmpty(t, ask(t, cell.Statement), cell.Title)
 		}
-		// A share is of the people, and a person counts once, however many records, links and rows say the same.
+		// Shares are of people: a person counts once, whatever the number of records, links and rows.
 		shares := ask(t, cells[6].Statement)
-		year, authors := shares[0][0], ask(t, "SELECT uniqExact(user_id) FROM commits WHERE language != '' AND toYear(authored_at) = "+shares[0][0])[0][0]
-		require.Equal(t, ask(t, "SELECT round(100 * "+shares[0][2]+" / "+authors+", 1)")[0][0], shares[0][3], "Python's and the like, of %s", year)
+		year, authors := shares[0][0],
+			ask(t, "SELECT uniqExact(user_id) FROM commits WHERE language != '' AND toYear(authored_at) = "+
+				shares[0][0])[0][0]
+		require.Equal(t, ask(t, "SELECT round(100 * "+shares[0][2]+" / "+authors+", 1)")[0][0], shares[0][3],
+			"share of a language in %s", year)
 		for _, row := range ask(t, cells[15].Statement) {
 			titled := "(SELECT lowerUTF8(username) FROM people WHERE current_title = '" + row[0] + "')"
-			require.Equal(t, ask(t, "SELECT sum(public_repos) FROM accounts WHERE lowerUTF8(username) IN (SELECT a_username FROM links "+
-				"WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9 AND b_username IN "+titled+")")[0][0], row[2], row[0])
+			require.Equal(t,
+				ask(t, "SELECT sum(public_repos) FROM accounts WHERE lowerUTF8(username) IN (SELECT a_username FROM "+
+					"links "+
+					"WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9 AND b_username IN "+
+					titled+")")[0][0], row[2], row[0])
 		}
 		all := p.muster(t, "sql", "--file", page)
 		for _, cell := range cells {
@@ -64,27 +72,33 @@ func TestAnalysts(t *testing.T) {
 	})
 
 	t.Run("companies", func(t *testing.T) {
-		// One company, which the older entry names without its id, a title that only sounds like the top, and no title.
+		// One company, whose older entry lacks the ID; a title that only looks senior; and no title.
 		file := filepath.Join(t.TempDir(), "people.ndjson")
-		require.NoError(t, os.WriteFile(file, []byte(`{"profile_id": "quartz-1", "username": "quartz-1", "full_name": "Quartz Mill", "headline": "write to quartz@mill.example", "last_updated": "2026-11-01T00:00:00Z", "experience": [`+
-			`{"title": "Product Owner", "company": {"company_id": "co_quartz", "name": "Quartzmill"}, "start": "2021-02", "current": true}, `+
-			`{"title": "Co-Founder", "company": {"name": " QuartzMill"}, "start": "2019-01", "end": "2021-01"}, `+
-			`{"company": {"name": "Quartzless"}, "start": "2017-03", "end": "2018-12"}]}`+"\n"), 0o600))
+		require.NoError(t,
+			os.WriteFile(file,
+				[]byte(`{"profile_id": "quartz-1", "username": "quartz-1", "full_name": "Quartz Mill", "headline": "write to quartz@mill.example", "last_updated": "2026-11-01T00:00:00Z", "experience": [`+
+					`{"title": "Product Owner", "company": {"company_id": "co_quartz", "name": "Quartzmill"}, "start": "2021-02", "current": true}, `+
+					`{"title": "Co-Founder", "company": {"name": " QuartzMill"}, "start": "2019-01", "end": "2021-01"}, `+
+					`{"company": {"name": "Quartzless"}, "start": "2017-03", "end": "2018-12"}]}`+"\n"), 0o600))
 		p.muster(t, "ingest", "network-person", file)
 		p.muster(t, "status", "--wait")
 		require.Equal(t, [][]string{{"co_quartz", "staff"}, {"co_quartz", "executive"}, {"quartzless", ""}},
 			ask(t, "SELECT company_key, seniority FROM positions WHERE profile_id = 'quartz-1' ORDER BY position"))
-		require.Equal(t, [][]string{{"2019-01-01", "1", "0", "1"}}, ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = 'co_quartz'"))
+		require.Equal(t, [][]string{{"2019-01-01", "1", "0", "1"}},
+			ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = 'co_quartz'"))
 		require.Equal(t, [][]string{{"2017-03-01", "1", "0", "1"}, {"2018-12-01", "0", "1", "0"}},
-			ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = 'quartzless' ORDER BY month"))
-		require.Equal(t, [][]string{{"write to [e-mail removed]"}}, ask(t, "SELECT headline FROM people WHERE profile_id = 'quartz-1'"))
+			ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = "+
+				"'quartzless' ORDER BY month"))
+		require.Equal(t, [][]string{{"write to [e-mail removed]"}},
+			ask(t, "SELECT headline FROM people WHERE profile_id = 'quartz-1'"))
 		require.NotEmpty(t, ask(t, "SELECT sha FROM commits WHERE message LIKE '%[e-mail removed]%'"))
 		require.Empty(t, ask(t, "SELECT message FROM commits WHERE match(message, '\\\\w@\\\\w+\\\\.')"))
 	})
 
 	t.Run("read-only", func(t *testing.T) {
 		for _, statement := range []string{
-			"DROP VIEW people", "INSERT INTO muster.network_people (profile_id) VALUES ('x')", "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+			"DROP VIEW people", "INSERT INTO muster.network_people (profile_id) VALUES ('x')",
+			"SELECT * FROM file('/etc/passwd', 'LineAsString')",
 			"SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
 		} {
 			got, err := muster(t.Context(), p.dataDir, "sql", statement)
@@ -106,16 +120,18 @@ func TestAnalysts(t *testing.T) {
 			require.NoError(t, err)
 			file, err := parquet.OpenFile(f, info.Size())
 			require.NoError(t, err, view)
-			if view != "usage" { // which goes on
-				require.Equal(t, ask(t, "SELECT toInt64(count()) FROM "+view), [][]string{{strconv.FormatInt(file.NumRows(), 10)}}, view)
+			if view != "usage" { // still growing
+				require.Equal(t, ask(t, "SELECT toInt64(count()) FROM "+view),
+					[][]string{{strconv.FormatInt(file.NumRows(), 10)}}, view)
 			}
 			require.NoError(t, f.Close())
 		}
-		got, err := muster(t.Context(), p.dataDir, "export", "people", "--where", "no_such_column = 1", "--output", filepath.Join(dir, "none.parquet"))
+		got, err := muster(t.Context(), p.dataDir, "export", "people", "--where", "no_such_column = 1", "--output",
+			filepath.Join(dir, "none.parquet"))
 		require.NoError(t, err)
 		require.Equal(t, 1, got.status)
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		require.Len(t, entries, len(readmodel.ViewNames()), "nothing half-written is left")
+		require.Len(t, entries, len(readmodel.ViewNames()), "files, without partial ones")
 	})
 }

@@ -15,10 +15,9 @@ import (
 
 var both = []string{"codehost", "network"}
 
-// TestAnswers: each identifier of the truth file returns the holder that the
-// truth names, and the answer is field for field what MAPPING.md says of the
+// Each identifier in the truth file finds its holder, and the response has the fields that MAPPING.md derives from the
 // files.
-func TestAnswers(t *testing.T) {
+func TestAnswers_EqualTheOracle(t *testing.T) {
 	t.Parallel()
 	people := 20_000
 	if testing.Short() {
@@ -29,7 +28,7 @@ func TestAnswers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 1))
 
 	dir := generate(t, people, drawn)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, dir)
 	store, tr := load(t, dir), readTruth(t, dir)
 	c := newChecker(p, store)
@@ -40,17 +39,19 @@ func TestAnswers(t *testing.T) {
 	for _, id := range slices.Concat(tr.identities["codehost"], tr.withdrawn["codehost"]) {
 		numeric[id] = true
 	}
-	for i := range codehost { // digits are a user id first, whatever the truth says of the handle
+	for i := range codehost { // digits are first a user ID, whatever the truth file has
 		codehost[i].known = !numeric[codehost[i].identifier]
 	}
 
 	t.Run("network webset", func(t *testing.T) {
 		check(t, c, listCallers, batches(network), c.network)
-		// A drawn third of them again, with each of the combinations of add-ons.
+		// A sample of a third, with each combination of add-ons.
 		rng.Shuffle(len(network), func(a, b int) { network[a], network[b] = network[b], network[a] })
 		part := network[:len(network)/3]
 		check(t, c, listCallers, batches(part, "codehost", "personal_email"), c.network)
-		check(t, c, listCallers, slices.Concat(batches(part[:len(part)/2], "codehost"), batches(part[len(part)/2:], "personal_email")), c.network)
+		check(t, c, listCallers,
+			slices.Concat(batches(part[:len(part)/2], "codehost"), batches(part[len(part)/2:], "personal_email")),
+			c.network)
 	})
 	t.Run("codehost webset", func(t *testing.T) {
 		ids := slices.Concat(askedIDs(tr.identities["codehost"], true), askedIDs(tr.withdrawn["codehost"], false))
@@ -65,21 +66,23 @@ func TestAnswers(t *testing.T) {
 	p.stop(t)
 }
 
-// enrich asks for every e-mail address, with one choice of websets each, and for
-// a drawn part of everything else: the websets have been asked for every name.
+// enrich requests every email address, with one choice of websets each, and a sample of the other identifiers: the
+// webset tests cover every name.
 func enrich(t *testing.T, c *checker, rng *rand.Rand, tr truth, network, codehost []asked) {
 	t.Helper()
 	var requests []oracle.PersonRequest
 	for i, e := range tr.emails {
 		// The truth does not know the addresses of commits.
 		if a := c.store.AccountByEmail(e.address); !c.store.IsOrganization(e.codehost) && !c.store.HasByCommit(a, e.address) {
-			require.Equal(t, e.codehost, accountID(a), "the truth and the oracle")
+			require.Equal(t, e.codehost, accountID(a), "truth file and oracle")
 		}
-		require.Equal(t, e.network, profileID(c.store.ProfileByEmail(e.address)), "the truth and the oracle")
-		requests = append(requests, oracle.PersonRequest{Email: e.address, Websets: [][]string{both, {"network"}, {"codehost"}}[i%3]})
+		require.Equal(t, e.network, profileID(c.store.ProfileByEmail(e.address)), "truth file and oracle")
+		requests = append(requests,
+			oracle.PersonRequest{Email: e.address, Websets: [][]string{both, {"network"}, {"codehost"}}[i%3]})
 	}
 	any1 := func() oracle.PersonRequest {
-		n, h, e := network[rng.IntN(len(network))].identifier, codehost[rng.IntN(len(codehost))].identifier, tr.emails[rng.IntN(len(tr.emails))].address
+		n, h, e := network[rng.IntN(len(network))].identifier, codehost[rng.IntN(len(codehost))].identifier,
+			tr.emails[rng.IntN(len(tr.emails))].address
 		switch rng.IntN(8) {
 		case 0:
 			return oracle.PersonRequest{Codehost: h, NetworkUsername: n, Email: e}
@@ -108,7 +111,8 @@ func oneRecord(t *testing.T, c *checker, rng *rand.Rand, network, codehost []ask
 	const questions = 200
 	var jobs []webset
 	for range questions {
-		w := webset{identifiers: []asked{network[rng.IntN(len(network))]}, addons: [][]string{nil, {"codehost"}, {"personal_email", "codehost"}}[rng.IntN(3)]}
+		w := webset{identifiers: []asked{network[rng.IntN(len(network))]},
+			addons: [][]string{nil, {"codehost"}, {"personal_email", "codehost"}}[rng.IntN(3)]}
 		if rng.IntN(3) == 0 {
 			w.mustHave = []string{"codehost", "certifications"}
 		}
@@ -117,7 +121,8 @@ func oneRecord(t *testing.T, c *checker, rng *rand.Rand, network, codehost []ask
 	check(t, c, callers, jobs, func(ctx context.Context, w webset) error { return c.one(ctx, "network", w) })
 	jobs = nil
 	for range questions {
-		w := webset{identifiers: []asked{codehost[rng.IntN(len(codehost))]}, addons: [][]string{nil, {"network"}}[rng.IntN(2)]}
+		w := webset{identifiers: []asked{codehost[rng.IntN(len(codehost))]},
+			addons: [][]string{nil, {"network"}}[rng.IntN(2)]}
 		if rng.IntN(3) == 0 {
 			w.mustHave = []string{"network", "repos", "school_email"}
 		}
@@ -126,7 +131,7 @@ func oneRecord(t *testing.T, c *checker, rng *rand.Rand, network, codehost []ask
 	check(t, c, callers, jobs, func(ctx context.Context, w webset) error { return c.one(ctx, "codehost", w) })
 }
 
-// edgeAnswers: what a crawl seldom has is answered as MAPPING.md says.
+// edgeAnswers compares records that are rare in a crawl with MAPPING.md.
 func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
 	t.Helper()
 	const n = 150
@@ -147,8 +152,10 @@ func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
 	for i := range n {
 		network = append(network, asked{identifier: edgeNetwork(i)})
 		codehost = append(codehost, asked{identifier: edgeCodehost(i)})
-		requests = append(requests, oracle.PersonRequest{NetworkUsername: edgeNetwork(i), Websets: both}, oracle.PersonRequest{Codehost: edgeCodehost(i), Websets: both})
-		questions = append(questions, question{map[string]string{"network_slug": edgeSlug(i)}, store.CompanyBySlug(edgeSlug(i))})
+		requests = append(requests, oracle.PersonRequest{NetworkUsername: edgeNetwork(i), Websets: both},
+			oracle.PersonRequest{Codehost: edgeCodehost(i), Websets: both})
+		questions = append(questions,
+			question{map[string]string{"network_slug": edgeSlug(i)}, store.CompanyBySlug(edgeSlug(i))})
 	}
 	for _, addons := range [][]string{nil, {"codehost"}, {"personal_email"}, {"codehost", "personal_email"}} {
 		check(t, c, listCallers, batches(network, addons...), c.network)
@@ -156,7 +163,8 @@ func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
 	check(t, c, listCallers, batches(codehost, "network"), c.codehost)
 	mustHave(t, c, rng, 25, network, codehost)
 	check(t, c, callers, requests, c.person)
-	check(t, c, callers, questions, func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
+	check(t, c, callers, questions,
+		func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
 }
 
 func askedHandles(handles []handle) []asked {
@@ -167,7 +175,7 @@ func askedHandles(handles []handle) []asked {
 	return out
 }
 
-// askedIDs asks for identities by themselves.
+// askedIDs returns requests by identity.
 func askedIDs(ids []string, exist bool) []asked {
 	var out []asked
 	for _, id := range ids {
@@ -209,18 +217,24 @@ func mustHave(t *testing.T, c *checker, rng *rand.Rand, size int, network, codeh
 	check(t, c, listCallers, jobs, c.codehost)
 }
 
-// The names of MAPPING.md, section 8.
+// The names in MAPPING.md, section 8.
 var (
 	networkMustHave = []string{
-		"profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary", "location",
-		"connections", "followers", "following", "current_position", "experience", "education", "certifications", "languages", "skills",
+		"profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline",
+		"summary", "location",
+		"connections", "followers", "following", "current_position", "experience", "education", "certifications",
+		"languages", "skills",
 		"codehost_username", "microblog_username", "social_accounts", "last_updated", "personal_email", "codehost",
 	}
 	codehostMustHave = []string{
-		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email", "additional_emails",
-		"emails", "avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable", "followers",
-		"following", "public_repos", "public_gists", "created_at", "updated_at", "repo_languages", "commit_count", "social_accounts",
-		"network_username", "microblog_username", "starred_repos", "issues", "follower_accounts", "followed_accounts", "last_updated",
+		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email",
+		"school_email", "additional_emails",
+		"emails", "avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company",
+		"hireable", "followers",
+		"following", "public_repos", "public_gists", "created_at", "updated_at", "repo_languages", "commit_count",
+		"social_accounts",
+		"network_username", "microblog_username", "starred_repos", "issues", "follower_accounts", "followed_accounts",
+		"last_updated",
 		"repos", "commits", "network",
 	}
 )
@@ -238,7 +252,7 @@ func companies(t *testing.T, c *checker, tr truth) {
 		if want != nil {
 			holder = want.ID
 		}
-		require.Equal(t, h.holder, holder, "slug %q: the truth and the oracle", h.name)
+		require.Equal(t, h.holder, holder, "slug %q: truth file and oracle", h.name)
 		questions = append(questions,
 			question{map[string]string{"network_slug": h.name}, want},
 			question{map[string]string{"network_url": "https://www.network.example/company/" + h.name + "/"}, want})
@@ -248,12 +262,14 @@ func companies(t *testing.T, c *checker, tr truth) {
 		require.NotNil(t, want, id)
 		questions = append(questions, question{map[string]string{"company_id": id}, want})
 		if networkID := tr.networkIDs[id]; networkID != "" {
-			questions = append(questions, question{map[string]string{"network_id": networkID}, c.store.CompanyByNetworkID(networkID)})
+			questions = append(questions,
+				question{map[string]string{"network_id": networkID}, c.store.CompanyByNetworkID(networkID)})
 		}
 	}
 	for _, id := range tr.withdrawn[oracle.NetworkCompany] {
 		questions = append(questions, question{map[string]string{"company_id": id}, nil})
 	}
 	require.Greater(t, len(questions), 100)
-	check(t, c, callers, questions, func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
+	check(t, c, callers, questions,
+		func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
 }

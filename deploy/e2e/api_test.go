@@ -29,55 +29,55 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// description is what every call of an api passes through.
+// description validates every call of an api.
 var description = sync.OnceValues(descriptiontest.New)
 
-// api calls a running platform's HTTP API. An answer that the API description
-// disagrees with is an error.
+// api is a client of a running platform's HTTP API. A response that violates the API description is an error.
 type api struct {
 	base, key string
 	client    *http.Client
-	// bulk counts calls that are compared with an oracle's answer, byte by byte, and
-	// are too many for more: of them one in 20 is held against the description. nil:
-	// all are.
+	// bulk counts calls that are compared with the oracle byte by byte. There are too many to validate all of them: one
+	// in 20 is validated against the description. If nil, all are validated.
 	bulk *atomic.Int64
 }
 
 func (p *platform) api() *api { return &api{base: p.BaseURL, key: p.APIKey, client: newClient()} }
 
 func newClient() *http.Client {
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	return &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 }
 
-// agrees holds an exchange against the description.
+// agrees validates an exchange against the description.
 func agrees(req *http.Request, sent []byte, resp *http.Response, body []byte) error {
 	checker, err := description()
 	if err != nil {
 		return err
 	}
 	if !strings.HasPrefix(req.URL.Path, "/v1/") {
-		return nil // another address than the API's
+		return nil // not an address of the API
 	}
 	if err := checker.Check(req, sent, resp, body); err != nil {
-		return fmt.Errorf("%s %s: %d: the description disagrees: %w", req.Method, req.URL.Path, resp.StatusCode, err)
+		return fmt.Errorf("%s %s: %d: violates the description: %w", req.Method, req.URL.Path, resp.StatusCode, err)
 	}
 	return nil
 }
 
-// answer is a response with its body read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// detail is the message of an error.
+// detail returns the message of an error response.
 func (a answer) detail(t *testing.T) string {
 	t.Helper()
 	var e struct {
 		Detail string `json:"detail"`
 	}
-	require.NoError(t, json.Unmarshal(a.body, &e, json.RejectUnknownMembers(true)), "every error is {\"detail\": string}, this is %q", a.body)
+	require.NoError(t, json.Unmarshal(a.body, &e, json.RejectUnknownMembers(true)),
+		"not an error {\"detail\": string}: %q", a.body)
 	return e.Detail
 }
 
@@ -116,7 +116,7 @@ func (a *api) post(ctx context.Context, path string, body any) (answer, error) {
 	return a.do(ctx, http.MethodPost, path, nil, raw)
 }
 
-// mustPost is post where nothing may go wrong on the way.
+// mustPost is like post, but a transport error fails the test.
 func (a *api) mustPost(t *testing.T, path string, body any) answer {
 	t.Helper()
 	got, err := a.post(t.Context(), path, body)
@@ -134,14 +134,15 @@ func (a *api) mustGet(t *testing.T, path string, query url.Values) answer {
 	return got
 }
 
-// sql asks the engine as the service user and returns the lines of the answer.
+// sql runs a query as the service user and returns the lines of the result.
 func (p *platform) sql(t *testing.T, query string) []string {
 	t.Helper()
 	u, err := url.Parse(p.ClickHouseURL)
 	require.NoError(t, err)
 	password, _ := u.User.Password()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-		"http://"+u.Host+"/?database="+strings.TrimPrefix(u.Path, "/"), strings.NewReader(query+" FORMAT TabSeparatedRaw"))
+		"http://"+u.Host+"/?database="+strings.TrimPrefix(u.Path, "/"),
+		strings.NewReader(query+" FORMAT TabSeparatedRaw"))
 	require.NoError(t, err)
 	req.SetBasicAuth(u.User.Username(), password)
 	resp, err := newClient().Do(req)

@@ -15,13 +15,13 @@ import (
 	"muster/deploy/e2e/internal/browsertest"
 )
 
-// update writes the pictures of deploy/docs/images anew.
-var update = flag.Bool("update", false, "write the pictures of the documentation anew")
+// update writes the screenshots in deploy/docs/images.
+var update = flag.Bool("update", false, "write the screenshots of the documentation")
 
-// axe judges the accessibility of pages.
+// axe checks the accessibility of pages.
 var axe browsertest.Axe
 
-// shoot takes a picture for the documentation, and writes it when -update is given.
+// shoot takes a screenshot for the documentation, and writes it with -update.
 func shoot(t *testing.T, tab *browsertest.Tab, name string) {
 	t.Helper()
 	tab.Screenshot(picture(name), *update)
@@ -30,11 +30,11 @@ func shoot(t *testing.T, tab *browsertest.Tab, name string) {
 	}
 }
 
-// A new caller opens /docs, gives a key, sends an enrichment, and sees the
-// person; in the dark as in the light, and with the keyboard alone.
-func TestBrowserDocs(t *testing.T) {
+// A new caller opens /docs, enters a key, sends an enrichment and sees the person, in dark and light mode, and with the
+// keyboard only.
+func TestBrowserDocs_CallFromThePage(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100")
-	const person = "octavia" // of the examples, which the sample data has
+	const person = "octavia" // an example that is in the sample data
 
 	tab := browsertest.Open(t, 1400, 1000, false)
 	tab.Do("open /docs", chromedp.Navigate(p.BaseURL+"/docs"))
@@ -54,7 +54,8 @@ func TestBrowserDocs(t *testing.T) {
 	tab.Do("open the call", chromedp.Click(`button[data-found]`), chromedp.WaitVisible(body))
 	asked := `{"codehost": "` + person + `", "websets": ["codehost", "network"]}`
 	tab.Do("write a body and send it with Control and Enter", chromedp.Focus(body),
-		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.Evaluate(`document.execCommand("insertText", false, `+strconv.Quote(asked)+`)`, nil),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)),
+		chromedp.Evaluate(`document.execCommand("insertText", false, `+strconv.Quote(asked)+`)`, nil),
 		chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(input.ModifierCtrl)))
 	tab.Eventually(`document.body.innerText.includes("200 OK") && document.body.innerText.includes("websets_matched")`)
 	require.Contains(t, tab.Eval(`document.querySelector("[role=dialog]").innerText`), person)
@@ -63,27 +64,30 @@ func TestBrowserDocs(t *testing.T) {
 	require.Empty(t, tab.Strangers(p.BaseURL))
 }
 
-// snippets picks each of the languages in which the call on the page is written.
+// snippets selects each language of the call on the page.
 func snippets(t *testing.T, tab *browsertest.Tab, url string) {
 	t.Helper()
 	const picker = `[...document.querySelectorAll("button")].find((b) => b.innerText.replace(/\s+/g, " ") === "Shell Curl")`
 	tab.Eventually(picker + " !== undefined")
 	tab.Eval(picker + `.setAttribute("data-picker", "")`)
 	for language, call := range map[string]string{
-		"Go": `http.NewRequest("POST", requestUrl, payload)`, "JavaScript": "fetch('" + url + "'", "Python": "conn.request(",
-		"Shell": "curl " + url,
+		"Go": `http.NewRequest("POST", requestUrl, payload)`, "JavaScript": "fetch('" + url + "'",
+		"Python": "conn.request(",
+		"Shell":  "curl " + url,
 	} {
-		tab.Do("open the languages", chromedp.ScrollIntoView("button[data-picker]"), chromedp.Click("button[data-picker]"))
-		group := `[...document.querySelectorAll("[role=group]")].find((g) => g.innerText.startsWith("` + language + `") && g.querySelector("[role=option]"))`
+		tab.Do("open the languages", chromedp.ScrollIntoView("button[data-picker]"),
+			chromedp.Click("button[data-picker]"))
+		group := `[...document.querySelectorAll("[role=group]")].find((g) => g.innerText.startsWith("` + language +
+			`") && g.querySelector("[role=option]"))`
 		tab.Eventually(group + " !== undefined")
 		tab.Eval(group + `.querySelector("[role=option]").click()`)
-		tab.Eventually(`document.querySelector("button[data-picker]").closest(".scalar-card").innerText.includes(` + strconv.Quote(call) + `)`)
+		tab.Eventually(`document.querySelector("button[data-picker]").closest(".scalar-card").innerText.includes(` +
+			strconv.Quote(call) + `)`)
 	}
 }
 
-// The guides are readable in the dark, name this server in their code, and
-// their first stop with the keyboard leads past the navigation.
-func TestBrowserGuides(t *testing.T) {
+// They have a dark mode, use this server's address in their code, and have a skip link.
+func TestBrowserGuides_AreAccessible(t *testing.T) {
 	p := start(t, t.TempDir(), "--no-sample")
 	tab := browsertest.Open(t, 1200, 900, true)
 	tab.Do("open the guide", chromedp.Navigate(p.BaseURL+"/docs/guides/search"), chromedp.WaitVisible("main h1"))
@@ -97,7 +101,8 @@ func TestBrowserGuides(t *testing.T) {
 	tab.Eventually(`document.activeElement.id === "content"`)
 	for _, name := range []string{"search", "first-call", "cursors", "webhooks", "errors"} {
 		tab.Do("open "+name, chromedp.Navigate(p.BaseURL+"/docs/guides/"+name), chromedp.WaitVisible("main h1"))
-		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "%s is not wider than the window", name)
+		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"),
+			"%s is not wider than the window", name)
 		require.Equal(t, "1", tab.Eval("document.querySelectorAll('h1').length"))
 		tab.Accessible(&axe)
 	}

@@ -22,9 +22,8 @@ import (
 	"muster/deploy/status/page"
 )
 
-// An operator sees on one page what there is, and sees new records arrive and a
-// bad one rejected without loading the page again.
-func TestBrowserStatus(t *testing.T) {
+// New records and a rejected one appear without a reload.
+func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "200")
 	tab := browsertest.Open(t, 1500, 1500, false)
 	tab.Do("open the status page", chromedp.Navigate(p.AdminURL+"/"))
@@ -33,7 +32,8 @@ func TestBrowserStatus(t *testing.T) {
 	tab.Eventually(`document.getElementById("rates").innerText.includes("/s")`)
 
 	records := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new","last_updated":"2026-11-20"}
+	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new",`+
+		`"last_updated":"2026-11-20"}
 {"profile_id":"bad1","last_updated":"2026-11-20"}
 `), 0o600))
 	got, err := muster(t.Context(), p.dataDir, "ingest", "network-person", records)
@@ -47,8 +47,8 @@ func TestBrowserStatus(t *testing.T) {
 	require.Empty(t, tab.Strangers(p.AdminURL))
 }
 
-// The document behind the page is whole, and asked often it costs little.
-func TestBrowserStatusDocument(t *testing.T) {
+// The document is complete, and frequent requests are cheap.
+func TestBrowserStatus_DocumentIsCached(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
 	var d page.Document
 	for range 50 {
@@ -75,15 +75,14 @@ func TestBrowserStatusDocument(t *testing.T) {
 	}
 }
 
-// A service that runs alone has the page too, with the lag of all consumers, and
-// with the tables' sizes when it is connected to them.
-func TestBrowserStatusOfOneService(t *testing.T) {
+// It has the lag of all consumers, and table sizes if the service has a ClickHouse connection.
+func TestBrowserStatus_ServesASingleService(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
 	for service, counted := range map[string]bool{"projector": true, "webhook-sender": false} {
 		ctx, cancel := context.WithCancel(t.Context())
 		admin := freeAddr(t)
 		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
-		cmd.Env = p.beside(t)
+		cmd.Env = p.serviceEnv(t)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.SysProcAttr = dieWithParent()
 		require.NoError(t, cmd.Start())
@@ -114,7 +113,7 @@ func TestBrowserStatusOfOneService(t *testing.T) {
 	}
 }
 
-// freeAddr is an address that nobody listens on.
+// freeAddr returns an unused address.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

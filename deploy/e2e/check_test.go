@@ -22,27 +22,26 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// Requests under way at once: many of one record each, which the API gathers,
-// few of a hundred.
+// Concurrent requests: many with one record each, which the API batches, and few with a hundred.
 const (
 	callers     = 256
 	listCallers = 8
 )
 
-// maxProblems ends a test: the rest would be the same again.
+// maxProblems is the number of problems after which a test stops.
 const maxProblems = 8
 
-// checker compares answers with the oracle's.
+// checker compares responses with the oracle's.
 type checker struct {
 	api   *api
 	store *oracle.Store
 	mail  *mailScan
 
 	hashSeed maphash.Seed
-	// verified has the bytes, hashed, of answers that were compared: one
-	// record in one shape is one sequence of bytes wherever it is served.
+	// verified has the hashes of record bytes that were compared: a record in one shape has the same bytes in every
+	// response.
 	verified sync.Map
-	// present has, by record, the names that must_have may ask for.
+	// present has the field names for must_have, by record.
 	present  sync.Map
 	compared atomic.Int64
 	requests atomic.Int64
@@ -58,19 +57,18 @@ func newChecker(p *platform, store *oracle.Store) *checker {
 	return &checker{api: bulk, store: store, mail: newMailScan(store.Addresses()), hashSeed: maphash.MakeSeed()}
 }
 
-// problem notes what is wrong. It returns an error when there is too much of it.
+// problem records a problem. It returns an error if there are too many.
 func (c *checker) problem(format string, args ...any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 	if len(c.problems) >= maxProblems {
-		return fmt.Errorf("%d problems, the rest is not looked at", len(c.problems))
+		return fmt.Errorf("%d problems, stopping", len(c.problems))
 	}
 	return nil
 }
 
-// check calls do for each job, with several callers, and fails the test with
-// what they found.
+// check calls do for each job, concurrently, and fails the test with the problems.
 func check[T any](t *testing.T, c *checker, callers int, jobs []T, do func(ctx context.Context, job T) error) {
 	t.Helper()
 	began, requests, compared := time.Now(), c.requests.Load(), c.compared.Load()
@@ -93,16 +91,17 @@ func check[T any](t *testing.T, c *checker, callers int, jobs []T, do func(ctx c
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d requests (%d repeated so far), %d records compared in full, %s", c.requests.Load()-requests, c.repeated.Load(),
+	t.Logf("%d requests (%d repeated so far), %d records compared in full, %s", c.requests.Load()-requests,
+		c.repeated.Load(),
 		c.compared.Load()-compared, time.Since(began).Round(time.Millisecond))
 }
 
-// record compares one record of an answer with what it must be. key names the
-// record and its shape, identity is a member that tells whose it is.
+// record compares a record in a response with the expected one. key identifies the record and its shape, identity is a
+// field that identifies its owner.
 func (c *checker) record(what, key, identity string, raw []byte, want func() oracle.Object) error {
 	if comparedOf > 1 && maphash.String(c.hashSeed, key)%comparedOf != 0 {
 		if !bytes.Contains(raw, []byte(identity)) {
-			return c.problem("%s (%s): has no %s: %.300s", what, key, identity, raw)
+			return c.problem("%s (%s): no field %s: %.300s", what, key, identity, raw)
 		}
 		return nil
 	}
@@ -130,8 +129,7 @@ func (c *checker) empty(what string, raw []byte) error {
 	return nil
 }
 
-// send sends a request, and again when the service asks for that: on a busy
-// machine the engine may need longer than the service waits for it.
+// send sends a request, and retries it with Retry-After: on a busy machine the engine may exceed the timeout.
 func (c *checker) send(ctx context.Context, request func() (answer, error)) (answer, error) {
 	c.requests.Add(1)
 	for attempt := 1; ; attempt++ {
@@ -165,21 +163,20 @@ func (c *checker) read(what string, got answer, err error, into any) ([]byte, er
 	if got.status != http.StatusOK {
 		return nil, fmt.Errorf("%s: status %d: %.300s", what, got.status, got.body)
 	}
-	// Duplicate members are looked for where a record is compared.
+	// Duplicate fields are checked where a record is compared.
 	if err := json.Unmarshal(got.body, into, jsontext.AllowDuplicateNames(true)); err != nil {
 		return nil, fmt.Errorf("%s: %w: %.300s", what, err, got.body)
 	}
 	return got.body, nil
 }
 
-// asked is one identifier, and the identity that the truth names for it: "" for
-// nobody. Without truth known is false.
+// asked is one identifier with its identity in the truth file, or "" for no match. Without truth, known is false.
 type asked struct {
 	identifier, identity string
 	known                bool
 }
 
-// webset is a request of a person webset for a list of identifiers.
+// webset is a request of a person webset for several identifiers.
 type webset struct {
 	identifiers []asked
 	addons      []string
@@ -216,7 +213,7 @@ func (w webset) query(name string) url.Values {
 
 func (w webset) shape(name string) string { return name + " webset " + strings.Join(w.addons, "+") }
 
-// batches cuts identifiers into requests.
+// batches splits identifiers into requests.
 func batches(ids []asked, addons ...string) []webset {
 	var out []webset
 	for chunk := range slices.Chunk(ids, 100) {
@@ -238,13 +235,13 @@ func (c *checker) ask(ctx context.Context, name string, w webset) ([]jsontext.Va
 	}
 	if name == "network" && !w.has("personal_email") {
 		if found := c.mail.find(raw); found != "" {
-			return records, c.problem("%s: an e-mail address is served: %q", what, found)
+			return records, c.problem("%s: contains an email address: %q", what, found)
 		}
 	}
 	return records, nil
 }
 
-// get asks for one record with GET.
+// get requests one record with GET.
 func (c *checker) get(ctx context.Context, name string, w webset) (jsontext.Value, error) {
 	path := "/v1/webset/" + name + "/person?" + w.query(name).Encode()
 	var record jsontext.Value
@@ -252,7 +249,7 @@ func (c *checker) get(ctx context.Context, name string, w webset) (jsontext.Valu
 	raw, err := c.read(path, got, err, &record)
 	if err == nil && name == "network" && !w.has("personal_email") {
 		if found := c.mail.find(raw); found != "" {
-			return record, c.problem("%s: an e-mail address is served: %q", path, found)
+			return record, c.problem("%s: contains an email address: %q", path, found)
 		}
 	}
 	return record, err
@@ -279,7 +276,7 @@ func (c *checker) one(ctx context.Context, name string, w webset) error {
 	return check(w, 0, record)
 }
 
-// has says whether a record meets a request's must_have.
+// has reports whether a record has a field of a request's must_have.
 func (c *checker) has(w webset, key string, names func() map[string]bool) bool {
 	if len(w.mustHave) == 0 {
 		return true
@@ -310,13 +307,14 @@ func (c *checker) networkRecord(w webset, i int, raw jsontext.Value) error {
 	what := fmt.Sprintf("network %q, must_have %q", id.identifier, w.mustHave)
 	p := c.store.Profile(id.identifier)
 	if id.known && profileID(p) != id.identity {
-		return c.problem("%s: the oracle names %q and the truth %q", what, profileID(p), id.identity)
+		return c.problem("%s: the oracle has %q, the truth file %q", what, profileID(p), id.identity)
 	}
 	if p == nil || !c.has(w, "network "+p.ID, func() map[string]bool { return c.store.NetworkPresent(p) }) {
 		return c.empty(what, raw)
 	}
 	return c.record(what, w.shape("network")+" of "+p.ID, profileMember(p), raw, func() oracle.Object {
-		return c.store.NetworkWebset(p, oracle.NetworkOptions{Codehost: w.has("codehost"), PersonalEmail: w.has("personal_email")})
+		return c.store.NetworkWebset(p,
+			oracle.NetworkOptions{Codehost: w.has("codehost"), PersonalEmail: w.has("personal_email")})
 	})
 }
 
@@ -339,7 +337,7 @@ func (c *checker) codehostRecord(w webset, i int, raw jsontext.Value) error {
 	what := fmt.Sprintf("codehost %q, must_have %q", id.identifier, w.mustHave)
 	a := c.store.AccountOrID(id.identifier)
 	if id.known && accountID(a) != id.identity && !c.store.IsOrganization(id.identity) {
-		return c.problem("%s: the oracle names %q and the truth %q", what, accountID(a), id.identity)
+		return c.problem("%s: the oracle has %q, the truth file %q", what, accountID(a), id.identity)
 	}
 	if a == nil || !c.has(w, "codehost "+accountID(a), func() map[string]bool { return c.store.CodehostPresent(a) }) {
 		return c.empty(what, raw)
@@ -390,13 +388,15 @@ func (c *checker) person(ctx context.Context, r oracle.PersonRequest) error {
 			what, want, got.Matched, len(got.Person), accountID(a), profileID(p))
 	}
 	if a != nil {
-		err := c.record(what, "enriched codehost of "+accountID(a), accountMember(a), got.Person["codehost"], func() oracle.Object { return c.store.EnrichedCodehost(a) })
+		err := c.record(what, "enriched codehost of "+accountID(a), accountMember(a), got.Person["codehost"],
+			func() oracle.Object { return c.store.EnrichedCodehost(a) })
 		if err != nil {
 			return err
 		}
 	}
 	if p != nil {
-		return c.record(what, "enriched network of "+p.ID, profileMember(p), got.Person["network"], func() oracle.Object { return c.store.EnrichedNetwork(p) })
+		return c.record(what, "enriched network of "+p.ID, profileMember(p), got.Person["network"],
+			func() oracle.Object { return c.store.EnrichedNetwork(p) })
 	}
 	return nil
 }

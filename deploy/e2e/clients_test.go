@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The examples of the Go and the TypeScript client run as a user runs them, and
-// get through: enrichment that is refused at first and sent again after Retry-After, a walk through a search, a refusal, a verified webhook.
-func TestClients(t *testing.T) {
+// The examples of the Go and TypeScript clients run to completion: an enrichment that is rejected once and retried
+// after Retry-After, a search walk, an error, a verified webhook.
+func TestClients_ExamplesRun(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100", "--webhook-allow", "127.0.0.0/8")
 	var organizations []account
 	p.musterJSON(t, &organizations, "account", "list", "--json")
@@ -27,10 +27,11 @@ func TestClients(t *testing.T) {
 		Secret string `json:"secret"`
 	}
 	p.musterJSON(t, &secrets, "account", "webhook-secret", "show", organizations[0].OrganizationID, "--json")
-	const username = "octavia" // of the examples, which the sample data has
+	const username = "octavia" // an example that is in the sample data
 	for name, command := range map[string][]string{
-		"Go":         {"go", "run", "muster/query-api/client/example", username},
-		"TypeScript": {"node", filepath.Join("..", "..", "query-api", "client-ts", "dist", "example", "example.js"), username},
+		"Go": {"go", "run", "muster/query-api/client/example", username},
+		"TypeScript": {"node", filepath.Join("..", "..", "query-api", "client-ts", "dist", "example", "example.js"),
+			username},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := exec.CommandContext(t.Context(), command[0], command[1:]...)
@@ -40,22 +41,23 @@ func TestClients(t *testing.T) {
 			require.NoError(t, err, "%s", out)
 			t.Logf("%s", out)
 			for _, line := range []string{
-				`(?m)^enrich: .*codehost.*network`, `(?m)^search: (\d+) of \d+$`, `(?m)^refused: .*400.*foreign host`, `(?m)^context: 202$`, `(?m)^webhook: true`,
+				`(?m)^enrich: .*codehost.*network`, `(?m)^search: (\d+) of \d+$`, `(?m)^refused: .*400.*foreign host`,
+				`(?m)^context: 202$`, `(?m)^webhook: true`,
 			} {
 				require.Regexp(t, line, string(out))
 			}
 			require.NotContains(t, string(out), "search: 0 of")
 			busy.mu.Lock()
 			defer busy.mu.Unlock()
-			require.Len(t, busy.tries, 2, "the client comes again")
+			require.Len(t, busy.tries, 2, "tries of the client")
 			require.GreaterOrEqual(t, busy.tries[1].at.Sub(busy.tries[0].at), time.Second, "after Retry-After")
 			require.NotEmpty(t, busy.tries[0].key)
-			require.Equal(t, busy.tries[0].key, busy.tries[1].key, "what is sent twice is charged once")
+			require.Equal(t, busy.tries[0].key, busy.tries[1].key, "a retry is charged once")
 		})
 	}
 }
 
-// tooBusy stands before the API, and answers the first enrichment with a 429.
+// tooBusy is a proxy of the API that answers the first enrichment with 429.
 type tooBusy struct {
 	url string
 
@@ -63,7 +65,7 @@ type tooBusy struct {
 	tries []try
 }
 
-// try is an enrichment that came.
+// try is an enrichment request.
 type try struct {
 	at  time.Time
 	key string // Idempotency-Key

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// receive is an endpoint of webhooks: /gone is gone.
+// receive starts a webhook endpoint that answers 410 at /gone.
 func receive(t *testing.T) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +25,7 @@ func receive(t *testing.T) (url string) {
 	return server.URL
 }
 
-// dropPlatform stands in for California's: it gives a download out, and takes responses.
+// dropPlatform starts a stand-in for California's platform: it serves a download, and accepts responses.
 func dropPlatform(t *testing.T, zip string) (url, key string) {
 	t.Helper()
 	key = "a key"

@@ -27,16 +27,15 @@ type block struct {
 	line     int
 	language string
 	code     string
-	// notRun is the reason that a comment before the block gives for not running it:
+	// notRun is the reason for not running the block, from a comment before it:
 	// <!-- not run: needs a cluster -->
 	notRun string
 }
 
 func (b block) String() string { return fmt.Sprintf("%s:%d (%s)", b.page, b.line, b.language) }
 
-// elsewhere are the pages whose blocks of some languages are run, all of them, by tests
-// that `make docs-check` runs beside this one.
-func elsewhere() map[string]string {
+// testedElsewhere returns the pages whose blocks of some languages are run by other tests of `make docs-check`.
+func testedElsewhere() map[string]string {
 	out := map[string]string{
 		"deploy/docs/backup.md sh":  "TestBackupPage",
 		"deploy/docs/upgrade.md sh": "TestUpgradePage",
@@ -54,7 +53,7 @@ func elsewhere() map[string]string {
 	return out
 }
 
-// codeBlocks are those of all pages of the tree, by page and line.
+// codeBlocks returns the code blocks of all pages in the repository, by page and line.
 func codeBlocks(t *testing.T) []block {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -63,7 +62,9 @@ func codeBlocks(t *testing.T) []block {
 		if err != nil {
 			return err
 		}
-		if name := entry.Name(); entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"node_modules", "bin", "dist", "testdata"}, name)) {
+		if name := entry.Name(); entry.IsDir() && path != root &&
+			(strings.HasPrefix(name, ".") ||
+				slices.Contains([]string{"node_modules", "bin", "dist", "testdata"}, name)) {
 			return fs.SkipDir
 		}
 		if filepath.Ext(path) != ".md" {
@@ -104,10 +105,9 @@ func blocksOf(page, text string) (out []block) {
 	return out
 }
 
-// The code blocks of all pages do what they say: commands and statements are run, in a
-// folder of their own beside one running instance; JSON is read, and queries in it are
-// asked; what cannot be run here is marked in its page with the reason, and counted.
-func TestPages(t *testing.T) {
+// Commands and statements are run, in a directory next to one running instance; JSON is parsed, and queries in it are
+// sent. Blocks that cannot run here have a comment with the reason, and are counted.
+func TestDocs_CodeBlocksRun(t *testing.T) {
 	w := newWorkshop(t)
 	counted := map[string]int{}
 	var left []string
@@ -115,9 +115,9 @@ func TestPages(t *testing.T) {
 	for _, b := range codeBlocks(t) {
 		if b.page != page {
 			page = b.page
-			w.turnTo(t, page)
+			w.preparePage(t, page)
 		}
-		if test, ok := elsewhere()[b.page+" "+b.language]; ok && b.notRun == "" {
+		if test, ok := testedElsewhere()[b.page+" "+b.language]; ok && b.notRun == "" {
 			counted["run by "+test]++
 			continue
 		}
@@ -144,7 +144,7 @@ func TestPages(t *testing.T) {
 	require.Greater(t, counted["run"], 30)
 }
 
-// workshop is a folder beside a running instance, in which commands of pages run.
+// workshop is a directory in which the commands of pages run, with a running instance.
 type workshop struct {
 	p       *platform
 	dir     string
@@ -152,7 +152,7 @@ type workshop struct {
 	replace []string
 }
 
-// newWorkshop starts an instance as `make run` says, on free ports.
+// newWorkshop starts an instance like `make run`, on free ports.
 func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -166,7 +166,7 @@ func newWorkshop(t *testing.T) *workshop {
 		}
 	}
 	tools := map[string]string{
-		// A server of its own comes up, and is stopped.
+		// `muster up` in a block starts another instance, and stops it.
 		"muster": `#!/bin/bash
 set -euo pipefail
 if [ "${1-}" != up ]; then exec ` + binary + ` "$@"; fi
@@ -181,8 +181,8 @@ cat "$dir.out"
 kill -INT $!
 wait $!
 `,
-		// Targets are looked up; what they do has tests of its own.
-		"make": "#!/bin/sh\nexec " + look(t, "make") + " -C '" + root + "' --no-print-directory -n \"$@\"\n",
+		// Targets are only looked up; they have their own tests.
+		"make": "#!/bin/sh\nexec " + programPath(t, "make") + " -C '" + root + "' --no-print-directory -n \"$@\"\n",
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(w.dir, "bin"), 0o700))
 	for name, script := range tools {
@@ -193,28 +193,29 @@ wait $!
 	require.Regexp(t, `(?m)^bin/muster up --data-dir \.muster --sample 2000$`, string(plan), "what `make run` does")
 
 	w.p = start(t, filepath.Join(w.dir, ".muster"), "--sample", "300", "--webhook-allow", "127.0.0.0/8")
-	w.env = append(environment(), "KEY="+w.p.APIKey, "BASE="+w.p.BaseURL, "INGEST="+w.p.IngestURL, "INGEST_URL="+w.p.IngestURL,
+	w.env = append(environment(), "KEY="+w.p.APIKey, "BASE="+w.p.BaseURL, "INGEST="+w.p.IngestURL,
+		"INGEST_URL="+w.p.IngestURL,
 		"OPERATOR_TOKEN="+w.p.OperatorToken, "PATH="+filepath.Join(w.dir, "bin")+":"+os.Getenv("PATH"))
 	return w
 }
 
-func look(t *testing.T, program string) string {
+func programPath(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	require.NoError(t, err)
 	return path
 }
 
-// file writes a file that a page's commands name.
+// file writes a file that the commands of a page use.
 func (w *workshop) file(t *testing.T, name, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600))
 }
 
-// setenv sets a variable of the commands to come.
+// setenv sets a variable of subsequent commands.
 func (w *workshop) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
 
-// script runs commands to their end.
+// script runs commands until they exit.
 func (w *workshop) script(ctx context.Context, code string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -225,7 +226,7 @@ func (w *workshop) script(ctx context.Context, code string) (string, error) {
 	return string(out), err
 }
 
-// must is script for what prepares a page.
+// must is like script, but an error fails the test.
 func (w *workshop) must(t *testing.T, code string) string {
 	t.Helper()
 	out, err := w.script(t.Context(), code)
@@ -233,7 +234,7 @@ func (w *workshop) must(t *testing.T, code string) string {
 	return strings.TrimSpace(out)
 }
 
-// do runs or reads a block and says what it did.
+// do runs or parses a block, and describes what it did.
 func (w *workshop) do(t *testing.T, b block) (did string) {
 	t.Helper()
 	code := strings.NewReplacer(w.replace...).Replace(b.code)
@@ -247,7 +248,8 @@ func (w *workshop) do(t *testing.T, b block) (did string) {
 		}
 		return "run"
 	case "sql":
-		out, err := w.script(t.Context(), "muster sql <<'SQL'\n"+strings.TrimSuffix(strings.TrimSpace(code), ";")+";\nSQL")
+		out, err := w.script(t.Context(), "muster sql <<'SQL'\n"+
+			strings.TrimSuffix(strings.TrimSpace(code), ";")+";\nSQL")
 		require.NoError(t, err, "%s\n%s", code, out)
 		return "run"
 	case "json":
@@ -263,7 +265,7 @@ func (w *workshop) do(t *testing.T, b block) (did string) {
 		}
 		return "of JSON, read"
 	case "yaml", "jq":
-		return "given to the commands of their page as a file" // turnTo has written it
+		return "given to the commands of their page as a file" // preparePage has written it
 	case "text":
 		for line := range strings.Lines(code) {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
@@ -280,11 +282,11 @@ func (w *workshop) do(t *testing.T, b block) (did string) {
 		}
 		return "of text, to be read"
 	}
-	require.Fail(t, "nobody runs this block", "%s: run it, or mark it with a comment before it: <!-- not run: why -->", b)
+	require.Fail(t, "untested block", "%s: run it, or mark it with a comment before it: <!-- not run: why -->", b)
 	return ""
 }
 
-// search asks for a page of people; the cursor of an example stands for the one of the page before.
+// search sends a search; a cursor in an example is replaced with that of the previous page.
 func (w *workshop) search(t *testing.T, body map[string]jsontext.Value) {
 	t.Helper()
 	if body["cursor"] != nil {
@@ -299,7 +301,7 @@ func (w *workshop) search(t *testing.T, body map[string]jsontext.Value) {
 	require.Equal(t, 200, got.status, "%s", got.body)
 }
 
-// parse requires that a statement that is not run is one of ClickHouse's language.
+// parse requires that a statement that is not run is valid ClickHouse SQL.
 func (w *workshop) parse(t *testing.T, b block) {
 	t.Helper()
 	for statement := range strings.SplitSeq(b.code, ";\n") {
@@ -312,22 +314,22 @@ func (w *workshop) parse(t *testing.T, b block) {
 	}
 }
 
-// turnTo prepares what the commands of a page find: the files that they name, and
-// identifiers in place of those that are only examples.
-func (w *workshop) turnTo(t *testing.T, page string) {
+// preparePage prepares the files that the commands of a page use, and the values of placeholders.
+func (w *workshop) preparePage(t *testing.T, page string) {
 	t.Helper()
 	w.replace = []string{
 		"http://127.0.0.1:8080", w.p.BaseURL, "export KEY=mk_live_...", "true",
-		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // what is on every machine
+		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // installed on every machine
 		"curl -s ", "curl -sS --fail-with-body ",
 	}
-	w.file(t, "people.ndjson", fmt.Sprintf(`{"profile_id":"page%d","username":"page-%[1]d","last_updated":"2026-11-21"}`+"\n", len(page)))
+	w.file(t, "people.ndjson",
+		fmt.Sprintf(`{"profile_id":"page%d","username":"page-%[1]d","last_updated":"2026-11-21"}`+"\n", len(page)))
 	w.must(t, "gzip -kf people.ndjson")
 	switch page {
 	case "deploy/docs/accounts.md":
 		organization, key := w.organization(t)
 		w.replace = append(w.replace, "ORGANIZATION", organization, "KEY_ID", key)
-		w.file(t, "accounts.yaml", first(t, page, "yaml"))
+		w.file(t, "accounts.yaml", firstBlock(t, page, "yaml"))
 	case "deploy/docs/csv.md":
 		// No row is a record before the mapping is written, and the exit status says so.
 		const rejected = "muster ingest network-person contacts.csv --dry-run"
@@ -342,14 +344,16 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 	case "deploy/docs/erasure.md":
 		w.erasure(t)
 	case "deploy/docs/ingest.md":
-		w.file(t, "people-2026-11.ndjson", `{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21"}`+"\n")
+		w.file(t, "people-2026-11.ndjson",
+			`{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21"}`+"\n")
 		w.must(t, "gzip -kf people-2026-11.ndjson")
 		w.letters(t)
-		// The people of the sample stay for the other pages.
+		// Other pages need the people of the sample.
 		w.replace = append(w.replace, "updated_at < '2026-11-01'", "username = 'page-one'")
 	case "deploy/docs/sources.md":
-		w.file(t, "people.ndjson", `{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21","fullname":"Page One"}`+"\n")
-		w.file(t, "mine.jq", first(t, page, "jq"))
+		w.file(t, "people.ndjson",
+			`{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21","fullname":"Page One"}`+"\n")
+		w.file(t, "mine.jq", firstBlock(t, page, "jq"))
 		for _, b := range codeBlocks(t) {
 			switch {
 			case b.page == page && b.language == "jq" && strings.HasPrefix(b.code, "# own-columns.jq"):
@@ -358,7 +362,9 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 				w.file(t, "people.csv", b.code)
 			}
 		}
-		w.file(t, "export.ndjson", `{"type":"person","id":"mapped1","name":"Mapped One","links":["https://network.example/in/mapped-one"]}`+"\n")
+		w.file(t, "export.ndjson",
+			`{"type":"person","id":"mapped1","name":"Mapped One","links":["https://network.example/in/mapped-one"]}`+
+				"\n")
 		h := newHistory(t)
 		h.commit(t, "Amara O.", "7001+amara-o@users.noreply.codehost.example", 3)
 		bare := t.TempDir()
@@ -369,8 +375,8 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 	}
 }
 
-// first is the first block of a language of a page.
-func first(t *testing.T, page, language string) string {
+// firstBlock returns the first block of a language on a page.
+func firstBlock(t *testing.T, page, language string) string {
 	t.Helper()
 	for _, b := range codeBlocks(t) {
 		if b.page == page && b.language == language {
@@ -381,22 +387,24 @@ func first(t *testing.T, page, language string) string {
 	return ""
 }
 
-// organization makes one, and returns its id and its key's.
+// organization creates an organization, and returns its ID and the ID of its key.
 func (w *workshop) organization(t *testing.T) (organization, key string) {
 	t.Helper()
 	var made accountView
-	w.p.musterJSON(t, &made, "account", "create", "A page's", "--plan", "growth", "--rpm", "600", "--monthly-requests", "100000", "--credits", "50000", "--json")
+	w.p.musterJSON(t, &made, "account", "create", "A page's", "--plan", "growth", "--rpm", "600", "--monthly-requests",
+		"100000", "--credits", "50000", "--json")
 	return made.OrganizationID, strings.TrimPrefix(made.Key, "mk_live_")[:8]
 }
 
-// letters brings in what is rejected: a date that is none, and an object that no mapping takes.
+// letters creates rejected records: an invalid date, and an object that its mapping rejects.
 func (w *workshop) letters(t *testing.T) {
 	t.Helper()
 	w.file(t, "bad.ndjson", `{"profile_id":"bad1","username":"bad-one","last_updated":"yesterday"}`+"\n")
 	w.file(t, "mine.jq", `record("network-person"; {profile_id: .id, username: .name, last_updated: $received})`)
 	w.file(t, "broken.jq", `error("not today")`)
 	w.file(t, "export.ndjson", `{"id":"foreign1","name":"foreign-one"}`+"\n")
-	for _, command := range []string{"muster ingest network-person bad.ndjson", "muster ingest --map ./broken.jq export.ndjson"} {
+	for _, command := range []string{"muster ingest network-person bad.ndjson",
+		"muster ingest --map ./broken.jq export.ndjson"} {
 		w.must(t, command+" || [ $? = 1 ]")
 	}
 	var list []struct {
@@ -406,11 +414,12 @@ func (w *workshop) letters(t *testing.T) {
 		w.p.musterJSON(t, &list, "rejected", "list", "--reason", "bad_date", "--json")
 		return len(list) > 0, "no rejected record"
 	})
-	// Nothing was mended: it is rejected again, and the exit status says so.
-	w.replace = append(w.replace, "3-42", list[0].ID, "rejected resubmit --reason bad_date ", "rejected resubmit --reason bad_date || [ $? = 1 ] ")
+	// Nothing was fixed, so the record is rejected again, with that exit status.
+	w.replace = append(w.replace, "3-42", list[0].ID, "rejected resubmit --reason bad_date ",
+		"rejected resubmit --reason bad_date || [ $? = 1 ] ")
 }
 
-// webhooks makes a receiver, and an organization that has sent to it.
+// webhooks creates a receiver, and an organization with deliveries to it.
 func (w *workshop) webhooks(t *testing.T) {
 	t.Helper()
 	receiver := receive(t)
@@ -427,7 +436,7 @@ func (w *workshop) webhooks(t *testing.T) {
 	})
 	gone, err := muster(t.Context(), w.p.dataDir, "webhook", "test", sent, receiver+"/gone")
 	require.NoError(t, err)
-	require.Equal(t, 1, gone.status, "it is answered with 410: %s%s", gone.out, gone.errors)
+	require.Equal(t, 1, gone.status, "status 410: %s%s", gone.out, gone.errors)
 	var endpoints []struct {
 		ID      string `json:"endpoint_id"`
 		Address string `json:"address"`
@@ -442,11 +451,12 @@ func (w *workshop) webhooks(t *testing.T) {
 		}
 		return endpoint != "", "no endpoint that is gone"
 	})
-	w.replace = append(w.replace, "https://example.com/hooks", receiver+"/hooks", "ORGANIZATION", organization, "DELIVERY", deliveries[0].ID,
+	w.replace = append(w.replace, "https://example.com/hooks", receiver+"/hooks", "ORGANIZATION", organization,
+		"DELIVERY", deliveries[0].ID,
 		"ENDPOINT", endpoint, "URL", receiver+"/hooks")
 }
 
-// erasure makes requests, lists of California's platform, and the platform.
+// erasure creates erasure requests, deletion lists of California's platform, and the platform.
 func (w *workshop) erasure(t *testing.T) {
 	t.Helper()
 	type request struct {
@@ -460,14 +470,21 @@ func (w *workshop) erasure(t *testing.T) {
 		state := w.p.muster(t, "erase", "status", kept[0].ID)
 		return strings.Contains(state, "removed"), state
 	})
-	w.file(t, "requests.ndjson", `{"identifiers":[{"type":"email","value":"many@example.com"}],"requested_at":"2026-11-20T10:00:00Z"}`+"\n")
-	platform, key := dropPlatform(t, download(t, map[string]string{"Email": "ID,Hash\naaaaaaaaaaa1," + listed("somebody@lists.example") + "\n"}))
+	w.file(t, "requests.ndjson",
+		`{"identifiers":[{"type":"email","value":"many@example.com"}],"requested_at":"2026-11-20T10:00:00Z"}`+"\n")
+	platform, key := dropPlatform(t,
+		download(t, map[string]string{"Email": "ID,Hash\naaaaaaaaaaa1," + listed("somebody@lists.example") + "\n"}))
 	w.setenv("DROP_KEY", key)
-	w.replace = append(w.replace, `--public-key "$KEY"`, `--public-key "$(sed -n 's/.*"public_key": *"\([^"]*\)".*/\1/p' receipt.json)"`, "muster erase status er_0193", "muster erase status "+withdrawn[0].ID, "withdraw er_0193", "withdraw "+withdrawn[0].ID,
-		"er_0193", kept[0].ID, "sha256:63c1…9201", "sha256:"+strings.Repeat("63c19201", 8), "https://api.drop.privacy.ca.gov", platform)
-	// What is held is asked of people whom nobody has erased.
+	w.replace = append(w.replace, `--public-key "$KEY"`,
+		`--public-key "$(sed -n 's/.*"public_key": *"\([^"]*\)".*/\1/p' receipt.json)"`, "muster erase status er_0193",
+		"muster erase status "+withdrawn[0].ID, "withdraw er_0193", "withdraw "+withdrawn[0].ID,
+		"er_0193", kept[0].ID, "sha256:63c1…9201", "sha256:"+strings.Repeat("63c19201", 8),
+		"https://api.drop.privacy.ca.gov", platform)
+	// Subject access reports are for people who are not erased.
 	ids := strings.Fields(w.p.muster(t, "sql", "--own-user", "--format", "TabSeparated",
-		"SELECT user_id, email_keys[1] FROM muster.codehost_people FINAL WHERE NOT deleted AND notEmpty(email_keys) ORDER BY user_id LIMIT 1"))
+		"SELECT user_id, email_keys[1] FROM muster.codehost_people FINAL WHERE NOT deleted AND notEmpty(email_keys) "+
+			"ORDER BY user_id LIMIT 1"))
 	require.Len(t, ids, 2)
-	w.replace = append(w.replace, "subject show email=ada@example.com", "subject show email="+ids[1], "subject show user_id=42", "subject show user_id="+ids[0])
+	w.replace = append(w.replace, "subject show email=ada@example.com", "subject show email="+ids[1],
+		"subject show user_id=42", "subject show user_id="+ids[0])
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// receiver takes webhooks and checks their signatures with a library of others.
+// receiver is a webhook endpoint that verifies signatures with a third-party library.
 type receiver struct {
 	*httptest.Server
 	verify func([]byte, http.Header) error
@@ -31,7 +31,7 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{got: make(map[string][]string)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
-		if err != nil { // its sender was killed
+		if err != nil { // the sender was killed
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -55,14 +55,14 @@ func (r *receiver) bodies(id string) []string {
 	return r.got[id]
 }
 
-// count is how many different deliveries have come.
+// count returns the number of different deliveries.
 func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.got)
 }
 
-// trust makes the receiver verify with the platform's secret.
+// trust configures the receiver with the platform's secret.
 func (r *receiver) trust(t *testing.T, p *platform) {
 	t.Helper()
 	var organizations []account
@@ -72,7 +72,7 @@ func (r *receiver) trust(t *testing.T, p *platform) {
 		Secret string `json:"secret"`
 	}
 	p.musterJSON(t, &secrets, "account", "webhook-secret", "show", organizations[0].OrganizationID, "--json")
-	require.Len(t, secrets, 1, "muster up makes the development organization's secret")
+	require.Len(t, secrets, 1, "muster up creates the development organization's secret")
 	w, err := standardwebhooks.NewWebhook(secrets[0].Secret)
 	require.NoError(t, err)
 	r.mu.Lock()
@@ -85,20 +85,23 @@ type accepted struct {
 	Status    string `json:"status"`
 }
 
-// TestContext: a profile at once, one later by a signed webhook, and every one of
-// many although the whole platform is killed at random points.
-func TestContext(t *testing.T) {
+// One profile is returned at once, one arrives by a signed webhook, and so do many while the platform is killed at
+// random points.
+func TestContext_DeliversAllDespiteKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"--sample", "200", "--webhook-allow", "127.0.0.0/8"}
 	p := start(t, dir, args...)
 	r := newReceiver(t)
 	r.trust(t, p)
-	username := strings.TrimSpace(p.sql(t, "SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted AND length(network_username_keys) > 0 ORDER BY user_id LIMIT 1")[0])
+	username := strings.TrimSpace(p.sql(t,
+		"SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted AND length(network_username_keys) > "+
+			"0 ORDER BY user_id LIMIT 1")[0])
 	api := p.api()
 
 	person := "I met https://codehost.example/" + username + " yesterday."
-	got := api.mustPost(t, "/v1/context", map[string]any{"person": person, "schema": map[string]any{"shoe_size": map[string]any{"type": "number"}}})
+	got := api.mustPost(t, "/v1/context",
+		map[string]any{"person": person, "schema": map[string]any{"shoe_size": map[string]any{"type": "number"}}})
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	require.Equal(t, "1", got.header.Get("X-Credits-Charged"))
 	var profile struct {
@@ -116,7 +119,8 @@ func TestContext(t *testing.T) {
 
 	later := func(n int) (string, error) {
 		a, err := api.post(t.Context(), "/v1/context", map[string]any{
-			"person": fmt.Sprintf("%s Number %d.", person, n), "response_timeout_sec": 0, "webhook_url": r.URL + "/hook",
+			"person": fmt.Sprintf("%s Number %d.", person, n), "response_timeout_sec": 0,
+			"webhook_url": r.URL + "/hook",
 		})
 		if err != nil {
 			return "", err
@@ -131,13 +135,13 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	eventually(t, 30*time.Second, func() (bool, string) { return len(r.bodies(id)) > 0, "no webhook for " + id })
 	var stored answer
-	eventually(t, 30*time.Second, func() (bool, string) { // the delivery is on its way before the outcome is
+	eventually(t, 30*time.Second, func() (bool, string) { // the webhook may arrive before the outcome is stored
 		stored = api.mustGet(t, "/v1/context/"+id, nil)
 		return stored.status == http.StatusOK, fmt.Sprintf("status %d", stored.status)
 	})
 	require.Equal(t, string(stored.body), r.bodies(id)[0], "the body is the profile itself")
 
-	// Killed at random points, everything at once, as a machine would.
+	// Everything is killed at once at random points, as in a machine failure.
 	tasks, kills := 40, 1
 	if !testing.Short() {
 		tasks, kills = number(t, "MUSTER_E2E_CONTEXTS", 1000), 6
@@ -154,7 +158,7 @@ func TestContext(t *testing.T) {
 		if k == kills {
 			break
 		}
-		// In the midst of the work: after some of what was called for, at any moment.
+		// Kill after some of the deliveries.
 		some := rng.IntN(tasks / (kills + 1))
 		eventually(t, 5*time.Minute, func() (bool, string) {
 			return r.count() >= before+some, fmt.Sprintf("%d of %d deliveries", r.count()-before, some)
@@ -171,17 +175,18 @@ func TestContext(t *testing.T) {
 		}
 		return n
 	}
-	// As long as it takes on this machine, but not without progress.
+	// Wait as long as it takes on this machine, but require progress.
 	for left := missing(); left > 0; left = missing() {
-		t.Logf("%d of %d deliveries are to come", left, len(ids))
+		t.Logf("%d of %d deliveries missing", left, len(ids))
 		eventually(t, time.Minute, func() (bool, string) {
 			now := missing()
-			return now <= max(0, left-50), fmt.Sprintf("%d of %d deliveries are missing, %d a minute ago", now, len(ids), left)
+			return now <= max(0, left-50),
+				fmt.Sprintf("%d of %d deliveries are missing, %d a minute ago", now, len(ids), left)
 		})
 	}
 	r.mu.Lock()
 	require.Empty(t, r.forged)
-	require.Len(t, r.got, len(ids)+1, "duplicates share their id")
+	require.Len(t, r.got, len(ids)+1, "duplicates have the same ID")
 	again := 0
 	for _, bodies := range r.got {
 		again += len(bodies) - 1
@@ -189,7 +194,7 @@ func TestContext(t *testing.T) {
 	r.mu.Unlock()
 	t.Logf("%d deliveries, %d kills, %d duplicates", len(ids), kills, again)
 
-	// Each charged once, whatever was killed when.
+	// Each is charged once, despite the kills.
 	want := fmt.Sprint(len(ids) + 2)
 	eventually(t, time.Minute, func() (bool, string) {
 		var usage struct {
@@ -208,7 +213,9 @@ func TestContext(t *testing.T) {
 				balance += int(e.Credits)
 			}
 		}
-		counted := strings.TrimSpace(p.sql(t, "SELECT sum(credits) FROM usage_events FINAL WHERE endpoint = '/v1/context'")[0])
-		return counted == want && itoa(balance) == want, fmt.Sprintf("%s credits in the ledger, %d in the balance, %s expected", counted, balance, want)
+		counted := strings.TrimSpace(p.sql(t,
+			"SELECT sum(credits) FROM usage_events FINAL WHERE endpoint = '/v1/context'")[0])
+		return counted == want && itoa(balance) == want,
+			fmt.Sprintf("%s credits in the ledger, %d in the balance, %s expected", counted, balance, want)
 	})
 }

@@ -13,16 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Errors and status pages name the table of a damaged part, and callers are not asked to call again.
-func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
+// Responses do not tell callers to retry.
+func TestDamagedTable_IsReportedInErrorsAndStatus(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	file := filepath.Join(t.TempDir(), "people.ndjson")
-	record := `{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01", "bio": "` + strings.Repeat("a long story ", 2000) + `"}`
+	record := `{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01", "bio": "` +
+		strings.Repeat("a long story ", 2000) + `"}`
 	require.NoError(t, os.WriteFile(file, []byte(record), 0o600))
 	p.muster(t, "ingest", "codehost-person", file)
 	p.muster(t, "status", "--wait")
-	folders := p.sql(t, "SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'muster' AND name = 'codehost_answers'")
+	folders := p.sql(t,
+		"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = 'muster' AND name = 'codehost_answers'")
 	require.Len(t, folders, 1)
 	p.stop(t)
 
@@ -59,12 +61,14 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	require.Equal(t, 1, got.status)
 	require.Contains(t, got.out, "codehost_answers")
 	require.Contains(t, got.errors, damage)
-	require.Contains(t, p.errors.String(), `"level":"ERROR","msg":"clickhouse: table is damaged on disk","table":"codehost_answers"`)
+	require.Contains(t, p.errors.String(),
+		`"level":"ERROR","msg":"clickhouse: table is damaged on disk","table":"codehost_answers"`)
 
-	for _, part := range p.sql(t, "SELECT name FROM system.parts WHERE active AND database = 'muster' AND table = 'codehost_answers'") {
+	for _, part := range p.sql(t,
+		"SELECT name FROM system.parts WHERE active AND database = 'muster' AND table = 'codehost_answers'") {
 		p.sql(t, "ALTER TABLE codehost_answers DETACH PART '"+part+"'")
 	}
-	p.muster(t, "replay", "answers") // the other tables have it
+	p.muster(t, "replay", "answers") // from the other tables
 	eventually(t, time.Minute, func() (bool, string) {
 		served := p.api().mustGet(t, "/v1/webset/codehost/person", url.Values{"codehost": {"known"}})
 		return strings.Contains(string(served.body), "known"), string(served.body)
@@ -72,21 +76,24 @@ func TestDamagedTable_IsNamedEverywhere(t *testing.T) {
 	p.muster(t, "status")
 }
 
-// Tables can be rebuilt: moving the engine's folder away loses nothing that the topics have.
+// Removing the engine's directory loses nothing that is in the topics.
 func TestNewTables_AreProjectedFromTheTopics(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	file := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(file, []byte(`{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01"}`), 0o600))
+	require.NoError(t,
+		os.WriteFile(file, []byte(`{"user_id": 1, "codehost_username": "known", "last_updated": "2026-01-01"}`), 0o600))
 	p.muster(t, "ingest", "codehost-person", file)
 	p.muster(t, "status", "--wait")
 	p.stop(t)
 
-	definitions, err := filepath.Glob(filepath.Join(p.dataDir, "clickhouse", "clickhouse", "store", "*", "*", "codehost_people.sql"))
+	definitions, err := filepath.Glob(filepath.Join(p.dataDir, "clickhouse", "clickhouse", "store", "*", "*",
+		"codehost_people.sql"))
 	require.NoError(t, err)
 	require.Len(t, definitions, 1)
 	require.NoError(t, os.Remove(definitions[0]))
-	got, err := muster(t.Context(), p.dataDir, "up", "--no-sample", "--api-addr", "127.0.0.1:0", "--ingest-addr", "127.0.0.1:0",
+	got, err := muster(t.Context(), p.dataDir, "up", "--no-sample", "--api-addr", "127.0.0.1:0", "--ingest-addr",
+		"127.0.0.1:0",
 		"--admin-addr", "127.0.0.1:0", "--clickhouse-addr", "127.0.0.1:0", "--kafka-addr", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.Equal(t, 2, got.status)

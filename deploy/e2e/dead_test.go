@@ -11,14 +11,15 @@ import (
 	"muster/schemas/event"
 )
 
-// deadDiscovery requires that a message which is no discovery task becomes a dead
-// letter that an operator can list, look at and write to its topic again, where it is
-// given up once more.
+// deadDiscovery requires that an invalid discovery task becomes a dead letter that an operator can list, show and
+// resubmit, and that it is dead-lettered again.
 func deadDiscovery(t *testing.T, p *platform) {
 	t.Helper()
 	const handler, payload = "discovery-worker.discovery", "not a task at all"
 	w := bus.NewWriter(p.bus(t))
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte("codehost:x"), Value: []byte(payload)}}))
+	require.NoError(t,
+		bus.WriteAll(t.Context(), w,
+			[]kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte("codehost:x"), Value: []byte(payload)}}))
 	require.NoError(t, w.Close())
 	type letter struct {
 		ID       string `json:"id"`
@@ -30,7 +31,7 @@ func deadDiscovery(t *testing.T, p *platform) {
 		var letters []letter
 		eventually(t, time.Minute, func() (bool, string) {
 			p.musterJSON(t, &letters, "dead", "list", "--json", "--handler", handler)
-			return len(letters) == 1, "not one dead letter"
+			return len(letters) == 1, "want one dead letter"
 		})
 		require.Equal(t, letter{letters[0].ID, "malformed_task", handler, 1}, letters[0])
 		return letters
@@ -40,6 +41,7 @@ func deadDiscovery(t *testing.T, p *platform) {
 	require.Contains(t, shown, payload)
 	require.Contains(t, shown, event.TopicDiscoveryTask)
 	require.Contains(t, p.muster(t, "dead", "list", "--summary"), "malformed_task")
-	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"), "1 letters, 1 resubmitted")
-	require.NotEqual(t, first.ID, list()[0].ID, "the resubmitted letter is not listed, the new one is")
+	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"),
+		"1 selected, 1 resubmitted")
+	require.NotEqual(t, first.ID, list()[0].ID, "only the new dead letter is listed")
 }

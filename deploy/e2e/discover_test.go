@@ -21,8 +21,7 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// outside is a server outside the platform that notes each call and holds it until it
-// is released, or its caller has left.
+// outside is an external server that counts calls, and holds each until it is released or its caller has gone.
 type outside struct {
 	*httptest.Server
 	calls   atomic.Int64
@@ -46,23 +45,32 @@ func newOutside(t *testing.T, body string) *outside {
 	return o
 }
 
-// strangers are people with an account on two platforms, which name and username
-// connect and no link.
-func strangers(t *testing.T, p *platform, n int) (usernames []string) {
+// ingestUnlinkedPeople ingests people with an account on two platforms that have the same name and username, but no
+// link.
+func ingestUnlinkedPeople(t *testing.T, p *platform, n int) (usernames []string) {
 	t.Helper()
 	dir := t.TempDir()
 	var network, codehost strings.Builder
-	given := strings.Fields("Orinda Tavish Melwin Brisca Odalie Fenwick Jorvan Liska Perrin Wenda Corvin Maelis Torben Ysolde Hadrin Quilla Sorrel Bastian Elowen Farrow Gwendal Ilse Jessamy Kelda")
-	family := strings.Fields("Abarane Brekkevold Castellane Drummore Eskeland Farquhart Gallowey Hethering Ingersby Jorveken Kestrelle Lindqvarn Mortlaken Nethersole Ormondroyd Pellington Quarrelby Rothwaite Silverthorn Tanqueraye Underhayes Velderman Wetherall Yarborough")
+	given := strings.Fields(
+		"Orinda Tavish Melwin Brisca Odalie Fenwick Jorvan Liska Perrin Wenda Corvin Maelis Torben Ysolde Hadrin " +
+			"Quilla Sorrel Bastian Elowen Farrow Gwendal Ilse Jessamy Kelda")
+	family := strings.Fields(
+		"Abarane Brekkevold Castellane Drummore Eskeland Farquhart Gallowey Hethering Ingersby Jorveken Kestrelle " +
+			"Lindqvarn Mortlaken Nethersole Ormondroyd Pellington Quarrelby Rothwaite Silverthorn Tanqueraye " +
+			"Underhayes Velderman Wetherall Yarborough")
 	require.LessOrEqual(t, n, len(given))
 	for i := range n {
 		name := given[i] + " " + family[i]
 		username := strings.ToLower(given[i] + "-" + family[i])
 		usernames = append(usernames, username)
-		fmt.Fprintf(&network, `{"profile_id":"p%d","username":%q,"full_name":%q,"last_updated":"2026-01-01T00:00:00Z"}`+"\n", i, username, name)
-		fmt.Fprintf(&codehost, `{"user_id":%d,"codehost_username":%q,"full_name":%q,"last_updated":"2026-01-01T00:00:00Z"}`+"\n", i+1, strings.ReplaceAll(username, "-", ""), name)
+		fmt.Fprintf(&network, `{"profile_id":"p%d","username":%q,"full_name":%q,"last_updated":"2026-01-01T00:00:00Z"}`+
+			"\n", i, username, name)
+		fmt.Fprintf(&codehost,
+			`{"user_id":%d,"codehost_username":%q,"full_name":%q,"last_updated":"2026-01-01T00:00:00Z"}`+"\n", i+1,
+			strings.ReplaceAll(username, "-", ""), name)
 	}
-	for kind, text := range map[string]string{oracle.NetworkPerson: network.String(), oracle.CodehostPerson: codehost.String()} {
+	for kind, text := range map[string]string{oracle.NetworkPerson: network.String(),
+		oracle.CodehostPerson: codehost.String()} {
 		path := filepath.Join(dir, kind+".ndjson")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		p.muster(t, "ingest", kind, path)
@@ -75,24 +83,22 @@ func discover(username string) map[string]any {
 	return map[string]any{"network": username, "max_age_days": 0}
 }
 
-// TestDiscoveryWorkerKilled: the tasks that a discovery-worker has in hand when it is
-// killed are worked on by another one, and none is lost.
+// Another discovery-worker takes over the in-flight tasks of a killed one, and none is lost.
 func TestDiscoveryWorkerKilled(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
-	people := strangers(t, p, 24)
+	p := start(t, newDataDir(t), "--no-sample")
+	people := ingestUnlinkedPeople(t, p, 24)
 	web := newOutside(t, `{"results":[]}`)
 
 	worker := exec.Command(binary, "--data-dir", t.TempDir(), "run", "discovery-worker", "--admin-addr", "127.0.0.1:0")
-	worker.Env = append(p.beside(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
+	worker.Env = append(p.serviceEnv(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
 	var log output
 	worker.Stdout, worker.Stderr, worker.SysProcAttr = &log, &log, dieWithParent()
 	require.NoError(t, worker.Start())
 	killed := sync.OnceFunc(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
 	t.Cleanup(killed)
 
-	// Both workers share the partitions, once this one has joined; it hangs on its web
-	// search with what it gets.
+	// Both workers share the partitions once this one has joined. It blocks in its web search.
 	api := p.api()
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -113,7 +119,8 @@ func TestDiscoveryWorkerKilled(t *testing.T) {
 				answers, failed = append(answers, a), errors.Join(failed, err)
 			})
 		}
-		return web.calls.Load() >= 2, fmt.Sprintf("%d asked, and the second worker has had no tasks: %s", asked, lastLines(log.String(), 10))
+		return web.calls.Load() >= 2,
+			fmt.Sprintf("%d requests, but no task for the second worker: %s", asked, lastLines(log.String(), 10))
 	})
 	held := web.calls.Load()
 	killed()
@@ -127,25 +134,27 @@ func TestDiscoveryWorkerKilled(t *testing.T) {
 			whole++
 		}
 	}
-	// Whatever came too late for its caller is kept for the next one.
+	// Results that were too late for their caller are stored for the next one.
 	want := itoa(min(asked, len(people)))
 	eventually(t, 2*time.Minute, func() (bool, string) {
 		kept := strings.TrimSpace(p.sql(t, "SELECT uniqExact(username_key) FROM discoveries WHERE found = 1")[0])
-		return kept == want, fmt.Sprintf("results of %s people of %s are kept", kept, want)
+		return kept == want, fmt.Sprintf("results of %s people stored, want %s", kept, want)
 	})
-	t.Logf("killed with %d discoveries under way of %d asked; %d answered whole in time, the others kept", held, asked, whole)
+	t.Logf("killed with %d of %d discoveries in flight; %d responses complete, the other results stored", held,
+		asked, whole)
 	p.stop(t)
 }
 
-// TestDiscoveryOnce: what is asked at the same time, on two replicas of query-api, is
-// worked on once; and a caller who leaves takes nothing with them: the language
-// model's opinion is there for the next one.
+// Concurrent requests on two replicas of query-api share one task. If the caller disconnects, the language model's
+// opinion is still stored.
 func TestDiscoveryOnce(t *testing.T) {
-	model := newOutside(t, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
+	model := newOutside(t,
+		`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",`+
+			`"content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
 	t.Setenv("MODEL_URL", model.URL+"/v1")
 	t.Setenv("MODEL_NAME", "test")
-	p := start(t, fresh(t), "--no-sample")
-	people := strangers(t, p, 2)
+	p := start(t, newDataDir(t), "--no-sample")
+	people := ingestUnlinkedPeople(t, p, 2)
 	second := newReplica(t, p)
 	second.run(t, p.APIKey)
 	metric := func(name string) int {
@@ -166,29 +175,30 @@ func TestDiscoveryOnce(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	var left sync.WaitGroup
 	left.Go(func() { _, _ = first.post(gone, "/v1/person/discover", discover(people[0])) })
-	eventually(t, time.Minute, func() (bool, string) { return model.calls.Load() == 1, "the model is not asked" })
-	leave() // while the model thinks
+	eventually(t, time.Minute, func() (bool, string) { return model.calls.Load() == 1, "no call of the model" })
+	leave() // during the call of the model
 	left.Wait()
-	// Whoever asks before the server has noticed would wait for the same task.
+	// A request before the server notices that would wait for the same task.
 	eventually(t, time.Minute, func() (bool, string) {
 		n := metric("muster_http_requests_in_flight")
-		return n == 0, fmt.Sprintf("%d requests are being answered", n)
+		return n == 0, fmt.Sprintf("%d requests in flight", n)
 	})
 	const callers = 12
 	bodies := make(chan string, callers)
 	var asking sync.WaitGroup
 	for i := range callers {
 		asking.Go(func() {
-			a, err := []*api{first, other}[i%2].post(context.WithoutCancel(t.Context()), "/v1/person/discover", discover(people[0]))
+			a, err := []*api{first, other}[i%2].post(context.WithoutCancel(t.Context()), "/v1/person/discover",
+				discover(people[0]))
 			if err == nil {
 				bodies <- string(a.body)
 			}
 		})
 	}
-	// One task of the caller who left, and one of each replica.
+	// One task of the caller who disconnected, and one of each replica.
 	eventually(t, time.Minute, func() (bool, string) {
 		n := metric("muster_discovery_tasks_in_hand")
-		return n == 3, fmt.Sprintf("the worker has %d tasks in hand", n)
+		return n == 3, fmt.Sprintf("the worker has %d tasks in flight", n)
 	})
 	close(model.release)
 	asking.Wait()
@@ -200,7 +210,7 @@ func TestDiscoveryOnce(t *testing.T) {
 	require.EqualValues(t, 1, model.calls.Load())
 	require.Equal(t, 1, metric("muster_discovery_worked_total"))
 
-	// Anew: the opinion on the same two profiles is known.
+	// A new task: the opinion on the same two profiles is stored.
 	require.Contains(t, string(first.mustPost(t, "/v1/person/discover", discover(people[0])).body), `"orindaabarane"`)
 	require.EqualValues(t, 1, model.calls.Load())
 	require.Equal(t, 2, metric("muster_discovery_worked_total"))

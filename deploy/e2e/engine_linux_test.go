@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// `muster engine` keeps its password, and the files of who runs it, from the
-// process that reads what queries name, and from analysts.
-func TestEngineAlone(t *testing.T) {
+// Neither the engine process nor an analyst can read the password or the user's files.
+func TestEngine_ProtectsPasswordAndFiles(t *testing.T) {
 	t.Parallel()
 	const password = "topsecret"
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(password+"\n"), 0o600))
 	var log output
-	cmd := exec.CommandContext(t.Context(), binary, "engine", "--data-dir", t.TempDir(), "--clickhouse-addr", "127.0.0.1:0")
+	cmd := exec.CommandContext(t.Context(), binary, "engine", "--data-dir", t.TempDir(), "--clickhouse-addr",
+		"127.0.0.1:0")
 	cmd.Env = append(environment(), "MUSTER_ENGINE_PASSWORD="+password, "MUSTER_SECRET_KEY="+password)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &log, &log, dieWithParent()
 	require.NoError(t, cmd.Start())
-	said := regexp.MustCompile(`the engine serves.*(http://127\.0\.0\.1:\d+)`)
+	said := regexp.MustCompile(`engine: ready.*(http://127\.0\.0\.1:\d+)`)
 	var url string
 	eventually(t, time.Minute, func() (bool, string) {
 		found := said.FindStringSubmatch(log.String())
@@ -57,17 +57,20 @@ func TestEngineAlone(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "PATH=")
 	require.NotContains(t, body, password)
-	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno == 0 && abi >= 2 {
+	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
+		unix.LANDLOCK_CREATE_RULESET_VERSION); errno == 0 && abi >= 2 {
 		status, body = ask("muster", "SELECT file('"+secret+"')")
 		require.NotEqual(t, http.StatusOK, status, body)
 		require.NotContains(t, body, password)
 	}
-	for _, query := range []string{"SELECT file('/proc/self/environ')", "DESCRIBE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''/proc/self/environ''))', '{\"a\":1}')"} {
+	for _, query := range []string{"SELECT file('/proc/self/environ')",
+		"DESCRIBE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''/proc/self/environ''))', " +
+			"'{\"a\":1}')"} {
 		status, body = ask("", query)
 		require.Equal(t, http.StatusForbidden, status, body)
 	}
 
-	// It comes back at the same address, and ends in order.
+	// It restarts on the same address, and stops in order.
 	children := childProcesses(t, cmd.Process.Pid)
 	require.Len(t, children, 1)
 	killProcess(t, children[0])

@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEraseKilled: `muster up` or its engine is killed at a drawn moment of each
-// erasure, and the end is that of one which nobody disturbed: nothing of whoever asked
-// is shown or stored, and everybody else is as they were. MUSTER_E2E_KILLS says how
-// many erasures; 50 is the long form.
-func TestEraseKilled(t *testing.T) {
+// `muster up` or its engine is killed at a random point of each erasure. The result is the same as without kills:
+// the people are neither shown nor stored, and other people are unchanged. MUSTER_E2E_KILLS is the number of
+// erasures; 50 is the long form.
+func TestErase_CompletesDespiteKills(t *testing.T) {
 	t.Parallel()
 	kills := number(t, "MUSTER_E2E_KILLS", 12)
 	if testing.Short() {
@@ -24,14 +23,16 @@ func TestEraseKilled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 5))
 	world := generate(t, 12*kills+60, drawn)
 	all := subjects(t, world, kills)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
+		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
+		strings.TrimPrefix(p.IngestURL, "http://"),
 		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
-		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
+		"--clickhouse-addr",
+		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
 	}
 	ingestAll(t, p, world)
-	not := concernedBy(t, p, all)
+	not := erasureTargetsOf(t, p, all)
 	_, want := stored(t, p, all, not)
 	for i, s := range all {
 		push(t, p, erasureOf(t, s))
@@ -48,11 +49,11 @@ func TestEraseKilled(t *testing.T) {
 		p.musterJSON(t, &status, "erase", "status", "--json")
 		return status.Requests == kills && status.States["removed"] == kills, fmt.Sprint(status)
 	})
-	theirs, everybodys := stored(t, p, all, not)
+	theirs, othersRows := stored(t, p, all, not)
 	require.Equal(t, "0", theirs)
-	require.Equal(t, want, everybodys)
+	require.Equal(t, want, othersRows)
 	for _, s := range all {
-		require.Empty(t, shown(t, p, s))
+		require.Empty(t, shownBy(t, p, s))
 	}
 	inTables(t, p, all)
 	inTopics(t, p, all)

@@ -17,8 +17,7 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// download writes what California's platform gives out: a ZIP file of lists, whose
-// rows are ids and SHA-256 hashes in base64.
+// download writes a download of California's platform: a ZIP file of lists with IDs and SHA-256 hashes in base64.
 func download(t *testing.T, lists map[string]string) string {
 	t.Helper()
 	var buf bytes.Buffer
@@ -40,20 +39,21 @@ func listed(standard string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// imports requires that a deletion list of California's platform takes effect, now and
-// for whoever comes later; that its response files say what became of each row; that
-// the same download again changes nothing; and that a Removed file lifts a row.
+// imports requires that a deletion list takes effect, also for records that arrive later, that the responses have the
+// status of each row, that a repeated import changes nothing, and that a Removed file ends the suppression of a row.
 func imports(t *testing.T, p *platform, goes, exempt subject) {
 	t.Helper()
 	found := func(email string) bool {
-		return !strings.HasPrefix(ask(t, p, "/v1/person/enrich", map[string]any{"email": email, "websets": both}), `{"websets_matched":[]`)
+		return !strings.HasPrefix(ask(t, p, "/v1/person/enrich", map[string]any{"email": email, "websets": both}),
+			`{"websets_matched":[]`)
 	}
 	const later, number = "not-here-yet@lists.example", "9165550142"
 	require.True(t, found(goes.emails[0]))
 	require.True(t, found(exempt.emails[0]))
 	lists := download(t, map[string]string{
 		"Email": "ID,Hash\n" + strings.Join([]string{
-			"aaaaaaaaaaa1," + listed(goes.emails[0]), "aaaaaaaaaaa2," + listed(later), "aaaaaaaaaaa3," + listed(exempt.emails[0]),
+			"aaaaaaaaaaa1," + listed(goes.emails[0]), "aaaaaaaaaaa2," + listed(later), "aaaaaaaaaaa3," +
+				listed(exempt.emails[0]),
 		}, "\n") + "\n",
 		"Phone": "ID,Hash\nbbbbbbbbbbb1," + listed(number) + "\n",
 	})
@@ -64,8 +64,9 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	require.True(t, found(goes.emails[0]), "a dry run changes nothing")
 	require.NoDirExists(t, responses)
 
-	answers := map[string]string{"Email": "Id,Status\naaaaaaaaaaa1,3\naaaaaaaaaaa2,5\naaaaaaaaaaa3,2\n", "Phone": "Id,Status\nbbbbbbbbbbb1,5\n"}
-	for range 2 { // the same download again is answered the same
+	answers := map[string]string{"Email": "Id,Status\naaaaaaaaaaa1,3\naaaaaaaaaaa2,5\naaaaaaaaaaa3,2\n",
+		"Phone": "Id,Status\nbbbbbbbbbbb1,5\n"}
+	for range 2 { // a repeated import gives the same responses
 		p.muster(t, "erase", "import", lists, "--exempt", exempted, "--response", responses, "--by", "a test")
 		for name, want := range answers {
 			got, err := os.ReadFile(filepath.Join(responses, "20260312_4821_"+name+".csv"))
@@ -76,9 +77,10 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 		require.True(t, found(exempt.emails[0]))
 	}
 
-	// Whom nobody was found for is kept out when they come.
+	// A person without a match is suppressed when a record arrives.
 	latecomers := filepath.Join(t.TempDir(), "later.ndjson")
-	require.NoError(t, os.WriteFile(latecomers, fmt.Appendf(nil, `{"profile_id":"later-1","username":"later-1","emails":[%q],"last_updated":"2026-11-01"}
+	require.NoError(t, os.WriteFile(latecomers, fmt.Appendf(nil, `{"profile_id":"later-1","username":"later-1",`+
+		`"emails":[%q],"last_updated":"2026-11-01"}
 {"profile_id":"later-2","username":"later-2","mobile_phone":"(916) 555-0142","last_updated":"2026-11-01"}
 `, later), 0o600))
 	come := func() (first, second bool) {
@@ -90,23 +92,24 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 		return shown("later-1"), shown("later-2")
 	}
 	first, second := come()
-	require.False(t, first || second, "whoever is on a list is kept out tomorrow")
-	p.muster(t, "erase", "import", download(t, map[string]string{"Removed": "ID,Hash,ListType\naaaaaaaaaaa2," + listed(later) + ",Email\n"}))
+	require.False(t, first || second, "people on a list are suppressed later")
+	p.muster(t, "erase", "import",
+		download(t, map[string]string{"Removed": "ID,Hash,ListType\naaaaaaaaaaa2," + listed(later) + ",Email\n"}))
 	eventuallyEvery(t, time.Minute, 250*time.Millisecond, func() (bool, string) {
 		first, second = come()
-		return first, "a row that was lifted still keeps its person out"
+		return first, "a withdrawn row still suppresses its person"
 	})
 	require.False(t, second)
 }
 
-// within requires that what was erased without --now waits a quarter of the time that
-// it may stay, and is gone from tables, logs and files before its end.
-func within(t *testing.T) {
+// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erase-within, and is removed
+// from tables, logs and files before its end.
+func erasedWithinDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Minute
 	world := generate(t, 80, 9)
 	all := subjects(t, world, 2)
-	p := start(t, fresh(t), "--no-sample", "--erase-within", limit.String())
+	p := start(t, newDataDir(t), "--no-sample", "--erase-within", limit.String())
 	ingestAll(t, p, world)
 	for _, s := range all {
 		args := []string{"erase", "--timeout", "0"}
@@ -122,13 +125,14 @@ func within(t *testing.T) {
 	}
 	eventuallyEvery(t, limit, time.Second, func() (bool, string) {
 		p.musterJSON(t, &requests, "erase", "list", "--json")
-		return len(requests) == 2 && requests[0].State == "removed" && requests[1].State == "removed", fmt.Sprint(requests)
+		return len(requests) == 2 && requests[0].State == "removed" && requests[1].State == "removed",
+			fmt.Sprint(requests)
 	})
 	for _, r := range requests {
 		took := r.RemovedAt.Sub(r.At)
 		t.Logf("removed after %s", took.Round(time.Second))
 		require.LessOrEqual(t, took, limit)
-		require.Greater(t, took, limit/4-20*time.Second, "it waits for others")
+		require.Greater(t, took, limit/4-20*time.Second, "it waits to batch requests")
 	}
 	inTables(t, p, all)
 	inTopics(t, p, all)

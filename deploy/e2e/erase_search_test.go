@@ -19,9 +19,9 @@ import (
 	"muster/schemas/event"
 )
 
-// words are the identifiers of subjects that name nobody else: profile ids and
-// addresses, in lower case. A username may stand in what other people's records say.
-func words(all []subject) map[string]bool {
+// uniqueIdentifiers returns the identifiers of subjects that no one else has: profile IDs and addresses, in lower
+// case. A username may occur in other people's records.
+func uniqueIdentifiers(all []subject) map[string]bool {
 	out := make(map[string]bool)
 	for _, s := range all {
 		out[strings.ToLower(s.ids["network"])] = true
@@ -32,8 +32,8 @@ func words(all []subject) map[string]bool {
 	return out
 }
 
-// mentions calls found with each of the words that a text has in it.
-func mentions(text []byte, wanted map[string]bool, found func(word string)) {
+// eachMention calls found for each of the words in a text.
+func eachMention(text []byte, wanted map[string]bool, found func(word string)) {
 	for token := range bytes.FieldsFuncSeq(bytes.ToLower(text), func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(`"',:;<>()[]{}\/=&?|`, r) || r == 0x7f || r == '�'
 	}) {
@@ -43,12 +43,15 @@ func mentions(text []byte, wanted map[string]bool, found func(word string)) {
 	}
 }
 
-// inTables looks for subjects in every row of every table.
+// inTables searches every row of every table for subjects.
 func inTables(t *testing.T, p *platform, all []subject) {
 	t.Helper()
-	wanted := words(all)
-	for _, table := range p.sql(t, "SELECT name FROM system.tables WHERE database = currentDatabase() AND NOT is_temporary AND engine NOT LIKE '%View'") {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ClickHouseURL, strings.NewReader("SELECT * FROM "+table+" FORMAT JSONEachRow"))
+	wanted := uniqueIdentifiers(all)
+	for _, table := range p.sql(t,
+		"SELECT name FROM system.tables WHERE database = currentDatabase() AND NOT is_temporary AND engine NOT LIKE "+
+			"'%View'") {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ClickHouseURL,
+			strings.NewReader("SELECT * FROM "+table+" FORMAT JSONEachRow"))
 		require.NoError(t, err)
 		req.URL.Path, req.URL.RawQuery = "/", "database=muster"
 		resp, err := http.DefaultClient.Do(req)
@@ -56,7 +59,8 @@ func inTables(t *testing.T, p *platform, all []subject) {
 		rows := 0
 		for in := bufio.NewReaderSize(resp.Body, 1<<20); ; rows++ {
 			line, err := in.ReadBytes('\n')
-			mentions(line, wanted, func(word string) { t.Errorf("%s is in the table %s: %s", word, table, line[:min(len(line), 300)]) })
+			eachMention(line, wanted,
+				func(word string) { t.Errorf("%s is in the table %s: %s", word, table, line[:min(len(line), 300)]) })
 			if err != nil {
 				require.ErrorIs(t, err, io.EOF)
 				break
@@ -67,8 +71,8 @@ func inTables(t *testing.T, p *platform, all []subject) {
 	}
 }
 
-// transient are the topics that are not compacted, where what calls asked for and were
-// answered stays 7 days, and letters 30.
+// transient reports whether a topic is not compacted. Requests and responses are retained there for 7 days, dead
+// letters and rejected records for 30.
 func transient(topic string) bool {
 	for _, d := range event.Topics() {
 		if d.Name == topic {
@@ -78,10 +82,10 @@ func transient(topic string) bool {
 	return strings.HasPrefix(topic, "muster.dead.")
 }
 
-// inTopics looks for subjects in every message of every topic but the transient ones.
+// inTopics searches every message of every topic, except transient ones, for subjects.
 func inTopics(t *testing.T, p *platform, all []subject) {
 	t.Helper()
-	wanted := words(all)
+	wanted := uniqueIdentifiers(all)
 	accounts := make(map[string]bool)
 	for _, s := range all {
 		accounts[s.ids["codehost"]] = true
@@ -93,27 +97,29 @@ func inTopics(t *testing.T, p *platform, all []subject) {
 		}
 		require.NoError(t, bus.Scan(t.Context(), p.bus(t), []string{d.Name}, func(m kafka.Message) error {
 			messages++
-			mentions(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
-				t.Errorf("%s is in %s, partition %d, offset %d, tombstone %v", word, d.Name, m.Partition, m.Offset, m.Value == nil)
+			eachMention(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
+				t.Errorf("%s is in %s, partition %d, offset %d, tombstone %v", word, d.Name, m.Partition, m.Offset,
+					m.Value == nil)
 			})
-			if id, _, _ := strings.Cut(string(m.Key), "/"); strings.HasPrefix(d.Name, "muster.record.codehost-") && accounts[id] {
-				t.Errorf("account %s is in %s, partition %d, offset %d, tombstone %v", id, d.Name, m.Partition, m.Offset, m.Value == nil)
+			if id, _, _ := strings.Cut(string(m.Key), "/"); strings.HasPrefix(d.Name, "muster.record.codehost-") &&
+				accounts[id] {
+				t.Errorf("account %s is in %s, partition %d, offset %d, tombstone %v", id, d.Name, m.Partition,
+					m.Offset, m.Value == nil)
 			}
 			return nil
 		}))
 	}
-	t.Logf("%d messages looked through", messages)
+	t.Logf("searched %d messages", messages)
 }
 
-// inFiles looks for subjects in every file of the data folder but those of the
-// transient topics.
+// inFiles searches every file of the data directory, except those of transient topics, for subjects.
 func inFiles(t *testing.T, dir string, all []subject) {
 	t.Helper()
-	wanted := words(all)
+	wanted := uniqueIdentifiers(all)
 	var files, size int
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // the engine removes files meanwhile
+			return nil //nolint:nilerr // removed by the engine
 		}
 		for _, topic := range event.Topics() {
 			if transient(topic.Name) && strings.Contains(path, topic.Name) {
@@ -125,8 +131,8 @@ func inFiles(t *testing.T, dir string, all []subject) {
 			return nil //nolint:nilerr // as above
 		}
 		files, size = files+1, size+len(raw)
-		// Binary files have no white space around words: what is around is cut off as well.
-		mentions(bytes.Map(func(r rune) rune {
+		// Binary files have no white space around words: trim other bytes too.
+		eachMention(bytes.Map(func(r rune) rune {
 			if r < ' ' || r == 0xfffd {
 				return ' '
 			}
@@ -134,15 +140,14 @@ func inFiles(t *testing.T, dir string, all []subject) {
 		}, raw), wanted, func(word string) { t.Errorf("%s is in %s", word, path) })
 		return nil
 	}))
-	t.Logf("%d files with %d bytes looked through", files, size)
+	t.Logf("searched %d files with %d bytes", files, size)
 }
 
-// concerned are the ids, as lists of SQL, of whom the erasure of subjects means: them,
-// and whoever else bears one of their usernames, as a stale record of a handle's
-// former holder does.
-type concerned struct{ profiles, users, microblogs string }
+// erasureTargets has the IDs, as SQL lists, of the people that an erasure of the subjects matches: the subjects,
+// and others with one of their usernames, such as the former holder of a recycled handle.
+type erasureTargets struct{ profiles, users, microblogs string }
 
-func concernedBy(t *testing.T, p *platform, all []subject) concerned {
+func erasureTargetsOf(t *testing.T, p *platform, all []subject) erasureTargets {
 	t.Helper()
 	list := func(platform, id, table string) string {
 		out, names := []string{"'0'"}, []string{"''"}
@@ -154,27 +159,31 @@ func concernedBy(t *testing.T, p *platform, all []subject) concerned {
 				names = append(names, "'"+strings.ToLower(h)+"'")
 			}
 		}
-		for _, row := range p.sql(t, "SELECT DISTINCT toString("+id+") FROM "+table+" WHERE username_key IN ("+strings.Join(names, ",")+")") {
+		for _, row := range p.sql(t, "SELECT DISTINCT toString("+id+") FROM "+table+" WHERE username_key IN ("+
+			strings.Join(names, ",")+")") {
 			if row != "" {
 				out = append(out, "'"+row+"'")
 			}
 		}
 		return strings.Join(out, ",")
 	}
-	return concerned{
-		list("network", "profile_id", "network_people"), list("codehost", "user_id", "codehost_people"), list("microblog", "user_id", "microblog_people"),
+	return erasureTargets{
+		list("network", "profile_id", "network_people"), list("codehost", "user_id", "codehost_people"),
+		list("microblog", "user_id", "microblog_people"),
 	}
 }
 
-// others are the rows of everybody else: how many, and a checksum of what they say. A
-// newer version of equal content may stand in the row or beside it.
-func others(t *testing.T, p *platform, not concerned) string {
+// checksumOthers returns the count and a checksum of other people's rows. A newer version of unchanged content may
+// be in the row or in seen_versions.
+func checksumOthers(t *testing.T, p *platform, not erasureTargets) string {
 	t.Helper()
 	var out []string
 	for _, q := range []struct{ columns, from string }{
-		{"profile_id, content_hash, username, email_keys, splitByChar(char(0), content)[-1]", "network_people FINAL WHERE profile_id NOT IN (" + not.profiles},
+		{"profile_id, content_hash, username, email_keys, splitByChar(char(0), content)[-1]",
+			"network_people FINAL WHERE profile_id NOT IN (" + not.profiles},
 		{"profile_id", "search_people FINAL WHERE profile_id NOT IN (" + not.profiles},
-		{"user_id, content_hash, codehost_username, email_keys, content", "codehost_people FINAL WHERE toString(user_id) NOT IN (" + not.users},
+		{"user_id, content_hash, codehost_username, email_keys, content",
+			"codehost_people FINAL WHERE toString(user_id) NOT IN (" + not.users},
 		{"user_id, repo_id, content", "codehost_repos FINAL WHERE toString(user_id) NOT IN (" + not.users},
 		{"company_id, content_hash", "network_companies FINAL WHERE company_id NOT IN (''"},
 		{"user_id, content_hash, username, bio", "microblog_people FINAL WHERE user_id NOT IN (" + not.microblogs},

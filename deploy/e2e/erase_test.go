@@ -18,15 +18,14 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// subject is somebody who asks to be erased: accounts by platform, and what they are
-// known by.
+// subject is a person to erase: the accounts by platform, and their identifiers.
 type subject struct {
 	ids     map[string]string
 	handles map[string][]string
 	emails  []string
 }
 
-// identifiers are the subject's, as `muster erase` takes them.
+// identifiers returns the subject's identifiers as arguments of `muster erase`.
 func (s subject) identifiers() (out [][2]string) {
 	names := map[string]string{"network": "profile_id", "codehost": "user_id"}
 	for platform, id := range s.ids {
@@ -45,8 +44,7 @@ func (s subject) identifiers() (out [][2]string) {
 	return out
 }
 
-// subjects are the first people of a world who have accounts on both websets, with
-// addresses that nobody else has.
+// subjects returns the first people with accounts on both websets and unshared addresses.
 func subjects(t *testing.T, dir string, n int) []subject {
 	t.Helper()
 	tr := readTruth(t, dir)
@@ -81,7 +79,8 @@ func subjects(t *testing.T, dir string, n int) []subject {
 			}
 		}
 		for _, e := range tr.emails {
-			if !e.shared && (e.network == network || e.codehost == codehost) && (e.network == network || e.network == "") && (e.codehost == codehost || e.codehost == "") {
+			if !e.shared && (e.network == network || e.codehost == codehost) &&
+				(e.network == network || e.network == "") && (e.codehost == codehost || e.codehost == "") {
 				s.emails = append(s.emails, e.address)
 			}
 		}
@@ -92,8 +91,7 @@ func subjects(t *testing.T, dir string, n int) []subject {
 	return out
 }
 
-// ask posts to the API and returns the answer. Where a search takes longer than a
-// search may, as on a busy machine, it asks again.
+// ask posts to the API and returns the response. It retries a search that exceeds its time limit on a busy machine.
 func ask(t *testing.T, p *platform, path string, body any, header ...string) string {
 	t.Helper()
 	raw, err := json.Marshal(body)
@@ -111,7 +109,8 @@ func ask(t *testing.T, p *platform, path string, body any, header ...string) str
 		answer, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		if attempt < 5 && resp.StatusCode == http.StatusBadRequest && bytes.Contains(answer, []byte("the query takes longer than")) {
+		if attempt < 5 && resp.StatusCode == http.StatusBadRequest &&
+			bytes.Contains(answer, []byte("the query takes longer than")) {
 			continue
 		}
 		require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, answer)
@@ -119,14 +118,16 @@ func ask(t *testing.T, p *platform, path string, body any, header ...string) str
 	}
 }
 
-// shown says whether any endpoint shows a record of the subject, and which.
-func shown(t *testing.T, p *platform, s subject) string {
+// shownBy returns which endpoint returns a record of the subject, or "".
+func shownBy(t *testing.T, p *platform, s subject) string {
 	t.Helper()
 	network, codehost := s.ids["network"], s.ids["codehost"]
 	var answers []string
 	for _, h := range s.handles["network"] {
-		answers = append(answers, ask(t, p, "/v1/person/enrich", map[string]any{"network_username": h, "websets": both}),
-			ask(t, p, "/v1/webset/network/person", map[string]any{"network": h, "addons": []string{"codehost", "personal_email"}}))
+		answers = append(answers,
+			ask(t, p, "/v1/person/enrich", map[string]any{"network_username": h, "websets": both}),
+			ask(t, p, "/v1/webset/network/person",
+				map[string]any{"network": h, "addons": []string{"codehost", "personal_email"}}))
 		if len(ask(t, p, "/v1/person/discover", map[string]any{"network": h})) > 400 {
 			return "discovery by " + h
 		}
@@ -138,8 +139,9 @@ func shown(t *testing.T, p *platform, s subject) string {
 	for _, e := range s.emails {
 		answers = append(answers, ask(t, p, "/v1/person/enrich", map[string]any{"email": e, "websets": both}))
 	}
-	// Digits are an id first, then a username: somebody else may have that one.
-	if a := ask(t, p, "/v1/webset/codehost/person", map[string]any{"codehost": codehost}); strings.HasPrefix(a, `{"user_id":`+codehost+",") {
+	// Digits are first an ID, then a username that another person may have.
+	if a := ask(t, p, "/v1/webset/codehost/person", map[string]any{"codehost": codehost}); strings.HasPrefix(a,
+		`{"user_id":`+codehost+",") {
 		answers = append(answers, a)
 	}
 	for _, a := range answers {
@@ -147,14 +149,15 @@ func shown(t *testing.T, p *platform, s subject) string {
 			return a[:min(len(a), 300)]
 		}
 	}
-	found := ask(t, p, "/v1/person/search", map[string]any{"query": map[string]any{"match_all": map[string]any{}}, "size": 100})
+	found := ask(t, p, "/v1/person/search",
+		map[string]any{"query": map[string]any{"match_all": map[string]any{}}, "size": 100})
 	if strings.Contains(found, `"`+network+`"`) {
 		return "search"
 	}
 	return ""
 }
 
-// searchPage is a page of all people by their connections, and the cursor to the next.
+// searchPage returns a page of all people by connections, and the next cursor.
 func searchPage(t *testing.T, p *platform, cursor *string) (ids []string, next *string) {
 	t.Helper()
 	var answer struct {
@@ -164,7 +167,8 @@ func searchPage(t *testing.T, p *platform, cursor *string) (ids []string, next *
 		NextCursor *string `json:"next_cursor"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(ask(t, p, "/v1/person/search", map[string]any{
-		"query": map[string]any{"match_all": map[string]any{}}, "sort": []any{map[string]any{"profile.connections": "desc"}}, "size": 60, "cursor": cursor,
+		"query": map[string]any{"match_all": map[string]any{}},
+		"sort":  []any{map[string]any{"profile.connections": "desc"}}, "size": 60, "cursor": cursor,
 	})), &answer))
 	for _, r := range answer.Results {
 		ids = append(ids, r.ProfileID)
@@ -172,8 +176,8 @@ func searchPage(t *testing.T, p *platform, cursor *string) (ids []string, next *
 	return ids, answer.NextCursor
 }
 
-// stored counts the rows of the subjects, and sums up those of others.
-func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, everybodys string) {
+// stored counts the rows of the subjects, and checksums those of others.
+func stored(t *testing.T, p *platform, all []subject, not erasureTargets) (theirs, othersRows string) {
 	t.Helper()
 	var profiles, users []string
 	for _, s := range all {
@@ -182,13 +186,16 @@ func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, ev
 	in, of := strings.Join(profiles, ","), strings.Join(users, ",")
 	q := "SELECT 0"
 	for _, w := range []string{
-		"network_people WHERE profile_id IN (" + in + ")", "search_people WHERE profile_id IN (" + in + ")", "codehost_people WHERE user_id IN (" + of + ")",
-		"codehost_repos WHERE user_id IN (" + of + ")", "codehost_commits WHERE user_id IN (" + of + ")", "codehost_lists WHERE user_id IN (" + of + ")",
-		"lookups WHERE target_kind IN ('network-person') AND target IN (" + in + ")", "lookups WHERE target_kind = 'codehost-person' AND toUInt64OrZero(target) IN (" + of + ")",
+		"network_people WHERE profile_id IN (" + in + ")", "search_people WHERE profile_id IN (" + in + ")",
+		"codehost_people WHERE user_id IN (" + of + ")",
+		"codehost_repos WHERE user_id IN (" + of + ")", "codehost_commits WHERE user_id IN (" + of + ")",
+		"codehost_lists WHERE user_id IN (" + of + ")",
+		"lookups WHERE target_kind IN ('network-person') AND target IN (" + in + ")",
+		"lookups WHERE target_kind = 'codehost-person' AND toUInt64OrZero(target) IN (" + of + ")",
 	} {
 		q += " + (SELECT count() FROM " + w + ")"
 	}
-	return query(t, p, q), others(t, p, not)
+	return query(t, p, q), checksumOthers(t, p, not)
 }
 
 func query(t *testing.T, p *platform, sql string) string {
@@ -205,32 +212,32 @@ func query(t *testing.T, p *platform, sql string) string {
 	return strings.TrimSpace(string(answer))
 }
 
-// TestErase: people who ask by any way in are on no endpoint, in no table, and, after
-// the rewriting, in no file; the same records again and a replay bring nobody back,
-// and the others stay as they are.
-func TestErase(t *testing.T) {
+// Erased people, by any way of requesting it, are on no endpoint, in no table, and after the rewrite in no file.
+// Ingesting the same records again and a replay do not bring them back. Other people are unchanged.
+func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 	t.Parallel()
 	people, n := 5000, 200
 	if testing.Short() {
 		people, n = 150, 9
 	} else {
-		t.Run("within the time", within)
+		t.Run("within the time", erasedWithinDeadline)
 	}
 	world := generate(t, people, 5)
 	all := subjects(t, world, n+20)
 	listed := slices.DeleteFunc(slices.Clone(all[n:]), func(s subject) bool { return len(s.emails) == 0 })
 	all = all[:n]
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, world)
 	for _, s := range all[:3] {
-		require.NotEmpty(t, shown(t, p, s))
+		require.NotEmpty(t, shownBy(t, p, s))
 	}
-	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
+	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]},
+		"Idempotency-Key", "k")
 	require.Contains(t, before, `"user_id":`)
 	_, cursor := searchPage(t, p, nil)
 	require.NotNil(t, cursor)
 	first, _ := searchPage(t, p, cursor)
-	not := concernedBy(t, p, all)
+	not := erasureTargetsOf(t, p, all)
 	_, want := stored(t, p, all, not)
 	shows(t, p, all[0])
 
@@ -257,27 +264,32 @@ func TestErase(t *testing.T) {
 		t.Helper()
 		for i, s := range all {
 			eventually(t, 5*time.Minute, func() (bool, string) {
-				where := shown(t, p, s)
+				where := shownBy(t, p, s)
 				return where == "", fmt.Sprintf("%s: subject %d is shown: %s", what, i, where)
 			})
 		}
-		require.NotContains(t, ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k"), `"user_id":`)
+		require.NotContains(t,
+			ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key",
+				"k"), `"user_id":`)
 		eventually(t, 5*time.Minute, func() (bool, string) {
-			theirs, everybodys := stored(t, p, all, not)
-			return theirs == "0" && everybodys == want, fmt.Sprintf("%s: %s rows of theirs, %s of others, want 0 and %s", what, theirs, everybodys, want)
+			theirs, othersRows := stored(t, p, all, not)
+			return theirs == "0" && othersRows == want,
+				fmt.Sprintf("%s: %s rows of the subjects, %s of others, want 0 and %s", what, theirs, othersRows, want)
 		})
 	}
 	gone("erased")
-	// A walk that was under way goes on without them.
+	// A walk that started before continues without them.
 	second, _ := searchPage(t, p, cursor)
 	erased := make(map[string]bool)
 	for _, s := range all {
 		erased[s.ids["network"]] = true
 	}
-	kept := slices.DeleteFunc(first, func(id string) bool { return erased[id] || strings.Contains(not.profiles, "'"+id+"'") })
+	kept := slices.DeleteFunc(first,
+		func(id string) bool { return erased[id] || strings.Contains(not.profiles, "'"+id+"'") })
 	require.NotEmpty(t, kept)
 	require.Subset(t, second, kept)
-	require.False(t, slices.ContainsFunc(second, func(id string) bool { return erased[id] }), "a cursor leads to somebody who was erased")
+	require.False(t, slices.ContainsFunc(second, func(id string) bool { return erased[id] }),
+		"an erased person on the next page")
 	for _, kind := range kinds {
 		p.muster(t, "ingest", "--again", kind, file(world, kind))
 	}
@@ -300,7 +312,7 @@ func TestErase(t *testing.T) {
 		inTopics(t, p, all)
 		inFiles(t, p.dataDir, all)
 	}
-	// Who changes their mind comes back with the next ingest.
+	// After a withdrawal, the next ingest brings the records back.
 	args := []string{"erase", "withdraw"}
 	for _, id := range all[0].identifiers() {
 		args = append(args, id[0]+"="+id[1])
@@ -310,8 +322,8 @@ func TestErase(t *testing.T) {
 		p.muster(t, "ingest", "--again", kind, file(world, kind))
 	}
 	p.muster(t, "status", "--wait", "--timeout", "3m")
-	require.NotEmpty(t, shown(t, p, all[0]))
-	require.Empty(t, shown(t, p, all[1]))
+	require.NotEmpty(t, shownBy(t, p, all[0]))
+	require.Empty(t, shownBy(t, p, all[1]))
 	require.GreaterOrEqual(t, len(listed), 2)
 	imports(t, p, listed[0], listed[1])
 	p.stop(t)
@@ -327,14 +339,16 @@ func erasureOf(t *testing.T, s subject) []byte {
 	for _, id := range s.identifiers() {
 		list = append(list, identifier{id[0], id[1]})
 	}
-	raw, err := json.Marshal(map[string]any{"identifiers": list, "requested_at": "2026-11-21", "requested_by": "a test", "urgent": true})
+	raw, err := json.Marshal(map[string]any{"identifiers": list, "requested_at": "2026-11-21", "requested_by": "a test",
+		"urgent": true})
 	require.NoError(t, err)
 	return append(raw, '\n')
 }
 
 func push(t *testing.T, p *platform, body []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/erasure", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/erasure",
+		bytes.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+p.OperatorToken)
 	req.Header.Set("Content-Type", "application/x-ndjson")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// describedOperation is what examplesFind reads of an operation in the API description.
+// describedOperation is an operation in the API description.
 type describedOperation struct {
 	RequestBody struct {
 		Content map[string]struct {
@@ -21,8 +21,8 @@ type describedOperation struct {
 	} `json:"requestBody"`
 }
 
-// examplesFind sends every example of a request for people or companies as the description has it, as a reader who copies it
-// does. Each must find something: a first call that finds nothing looks like a product that does not work.
+// examplesFind sends every example request for people or companies in the description. Each must find something:
+// readers copy them for their first call.
 func examplesFind(t *testing.T, p *platform) {
 	t.Helper()
 	api := p.api()
@@ -43,8 +43,14 @@ func examplesFind(t *testing.T, p *platform) {
 		"/v1/person/discover": func(t *testing.T, answer string, body map[string]any) {
 			require.Greater(t, len(body["socials"].([]any)), 1, answer)
 		},
-		"/v1/webset/network/person":  func(t *testing.T, answer string, body map[string]any) { require.NotEmpty(t, body, answer) },
-		"/v1/webset/codehost/person": func(t *testing.T, answer string, body map[string]any) { require.NotEmpty(t, body, answer) },
+		"/v1/webset/network/person": func(t *testing.T, answer string,
+			body map[string]any) {
+			require.NotEmpty(t, body, answer)
+		},
+		"/v1/webset/codehost/person": func(t *testing.T, answer string,
+			body map[string]any) {
+			require.NotEmpty(t, body, answer)
+		},
 	}
 	sent := 0
 	for path, check := range found {
@@ -57,7 +63,7 @@ func examplesFind(t *testing.T, p *platform) {
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, got.status, "%s %s: %s", path, name, got.body)
 			var body map[string]any
-			if strings.HasPrefix(string(got.body), "[") { // the first of a list is found; others may show a miss
+			if strings.HasPrefix(string(got.body), "[") { // the first element is found; others may be misses
 				var list []map[string]any
 				require.NoError(t, json.Unmarshal(got.body, &list))
 				require.NotEmpty(t, list)

@@ -21,9 +21,8 @@ import (
 	"muster/schemas/event"
 )
 
-// TestFirstRun is a stranger's first quarter of an hour: everything that
-// `muster up` prints and writes is true.
-func TestFirstRun(t *testing.T) {
+// It follows everything that `muster up` prints and writes.
+func TestFirstRun_PrintedCommandsWork(t *testing.T) {
 	dataDir := t.TempDir()
 	p := start(t, dataDir, "--sample", "300")
 
@@ -31,14 +30,15 @@ func TestFirstRun(t *testing.T) {
 		path := filepath.Join(dataDir, "standalone.json")
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds secrets")
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "mode of a file with secrets")
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		v, err := oracle.Decode(raw)
 		require.NoError(t, err)
 		fields, ok := v.(oracle.Object)
 		require.True(t, ok)
-		for _, name := range []string{"base_url", "api_key", "operator_token", "ingest_url", "admin_url", "kafka", "kafka_user", "kafka_password", "clickhouse_url", "pid"} {
+		for _, name := range []string{"base_url", "api_key", "operator_token", "ingest_url", "admin_url", "kafka",
+			"kafka_user", "kafka_password", "clickhouse_url", "pid"} {
 			require.NotEmpty(t, fields[name], name)
 		}
 		require.Equal(t, oracle.Number(strconv.Itoa(p.cmd.Process.Pid)), fields["pid"])
@@ -68,7 +68,7 @@ func TestFirstRun(t *testing.T) {
 		others := p.bus(t)
 		others.SASL = nil
 		_, err := bus.EndOffsets(t.Context(), others, []string{event.TopicUsage})
-		require.ErrorContains(t, err, "kafka_password of standalone.json", "other users of the machine reach the port, too")
+		require.ErrorContains(t, err, "kafka_password of standalone.json", "other users of the machine can connect too")
 		_, err = bus.EndOffsets(t.Context(), p.bus(t), []string{event.TopicUsage})
 		require.NoError(t, err)
 	})
@@ -107,7 +107,7 @@ func TestFirstRun(t *testing.T) {
 		require.Contains(t, p.muster(t, "status"), "network_people")
 	})
 
-	t.Run("the sample is known to ingest", func(t *testing.T) {
+	t.Run("ingest knows the versions of the sample", func(t *testing.T) {
 		var summary struct {
 			Kinds []struct {
 				Read      int64 `json:"read"`
@@ -115,33 +115,34 @@ func TestFirstRun(t *testing.T) {
 				Seen      int64 `json:"seen"`
 			} `json:"kinds"`
 		}
-		p.musterJSON(t, &summary, "ingest", "network-person", filepath.Join(generate(t, 300, 1), "network-person.ndjson"), "--json")
+		p.musterJSON(t, &summary, "ingest", "network-person",
+			filepath.Join(generate(t, 300, 1), "network-person.ndjson"), "--json")
 		require.Len(t, summary.Kinds, 1)
 		require.Positive(t, summary.Kinds[0].Read)
 		require.Zero(t, summary.Kinds[0].Published+summary.Kinds[0].Seen)
 	})
 
-	t.Run("a served folder is not served twice", func(t *testing.T) {
+	t.Run("a data directory is not served twice", func(t *testing.T) {
 		r, err := muster(t.Context(), dataDir, "up", "--api-addr", "127.0.0.1:0", "--ingest-addr", "127.0.0.1:0",
 			"--admin-addr", "127.0.0.1:0", "--clickhouse-addr", "127.0.0.1:0", "--kafka-addr", "127.0.0.1:0")
 		require.NoError(t, err)
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.errors, dataDir)
-		require.Contains(t, r.errors, strconv.Itoa(p.cmd.Process.Pid), "it names the process that serves the folder")
-		require.Contains(t, r.errors, "--data-dir", "it says what to do")
+		require.Contains(t, r.errors, strconv.Itoa(p.cmd.Process.Pid), "the ID of the serving process")
+		require.Contains(t, r.errors, "--data-dir", "the fix")
 		require.Less(t, r.took, 10*time.Second)
 	})
 
-	t.Run("a taken port", func(t *testing.T) {
+	t.Run("a port in use", func(t *testing.T) {
 		taken := strings.TrimPrefix(p.BaseURL, "http://")
 		other := launch(t, t.TempDir(), "--no-sample", "--api-addr", taken)
 		select {
 		case <-other.ended:
 		case <-time.After(startTimeout):
-			t.Fatal("it goes on although its port is taken")
+			t.Fatal("it runs although its port is in use")
 		}
 		require.Error(t, other.exit)
-		require.Contains(t, other.errors.String(), "--api-addr", "it says what to do")
+		require.Contains(t, other.errors.String(), "--api-addr", "the fix")
 		require.Contains(t, other.errors.String(), "address already in use")
 	})
 
@@ -153,7 +154,7 @@ func TestFirstRun(t *testing.T) {
 			r, err := muster(t.Context(), dataDir, args...)
 			require.NoError(t, err)
 			require.Equal(t, 2, r.status, args)
-			require.Contains(t, r.errors, "muster up", "it says how to start one")
+			require.Contains(t, r.errors, "muster up", "the fix")
 		}
 	})
 
@@ -167,14 +168,15 @@ func TestFirstRun(t *testing.T) {
 	})
 }
 
-// Who has brought profiles of the professional network alone is shown one of them.
-func TestFirstRunOfProfiles(t *testing.T) {
+func TestFirstRun_ShowsANetworkProfileIfThereAreNoAccounts(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
 	p := start(t, dataDir, "--no-sample")
 	require.Contains(t, p.out.String(), "There are no people yet")
 	file := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(file, []byte(`{"profile_id": "1", "username": "ada-l", "full_name": "Ada L", "headline": "engineer", "last_updated": "2026-11-01T00:00:00Z"}`+"\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(file,
+			[]byte(`{"profile_id": "1", "username": "ada-l", "full_name": "Ada L", "headline": "engineer", "last_updated": "2026-11-01T00:00:00Z"}`+"\n"), 0o600))
 	p.muster(t, "ingest", "network-person", file)
 	p.muster(t, "status", "--wait")
 	p.stop(t)
@@ -186,7 +188,7 @@ func TestFirstRunOfProfiles(t *testing.T) {
 	again.stop(t)
 }
 
-// curlLines runs what the welcome prints, as it stands, and returns the answers by path.
+// curlLines runs the printed commands as they are, and returns the responses by path.
 func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Object {
 	t.Helper()
 	var lines []string
@@ -208,7 +210,8 @@ func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Obj
 		switch v := v.(type) {
 		case oracle.Object:
 			require.NotContains(t, v, "detail", line)
-			for _, path := range []string{"/v1/person/enrich", "/v1/webset/codehost/person", "/v1/webset/network/person", "/v1/company/enrich", "/v1/person/search", "/v1/person/discover"} {
+			for _, path := range []string{"/v1/person/enrich", "/v1/webset/codehost/person",
+				"/v1/webset/network/person", "/v1/company/enrich", "/v1/person/search", "/v1/person/discover"} {
 				if strings.Contains(line, path) {
 					asked[path] = v
 				}
@@ -220,15 +223,15 @@ func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Obj
 			t.Fatalf("%s\nanswers with %s", line, out)
 		}
 	}
-	require.NotContains(t, p.out.String(), p.APIKey, "what is no terminal may be a log")
-	require.Positive(t, counts, "a line of SQL that counts people")
+	require.NotContains(t, p.out.String(), p.APIKey, "an output that is not a terminal may be a log")
+	require.Positive(t, counts, "SQL commands that count people")
 	require.NotEmpty(t, asked["/v1/person/search"]["results"])
 	require.NotEmpty(t, asked["/v1/person/discover"]["socials"])
 	if platform != "codehost" {
 		return asked
 	}
 	enriched := asked["/v1/person/enrich"]
-	require.Equal(t, []any{"codehost", "network"}, enriched["websets_matched"], "the person exists on both websets")
+	require.Equal(t, []any{"codehost", "network"}, enriched["websets_matched"], "the person is in both websets")
 	require.Len(t, enriched["person"], 2)
 	require.NotEmpty(t, asked["/v1/webset/codehost/person"]["codehost_username"])
 	require.Contains(t, asked["/v1/webset/codehost/person"], "network", "with the add-on")
@@ -237,11 +240,10 @@ func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Obj
 	return asked
 }
 
-// TestEmptyFolder: without a sample there is nobody, and everything works.
-func TestEmptyFolder(t *testing.T) {
+func TestUp_WorksWithoutData(t *testing.T) {
 	dataDir := t.TempDir()
 	p := start(t, dataDir, "--no-sample")
-	require.Contains(t, p.out.String(), "muster generate", "it says how to get people in")
+	require.Contains(t, p.out.String(), "muster generate", "how to create people")
 	enriched := p.api().mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "nobody"})
 	require.Equal(t, http.StatusOK, enriched.status)
 	require.JSONEq(t, `{"websets_matched":[],"person":{}}`, string(enriched.body))
@@ -258,17 +260,16 @@ func TestEmptyFolder(t *testing.T) {
 	t.Run("ingest", func(t *testing.T) { ingestCommand(t, p) })
 	p.stop(t)
 
-	again := start(t, dataDir) // no --no-sample: it began without one
+	again := start(t, dataDir) // without --no-sample
 	require.Equal(t, p.APIKey, again.APIKey)
-	require.NotContains(t, again.errors.String(), "Inventing", "a folder that is not empty gets no sample")
+	require.NotContains(t, again.errors.String(), "Generating", "a used directory gets no sample")
 	again.stop(t)
 }
 
-// TestStopWithOpenConnections: connections that wait for something, with a
-// request behind them or none yet, hold nothing up.
-func TestStopWithOpenConnections(t *testing.T) {
+// Connections with an unfinished request, or without one, are closed.
+func TestUp_StopsDespiteOpenConnections(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	var dialer net.Dialer
 	for _, url := range []string{p.BaseURL, p.AdminURL, p.IngestURL} {
 		silent, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
@@ -279,7 +280,7 @@ func TestStopWithOpenConnections(t *testing.T) {
 	p.stop(t)
 }
 
-// accountView is what `muster account ... --json` prints.
+// accountView is the output of `muster account ... --json`.
 type accountView struct {
 	OrganizationID string `json:"organization_id"`
 	Active         bool   `json:"active"`
@@ -290,13 +291,13 @@ type accountView struct {
 	} `json:"keys"`
 }
 
-// accounts: changes hold within a second. On a busy machine one of them may take longer.
+// accounts checks that changes take effect within a second. On a busy machine one of them may take longer.
 func accounts(t *testing.T, p *platform) {
 	var took []time.Duration
 	defer func() {
 		if !t.Failed() {
 			slices.Sort(took)
-			t.Logf("changes held after %s", took)
+			t.Logf("changes took effect after %s", took)
 			require.Less(t, took[len(took)/2], time.Second)
 		}
 	}()
@@ -320,10 +321,12 @@ func accounts(t *testing.T, p *platform) {
 	statusWithin(created.Key, http.StatusOK)
 
 	var second accountView
-	p.musterJSON(t, &second, "account", "key", "create", created.OrganizationID, "--name", "narrow", "--scopes", "webset", "--json")
+	p.musterJSON(t, &second, "account", "key", "create", created.OrganizationID, "--name", "narrow", "--scopes",
+		"webset", "--json")
 	narrow := statusWithin(second.Key, http.StatusForbidden)
-	require.Contains(t, narrow.detail(t), "enrich", "it names the scope that is missing")
-	webset := (&api{base: p.BaseURL, key: second.Key, client: newClient()}).mustGet(t, "/v1/webset/codehost/person", map[string][]string{"codehost": {"nobody"}})
+	require.Contains(t, narrow.detail(t), "enrich", "the missing scope")
+	webset := (&api{base: p.BaseURL, key: second.Key, client: newClient()}).mustGet(t, "/v1/webset/codehost/person",
+		map[string][]string{"codehost": {"nobody"}})
 	require.Equal(t, http.StatusOK, webset.status)
 
 	p.muster(t, "account", "deactivate", created.OrganizationID)
@@ -331,14 +334,16 @@ func accounts(t *testing.T, p *platform) {
 	require.Contains(t, inactive.detail(t), "inactive")
 	for _, path := range []string{"/v1/company/enrich", "/v1/webset/network/person", "/v1/webset/codehost/person"} {
 		got := (&api{base: p.BaseURL, key: created.Key, client: newClient()}).mustPost(t, path, map[string]any{})
-		require.Equal(t, http.StatusForbidden, got.status, "%s: 403 comes before the body is looked at (rulings.md, Errors)", path)
+		require.Equal(t, http.StatusForbidden, got.status,
+			"%s: 403 comes before validation of the body (rulings.md, Errors)", path)
 	}
 	p.muster(t, "account", "activate", created.OrganizationID)
 	statusWithin(created.Key, http.StatusOK)
 
 	id := strings.TrimPrefix(created.Key, "mk_live_")[:8]
 	require.Contains(t, p.muster(t, "account", "show", created.OrganizationID), id)
-	require.NotContains(t, p.muster(t, "account", "show", created.OrganizationID, "--json"), created.Key[len("mk_live_")+9:], "a key is shown once")
+	require.NotContains(t, p.muster(t, "account", "show", created.OrganizationID, "--json"),
+		created.Key[len("mk_live_")+9:], "a key is shown once")
 	p.muster(t, "account", "key", "revoke", id)
 	revoked := statusWithin(created.Key, http.StatusUnauthorized)
 	require.NotEmpty(t, revoked.detail(t))
@@ -353,7 +358,7 @@ func accounts(t *testing.T, p *platform) {
 	require.Contains(t, r.errors, "org_nobody")
 }
 
-// ingestCommand: exit statuses and what is told of them.
+// ingestCommand checks exit statuses and messages.
 func ingestCommand(t *testing.T, p *platform) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
@@ -361,7 +366,8 @@ func ingestCommand(t *testing.T, p *platform) {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
-	good := write("good.ndjson", `{"profile_id":"one","username":"first-one","last_updated":"2026-01-01T00:00:00Z"}`+"\n")
+	good := write("good.ndjson",
+		`{"profile_id":"one","username":"first-one","last_updated":"2026-01-01T00:00:00Z"}`+"\n")
 	bad := write("bad.ndjson", `{"profile_id":"two","username":"second","last_updated":"2026-01-01T00:00:00Z"}
 {"profile_id":"three","username":3,"last_updated":"2026-01-01T00:00:00Z"}
 {"username":"nobody"}
@@ -390,7 +396,8 @@ not JSON
 	t.Run("standard input", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), binary, "--data-dir", p.dataDir, "ingest", "codehost-person", "-")
 		cmd.Env = environment()
-		cmd.Stdin = strings.NewReader(`{"user_id":1,"codehost_username":"from-a-pipe","last_updated":"2026-01-01T00:00:00Z"}`)
+		cmd.Stdin = strings.NewReader(
+			`{"user_id":1,"codehost_username":"from-a-pipe","last_updated":"2026-01-01T00:00:00Z"}`)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	})
@@ -403,8 +410,7 @@ not JSON
 	}
 }
 
-// TestHelp: every command says what it is for.
-func TestHelp(t *testing.T) {
+func TestHelp_EveryCommandHasADescription(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	root := help(ctx, t)
@@ -442,8 +448,7 @@ func help(ctx context.Context, t *testing.T, path ...string) string {
 	return r.out
 }
 
-// subcommands reads the commands that a help text lists: indented lines of
-// sections that end in a colon, before the flags.
+// subcommands returns the commands in a help text: indented lines in sections that end in a colon, before the flags.
 func subcommands(text string) []string {
 	var names []string
 	_, text, _ = strings.Cut(text, "\nUsage:")

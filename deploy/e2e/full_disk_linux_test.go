@@ -12,32 +12,34 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// When the embedded broker cannot write its log `muster up` ends and says why, and
-// starts again once it can.
-func TestBrokerThatCannotWriteEndsTheProcess(t *testing.T) {
+// It starts again when there is space.
+func TestUp_ExitsIfTheBrokerCannotWrite(t *testing.T) {
 	t.Parallel()
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	var largest int64
-	require.NoError(t, filepath.WalkDir(filepath.Join(dataDir, "kafka", "log"), func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	require.NoError(t,
+		filepath.WalkDir(filepath.Join(dataDir, "kafka", "log"), func(_ string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil {
+				largest = max(largest, info.Size())
+			}
 			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			largest = max(largest, info.Size())
-		}
-		return err
-	}))
-	require.NoError(t, unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(largest), Max: unix.RLIM_INFINITY}, nil))
+		}))
+	require.NoError(t,
+		unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE,
+			&unix.Rlimit{Cur: uint64(largest), Max: unix.RLIM_INFINITY}, nil))
 	world := generate(t, 200, seed(t))
-	go func() { // it goes on for a while when nobody answers any more
+	go func() { // keeps writing when there are no responses any more
 		_, _ = muster(t.Context(), dataDir, "ingest", oracle.NetworkPerson, file(world, oracle.NetworkPerson))
 	}()
 	select {
 	case <-p.ended:
 	case <-time.After(time.Minute):
-		t.Fatal("`muster up` goes on")
+		t.Fatal("`muster up` is still running")
 	}
 	require.Equal(t, 2, p.cmd.ProcessState.ExitCode())
 	require.Contains(t, p.errors.String(), "free disk space and restart")

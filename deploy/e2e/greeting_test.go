@@ -9,9 +9,8 @@ import (
 	"muster/schemas/event"
 )
 
-// The greeting keeps no platform from starting: not when its key has ended or has other scopes, and
-// not when the environment names a proxy, which is not handed the key either.
-func TestGreetingStopsNothing(t *testing.T) {
+// The key may have expired or have other scopes. A proxy in the environment is not used.
+func TestUp_StartsWithoutExamplesInTheSummary(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "--sample", "100")
 	first := p.APIKey
@@ -22,7 +21,7 @@ func TestGreetingStopsNothing(t *testing.T) {
 
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	p = start(t, dir, "--api-addr", "0.0.0.0:0", "--admin-addr", "0.0.0.0:0")
-	require.NotEqual(t, first, p.APIKey, "a key that has ended is replaced")
+	require.NotEqual(t, first, p.APIKey, "an expired key is replaced")
 	require.Contains(t, p.out.String(), "/v1/person/enrich")
 	p.muster(t, "status")
 	var accounts []struct {
@@ -41,5 +40,5 @@ func TestGreetingStopsNothing(t *testing.T) {
 	require.Equal(t, made.Key, p.APIKey)
 	require.NotContains(t, p.out.String(), "/v1/person/enrich")
 	require.NotContains(t, p.out.String(), "There are no people yet")
-	require.Contains(t, p.errors.String(), "no example was found for the greeting")
+	require.Contains(t, p.errors.String(), "no example found for the startup summary")
 }

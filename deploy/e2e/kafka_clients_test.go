@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients that look for their mechanism in the broker's answer to SaslHandshake.
-func TestClients_OfPythonAndJavaScriptProduceToTheEmbeddedBroker(t *testing.T) {
-	p := start(t, fresh(t), "--no-sample")
+// These clients read their mechanism from the broker's SaslHandshake response.
+func TestClients_PythonAndJavaScriptProduceToTheEmbeddedBroker(t *testing.T) {
+	p := start(t, newDataDir(t), "--no-sample")
 	scripts := filepath.Join("testdata", "kafka-clients")
 	tools := t.TempDir()
 	runIn := func(dir, name string, args ...string) {
@@ -45,7 +45,8 @@ func TestClients_OfPythonAndJavaScriptProduceToTheEmbeddedBroker(t *testing.T) {
 			run.Env = append(environment(),
 				"KAFKA="+p.Kafka, "KAFKA_USER="+p.KafkaUser, "KAFKA_PASSWORD="+p.KafkaPassword, "NODE_MODULES="+tools,
 				"TOPIC=muster.record.codehost-person.v1",
-				fmt.Sprintf(`RECORD={"user_id": %d, "codehost_username": %q, "last_updated": "2026-01-02"}`, 7000+i, client.name),
+				fmt.Sprintf(`RECORD={"user_id": %d, "codehost_username": %q, "last_updated": "2026-01-02"}`, 7000+i,
+					client.name),
 			)
 			out, err := run.CombinedOutput()
 			require.NoError(t, err, "%s", out)

@@ -19,8 +19,7 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// tables says where the records of each kind are to be found, and how an
-// identity reads there (compare oracle.Newest).
+// tables has the table and the key expression of each kind (see oracle.Newest).
 var tables = map[string]struct{ table, identity string }{
 	oracle.NetworkPerson:   {"network_people", "profile_id"},
 	oracle.NetworkCompany:  {"network_companies", "company_id"},
@@ -30,17 +29,17 @@ var tables = map[string]struct{ table, identity string }{
 	oracle.MicroblogPerson: {"microblog_people", "user_id"},
 	oracle.AccountLink: {
 		"account_links",
-		"concat(arrayStringConcat(arraySort([concat(a_platform, '/', a_key), concat(b_platform, '/', b_key)]), ' '), ' ', source)",
+		"concat(arrayStringConcat(arraySort([concat(a_platform, '/', a_key), concat(b_platform, '/', b_key)]), ' " +
+			"'), ' ', source)",
 	},
 }
 
-// TestKill: kill -9 of the engine and of `muster up` while records are being
-// ingested. Every record that an ingest run reported as published is visible
-// afterwards, in its newest version, once.
+// The engine and `muster up` are killed with SIGKILL during ingestion. Afterwards every record that an ingest run
+// reported as published is visible, in its newest version, once.
 //
-// The files are cut into pieces. A piece whose run ended well is never ingested
-// again, so that nothing but the platform itself can bring back what it lost.
-func TestKill(t *testing.T) {
+// The files are cut into pieces. A piece whose run succeeded is not ingested again, so only the platform itself can
+// recover what it lost.
+func TestKill_LosesNoPublishedRecord(t *testing.T) {
 	t.Parallel()
 	people := 3000
 	if testing.Short() {
@@ -49,14 +48,16 @@ func TestKill(t *testing.T) {
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 4))
 	world := generate(t, people, drawn)
-	pieces := cut(t, world, rng)
+	pieces := splitFiles(t, world, rng)
 
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
+		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
+		strings.TrimPrefix(p.IngestURL, "http://"),
 		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
-		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
+		"--clickhouse-addr",
+		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
 	}
 	in := startIngesting(t, dataDir, pieces)
 
@@ -66,12 +67,13 @@ func TestKill(t *testing.T) {
 		in.await(t, (i+1)*len(pieces)/(len(victims)+1))
 		pause := time.Duration(rng.IntN(300)) * time.Millisecond
 		<-time.After(pause)
-		p = kill(t, p, victim, fmt.Sprintf("%d of %d pieces published, and %s", in.published(), len(pieces), pause), ports)
+		p = kill(t, p, victim, fmt.Sprintf("%d of %d pieces published, and %s", in.published(), len(pieces), pause),
+			ports)
 	}
 	in.await(t, len(pieces))
 	in.wait()
-	t.Logf("%d pieces published, %d runs failed on the way", in.published(), in.failed())
-	// What is published and not yet projected.
+	t.Logf("%d pieces published, %d failed runs", in.published(), in.failed())
+	// Records are published, but not projected yet.
 	p = kill(t, p, "engine", "everything published", ports)
 	p = kill(t, p, "up", "everything published", ports)
 
@@ -81,7 +83,7 @@ func TestKill(t *testing.T) {
 
 	store := load(t, world)
 	for kind, where := range tables {
-		t.Run(kind, func(t *testing.T) { holds(t, p, kind, where.table, where.identity, store.Newest(kind)) })
+		t.Run(kind, func(t *testing.T) { requireNewest(t, p, kind, where.table, where.identity, store.Newest(kind)) })
 	}
 	t.Run("lookups", func(t *testing.T) {
 		c, tr := newChecker(p, store), readTruth(t, world)
@@ -97,12 +99,11 @@ func TestKill(t *testing.T) {
 	p.stop(t)
 }
 
-// TestVersionsThatAreNotProjectedYet: a newer version that was published before
-// an older one, which is any crawl's daily bread, survives a restart that finds
-// both in the topic and neither in the read models.
-func TestVersionsThatAreNotProjectedYet(t *testing.T) {
+// A newer version was published before an older one, and a restart finds both in the topic and neither in the read
+// models.
+func TestVersions_NewestWinsIfNeitherWasProjected(t *testing.T) {
 	t.Parallel()
-	dataDir := fresh(t)
+	dataDir := newDataDir(t)
 	p := start(t, dataDir, "--no-sample")
 	dir := t.TempDir()
 	run := func(name, record string) {
@@ -111,7 +112,7 @@ func TestVersionsThatAreNotProjectedYet(t *testing.T) {
 		p.muster(t, "ingest", oracle.NetworkPerson, path)
 	}
 	engine := p.engine(t)
-	require.NoError(t, syscall.Kill(engine, syscall.SIGSTOP)) // nothing is projected from here on
+	require.NoError(t, syscall.Kill(engine, syscall.SIGSTOP)) // stops projection
 	run("newest", `{"profile_id":"one","username":"now","last_updated":"2026-02-01"}`)
 	run("older", `{"profile_id":"one","username":"before","last_updated":"2025-01-01"}`)
 	run("older again", `{"profile_id":"one","username":"before","last_updated":"2025-01-01"}`)
@@ -127,7 +128,7 @@ func TestVersionsThatAreNotProjectedYet(t *testing.T) {
 	p.stop(t)
 }
 
-// kill ends a process with SIGKILL and returns the platform that runs then.
+// kill kills a process with SIGKILL and returns the restarted platform.
 func kill(t *testing.T, p *platform, victim, when string, ports []string) *platform {
 	t.Helper()
 	began := time.Now()
@@ -136,7 +137,7 @@ func kill(t *testing.T, p *platform, victim, when string, ports []string) *platf
 		killProcess(t, pid)
 		eventually(t, startTimeout, func() (bool, string) {
 			children := childProcesses(t, p.cmd.Process.Pid)
-			return len(children) == 1 && children[0] != pid, "the engine is not started again"
+			return len(children) == 1 && children[0] != pid, "the engine was not restarted"
 		})
 	} else {
 		p.kill()
@@ -145,20 +146,22 @@ func kill(t *testing.T, p *platform, victim, when string, ports []string) *platf
 		require.Equal(t, p.APIKey, again.APIKey)
 		p = again
 	}
-	t.Logf("killed %s after %s; it runs again after %s", victim, when, time.Since(began).Round(time.Millisecond))
+	t.Logf("killed %s after %s; it was running again after %s", victim, when, time.Since(began).Round(time.Millisecond))
 	return p
 }
 
-// holds compares a table with the newest records that the files have. A version that
-// is new of content that is not stands beside the table.
-func holds(t *testing.T, p *platform, kind, table, identity string, want map[string]oracle.Newest) {
+// requireNewest compares a table with the newest records in the files. Newer versions of unchanged content are in
+// seen_versions.
+func requireNewest(t *testing.T, p *platform, kind, table, identity string, want map[string]oracle.Newest) {
 	t.Helper()
 	require.NotEmpty(t, want)
 	rows := p.sql(t, fmt.Sprintf("SELECT id, greatest(version, newer), toUInt8(deleted) "+
 		"FROM (SELECT toString(%s) AS id, version, content_hash, deleted FROM %s FINAL) AS r "+
-		"LEFT JOIN (SELECT key, content_hash, max(version) AS newer FROM seen_versions WHERE kind = '%s' GROUP BY key, content_hash) AS s "+
+		"LEFT JOIN (SELECT key, content_hash, max(version) AS newer FROM seen_versions WHERE kind = '%s' GROUP BY "+
+		"key, content_hash) AS s "+
 		"ON r.id = s.key AND r.content_hash = s.content_hash", identity, table, kind))
-	require.Equal(t, []string{strconv.Itoa(len(rows))}, p.sql(t, fmt.Sprintf("SELECT uniqExact(%s) FROM %s", identity, table)), "each identity once under FINAL")
+	require.Equal(t, []string{strconv.Itoa(len(rows))},
+		p.sql(t, fmt.Sprintf("SELECT uniqExact(%s) FROM %s", identity, table)), "each identity once under FINAL")
 	got := map[string]bool{}
 	wrong := 0
 	complain := func(format string, args ...any) {
@@ -172,7 +175,7 @@ func holds(t *testing.T, p *platform, kind, table, identity string, want map[str
 		newest, ok := want[fields[0]]
 		version, err := strconv.ParseInt(fields[1], 10, 64)
 		require.NoError(t, err)
-		// Microseconds since the year 1, as the column's comment says.
+		// Microseconds since year 1, as in the column comment.
 		at := time.Unix(version/1e6+time.Time{}.Unix(), version%1e6*1e3).UTC()
 		switch {
 		case !ok:
@@ -180,9 +183,9 @@ func holds(t *testing.T, p *platform, kind, table, identity string, want map[str
 		case got[fields[0]]:
 			complain("%s is there twice", fields[0])
 		case !at.Equal(newest.At.Truncate(time.Microsecond)) || (fields[2] == "1") != newest.Deleted:
-			complain("%s is there as of %s, deleted %s; want %+v", fields[0], at, fields[2], newest)
+			complain("%s: duplicate", fields[0])
 		}
-		got[fields[0]] = true
+		complain("%s: found as of %s, deleted %s; want %+v", fields[0], at, fields[2], newest)
 	}
 	for id := range want {
 		if !got[id] {
@@ -196,8 +199,8 @@ func holds(t *testing.T, p *platform, kind, table, identity string, want map[str
 // piece is a part of a kind's file.
 type piece struct{ kind, path string }
 
-// cut cuts a world's files into pieces, in a drawn order.
-func cut(t *testing.T, world string, rng *rand.Rand) []piece {
+// splitFiles splits the files of a data set into pieces, in random order.
+func splitFiles(t *testing.T, world string, rng *rand.Rand) []piece {
 	t.Helper()
 	dir := t.TempDir()
 	var pieces []piece
@@ -220,15 +223,14 @@ func cut(t *testing.T, world string, rng *rand.Rand) []piece {
 	return pieces
 }
 
-// ingesting runs `muster ingest` for one piece after the other, and again for
-// those whose run did not end well.
+// ingesting runs `muster ingest` for each piece, and repeats failed runs.
 type ingesting struct {
 	done sync.WaitGroup
 
 	mu       sync.Mutex
 	ok, bad  int
 	err      error
-	progress chan struct{} // closed and made anew when something happened
+	progress chan struct{} // closed and replaced on progress
 }
 
 func startIngesting(t *testing.T, dataDir string, pieces []piece) *ingesting {
@@ -254,7 +256,7 @@ func startIngesting(t *testing.T, dataDir string, pieces []piece) *ingesting {
 	return in
 }
 
-// piece publishes one piece, however often that takes.
+// piece publishes one piece, with as many runs as it takes.
 func (in *ingesting) piece(ctx context.Context, dataDir string, p piece) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -290,7 +292,7 @@ func (in *ingesting) published() int { in.mu.Lock(); defer in.mu.Unlock(); retur
 func (in *ingesting) failed() int    { in.mu.Lock(); defer in.mu.Unlock(); return in.bad }
 func (in *ingesting) wait()          { in.done.Wait() }
 
-// await returns when so many pieces are published.
+// await waits until the given number of pieces is published.
 func (in *ingesting) await(t *testing.T, pieces int) {
 	t.Helper()
 	late := time.NewTimer(startTimeout)

@@ -20,7 +20,7 @@ import (
 	"muster/platform/clickhouse"
 )
 
-// account is what `muster account ... --json` prints.
+// account is the output of `muster account ... --json`.
 type account struct {
 	OrganizationID string `json:"organization_id"`
 	Key            string `json:"key"`
@@ -43,7 +43,7 @@ type account struct {
 	} `json:"history"`
 }
 
-// reconciliation is what `muster account reconcile --json` prints.
+// reconciliation is the output of `muster account reconcile --json`.
 type reconciliation struct {
 	Ledger struct {
 		Calls   int64 `json:"calls"`
@@ -59,7 +59,7 @@ type reconciliation struct {
 	InCallersFavour int64    `json:"in_callers_favour"`
 }
 
-// seen collects what callers saw.
+// seen collects the charges that callers saw.
 type seen struct {
 	mu    sync.Mutex
 	lines []string
@@ -84,19 +84,17 @@ func (s *seen) write(t *testing.T) string {
 	return path
 }
 
-// redisEnv names an empty Redis server for [TestChargesAcrossKills], killsEnv how often it
-// kills when it is not short.
+// redisEnv is the URL of an empty Redis server for [TestCharges_AgreeAcrossKills], killsEnv the number of kills in long
+// mode.
 const (
 	redisEnv = "MUSTER_TEST_REDIS"
 	killsEnv = "MUSTER_TEST_KILLS"
 )
 
-// TestChargesAcrossKills kills a query-api at random points while it is called,
-// and holds the ledger and its read model against what the callers saw, call by
-// call: equal, or different in the callers' favour alone. With a Redis server
-// (MUSTER_TEST_REDIS=redis://...) it is one of three replicas that share it, and the others
-// go on.
-func TestChargesAcrossKills(t *testing.T) {
+// A query-api is killed at random points while it is called. Then the ledger and its read model are compared with what
+// callers saw, call by call: they are equal, or differ in favor of callers. With a Redis server
+// (MUSTER_TEST_REDIS=redis://...) it is one of three replicas that share it; the others keep running.
+func TestCharges_AgreeAcrossKills(t *testing.T) {
 	t.Parallel()
 	kills := number(t, killsEnv, 200)
 	if testing.Short() {
@@ -106,7 +104,8 @@ func TestChargesAcrossKills(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "200")
 	usernames := p.usernames(t)
 	var a account
-	p.musterJSON(t, &a, "account", "create", "Killed", "--plan", "killed", "--rpm", "6000000", "--monthly-requests", "10000000", "--credits", "10000000", "--json")
+	p.musterJSON(t, &a, "account", "create", "Killed", "--plan", "killed", "--rpm", "6000000", "--monthly-requests",
+		"10000000", "--credits", "10000000", "--json")
 
 	replicas := []*replica{newReplica(t, p)}
 	if url := os.Getenv(redisEnv); url != "" {
@@ -127,7 +126,7 @@ func TestChargesAcrossKills(t *testing.T) {
 		runAll()
 		victim := replicas[rng.IntN(len(replicas))]
 		var callers sync.WaitGroup
-		var ending atomic.Bool // nobody who is answered may leave without having seen it
+		var ending atomic.Bool // callers stop only after recording their last response
 		answered := make(chan struct{}, 1)
 		for i := range 8 * len(replicas) {
 			r := replicas[i%len(replicas)]
@@ -136,9 +135,10 @@ func TestChargesAcrossKills(t *testing.T) {
 			callers.Go(func() {
 				defer caller.client.CloseIdleConnections()
 				for i := 0; !ending.Load(); i++ {
-					got, err := caller.post(t.Context(), "/v1/person/enrich", map[string]any{"codehost": usernames[order[i%len(order)]]})
+					got, err := caller.post(t.Context(), "/v1/person/enrich",
+						map[string]any{"codehost": usernames[order[i%len(order)]]})
 					if err != nil {
-						return // it is dead
+						return // it was killed
 					}
 					if got.status == 200 {
 						saw.add(got)
@@ -155,33 +155,36 @@ func TestChargesAcrossKills(t *testing.T) {
 		select {
 		case <-answered:
 		case <-time.After(time.Minute):
-			t.Fatal("nobody is answered")
+			t.Fatal("no responses")
 		}
 		<-time.After(time.Duration(rng.IntN(60_000)) * time.Microsecond)
 		victim.kill()
 		ending.Store(true)
 		callers.Wait()
 	}
-	// What the last one left behind is published by the next one.
+	// The next process publishes what the last one left.
 	runAll()
 	require.NotZero(t, saw.total)
 
 	path := saw.write(t)
 	var r reconciliation
 	eventually(t, time.Minute, func() (bool, string) {
-		got, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--json", "--organization", a.OrganizationID, "--seen", path)
+		got, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--json", "--organization", a.OrganizationID,
+			"--seen", path)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal([]byte(got.out), &r), got.out+got.errors)
 		return r.Different == 0, strings.Join(r.Differences, "\n")
 	})
-	t.Logf("%d kills: callers saw %d credits, the ledger has %d, %d calls unanswered, %d charges that only callers saw, %d that none did",
+	t.Logf("%d kills: callers saw %d credits, the ledger has %d, %d calls unanswered, %d charges that only callers "+
+		"saw, %d that none did",
 		kills, r.Seen.Credits, r.Ledger.Credits, r.Unanswered, r.InCallersFavour, r.Unseen)
 	require.LessOrEqual(t, r.Ledger.Credits, r.Seen.Credits)
-	require.LessOrEqual(t, r.Seen.Credits-r.Ledger.Credits, int64(8*kills), "no more than was in flight")
+	require.LessOrEqual(t, r.Seen.Credits-r.Ledger.Credits, int64(8*kills), "credits in flight")
 
-	// The balances of the replicas are those of the ledger.
+	// The balances of the replicas equal those of the ledger.
 	for _, replica := range replicas {
-		got, err := (&api{base: replica.base, key: a.Key, client: newClient()}).do(t.Context(), "GET", "/v1/usage", nil, nil)
+		got, err := (&api{base: replica.base, key: a.Key, client: newClient()}).do(t.Context(), "GET",
+			"/v1/usage", nil, nil)
 		require.NoError(t, err)
 		var u struct {
 			Credits struct {
@@ -202,13 +205,14 @@ func TestChargesAcrossKills(t *testing.T) {
 	p.stop(t)
 }
 
-// usernames are those of the code host's people.
+// usernames returns the usernames of people on the code host.
 func (p *platform) usernames(t *testing.T) (names []string) {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: p.ClickHouseURL})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	rows, err := conn.Query(t.Context(), "SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0 AND type != 'Organization'")
+	rows, err := conn.Query(t.Context(),
+		"SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0 AND type != 'Organization'")
 	require.NoError(t, err)
 	for rows.Next() {
 		var name string
@@ -220,14 +224,13 @@ func (p *platform) usernames(t *testing.T) (names []string) {
 	return names
 }
 
-// replica is a `muster run query-api` beside a platform, with a folder of its
-// own that survives it.
+// replica is a `muster run query-api` with its own persistent directory, on the servers of a platform.
 type replica struct {
 	platform *platform
 	dir      string
 	addr     string
 	base     string
-	env      []string // beside where the platform is
+	env      []string // in addition to the addresses of the platform
 	cmd      *exec.Cmd
 	log      output
 	ended    chan struct{}
@@ -244,11 +247,12 @@ func newReplica(t *testing.T, p *platform) *replica {
 	return r
 }
 
-// run starts the replica and returns once it answers the key.
+// run starts the replica and waits until it accepts the key.
 func (r *replica) run(t *testing.T, key string) {
 	t.Helper()
-	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr", "127.0.0.1:0")
-	r.cmd.Env = append(r.platform.beside(t), r.env...)
+	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr",
+		"127.0.0.1:0")
+	r.cmd.Env = append(r.platform.serviceEnv(t), r.env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = dieWithParent()
 	require.NoError(t, r.cmd.Start())
@@ -256,7 +260,7 @@ func (r *replica) run(t *testing.T, key string) {
 	r.ended = ended
 	cmd := r.cmd
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // killed
 		close(ended)
 	}()
 	caller := &api{base: r.base, key: key, client: newClient()}
@@ -264,11 +268,11 @@ func (r *replica) run(t *testing.T, key string) {
 	eventually(t, time.Minute, func() (bool, string) {
 		select {
 		case <-ended:
-			t.Fatalf("the replica ended: %s", lastLines(r.log.String(), 20))
+			t.Fatalf("the replica exited: %s", lastLines(r.log.String(), 20))
 		default:
 		}
 		got, err := caller.do(t.Context(), "GET", "/v1/usage", nil, nil)
-		return err == nil && got.status == 200, "the replica does not answer: " + lastLines(r.log.String(), 10)
+		return err == nil && got.status == 200, "the replica does not respond: " + lastLines(r.log.String(), 10)
 	})
 }
 

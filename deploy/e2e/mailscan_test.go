@@ -11,11 +11,10 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// mailScan looks for e-mail addresses in answers. It does not know how they are
-// removed: it has all addresses of the records, and an expression for what
-// looks like one.
+// mailScan finds email addresses in responses, independently of how they are removed: it has all addresses in the
+// records, and a regular expression for addresses.
 type mailScan struct {
-	// locals has, for a domain, what stands before the at sign; lower case.
+	// locals has the parts before the at sign by domain, in lower case.
 	locals  map[string][]string
 	longest int
 	shaped  *regexp.Regexp
@@ -38,7 +37,7 @@ func newMailScan(addresses []string) *mailScan {
 	return s
 }
 
-// find returns an address in a JSON text, "" when there is none.
+// find returns an address in a JSON text, or "".
 func (s *mailScan) find(raw []byte) string {
 	if !suspicious(raw) {
 		return ""
@@ -50,9 +49,8 @@ func (s *mailScan) find(raw []byte) string {
 	return s.in(v)
 }
 
-// suspicious says whether a JSON text may hold an address at all: an at sign
-// between two characters that are neither a space nor a quotation mark, or one
-// that is written in another way.
+// suspicious reports whether a JSON text may contain an address: an at sign between two characters that are neither a
+// space nor a quotation mark, or an encoded at sign.
 func suspicious(raw []byte) bool {
 	for _, sign := range []string{"%40", "＠", "﹫", `\u`} {
 		if bytes.Contains(raw, []byte(sign)) {
@@ -60,7 +58,8 @@ func suspicious(raw []byte) bool {
 		}
 	}
 	for at := bytes.IndexByte(raw, '@'); at >= 0; {
-		if at > 0 && at+1 < len(raw) && !strings.ContainsRune(" \"@", rune(raw[at-1])) && !strings.ContainsRune(" \"@", rune(raw[at+1])) {
+		if at > 0 && at+1 < len(raw) && !strings.ContainsRune(" \"@", rune(raw[at-1])) &&
+			!strings.ContainsRune(" \"@", rune(raw[at+1])) {
 			return true
 		}
 		next := bytes.IndexByte(raw[at+1:], '@')
@@ -73,7 +72,8 @@ func suspicious(raw []byte) bool {
 }
 
 func hasAtSign(text string) bool {
-	return strings.Contains(text, "@") || strings.Contains(text, "%40") || strings.Contains(text, "＠") || strings.Contains(text, "﹫")
+	return strings.Contains(text, "@") || strings.Contains(text, "%40") || strings.Contains(text, "＠") ||
+		strings.Contains(text, "﹫")
 }
 
 func (s *mailScan) in(v any) string {
@@ -124,7 +124,7 @@ func (s *mailScan) inText(text string) string {
 	return ""
 }
 
-func TestMailScan(t *testing.T) {
+func TestMailScan_FindsAddresses(t *testing.T) {
 	s := newMailScan([]string{"Ada.L@Post.Example", "root@host", "plain", "@x", "y@"})
 	for raw, want := range map[string]string{
 		`{"a":"nobody @here, a@b"}`:        "",

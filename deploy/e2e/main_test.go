@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// binary is the muster that all tests run.
+// binary is the path of the muster binary that all tests run.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -37,8 +37,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// moreAtOnce lets one test more than there are processors run at a time, unless
-// -parallel says how many: they wait for processes and for time to pass.
+// moreAtOnce runs one test more than there are processors in parallel, unless -parallel is set: they wait for
+// processes.
 func moreAtOnce() error {
 	flag.Parse()
 	given := false
@@ -49,7 +49,7 @@ func moreAtOnce() error {
 	return flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1))
 }
 
-// number is a setting from the environment.
+// number returns a number from an environment variable.
 func number(t testing.TB, name string, otherwise int) int {
 	t.Helper()
 	v := os.Getenv(name)
@@ -63,7 +63,7 @@ func number(t testing.TB, name string, otherwise int) int {
 	return n
 }
 
-// seed is where everything drawn in a test begins.
+// seed returns the random seed of a test.
 func seed(t testing.TB) uint64 {
 	t.Helper()
 	s := uint64(number(t, "MUSTER_E2E_SEED", 7))

@@ -21,11 +21,11 @@ import (
 	"muster/platform/bus"
 )
 
-// startTimeout is how long `muster up` may take on a busy machine, sample
-// included; the bar for an idle one is a benchmark's matter.
+// startTimeout is the maximum start time of `muster up` on a busy machine, with the sample. The limit for an idle
+// one is part of the benchmarks.
 const startTimeout = 2 * time.Minute
 
-// output collects what a process writes.
+// output collects the output of a process.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -49,13 +49,12 @@ type platform struct {
 	dataDir     string
 	cmd         *exec.Cmd
 	out, errors output
-	// ended is closed when the process has ended; exit is its error then.
+	// ended is closed when the process has exited; exit has its error then.
 	ended chan struct{}
 	exit  error
 }
 
-// start runs `muster up` on a data folder, on free ports unless the arguments
-// say otherwise, and returns when it has said hello.
+// start runs `muster up` on a data directory, by default on free ports, and waits for its startup summary.
 func start(t *testing.T, dataDir string, args ...string) *platform {
 	t.Helper()
 	p := launch(t, dataDir, args...)
@@ -63,7 +62,7 @@ func start(t *testing.T, dataDir string, args ...string) *platform {
 	return p
 }
 
-// launch is start without waiting.
+// launch is like start, without waiting.
 func launch(t *testing.T, dataDir string, args ...string) *platform {
 	t.Helper()
 	p := &platform{dataDir: dataDir, ended: make(chan struct{})}
@@ -85,21 +84,22 @@ func launch(t *testing.T, dataDir string, args ...string) *platform {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("the last log lines of `muster up` (pid %d):\n%s", p.cmd.Process.Pid, lastLines(p.errors.String(), 40))
+			t.Logf("the last log lines of `muster up` (pid %d):\n%s", p.cmd.Process.Pid,
+				lastLines(p.errors.String(), 40))
 		}
 	})
 	return p
 }
 
-// begun is a data folder in which `muster up --no-sample` has run and ended.
+// begun is a data directory that `muster up --no-sample` has created.
 var begun struct {
 	sync.Mutex
 	dir string
 }
 
-// fresh returns a data folder that a `muster up` without people has left: for tests
-// that are not about a first start, which makes every table and topic.
-func fresh(t *testing.T) string {
+// newDataDir returns a copy of a data directory without people, with topics and tables: it saves time in tests that
+// are not about the first start.
+func newDataDir(t *testing.T) string {
 	t.Helper()
 	begun.Lock()
 	defer begun.Unlock()
@@ -114,7 +114,7 @@ func fresh(t *testing.T) string {
 	return out
 }
 
-// environment is this process's without what would point muster elsewhere.
+// environment returns this process's environment without variables that configure muster.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "KAFKA_") || strings.HasPrefix(v, "CLICKHOUSE_") || strings.HasPrefix(v, "OTEL_") ||
@@ -122,7 +122,7 @@ func environment() []string {
 	})
 }
 
-// secret is the variable with the root secret, for what runs beside the platform.
+// secret returns the environment variable with the root secret, for other processes of the instance.
 func (p *platform) secret(t *testing.T) string {
 	t.Helper()
 	secret, err := os.ReadFile(filepath.Join(p.dataDir, "secret.key"))
@@ -130,7 +130,7 @@ func (p *platform) secret(t *testing.T) string {
 	return "MUSTER_SECRET_KEY=" + strings.TrimSpace(string(secret))
 }
 
-// bus reaches the platform's broker as its commands do.
+// bus returns the configuration of the platform's broker.
 func (p *platform) bus(t *testing.T) bus.Config {
 	t.Helper()
 	cfg, err := p.Bus(bus.Config{})
@@ -138,10 +138,11 @@ func (p *platform) bus(t *testing.T) bus.Config {
 	return cfg
 }
 
-// beside is the environment of a service that runs beside the platform, on its servers.
-func (p *platform) beside(t *testing.T) []string {
+// serviceEnv returns the environment of a service that runs on the servers of the platform.
+func (p *platform) serviceEnv(t *testing.T) []string {
 	t.Helper()
-	return append(environment(), "KAFKA_BROKERS="+p.Kafka, "KAFKA_SASL_MECHANISM=SCRAM-SHA-256", "KAFKA_SASL_USERNAME="+p.KafkaUser,
+	return append(environment(), "KAFKA_BROKERS="+p.Kafka, "KAFKA_SASL_MECHANISM=SCRAM-SHA-256",
+		"KAFKA_SASL_USERNAME="+p.KafkaUser,
 		"KAFKA_SASL_PASSWORD="+p.KafkaPassword, "CLICKHOUSE_DSN="+p.ClickHouseURL, p.secret(t))
 }
 
@@ -155,24 +156,23 @@ func (p *platform) awaitWelcome(t *testing.T) {
 	eventually(t, startTimeout, func() (bool, string) {
 		select {
 		case <-p.ended:
-			t.Fatalf("`muster up` ended: %v\n%s", p.exit, lastLines(p.errors.String(), 20))
+			t.Fatalf("`muster up` exited: %v\n%s", p.exit, lastLines(p.errors.String(), 20))
 		default:
 		}
-		return strings.Contains(p.out.String(), "Ctrl-C stops it"), "`muster up` has not said hello"
+		return strings.Contains(p.out.String(), "Ctrl-C stops it"), "no startup summary of `muster up`"
 	})
 	in, err := instance.Read(p.dataDir)
 	require.NoError(t, err)
 	p.Instance = in
 }
 
-// eventually polls until done, and fails with why after a time.
+// eventually polls until done. After the timeout it fails with why.
 func eventually(t *testing.T, timeout time.Duration, poll func() (done bool, why string)) {
 	t.Helper()
 	eventuallyEvery(t, timeout, 20*time.Millisecond, poll)
 }
 
-// eventuallyEvery is eventually for what takes long and costs more to ask for, such as
-// a command.
+// eventuallyEvery is like eventually with a longer interval, for expensive polls such as a command.
 func eventuallyEvery(t *testing.T, timeout, pause time.Duration, poll func() (done bool, why string)) {
 	t.Helper()
 	deadline := time.NewTimer(timeout)
@@ -192,9 +192,8 @@ func eventuallyEvery(t *testing.T, timeout, pause time.Duration, poll func() (do
 	}
 }
 
-// stop ends the platform with Ctrl-C and asserts that it stops in order. It returns how
-// long that took: beside other platforms there is no telling, and TestAccountsFileAndKeys
-// runs alone.
+// stop ends the platform with Ctrl-C, requires an orderly stop, and returns its duration. Only
+// TestAccounts_FileRotationAndReconciliation, which runs alone, can check the duration.
 func (p *platform) stop(t *testing.T) time.Duration {
 	t.Helper()
 	const limit = time.Minute
@@ -207,12 +206,12 @@ func (p *platform) stop(t *testing.T) time.Duration {
 		require.NoError(t, p.exit, "exit status after Ctrl-C; the log:\n%s", lastLines(p.errors.String(), 20))
 		return took
 	case <-time.After(limit):
-		t.Fatalf("`muster up` still runs %s after Ctrl-C; the log:\n%s", limit, lastLines(p.errors.String(), 20))
+		t.Fatalf("`muster up` is still running %s after Ctrl-C; the log:\n%s", limit, lastLines(p.errors.String(), 20))
 	}
 	return limit
 }
 
-// kill ends the platform with SIGKILL, as a machine would.
+// kill kills the platform with SIGKILL.
 func (p *platform) kill() {
 	select {
 	case <-p.ended:
@@ -223,14 +222,14 @@ func (p *platform) kill() {
 	<-p.ended
 }
 
-// result is how a command ended.
+// result is the outcome of a command.
 type result struct {
 	out, errors string
 	status      int
 	took        time.Duration
 }
 
-// muster runs a command to its end, on a data folder.
+// muster runs a command on a data directory until it exits.
 func muster(ctx context.Context, dataDir string, args ...string) (result, error) {
 	cmd := exec.CommandContext(ctx, binary, append([]string{"--data-dir", dataDir}, args...)...)
 	cmd.Env = environment()
@@ -259,14 +258,15 @@ func (p *platform) muster(t *testing.T, args ...string) string {
 func (p *platform) musterJSON(t *testing.T, into any, args ...string) {
 	t.Helper()
 	out := p.muster(t, args...)
-	require.NoError(t, json.Unmarshal([]byte(out), into), "muster %s printed no JSON:\n%s", strings.Join(args, " "), out)
+	require.NoError(t, json.Unmarshal([]byte(out), into), "muster %s: output is not JSON:\n%s",
+		strings.Join(args, " "), out)
 }
 
-// engine returns the process id of the platform's engine, its one child process.
+// engine returns the process ID of the platform's engine, its only child process.
 func (p *platform) engine(t *testing.T) int {
 	t.Helper()
 	children := childProcesses(t, p.cmd.Process.Pid)
-	require.Len(t, children, 1, "the engine is the one child process of `muster up`")
+	require.Len(t, children, 1, "child processes of `muster up`")
 	return children[0]
 }
 

@@ -19,9 +19,8 @@ import (
 
 func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
 
-// pictured are the pictures of the documentation, with the folders and files that
-// decide what they show.
-func pictured() map[string][]string {
+// screenshots returns the screenshots in the documentation with their source files and directories.
+func screenshots() map[string][]string {
 	const docs, status = "../../query-api/internal/docs/", "../status/page/web"
 	return map[string][]string{
 		"docs-reference.png":  {docs + "web"},
@@ -31,7 +30,7 @@ func pictured() map[string][]string {
 	}
 }
 
-// takenFrom is a hash of all that decides what a picture shows.
+// takenFrom returns a hash of the sources of a screenshot.
 func takenFrom(t *testing.T, sources []string) string {
 	t.Helper()
 	all := sha256.New()
@@ -52,7 +51,7 @@ func takenFrom(t *testing.T, sources []string) string {
 	return hex.EncodeToString(all.Sum(nil))
 }
 
-// taken is the file with what each picture was taken from.
+// taken is the name of the file with the source hashes of all screenshots.
 const taken = "taken.json"
 
 func readTaken(t *testing.T) map[string]string {
@@ -64,30 +63,29 @@ func readTaken(t *testing.T) map[string]string {
 	return of
 }
 
-// noteTaken notes that a picture shows what its sources are now.
+// noteTaken stores the current source hash of a screenshot.
 func noteTaken(t *testing.T, name string) {
 	t.Helper()
 	of := readTaken(t)
-	of[name] = takenFrom(t, pictured()[name])
+	of[name] = takenFrom(t, screenshots()[name])
 	raw, err := json.Marshal(of, json.Deterministic(true), jsontext.WithIndent("  "))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(picture(taken), append(raw, '\n'), 0o600))
 }
 
-// The pictures were taken of the pages as they are now, and each is shown by a page.
-func TestPictures(t *testing.T) {
+func TestDocs_ScreenshotsAreCurrentAndUsed(t *testing.T) {
 	of := readTaken(t)
-	require.Len(t, of, len(pictured()))
+	require.Len(t, of, len(screenshots()))
 	shown := ""
 	for _, page := range []string{"../../README.md", "../docs/operators.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		shown += string(text)
 	}
-	for name, sources := range pictured() {
+	for name, sources := range screenshots() {
 		require.Contains(t, shown, "images/"+name+")")
 		require.Equal(t, takenFrom(t, sources), of[name],
-			"%s shows what is no more: take it anew with `make test-docs TESTFLAGS=-update`, look at it, and commit it", name)
+			"%s is outdated: take it again with `make test-docs TESTFLAGS=-update`, check it, and commit it", name)
 		raw, err := os.ReadFile(picture(name))
 		require.NoError(t, err)
 		_, err = png.DecodeConfig(bytes.NewReader(raw))

@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dieWithParent leaves no process behind when the test binary is killed.
+// dieWithParent makes a child process exit when the test binary is killed.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// childProcesses returns the direct children of a process, as /proc has them:
-// the smallest systems have no ps.
+// childProcesses returns the direct children of a process, from /proc: minimal systems have no ps.
 func childProcesses(t *testing.T, parent int) []int {
 	t.Helper()
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", parent))
@@ -23,7 +22,7 @@ func childProcesses(t *testing.T, parent int) []int {
 	for _, task := range tasks {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", parent, task.Name()))
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		for _, field := range strings.Fields(string(raw)) {
 			children = append(children, atoi(t, field))

@@ -2,5 +2,5 @@
 
 package e2e_test
 
-// comparedOf: every record is compared field for field.
+// comparedOf is 1: every record is compared field by field.
 const comparedOf = 1

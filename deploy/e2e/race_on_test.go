@@ -2,8 +2,7 @@
 
 package e2e_test
 
-// comparedOf: under the race detector, where the oracle is many times slower,
-// one record in so many is compared field for field; of the others only whose
-// they are. The detector has nothing to find in the oracle, and cannot see into
-// the binary under test.
+// comparedOf is the fraction of records that is compared field by field: one in comparedOf. For the others, only the
+// owner is compared. The oracle is many times slower under the race detector, which finds nothing there, and cannot
+// check the binary under test.
 const comparedOf = 5

@@ -16,18 +16,17 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// TestReplay: every read model is rebuilt while callers ask. A first replay is
-// ended midway, and the next goes on; no request fails and no answer is wrong.
-func TestReplay(t *testing.T) {
+// A first replay is interrupted, and the next one resumes it. No request fails, and no response is wrong.
+func TestReplay_RebuildsAllReadModelsDuringCalls(t *testing.T) {
 	t.Parallel()
 	people, end := 2000, os.Kill
 	if testing.Short() {
-		people, end = 150, os.Interrupt // a killed one is taken for alive for 30 s
+		people, end = 150, os.Interrupt // a killed replay counts as running for 30 s
 	}
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 8))
 	world := generate(t, people, drawn)
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	ingestAll(t, p, world)
 	store, tr := load(t, world), readTruth(t, world)
 	c := newChecker(p, store)
@@ -55,7 +54,7 @@ func TestReplay(t *testing.T) {
 	unfinished.Env, unfinished.Stderr, unfinished.SysProcAttr = environment(), &log, dieWithParent()
 	require.NoError(t, unfinished.Start())
 	eventually(t, startTimeout, func() (bool, string) {
-		return strings.Contains(log.String(), "Comparing codehost_people"), "the replay does not compare"
+		return strings.Contains(log.String(), "Comparing codehost_people"), "the comparison has not started"
 	})
 	require.NoError(t, unfinished.Process.Signal(end))
 	require.Error(t, unfinished.Wait())
@@ -68,14 +67,15 @@ func TestReplay(t *testing.T) {
 	done()
 	require.NoError(t, <-asked)
 	require.Empty(t, c.problems)
-	require.Zero(t, c.repeated.Load(), "requests that failed at first")
-	t.Logf("%d requests meanwhile", c.requests.Load())
+	require.Zero(t, c.repeated.Load(), "retried requests")
+	t.Logf("%d requests during the replay", c.requests.Load())
 
-	require.Equal(t, 2*len(readmodel.Tables()), bytes.Count([]byte(p.muster(t, "replay", "--drop-old")), []byte("dropped ")))
+	require.Equal(t, 2*len(readmodel.Tables()),
+		bytes.Count([]byte(p.muster(t, "replay", "--drop-old")), []byte("dropped ")))
 	network := askedHandles(tr.handles["network"])
 	check(t, c, listCallers, batches(network, "codehost"), c.network)
 	for kind, where := range tables {
-		t.Run(kind, func(t *testing.T) { holds(t, p, kind, where.table, where.identity, store.Newest(kind)) })
+		t.Run(kind, func(t *testing.T) { requireNewest(t, p, kind, where.table, where.identity, store.Newest(kind)) })
 	}
 	p.stop(t)
 }

@@ -21,59 +21,62 @@ import (
 // snippet is a code block of a page.
 type snippet struct{ name, language, code string }
 
-// snippets are the blocks of a page that a reader would run.
+// snippets returns the code blocks of a page that a reader would run.
 func snippets(t *testing.T, path string) []snippet {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
 	require.NoError(t, err)
 	var list []snippet
-	for i, m := range regexp.MustCompile("(?ms)^```(sh|python|js|go)\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
+	for i, m := range regexp.MustCompile("(?ms)^```(sh|python|js|go)\n(.*?)^```").FindAllStringSubmatch(string(raw),
+		-1) {
 		list = append(list, snippet{fmt.Sprintf("%s %d", filepath.Base(path), i+1), m[1], m[2]})
 	}
 	return list
 }
 
-// snippetPages are the pages whose calls TestSnippets makes.
+// snippetPages are the pages of TestDocs_SnippetsRun.
 func snippetPages() []string {
 	return []string{
 		"README.md", "query-api/internal/docs/guides/first-call.md", "query-api/internal/docs/guides/search.md",
-		"query-api/internal/docs/guides/cursors.md", "query-api/internal/docs/guides/errors.md", "deploy/docs/context.md", "deploy/docs/sources.md",
+		"query-api/internal/docs/guides/cursors.md", "query-api/internal/docs/guides/errors.md",
+		"deploy/docs/context.md", "deploy/docs/sources.md",
 	}
 }
 
-// verifyPages are the pages whose verification of webhooks TestVerifySnippets tries, with the languages.
+// verifyPages are the pages of TestVerifySnippets, with the languages.
 func verifyPages() map[string][]string {
 	return map[string][]string{
 		"query-api/internal/docs/guides/webhooks.md": {"python", "js", "go"},
-		"deploy/docs/webhooks.md":                    {"python"}, // the others need a library
+		"deploy/docs/webhooks.md":                    {"python"}, // the other languages need a library
 	}
 }
 
-// The calls of the README, of the guides and of the pages on context and sources run as
-// they are printed, in every language, and get an answer.
-func TestSnippets(t *testing.T) {
+// The calls in the README, the guides and the pages on context and sources are sent as printed, in every language.
+func TestDocs_SnippetsRun(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100")
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "people.ndjson"), []byte(`{"profile_id":"snippet1","username":"snippet-one","last_updated":"2026-11-21"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "people.ndjson"),
+		[]byte(`{"profile_id":"snippet1","username":"snippet-one","last_updated":"2026-11-21"}`+"\n"), 0o600))
 	zip := exec.CommandContext(t.Context(), "gzip", "-k", filepath.Join(dir, "people.ndjson"))
 	require.NoError(t, zip.Run())
-	env := append(environment(), "KEY="+p.APIKey, "BASE="+p.BaseURL, "INGEST_URL="+p.IngestURL, "OPERATOR_TOKEN="+p.OperatorToken)
+	env := append(environment(), "KEY="+p.APIKey, "BASE="+p.BaseURL, "INGEST_URL="+p.IngestURL,
+		"OPERATOR_TOKEN="+p.OperatorToken)
 	here := strings.NewReplacer(
 		"http://127.0.0.1:8080", p.BaseURL, "export KEY=mk_live_...", "true",
-		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // what is on every machine
+		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // installed on every machine
 		"curl -s ", "curl -sS --fail-with-body ", "data engineer", "engineer",
 	)
 	ran := 0
 	for _, page := range snippetPages() {
 		for _, s := range snippets(t, page) {
 			if s.language == "sh" && !strings.Contains(s.code, "curl -s") {
-				continue // the commands of muster and make have tests of their own
+				continue // commands of muster and make are tested elsewhere
 			}
 			ran++
 			t.Run(s.name+" "+s.language, func(t *testing.T) {
 				out := runSnippet(t, dir, env, s.language, here.Replace(s.code))
 				require.NotContains(t, out, `"detail"`)
-				if !strings.Contains(s.code, "def send(") { // a function that the reader calls
+				if !strings.Contains(s.code, "def send(") { // a function definition
 					require.NotEmpty(t, strings.TrimSpace(out))
 				}
 			})
@@ -82,8 +85,8 @@ func TestSnippets(t *testing.T) {
 	require.GreaterOrEqual(t, ran, 9)
 }
 
-// The code that the pages on webhooks give in three languages takes a delivery that is
-// signed with the library of Standard Webhooks, and refuses one that was changed.
+// The code in three languages accepts a delivery that is signed with the Standard Webhooks library, and rejects a
+// changed one.
 func TestVerifySnippets(t *testing.T) {
 	const secret, id, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_1", `{"full_name":"Ada"}`
 	hook, err := standardwebhooks.NewWebhook(secret)
@@ -91,12 +94,13 @@ func TestVerifySnippets(t *testing.T) {
 	now := time.Now()
 	signature, err := hook.Sign(id, now, []byte(body))
 	require.NoError(t, err)
-	env := append(environment(), "SECRET="+secret, "ID="+id, fmt.Sprintf("SENT=%d", now.Unix()), "SIGNATURE="+signature, "BODY="+body)
+	env := append(environment(), "SECRET="+secret, "ID="+id, fmt.Sprintf("SENT=%d", now.Unix()), "SIGNATURE="+signature,
+		"BODY="+body)
 	call := map[string]string{
 		"python": `
 import os
 e = os.environ
-import email.message  # what the headers of http.server are: those that are missing are None
+import email.message  # the type of the headers of http.server: missing ones are None
 headers = email.message.Message()
 none = [verify(e["SECRET"], headers, b""), verify(e["SECRET"], {}, b"")]
 headers["webhook-id"], headers["webhook-timestamp"], headers["webhook-signature"] = e["ID"], e["SENT"], "v1,AAAA " + e["SIGNATURE"]
@@ -128,7 +132,8 @@ func main() {
 			}
 			ran++
 			t.Run(page+" "+s.language, func(t *testing.T) {
-				code := strings.Replace(s.code, "package webhook\n\nimport (", "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"", 1)
+				code := strings.Replace(s.code, "package webhook\n\nimport (",
+					"package main\n\nimport (\n\t\"fmt\"\n\t\"os\"", 1)
 				out := runSnippet(t, t.TempDir(), env, s.language, code+call[s.language])
 				require.Equal(t, "true false", strings.ToLower(strings.TrimSpace(out)))
 			})
@@ -137,18 +142,20 @@ func main() {
 	require.Equal(t, wanted, ran)
 }
 
-// runSnippet runs a program to its end and returns what it prints.
+// runSnippet runs a program and returns its output.
 func runSnippet(t *testing.T, dir string, env []string, language, code string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	file := filepath.Join(t.TempDir(), map[string]string{"sh": "main.sh", "python": "main.py", "js": "main.mjs", "go": "main.go"}[language])
+	file := filepath.Join(t.TempDir(),
+		map[string]string{"sh": "main.sh", "python": "main.py", "js": "main.mjs", "go": "main.go"}[language])
 	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
-	command := map[string][]string{"sh": {"bash", "-eu", file}, "python": {"python3", file}, "js": {"node", file}, "go": {"go", "run", file}}[language]
+	command := map[string][]string{"sh": {"bash", "-eu", file}, "python": {"python3", file}, "js": {"node", file},
+		"go": {"go", "run", file}}[language]
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env, cmd.Dir = env, dir
 	if language == "go" {
-		cmd.Dir = "" // inside the workspace, whose client it imports
+		cmd.Dir = "" // in the workspace, which has the imported client
 	}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", code, out)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history makes a repository, of which each author commits in turn.
+// history is a git repository with commits by several authors.
 type history struct {
 	dir string
 	at  time.Time
@@ -33,26 +33,29 @@ func (h *history) git(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", h.dir}, args...)...)
 	date := fmt.Sprintf("%d +0000", h.at.Unix())
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE="+date, "GIT_COMMITTER_DATE="+date)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_DATE="+date)
 	out, err := cmd.Output()
 	require.NoError(t, err, "git %v", args)
 	return strings.TrimSpace(string(out))
 }
 
-// commit commits n times and returns the hashes, the newest first.
+// commit creates n commits and returns their hashes, newest first.
 func (h *history) commit(t *testing.T, name, email string, n int) (hashes []string) {
 	t.Helper()
 	for i := range n {
 		h.at = h.at.Add(time.Minute)
-		require.NoError(t, os.WriteFile(filepath.Join(h.dir, "main.go"), fmt.Appendf(nil, "package main // %s", h.at), 0o600))
+		require.NoError(t,
+			os.WriteFile(filepath.Join(h.dir, "main.go"), fmt.Appendf(nil, "package main // %s", h.at), 0o600))
 		h.git(t, "add", "main.go")
-		h.git(t, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "-m", fmt.Sprintf("Change %d by %s", i, name))
+		h.git(t, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "-m",
+			fmt.Sprintf("Change %d by %s", i, name))
 		hashes = append([]string{h.git(t, "rev-parse", "HEAD")}, hashes...)
 	}
 	return hashes
 }
 
-// codehostRecord is what a test looks at of the codehost webset.
+// codehostRecord has the fields of the codehost webset that the test compares.
 type codehostRecord struct {
 	UserID    int64  `json:"user_id"`
 	Username  string `json:"codehost_username"`
@@ -80,13 +83,12 @@ func codehostPerson(t *testing.T, p *platform, name string) codehostRecord {
 	return r
 }
 
-// TestSources: what comes in by git, by HTTP push, as CSV and by a mapping is
-// served like what comes in by files of records.
-func TestSources(t *testing.T) {
+// Records from git, HTTP push, CSV and a mapping are served like records from files.
+func TestSources_AreServedAlike(t *testing.T) {
 	t.Parallel()
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 
-	// The authors of a repository and their commits.
+	// The authors of a repository with their commits.
 	h := newHistory(t)
 	amara := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 5)
 	jun := h.commit(t, "박준호", "jun@mail.example", 3)
@@ -108,13 +110,15 @@ func TestSources(t *testing.T) {
 	}
 	require.Equal(t, amara, served(r), "newest first")
 
-	// The operator fills in who else it was; then only that is new.
+	// The operator adds a missing author; only that author's records are new.
 	list, err := os.ReadFile(unknown)
 	require.NoError(t, err)
 	require.Contains(t, string(list), "jun@mail.example,,,박준호,3")
-	require.NoError(t, os.WriteFile(unknown, []byte(strings.Replace(string(list), "jun@mail.example,,,", "jun@mail.example,202,jun-ho,", 1)), 0o600))
+	require.NoError(t,
+		os.WriteFile(unknown,
+			[]byte(strings.Replace(string(list), "jun@mail.example,,,", "jun@mail.example,202,jun-ho,", 1)), 0o600))
 	out := p.muster(t, "ingest", "git", h.dir, "--authors", unknown, "--full", "--json")
-	require.Contains(t, out, `"unchanged": 5`, "what was published is not published again")
+	require.Contains(t, out, `"unchanged": 5`, "published records are not published again")
 	more := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 1)
 	out = p.muster(t, "ingest", "git", h.dir, "--json")
 	require.Contains(t, out, `"read": 1,`)
@@ -122,10 +126,10 @@ func TestSources(t *testing.T) {
 	require.Equal(t, jun, served(codehostPerson(t, p, "jun-ho")))
 	require.Equal(t, append(more, amara...), served(codehostPerson(t, p, "amara-o")))
 
-	// A crawled profile outdoes what the commits say, though it is older than they
-	// are; it comes by HTTP push.
+	// A crawled profile, here from HTTP push, replaces one derived from commits, even if it is older.
 	push := func(kind, body string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/"+kind, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/"+kind,
+			strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+p.OperatorToken)
 		req.Header.Set("Content-Type", "application/x-ndjson")
@@ -136,7 +140,9 @@ func TestSources(t *testing.T) {
 		require.NoError(t, err)
 		return res.StatusCode, string(raw)
 	}
-	status, text := push("codehost-person", `{"user_id":101,"codehost_username":"amara-o","last_updated":"2020-01-01","full_name":"A. Okonkwo","followers":7}`+"\nnonsense\n")
+	status, text := push("codehost-person",
+		`{"user_id":101,"codehost_username":"amara-o","last_updated":"2020-01-01","full_name":"A. Okonkwo",`+
+			`"followers":7}`+"\nnonsense\n")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `"acknowledged":{"lines":2,`)
 	require.Contains(t, text, `"code":"syntax"`)
@@ -144,10 +150,15 @@ func TestSources(t *testing.T) {
 	// CSV, and a mapping.
 	dir := t.TempDir()
 	table := filepath.Join(dir, "people.csv")
-	require.NoError(t, os.WriteFile(table, []byte("profile_id,username,last_updated,full_name,location.city,connections\np1,csv-person,2026-01-01,Of A Table,Lagos,12\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(table,
+			[]byte("profile_id,username,last_updated,full_name,location.city,connections\np1,csv-person,2026-01-01,Of A Table,Lagos,12\n"), 0o600))
 	p.muster(t, "ingest", "network-person", table)
 	dump := filepath.Join(dir, "dump.ndjson")
-	require.NoError(t, os.WriteFile(dump, []byte(`{"login":"kim","id":303,"type":"User","name":"Kim","followers":3,"created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`+"\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(dump,
+			[]byte(`{"login":"kim","id":303,"type":"User","name":"Kim","followers":3,`+
+				`"created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`+"\n"), 0o600))
 	p.muster(t, "ingest", "--map", "codehost-rest", dump)
 	p.muster(t, "status", "--wait", "--timeout", "1m")
 

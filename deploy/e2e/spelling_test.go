@@ -11,27 +11,29 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// personSpellings are ways to write one person's identifier: "schemes, www.,
-// trailing slashes, queries, fragments, letter case and percent-escapes never
-// change what is found" (rulings.md, Names). %s is the username.
+// personSpellings are forms of a person's identifier: "schemes, www., trailing slashes, queries, fragments, letter case
+// and percent-escapes never change what is found" (rulings.md, Names). %s is the username.
 var personSpellings = map[string][]string{
 	"network": {
 		"%s", "https://network.example/in/%s", "http://www.network.example/in/%s/", "HTTPS://WWW.Network.EXAMPLE/IN/%s",
-		"network.example/in/%s?trk=people&x=https://elsewhere.example/in/other", "www.network.example/in/%s/#about", "//network.example/in/%s",
+		"network.example/in/%s?trk=people&x=https://elsewhere.example/in/other", "www.network.example/in/%s/#about",
+		"//network.example/in/%s",
 		"https://xy.network.example/in/%s/?a=b#c", "https://www.linkedin.com/in/%s",
 	},
 	"codehost": {
-		"%s", "https://codehost.example/%s", "http://www.codehost.example/%s/", "HTTPS://CODEHOST.example/%s?tab=repositories",
+		"%s", "https://codehost.example/%s", "http://www.codehost.example/%s/",
+		"HTTPS://CODEHOST.example/%s?tab=repositories",
 		"codehost.example/%s#readme", "www.codehost.example/%s//", "https://github.com/%s",
 	},
 }
 
 var companySpellings = []string{
-	"https://network.example/company/%s", "network.example/company/%s/", "HTTP://WWW.NETWORK.EXAMPLE/Company/%s?trk=x#y",
+	"https://network.example/company/%s", "network.example/company/%s/",
+	"HTTP://WWW.NETWORK.EXAMPLE/Company/%s?trk=x#y",
 	"https://www.network.example/company/%s/about/", "https://linkedin.com/company/%s",
 }
 
-// upper, lower and mixed letter case, and escapes of every byte or of some.
+// usernameSpellings are upper, lower and mixed case, and percent-escapes of all or some bytes.
 var usernameSpellings = []func(string) string{
 	func(s string) string { return s },
 	strings.ToUpper,
@@ -40,7 +42,7 @@ var usernameSpellings = []func(string) string{
 	func(s string) string { return escape(strings.ToUpper(s), 3) },
 }
 
-// escape percent-escapes every nth byte, and all that are no ASCII.
+// escape percent-encodes every nth byte, and all non-ASCII bytes.
 func escape(s string, nth int) string {
 	var b strings.Builder
 	for i, c := range []byte(s) {
@@ -55,14 +57,15 @@ func escape(s string, nth int) string {
 
 func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 	t.Helper()
-	// upperIsSafe: for a few letters upper case is not undone by lower case.
+	// A few letters do not survive upper and then lower case.
 	upperIsSafe := func(name string) bool { return strings.ToLower(strings.ToUpper(name)) == name }
 	draw := func(platform string) []string {
 		var names []string
 		handles := tr.handles[platform]
 		for tries := 0; len(names) < 12 && tries < 10*len(handles); tries++ {
 			h := handles[rng.IntN(len(handles))]
-			if h.holder != "" && !(platform == "codehost" && c.store.IsOrganization(h.holder)) && upperIsSafe(h.name) && (len(names) > 3 || len(h.name) != len([]rune(h.name)) || tries > len(handles)) {
+			if h.holder != "" && !(platform == "codehost" && c.store.IsOrganization(h.holder)) && upperIsSafe(h.name) &&
+				(len(names) > 3 || len(h.name) != len([]rune(h.name)) || tries > len(handles)) {
 				names = append(names, h.name)
 			}
 		}
@@ -75,14 +78,16 @@ func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 	for platform, forms := range personSpellings {
 		for _, name := range draw(platform) {
 			for i, form := range forms {
-				questions = append(questions, question{platform, fmt.Sprintf(form, usernameSpellings[i%len(usernameSpellings)](name)), name})
+				questions = append(questions,
+					question{platform, fmt.Sprintf(form, usernameSpellings[i%len(usernameSpellings)](name)), name})
 			}
 			for _, spell := range usernameSpellings {
-				questions = append(questions, question{platform, fmt.Sprintf(forms[rng.IntN(len(forms))], spell(name)), name})
+				questions = append(questions,
+					question{platform, fmt.Sprintf(forms[rng.IntN(len(forms))], spell(name)), name})
 			}
 		}
 	}
-	// In a list, alone with GET, and in the person enrichment.
+	// In a list, as a single record with GET, and in person enrichment.
 	check(t, c, callers, questions, func(ctx context.Context, q question) error {
 		w := webset{identifiers: []asked{{identifier: q.spelling}}}
 		record, err := c.get(ctx, q.platform, w)
@@ -104,7 +109,7 @@ func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 			return fmt.Errorf("%q: %w", q.spelling, err)
 		}
 		if string(listed[0]) != string(record) {
-			return c.problem("%q is another record in a list", q.spelling)
+			return c.problem("%q gives another record in a list", q.spelling)
 		}
 		request["websets"] = []string{q.platform}
 		got, err := c.send(ctx, func() (answer, error) { return c.api.post(ctx, "/v1/person/enrich", request) })
@@ -125,15 +130,20 @@ func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 	for _, name := range draw(oracle.NetworkCompany) {
 		want := c.store.CompanyBySlug(name)
 		for i, form := range companySpellings {
-			companies = append(companies, company{map[string]string{"network_url": fmt.Sprintf(form, usernameSpellings[i%len(usernameSpellings)](name))}, want})
+			companies = append(companies,
+				company{map[string]string{"network_url": fmt.Sprintf(form,
+					usernameSpellings[i%len(usernameSpellings)](name))}, want})
 		}
 		companies = append(companies,
 			company{map[string]string{"network_slug": strings.ToUpper(name)}, want},
 			// Tried in order; the first match is returned (interface.md).
-			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none", "network_url": "network.example/company/" + name, "company_id": "none"}, want},
-			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none", "network_url": "network.example/company/none", "company_id": want.ID}, want},
+			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none",
+				"network_url": "network.example/company/" + name, "company_id": "none"}, want},
+			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none",
+				"network_url": "network.example/company/none", "company_id": want.ID}, want},
 			company{map[string]string{"network_slug": name, "company_id": "none"}, want},
 		)
 	}
-	check(t, c, callers, companies, func(ctx context.Context, q company) error { return c.company(ctx, q.body, q.want) })
+	check(t, c, callers, companies,
+		func(ctx context.Context, q company) error { return c.company(ctx, q.body, q.want) })
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shows requires that `muster subject show` tells what is held of the subject, where
-// it came from, and of the calls of this test.
+// shows requires that `muster subject show` reports the stored data of the subject, its sources, and this test's calls.
 func shows(t *testing.T, p *platform, s subject) {
 	t.Helper()
 	var report struct {
@@ -29,13 +28,14 @@ func shows(t *testing.T, p *platform, s subject) {
 		} `json:"received"`
 	}
 	eventually(t, time.Minute, func() (bool, string) {
-		p.musterJSON(t, &report, "subject", "show", "--json", "user_id="+s.ids["codehost"], "profile_id="+s.ids["network"])
+		p.musterJSON(t, &report, "subject", "show", "--json", "user_id="+s.ids["codehost"],
+			"profile_id="+s.ids["network"])
 		return len(report.Received) > 0, "no call in the ledger"
 	})
 	tables := map[string]bool{}
 	for _, row := range report.Rows {
 		tables[row.Table] = true
-		if row.Table != "discoveries" && row.Table != "discovered_links" { // of events
+		if row.Table != "discoveries" && row.Table != "discovered_links" { // these are from events
 			require.NotEmpty(t, row.Message.Run, row.Table)
 			require.NotEmpty(t, row.Message.File, row.Table)
 		}
@@ -44,14 +44,14 @@ func shows(t *testing.T, p *platform, s subject) {
 	require.NotEmpty(t, report.Received[0].Organization)
 	text := p.muster(t, "subject", "show", "user_id="+s.ids["codehost"])
 	require.Contains(t, text, "codehost-person.ndjson:")
-	require.Contains(t, text, "Not looked through:")
+	require.Contains(t, text, "Not searched:")
 	none, err := muster(t.Context(), p.dataDir, "subject", "show", "codehost_username=nobody-of-this-name")
 	require.NoError(t, err)
 	require.Equal(t, 1, none.status, none.errors)
 }
 
-// attested requires a receipt of the first request, which verifies, and does not once
-// it is changed. Tables hold nothing; topics may hold tombstones.
+// attested requires a valid receipt of the first request, and that a changed one is invalid. The tables have no data
+// left; topics may have tombstones.
 func attested(t *testing.T, p *platform) {
 	t.Helper()
 	var all []struct {
@@ -68,8 +68,8 @@ func attested(t *testing.T, p *platform) {
 	verified := run("erase", "verify", path)
 	require.LessOrEqual(t, made.status, 1, made.errors)
 	require.LessOrEqual(t, verified.status, 1, verified.errors)
-	require.Contains(t, verified.out, "The signature is right: request "+all[0].RequestID)
-	require.Contains(t, verified.out, "Looked again")
+	require.Contains(t, verified.out, "The signature is valid: request "+all[0].RequestID)
+	require.Contains(t, verified.out, "Searched again")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var receipt struct {
@@ -93,8 +93,9 @@ func attested(t *testing.T, p *platform) {
 	for _, table := range receipt.Tables {
 		require.Zero(t, table.Remaining, table.Name)
 	}
-	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
+	require.NoError(t,
+		os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
 	changed := run("erase", "verify", path)
 	require.Equal(t, 1, changed.status, changed.out)
-	require.Contains(t, changed.errors, "the signature does not fit")
+	require.Contains(t, changed.errors, "invalid signature")
 }

@@ -14,7 +14,7 @@ import (
 	"muster/schemas/event"
 )
 
-// traced says which topics have a message of a trace.
+// traced returns which topics have a message of a trace.
 func traced(t *testing.T, p *platform, trace string, topics ...string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -29,12 +29,13 @@ func traced(t *testing.T, p *platform, trace string, topics ...string) map[strin
 	return found
 }
 
-// A caller's trace goes with the task and with its result through Kafka.
+// The trace of a caller is in the task and in its result.
 func TestTraceCrossesKafka(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), "--sample", "20")
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+"/v1/person/discover", bytes.NewReader([]byte(`{"codehost":"somebody-unknown"}`)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+"/v1/person/discover",
+		bytes.NewReader([]byte(`{"codehost":"somebody-unknown"}`)))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+p.APIKey)
 	req.Header.Set("Content-Type", "application/json")

@@ -15,7 +15,7 @@ import (
 	"muster/deploy/e2e/internal/oracle"
 )
 
-// kinds are the record kinds of the issue, in the order in which they are ingested.
+// kinds are the record kinds, in the order of ingestion.
 var kinds = []string{
 	oracle.NetworkCompany, oracle.NetworkPerson, oracle.CodehostPerson, oracle.CodehostRepo, oracle.CodehostCommit,
 	oracle.MicroblogPerson, oracle.AccountLink,
@@ -23,19 +23,19 @@ var kinds = []string{
 
 func file(dir, kind string) string { return filepath.Join(dir, kind+".ndjson") }
 
-// generate writes a world with the binary, into a folder of the test.
+// generate generates a data set with the binary.
 func generate(t *testing.T, people int, seed uint64) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "world")
-	r, err := muster(t.Context(), t.TempDir(), "generate", "--people", itoa(people), "--seed", strconv.FormatUint(seed, 10), "--out", dir)
+	r, err := muster(t.Context(), t.TempDir(), "generate", "--people", itoa(people), "--seed",
+		strconv.FormatUint(seed, 10), "--out", dir)
 	require.NoError(t, err)
 	require.Zero(t, r.status, r.errors)
 	t.Logf("%d people generated in %s", people, r.took.Round(time.Millisecond))
 	return dir
 }
 
-// lines calls do with each line of a file. It keeps the file in memory as long
-// as somebody keeps a line.
+// lines calls do for each line of a file. Lines share the memory of the whole file.
 func lines(path string, do func(line []byte) error) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func lines(path string, do func(line []byte) error) error {
 	return nil
 }
 
-// load fills an oracle with the records of folders.
+// load creates an oracle with the records in directories.
 func load(t *testing.T, dirs ...string) *oracle.Store {
 	t.Helper()
 	began := time.Now()
@@ -67,18 +67,18 @@ func load(t *testing.T, dirs ...string) *oracle.Store {
 	}
 	require.NoError(t, group.Wait())
 	require.NoError(t, store.Seal())
-	t.Logf("the oracle read the records in %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("the oracle loaded the records in %s", time.Since(began).Round(time.Millisecond))
 	return store
 }
 
-// truth is what a world's truth file says.
+// truth is the content of a truth file.
 type truth struct {
-	// handles by platform; the holder is the identity, "" for nobody.
+	// handles by platform; the holder is the identity, or "" for no match.
 	handles map[string][]handle
 	emails  []email
 	// identities that exist, by platform.
 	identities map[string][]string
-	// withdrawn identities, by platform.
+	// withdrawn are the deleted identities, by platform.
 	withdrawn map[string][]string
 	// networkIDs of companies by company_id.
 	networkIDs map[string]string
@@ -93,7 +93,8 @@ type email struct {
 
 func readTruth(t *testing.T, dir string) truth {
 	t.Helper()
-	tr := truth{handles: map[string][]handle{}, identities: map[string][]string{}, withdrawn: map[string][]string{}, networkIDs: map[string]string{}}
+	tr := truth{handles: map[string][]handle{}, identities: map[string][]string{}, withdrawn: map[string][]string{},
+		networkIDs: map[string]string{}}
 	require.NoError(t, lines(filepath.Join(dir, "truth.ndjson"), func(raw []byte) error {
 		var l struct {
 			Type      string `json:"type"`
@@ -137,8 +138,7 @@ func readTruth(t *testing.T, dir string) truth {
 	return tr
 }
 
-// ingestAll ingests the files of a folder with the binary and waits until
-// everything is visible.
+// ingestAll ingests the files of a directory with the binary and waits until all of it is visible.
 func ingestAll(t *testing.T, p *platform, dir string) {
 	t.Helper()
 	began := time.Now()
@@ -147,5 +147,6 @@ func ingestAll(t *testing.T, p *platform, dir string) {
 	}
 	published := time.Since(began)
 	p.muster(t, "status", "--wait", "--timeout", "3m")
-	t.Logf("ingested in %s, visible in %s", published.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("ingested in %s, visible in %s", published.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 }

@@ -1,7 +1,6 @@
-// Package instance knows a running muster by its data folder.
+// Package instance finds a running muster by its data directory.
 //
-// `muster up` writes DATA_DIR/standalone.json; every other command reads it to
-// find the Kafka brokers, the ClickHouse address and the HTTP addresses, so that
-// an operator names only the data folder. Environment variables override what
-// the file says, and suffice without it.
+// `muster up` writes DATA_DIR/standalone.json. The other commands read the addresses of
+// Kafka, ClickHouse and the HTTP servers from it, so that an operator passes only the
+// data directory. Environment variables override the file, and are enough without it.
 package instance

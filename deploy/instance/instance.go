@@ -15,60 +15,55 @@ import (
 	"muster/platform/bus"
 )
 
-// FileName is the name of the file that describes an instance, in its data
-// folder.
+// FileName is the name of the instance file in a data directory.
 const FileName = "standalone.json"
 
-// Instance is what one needs to speak to a running muster. The file that holds
-// it carries secrets and has mode 0600.
+// Instance has the addresses and credentials of a running muster. The file has mode 0600, since it contains secrets.
 type Instance struct {
-	// BaseURL is where the HTTP API answers, without the /v1.
+	// BaseURL is the URL of the HTTP API, without /v1.
 	BaseURL string `json:"base_url"`
 	// APIKey belongs to an organization on the development plan.
 	APIKey string `json:"api_key"`
 	// OperatorToken authorizes HTTP push and the operators' endpoints.
 	OperatorToken string `json:"operator_token"`
-	// IngestURL is where HTTP push answers.
+	// IngestURL is the URL of HTTP push.
 	IngestURL string `json:"ingest_url"`
-	// AdminURL is where metrics, health and readiness answer.
+	// AdminURL is the URL of metrics, health and readiness.
 	AdminURL string `json:"admin_url"`
-	// Kafka are the brokers' addresses, comma-separated.
+	// Kafka is the comma-separated list of broker addresses.
 	Kafka string `json:"kafka"`
-	// KafkaUser and KafkaPassword are of the embedded broker, which wants them with
-	// SCRAM-SHA-256; empty with brokers elsewhere.
+	// KafkaUser and KafkaPassword are the SCRAM-SHA-256 credentials of the embedded broker; empty for external
+	// brokers.
 	KafkaUser     string `json:"kafka_user,omitempty"`
 	KafkaPassword string `json:"kafka_password,omitempty"`
-	// ClickHouseURL is the engine's HTTP interface, with the service user's
-	// credentials and the read models' database.
+	// ClickHouseURL is the URL of the HTTP interface, with the credentials of the service user and the database of the
+	// read models.
 	ClickHouseURL string `json:"clickhouse_url"`
-	// PID is the process that serves all this.
+	// PID is the ID of the serving process.
 	PID int `json:"pid"`
 }
 
-// ErrNotRunning says that no instance serves a data folder.
+// ErrNotRunning reports that no instance serves a data directory.
 var ErrNotRunning = errors.New("no running muster")
 
-// Read returns the description that the last `muster up` on a data folder
-// wrote, whether it still runs or not. It wraps fs.ErrNotExist when there is
-// none.
+// Read returns what the last `muster up` wrote to the instance file of a data directory, whether it still runs or not.
+// The error wraps fs.ErrNotExist if there is no file.
 func Read(dataDir string) (Instance, error) {
 	var in Instance
 	path := filepath.Join(dataDir, FileName)
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return in, fmt.Errorf("read the instance's description: %w", err)
+		return in, fmt.Errorf("read the instance file: %w", err)
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return in, fmt.Errorf("read the instance's description %s: %w", path, err)
+		return in, fmt.Errorf("read the instance file %s: %w", path, err)
 	}
 	return in, nil
 }
 
-// Find returns how to reach the instance of a data folder. The variables
-// KAFKA_BROKERS, CLICKHOUSE_DSN, MUSTER_ADMIN_URL, MUSTER_BASE_URL and
-// MUSTER_OPERATOR_TOKEN of the environment override the file. It fails with
-// ErrNotRunning when neither the file of a living process nor the environment
-// names the brokers and the engine.
+// Find returns the addresses of the instance of a data directory. The environment variables KAFKA_BROKERS,
+// CLICKHOUSE_DSN, MUSTER_ADMIN_URL, MUSTER_BASE_URL and MUSTER_OPERATOR_TOKEN override the file. It returns
+// ErrNotRunning if neither the file of a running process nor the environment has the brokers and ClickHouse.
 func Find(dataDir string, getenv func(string) string) (Instance, error) {
 	in, err := Read(dataDir)
 	switch {
@@ -91,53 +86,53 @@ func Find(dataDir string, getenv func(string) string) (Instance, error) {
 		}
 	}
 	if strings.TrimSpace(getenv("KAFKA_BROKERS")) != "" {
-		in.KafkaUser, in.KafkaPassword = "", "" // others' are not told them
+		in.KafkaUser, in.KafkaPassword = "", "" // not for external brokers
 	}
 	if in.Kafka == "" || in.ClickHouseURL == "" {
-		return in, fmt.Errorf("%w at data folder %q: start one with `muster up --data-dir %s`, "+
-			"name another folder with --data-dir, or set KAFKA_BROKERS and CLICKHOUSE_DSN", ErrNotRunning, dataDir, dataDir)
+		return in, fmt.Errorf("%w at data directory %q: start one with `muster up --data-dir %s`, "+
+			"set --data-dir to another directory, or set KAFKA_BROKERS and CLICKHOUSE_DSN", ErrNotRunning,
+			dataDir, dataDir)
 	}
 	return in, nil
 }
 
-// Bus returns how to reach the instance's brokers. Of brokers elsewhere the instance knows
-// the addresses alone: env is what the environment says of the rest.
+// Bus returns the configuration of the instance's brokers. For external brokers, the instance has only the addresses;
+// env has the rest.
 func (in Instance) Bus(env bus.Config) (bus.Config, error) {
 	env.Brokers = strings.Split(in.Kafka, ",")
 	if in.KafkaUser == "" {
 		return env, nil
 	}
-	env.TLS = nil // the embedded broker has none
+	env.TLS = nil // the embedded broker has no TLS
 	var err error
 	if env.SASL, err = bus.SCRAM(in.KafkaUser, in.KafkaPassword); err != nil {
-		return env, fmt.Errorf("reach the instance's broker: %w", err)
+		return env, fmt.Errorf("connect to the instance's broker: %w", err)
 	}
 	return env, nil
 }
 
-// Write stores an instance's description in its data folder, atomically and
-// readable by its owner only.
+// Write writes the instance file of a data directory, atomically and with mode 0600.
 func Write(dataDir string, in Instance) error {
 	raw, err := json.Marshal(in, jsontext.WithIndent("  "))
 	if err != nil {
-		return fmt.Errorf("encode the instance's description: %w", err)
+		return fmt.Errorf("encode the instance file: %w", err)
 	}
 	tmp, err := os.CreateTemp(dataDir, FileName+".*")
 	if err != nil {
-		return fmt.Errorf("write the instance's description: %w", err)
+		return fmt.Errorf("write the instance file: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = tmp.Write(append(raw, '\n'))
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("write the instance's description: %w", err)
+		return fmt.Errorf("write the instance file: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), filepath.Join(dataDir, FileName)); err != nil {
-		return fmt.Errorf("write the instance's description: %w", err)
+		return fmt.Errorf("write the instance file: %w", err)
 	}
 	return nil
 }
 
-// Alive says whether a process of this id runs.
+// Alive reports whether a process with this ID runs.
 func Alive(pid int) bool {
 	if pid <= 0 {
 		return false

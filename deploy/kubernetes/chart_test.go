@@ -27,25 +27,27 @@ func external() map[string]any {
 	return merge(needed(), map[string]any{
 		"clickhouse": map[string]any{"bundled": false, "externalDSN": "https://u:p@ch.example:8443/muster"},
 		"kafka": map[string]any{
-			"bundled": false, "brokers": []any{"b1.example:9094", "b2.example:9094"}, "tls": true, "caSecret": "kafka-ca",
-			"sasl": map[string]any{"mechanism": "SCRAM-SHA-512", "username": "muster", "password": "p"},
+			"bundled": false, "brokers": []any{"b1.example:9094", "b2.example:9094"}, "tls": true,
+			"caSecret": "kafka-ca",
+			"sasl":     map[string]any{"mechanism": "SCRAM-SHA-512", "username": "muster", "password": "p"},
 		},
 		"redis": map[string]any{"bundled": false, "url": "rediss://r.example:6380/0"},
 	})
 }
 
-// certified are servers elsewhere that want certificates.
+// certified are the values of external servers that require client certificates.
 func certified() map[string]any {
-	of := func(secret string) map[string]any {
+	named := func(secret string) map[string]any {
 		return map[string]any{"clientCert": map[string]any{"secret": secret}}
 	}
 	return merge(external(), map[string]any{
-		"kafka":      map[string]any{"tls": false, "caSecret": "", "clientCert": map[string]any{"secret": "kafka-user", "cert": "user.crt", "key": "user.key"}},
-		"clickhouse": of("ch-user"), "redis": of("redis-user"),
+		"kafka": map[string]any{"tls": false, "caSecret": "",
+			"clientCert": map[string]any{"secret": "kafka-user", "cert": "user.crt", "key": "user.key"}},
+		"clickhouse": named("ch-user"), "redis": named("redis-user"),
 	})
 }
 
-// variants are installations that differ in what is theirs.
+// variants are the values of installations with different external components.
 func variants() map[string]map[string]any {
 	return map[string]map[string]any{
 		"bundled":   needed(),
@@ -62,12 +64,16 @@ func variants() map[string]map[string]any {
 			"services":          map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"enabled": false}}},
 		}),
 		"everything": merge(needed(), map[string]any{
-			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m", "webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
+			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m",
+			"webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
 			"adminHosts":   []any{"metrics.example"},
 			"clickhouse":   map[string]any{"shards": 12, "replicas": 3},
-			"image":        map[string]any{"repository": "registry.example/muster", "digest": "sha256:" + strings.Repeat("a", 64)},
-			"ingress":      map[string]any{"enabled": true, "host": "api.example", "className": "nginx", "tlsSecret": "tls", "annotations": map[string]any{"a": "b"}},
-			"monitoring":   map[string]any{"podMonitor": true, "prometheusRule": true, "grafanaDashboard": true, "tracesEndpoint": "http://otel:4318"},
+			"image": map[string]any{"repository": "registry.example/muster", "digest": "sha256:" +
+				strings.Repeat("a", 64)},
+			"ingress": map[string]any{"enabled": true, "host": "api.example", "className": "nginx",
+				"tlsSecret": "tls", "annotations": map[string]any{"a": "b"}},
+			"monitoring": map[string]any{"podMonitor": true, "prometheusRule": true, "grafanaDashboard": true,
+				"tracesEndpoint": "http://otel:4318"},
 			"nodeSelector": map[string]any{"disk": "nvme"},
 			"tolerations":  []any{map[string]any{"key": "data", "operator": "Exists"}},
 			"services": map[string]any{"discovery-worker": map[string]any{"env": map[string]any{
@@ -78,15 +84,14 @@ func variants() map[string]map[string]any {
 	}
 }
 
-func matches(t *testing.T, selector *metav1.LabelSelector, of map[string]string) bool {
+func matches(t *testing.T, selector *metav1.LabelSelector, named map[string]string) bool {
 	t.Helper()
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	require.NoError(t, err)
-	return s.Matches(labels.Set(of))
+	return s.Matches(labels.Set(named))
 }
 
-// Whatever is installed, the objects fit together.
-func TestObjectsFitTogether(t *testing.T) {
+func TestChart_ObjectsAreConsistent(t *testing.T) {
 	for name, values := range variants() {
 		t.Run(name, func(t *testing.T) {
 			o := render(t, values)
@@ -103,7 +108,7 @@ func TestObjectsFitTogether(t *testing.T) {
 						behind = append(behind, w)
 					}
 				}
-				require.NotEmpty(t, behind, "nothing is behind %s", s.Name)
+				require.NotEmpty(t, behind, "no pods for %s", s.Name)
 				for _, w := range behind {
 					for _, p := range s.Spec.Ports {
 						require.Contains(t, portsOf(w), p.TargetPort.StrVal, "%s: %s", s.Name, w.name)
@@ -114,7 +119,7 @@ func TestObjectsFitTogether(t *testing.T) {
 				w, ok := o.workloads[h.Spec.ScaleTargetRef.Name]
 				require.True(t, ok, h.Name)
 				require.Equal(t, w.kind, h.Spec.ScaleTargetRef.Kind)
-				require.Nil(t, w.replicas, "%s: two would set the number of replicas", h.Name)
+				require.Nil(t, w.replicas, "%s: the autoscaler alone sets the number of replicas", h.Name)
 				require.LessOrEqual(t, *h.Spec.MinReplicas, h.Spec.MaxReplicas, h.Name)
 			}
 			for _, b := range o.budgets {
@@ -124,7 +129,7 @@ func TestObjectsFitTogether(t *testing.T) {
 						n++
 					}
 				}
-				require.Equal(t, 1, n, "the budget %s is of one workload", b.Name)
+				require.Equal(t, 1, n, "workloads of the budget %s", b.Name)
 			}
 			for _, i := range o.ingresses {
 				backend := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service
@@ -161,7 +166,7 @@ func (o *objects) checkWorkload(t *testing.T, w workload) {
 	}
 	spec := w.pod.Spec
 	require.Contains(t, o.accounts, spec.ServiceAccountName)
-	require.False(t, *spec.AutomountServiceAccountToken, "%s talks to no Kubernetes", w.name)
+	require.False(t, *spec.AutomountServiceAccountToken, "%s does not use the Kubernetes API", w.name)
 	require.True(t, *spec.SecurityContext.RunAsNonRoot, w.name)
 	require.Positive(t, *spec.SecurityContext.RunAsUser, w.name)
 	require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, spec.SecurityContext.SeccompProfile.Type)
@@ -219,7 +224,7 @@ func (o *objects) checkWorkload(t *testing.T, w workload) {
 	}
 }
 
-// checkSecrets looks for every key that a container reads in the secret that the chart makes.
+// checkSecrets looks up every key that a container reads in the secret of the chart.
 func (o *objects) checkSecrets(t *testing.T, c corev1.Container) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -241,8 +246,7 @@ func (o *objects) checkSecrets(t *testing.T, c corev1.Container) {
 	}
 }
 
-// The containers call the program as it can be called.
-func TestCommandsAreTheProgram(t *testing.T) {
+func TestChart_ContainerCommandsAreValid(t *testing.T) {
 	var source, migrate string
 	for _, file := range []string{"main", "run", "erase", "webhook", "migrate"} {
 		text, err := os.ReadFile("../cmd/muster/" + file + ".go")
@@ -266,43 +270,53 @@ func TestCommandsAreTheProgram(t *testing.T) {
 		require.Contains(t, args, "--log-level=debug")
 		require.Equal(t, service == "projector", slices.Contains(args, "--erase-within=1h30m"), service)
 		require.Contains(t, args, "--admin-hosts="+release+"-query-api-pods,*.svc,*.svc.cluster.local,metrics.example")
-		require.Equal(t, service == "query-api" || service == "webhook-sender", slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
+		require.Equal(t, service == "query-api" || service == "webhook-sender",
+			slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
 		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
 			require.Contains(t, c.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/muster/ca"})
-			require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "ca", MountPath: "/etc/muster/ca", ReadOnly: true})
+			require.Contains(t, c.VolumeMounts,
+				corev1.VolumeMount{Name: "ca", MountPath: "/etc/muster/ca", ReadOnly: true})
 		}
-		require.Equal(t, service == "ingest", slices.Contains(args, "--no-state"), "its folder is bounded, and each replica's own")
+		require.Equal(t, service == "ingest", slices.Contains(args, "--no-state"),
+			"its directory is limited in size, and not shared by replicas")
 	}
 	require.Contains(t, migrate, `"cluster"`)
 }
 
-// Every container that speaks to servers elsewhere has its certificates where its settings say.
-func TestClientCertificates(t *testing.T) {
+func TestChart_MountsClientCertificates(t *testing.T) {
 	o := render(t, certified())
 	for _, service := range []string{"ingest", "projector", "query-api", "discovery-worker", "webhook-sender"} {
 		spec := o.workloads[release+"-"+service].pod.Spec
 		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
-			require.Contains(t, c.Env, corev1.EnvVar{Name: "KAFKA_TLS", Value: "true"}, "it is implied")
+			require.Contains(t, c.Env, corev1.EnvVar{Name: "KAFKA_TLS", Value: "true"}, "implied by a certificate")
 			for name, want := range map[string]struct{ secret, cert, key string }{
-				"kafka": {"kafka-user", "user.crt", "user.key"}, "clickhouse": {"ch-user", "tls.crt", "tls.key"}, "redis": {"redis-user", "tls.crt", "tls.key"},
+				"kafka": {"kafka-user", "user.crt", "user.key"}, "clickhouse": {"ch-user", "tls.crt", "tls.key"},
+				"redis": {"redis-user", "tls.crt", "tls.key"},
 			} {
 				folder := "/etc/muster/" + name + "-cert"
-				require.Contains(t, c.Env, corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_CERT_FILE", Value: folder + "/" + want.cert})
-				require.Contains(t, c.Env, corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_KEY_FILE", Value: folder + "/" + want.key})
-				require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: name + "-cert", MountPath: folder, ReadOnly: true})
-				require.Contains(t, spec.Volumes, corev1.Volume{Name: name + "-cert", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: want.secret}}})
+				require.Contains(t, c.Env,
+					corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_CERT_FILE", Value: folder + "/" + want.cert})
+				require.Contains(t, c.Env,
+					corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_KEY_FILE", Value: folder + "/" + want.key})
+				require.Contains(t, c.VolumeMounts,
+					corev1.VolumeMount{Name: name + "-cert", MountPath: folder, ReadOnly: true})
+				require.Contains(t, spec.Volumes,
+					corev1.Volume{Name: name + "-cert",
+						VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: want.secret}}})
 			}
 		}
 	}
-	text := fmt.Sprint(render(t, merge(certified(), map[string]any{"kafka": map[string]any{"bundled": true}, "redis": map[string]any{"bundled": true, "password": "p"}})).workloads)
-	require.NotContains(t, text, "kafka-cert", "the chart's own want none")
+	text := fmt.Sprint(render(t,
+		merge(certified(),
+			map[string]any{"kafka": map[string]any{"bundled": true},
+				"redis": map[string]any{"bundled": true, "password": "p"}})).workloads)
+	require.NotContains(t, text, "kafka-cert", "bundled servers need no certificates")
 	require.NotContains(t, text, "redis-cert")
 	require.Contains(t, text, "clickhouse-cert")
 }
 
-// What is called goes on answering while Kubernetes withdraws its endpoint, and what is
-// under way then still has the time that the program gives it.
-func TestCallsComeWhileAPodStops(t *testing.T) {
+// Kubernetes may send calls until it has removed the endpoint. Running calls have the program's time to finish.
+func TestChart_PodsServeCallsWhileStopping(t *testing.T) {
 	o := render(t, needed())
 	for name, w := range o.workloads {
 		service := strings.TrimPrefix(name, release+"-")
@@ -316,36 +330,38 @@ func TestCallsComeWhileAPodStops(t *testing.T) {
 	}
 }
 
-// Redis has a bound of its own below the container's.
-func TestRedisMemory(t *testing.T) {
+func TestChart_RedisMemoryIsBelowTheContainerLimit(t *testing.T) {
 	for limit, want := range map[any]string{
-		"1Gi": "805306368", "1.5Gi": "1207959552", "512Mi": "402653184", "2G": "1500000000", "1000000Ki": "768000000", 1073741824.0: "805306368", "1073741824": "805306368",
+		"1Gi": "805306368", "1.5Gi": "1207959552", "512Mi": "402653184", "2G": "1500000000", "1000000Ki": "768000000",
+		1073741824.0: "805306368", "1073741824": "805306368",
 	} {
-		o := render(t, merge(needed(), map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}))
+		o := render(t,
+			merge(needed(),
+				map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}))
 		args := o.workloads[release+"-redis"].pod.Spec.Containers[0].Args
 		i := slices.Index(args, "--maxmemory")
 		require.Positive(t, i)
 		require.Equal(t, want, args[i+1], limit)
 		require.Equal(t, []string{"--maxmemory-policy", "noeviction"}, args[i+2:])
 	}
-	_, err := template(merge(needed(), map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}}}))
+	_, err := template(merge(needed(),
+		map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}}}))
 	require.ErrorContains(t, err, "redis.resources.limits.memory")
 }
 
-// A ClickHouse server without tables is not asked while its shard has some. Neither the
-// first installation, which has none anywhere, nor a Keeper that is away holds one up.
-func TestServersWithoutTablesAreNotReady(t *testing.T) {
+// Neither the first installation, which has no tables, nor an unavailable Keeper blocks a server.
+func TestChart_ServersWithoutTablesAreNotReady(t *testing.T) {
 	o := render(t, needed())
 	command := o.workloads[release+"-clickhouse-1"].pod.Spec.Containers[0].StartupProbe.Exec.Command
 	for name, c := range map[string]struct {
-		ping, tables string // what the client does when it is asked
+		ping, tables string // output of the client
 		ready        bool
 	}{
-		"it does not answer yet": {"echo refused; exit 210", "exit 210", false},
-		"it has tables":          {"echo 1", "true", true},
-		"it lacks tables":        {"echo 1", "echo lacking", false},
-		"nobody has tables":      {"echo 1", "echo 'Code: 999. No node'; exit 231", true},
-		"it is not told in time": {"echo 1", "exit 124", true},
+		"does not respond yet": {"echo refused; exit 210", "exit 210", false},
+		"has tables":           {"echo 1", "true", true},
+		"lacks tables":         {"echo 1", "echo lacking", false},
+		"no server has tables": {"echo 1", "echo 'Code: 999. No node'; exit 231", true},
+		"times out":            {"echo 1", "exit 124", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -354,7 +370,8 @@ func TestServersWithoutTablesAreNotReady(t *testing.T) {
 				"case \"$4\" in */clickhouse/tables/01/muster\\'*) ;; *) exit 99;; esac\n" + c.tables + "\n"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse-client"), []byte(client), 0o700))
 			probe := exec.Command(command[0], command[1:]...)
-			probe.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "CLICKHOUSE_PASSWORD=it's $ecret", "CLICKHOUSE_SHARD=01"}
+			probe.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "CLICKHOUSE_PASSWORD=it's $ecret",
+				"CLICKHOUSE_SHARD=01"}
 			out, err := probe.CombinedOutput()
 			require.Equal(t, c.ready, err == nil, "%s", out)
 		})
@@ -362,10 +379,13 @@ func TestServersWithoutTablesAreNotReady(t *testing.T) {
 	require.Contains(t, command[2], "network_people_local", "a table of the first migration")
 }
 
-// The lag on which the projector scales is a metric of the consumers, and the adapter hands it on.
-func TestLagIsAMetric(t *testing.T) {
-	require.Len(t, render(t, needed()).scalers[release+"-projector"].Spec.Metrics, 1, "without the adapter an autoscaler that asks for it never scales down")
-	o := render(t, merge(needed(), map[string]any{"services": map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}))
+// The projector scales by this metric, which the adapter serves.
+func TestChart_LagIsAMetricOfTheConsumers(t *testing.T) {
+	require.Len(t, render(t, needed()).scalers[release+"-projector"].Spec.Metrics, 1,
+		"without the adapter, an autoscaler with that metric never scales down")
+	o := render(t,
+		merge(needed(),
+			map[string]any{"services": map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}))
 	h := o.scalers[release+"-projector"]
 	metric := h.Spec.Metrics[1].Pods.Metric.Name
 	source, err := os.ReadFile("../../platform/bus/metrics.go")
@@ -376,35 +396,44 @@ func TestLagIsAMetric(t *testing.T) {
 	require.Contains(t, string(adapter), "max("+metric+"{")
 	topics, err := os.ReadFile("../../schemas/event/topic.go")
 	require.NoError(t, err)
-	require.Contains(t, string(topics), fmt.Sprintf("wide   = %d", h.Spec.MaxReplicas), "no more projectors than partitions")
+	require.Contains(t, string(topics), fmt.Sprintf("wide   = %d", h.Spec.MaxReplicas),
+		"no more projectors than partitions")
 }
 
-func TestMonitoringIsComposes(t *testing.T) {
+func TestChart_MonitoringEqualsCompose(t *testing.T) {
 	o := render(t, variants()["everything"])
 	require.Contains(t, o.foreign, "PodMonitor")
 	groups := o.foreign["PrometheusRule"]["spec"].(map[string]any)["groups"].([]any)
 	require.NotEmpty(t, groups[0].(map[string]any)["rules"])
 	dashboard, err := os.ReadFile("../compose/grafana/muster.json")
 	require.NoError(t, err)
-	require.Equal(t, strings.TrimSpace(string(dashboard)), strings.TrimSpace(o.configMaps[release+"-dashboard"].Data["muster.json"]))
+	require.Equal(t, strings.TrimSpace(string(dashboard)),
+		strings.TrimSpace(o.configMaps[release+"-dashboard"].Data["muster.json"]))
 }
 
-// Values that cannot be meant are refused before anything is installed.
-func TestValuesAreRefused(t *testing.T) {
+func TestChart_RejectsInvalidValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
 		want   string
 	}{
-		"nothing":                   {nil, "openssl rand"},
-		"a misspelling":             {merge(needed(), map[string]any{"clickhuse": map[string]any{}}), "clickhuse"},
-		"no shards":                 {merge(needed(), map[string]any{"clickhouse": map[string]any{"shards": 0}}), "shards"},
-		"two keepers":               {merge(needed(), map[string]any{"clickhouse": map[string]any{"keeper": map[string]any{"replicas": 2}}}), "keeper"},
-		"a short key":               {merge(needed(), map[string]any{"secrets": map[string]any{"secretKey": "short"}}), "secretKey"},
-		"no brokers":                {merge(external(), map[string]any{"kafka": map[string]any{"brokers": []any{}}}), "kafka.brokers"},
-		"no password":               {merge(needed(), map[string]any{"clickhouse": map[string]any{"password": ""}}), "clickhouse.password"},
-		"a lag that ingest has not": {merge(needed(), map[string]any{"services": map[string]any{"ingest": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}), "lagSeconds"},
-		"no service":                {merge(needed(), map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery": []any{}}}}), "extraEgress"},
-		"no host":                   {merge(needed(), map[string]any{"ingress": map[string]any{"enabled": true}}), "ingress.host"},
+		"nothing":       {nil, "openssl rand"},
+		"a misspelling": {merge(needed(), map[string]any{"clickhuse": map[string]any{}}), "clickhuse"},
+		"no shards":     {merge(needed(), map[string]any{"clickhouse": map[string]any{"shards": 0}}), "shards"},
+		"two keepers": {merge(needed(),
+			map[string]any{"clickhouse": map[string]any{"keeper": map[string]any{"replicas": 2}}}), "keeper"},
+		"a short key": {merge(needed(), map[string]any{"secrets": map[string]any{"secretKey": "short"}}),
+			"secretKey"},
+		"no brokers": {merge(external(), map[string]any{"kafka": map[string]any{"brokers": []any{}}}),
+			"kafka.brokers"},
+		"no password": {merge(needed(), map[string]any{"clickhouse": map[string]any{"password": ""}}),
+			"clickhouse.password"},
+		"lag scaling of ingest": {merge(needed(),
+			map[string]any{"services": map[string]any{"ingest": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}), "lagSeconds"},
+		"no service": {merge(needed(),
+			map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery": []any{}}}}),
+			"extraEgress"},
+		"no host": {merge(needed(), map[string]any{"ingress": map[string]any{"enabled": true}}),
+			"ingress.host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := template(c.values)
@@ -413,8 +442,7 @@ func TestValuesAreRefused(t *testing.T) {
 	}
 }
 
-// The servers' configuration names every pod of the cluster, and only them.
-func TestClickHouseConfiguration(t *testing.T) {
+func TestChart_ClickHouseConfigurationNamesEveryPod(t *testing.T) {
 	o := render(t, variants()["everything"])
 	config := o.configMaps[release+"-clickhouse"].Data
 	for name, text := range config {
@@ -472,10 +500,11 @@ func TestClickHouseConfiguration(t *testing.T) {
 	}
 	require.NoError(t, xml.Unmarshal([]byte(config["keeper.xml"]), &keeper))
 	for _, s := range keeper.Servers {
-		require.Contains(t, s.Host, fmt.Sprintf("keeper-%d.", s.ID), "the id is the pod's index")
+		require.Contains(t, s.Host, fmt.Sprintf("keeper-%d.", s.ID), "the ID is the index of the pod")
 	}
-	// Every variable that the files read is one that the pod has.
-	for file, w := range map[string]string{"cluster.xml": "acme-clickhouse-0", "users.xml": "acme-clickhouse-0", "keeper.xml": "acme-keeper"} {
+	// The pod has every variable that the files read.
+	for file, w := range map[string]string{"cluster.xml": "acme-clickhouse-0", "users.xml": "acme-clickhouse-0",
+		"keeper.xml": "acme-keeper"} {
 		have := map[string]bool{}
 		for _, e := range o.workloads[w].pod.Spec.Containers[0].Env {
 			have[e.Name] = true
@@ -488,20 +517,22 @@ func TestClickHouseConfiguration(t *testing.T) {
 	require.Equal(t, "http://muster:pass%2Fword@acme-clickhouse-http.people.svc:8123/muster", dsn)
 }
 
-func TestKafkaConfiguration(t *testing.T) {
+func TestChart_KafkaConfigurationNamesEveryPod(t *testing.T) {
 	o := render(t, needed())
 	kafka := o.workloads[release+"-kafka"]
 	env := map[string]string{}
 	for _, e := range kafka.pod.Spec.Containers[0].Env {
 		env[e.Name] = e.Value
 	}
-	require.Equal(t, "1@acme-kafka-1.acme-kafka.people.svc:9093,2@acme-kafka-2.acme-kafka.people.svc:9093,3@acme-kafka-3.acme-kafka.people.svc:9093",
+	require.Equal(t,
+		"1@acme-kafka-1.acme-kafka.people.svc:9093,2@acme-kafka-2.acme-kafka.people.svc:9093,3@acme-kafka-3.acme-kafka.people.svc:9093",
 		env["KAFKA_CONTROLLER_QUORUM_VOTERS"])
 	require.Equal(t, "PLAINTEXT://$(POD_NAME).acme-kafka.people.svc:9092", env["KAFKA_ADVERTISED_LISTENERS"])
 	require.EqualValues(t, 1, kafka.start)
 	for _, e := range o.workloads[release+"-projector"].pod.Spec.Containers[0].Env {
 		if e.Name == "KAFKA_BROKERS" {
-			require.Equal(t, "acme-kafka-1.acme-kafka.people.svc:9092,acme-kafka-2.acme-kafka.people.svc:9092,acme-kafka-3.acme-kafka.people.svc:9092", e.Value)
+			require.Equal(t,
+				"acme-kafka-1.acme-kafka.people.svc:9092,acme-kafka-2.acme-kafka.people.svc:9092,acme-kafka-3.acme-kafka.people.svc:9092", e.Value)
 		}
 	}
 }

@@ -1,9 +1,8 @@
-// Package kubernetes holds the tests of the Helm chart in the folder muster:
-// it is rendered with Helm's own engine for a table of values, every object is
-// decoded strictly by Kubernetes' own types, and what the objects say of each
-// other is compared: selectors, ports, secrets, network policies, disruption
-// budgets, the servers' configuration.
+// Package kubernetes contains the tests of the Helm chart in the directory muster. They
+// render it with Helm's engine for a table of values, decode every object strictly with
+// the Kubernetes types, and check references between objects: selectors, ports, secrets,
+// network policies, disruption budgets, the servers' configuration.
 //
-// It is a module of its own, outside of the workspace, so that Helm and
-// Kubernetes weigh on no other: GOWORK=off go test ./... (make test-kubernetes).
+// It is a separate module, outside of the workspace, so that no other module depends on
+// Helm and Kubernetes: GOWORK=off go test ./... (make test-kubernetes).
 package kubernetes

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// allows says whether a rule's peers and ports let a pod speak to a port.
-func allows(t *testing.T, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, other map[string]string, at workload, port string) bool {
+// allows reports whether the peers and ports of a rule allow a pod to connect to a port.
+func allows(t *testing.T, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
+	other map[string]string, at workload, port string) bool {
 	t.Helper()
 	reached := len(peers) == 0
 	for _, p := range peers {
-		// Pods of the same namespace only: what namespaces are called is none of the chart's business.
+		// Only pods of the same namespace: the chart does not know the names of others.
 		reached = reached || p.PodSelector != nil && p.NamespaceSelector == nil && matches(t, p.PodSelector, other)
 	}
 	open := len(ports) == 0
@@ -28,7 +29,7 @@ func allows(t *testing.T, peers []networkingv1.NetworkPolicyPeer, ports []networ
 	return reached && open
 }
 
-// reaches evaluates all policies, as the network would.
+// reaches evaluates all policies, as the network does.
 func (o *objects) reaches(t *testing.T, from, to, port string) bool {
 	t.Helper()
 	source, target := o.workloads[release+"-"+from], o.workloads[release+"-"+to]
@@ -49,7 +50,7 @@ func (o *objects) reaches(t *testing.T, from, to, port string) bool {
 	return out && in
 }
 
-func TestNetworkPolicies(t *testing.T) {
+func TestNetworkPolicies_AllowOnlyKnownConnections(t *testing.T) {
 	o := render(t, needed())
 	services := []string{"ingest", "projector", "query-api", "discovery-worker", "webhook-sender"}
 	for _, w := range o.workloads {
@@ -61,7 +62,7 @@ func TestNetworkPolicies(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, bound, 2, "%s is bound both ways", w.name)
+		require.Len(t, bound, 2, "%s: policies for both directions", w.name)
 	}
 	for _, s := range services {
 		require.True(t, o.reaches(t, s, "kafka", "broker"), s)
@@ -85,7 +86,7 @@ func TestNetworkPolicies(t *testing.T) {
 	require.False(t, o.reaches(t, "kafka", "clickhouse-0", "http"))
 	require.False(t, o.reaches(t, "redis", "kafka", "broker"))
 
-	// Only the two that must go out may, and not to private addresses.
+	// Only these two services may connect to the internet, and not to private addresses.
 	for name, p := range o.policies {
 		for _, e := range p.Spec.Egress {
 			for _, peer := range e.To {
@@ -98,11 +99,12 @@ func TestNetworkPolicies(t *testing.T) {
 		}
 	}
 	metrics := o.policies[release+"-services"].Spec.Ingress[0]
-	require.Equal(t, &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "monitoring"}}, metrics.From[0].NamespaceSelector)
+	require.Equal(t, &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "monitoring"}},
+		metrics.From[0].NamespaceSelector)
 	require.Equal(t, "admin", metrics.Ports[0].Port.StrVal)
 }
 
-// egress are the ports of a policy's only rule.
+// egress returns the ports of the only rule in a policy.
 func egress(t *testing.T, o objects, name string) (ports []int32) {
 	t.Helper()
 	rules := o.policies[release+name].Spec.Egress
@@ -113,8 +115,7 @@ func egress(t *testing.T, o objects, name string) (ports []int32) {
 	return ports
 }
 
-// What is outside of the release can be reached where it is.
-func TestNetworkPoliciesOfServersElsewhere(t *testing.T) {
+func TestNetworkPolicies_AllowExternalServers(t *testing.T) {
 	ports := egress(t, render(t, external()), "-services")
 	require.Subset(t, ports, []int32{9094, 8443, 6380})
 
@@ -135,8 +136,11 @@ func TestNetworkPoliciesOfServersElsewhere(t *testing.T) {
 	require.NotContains(t, ports, int32(78))
 	require.Contains(t, egress(t, render(t, variants()["everything"]), "-services"), int32(4318))
 
-	model := map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}}, "ports": []any{map[string]any{"port": 8000}}}
-	o := render(t, merge(needed(), map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery-worker": []any{model}, "ingest": []any{}}}}))
+	model := map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}},
+		"ports": []any{map[string]any{"port": 8000}}}
+	o := render(t,
+		merge(needed(),
+			map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery-worker": []any{model}, "ingest": []any{}}}}))
 	require.Equal(t, []int32{8000}, egress(t, o, "-discovery-worker-extra"))
 	extra := o.policies[release+"-discovery-worker-extra"]
 	require.True(t, matches(t, &extra.Spec.PodSelector, o.workloads[release+"-discovery-worker"].pod.Labels))
@@ -144,8 +148,8 @@ func TestNetworkPoliciesOfServersElsewhere(t *testing.T) {
 	require.NotContains(t, o.policies, release+"-ingest-extra")
 }
 
-// No port into the world is none, and not all of them.
-func TestNetworkPoliciesWithoutEgressPorts(t *testing.T) {
+// An empty list must not mean all ports.
+func TestNetworkPolicies_NoEgressPortsMeansNoEgress(t *testing.T) {
 	o := render(t, merge(needed(), map[string]any{"networkPolicy": map[string]any{"egressPorts": []any{}}}))
 	for name, p := range o.policies {
 		for _, rule := range p.Spec.Egress {

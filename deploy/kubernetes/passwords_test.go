@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// No password is an argument, or becomes one of a program that is called: whoever lists the processes of a node sees those.
-func TestPasswordsAreNoArguments(t *testing.T) {
+// All users of a node can see the arguments of its processes, and of those that they start.
+func TestPasswords_AreNotArguments(t *testing.T) {
 	for name, w := range render(t, needed()).workloads {
 		for _, c := range append(w.pod.Spec.InitContainers, w.pod.Spec.Containers...) {
 			secret := map[string]bool{}
@@ -37,12 +37,13 @@ func TestPasswordsAreNoArguments(t *testing.T) {
 	}
 }
 
-// Redis has its password, whatever characters it is made of, by its configuration.
-func TestRedisPassword(t *testing.T) {
+// The password may have any characters.
+func TestPasswords_RedisReadsItFromItsConfiguration(t *testing.T) {
 	c := render(t, needed()).workloads[release+"-redis"].pod.Spec.Containers[0]
 	dir := t.TempDir()
-	// As Redis reads it: a dash that comes last stands for standard input.
-	server := "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = - ] && [ \"$1 $2 $3 $4\" = '--save  --appendonly no' ] && cat\n"
+	// A dash as the last argument means standard input for Redis.
+	server := "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = - ] && [ \"$1 $2 $3 $4\" = '--save  --appendonly no' " +
+		"] && cat\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(server), 0o700))
 	run := exec.Command(c.Command[0], append(c.Command[1:], c.Args...)...)
 	run.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), `REDIS_PASSWORD=a"b\c $HOME 'd' & e`}

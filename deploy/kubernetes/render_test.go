@@ -42,7 +42,7 @@ type workload struct {
 	start      int32
 }
 
-// objects is what a chart became.
+// objects are the rendered objects of a chart.
 type objects struct {
 	workloads  map[string]workload
 	services   map[string]*corev1.Service
@@ -53,11 +53,11 @@ type objects struct {
 	scalers    map[string]*autoscalingv2.HorizontalPodAutoscaler
 	policies   map[string]*networkingv1.NetworkPolicy
 	ingresses  map[string]*networkingv1.Ingress
-	// foreign are objects of kinds that Kubernetes does not have, by kind.
+	// foreign are the objects of kinds that are not part of Kubernetes, by kind.
 	foreign map[string]map[string]any
 }
 
-// needed are the values without which nothing is installed.
+// needed returns the minimum values of an installation.
 func needed() map[string]any {
 	return map[string]any{
 		"secrets":    map[string]any{"secretKey": strings.Repeat("0f", 32), "operatorToken": "token"},
@@ -66,7 +66,7 @@ func needed() map[string]any {
 	}
 }
 
-// merge lays values over others, map by map.
+// merge merges maps recursively; values of over win.
 func merge(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	for key, value := range over {
@@ -87,15 +87,14 @@ func template(values map[string]any) (map[string]string, error) {
 	capabilities := common.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = common.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
 	options := common.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
-	all, err := util.ToRenderValues(chart, values, options, capabilities) // refuses what values.schema.json refuses
+	all, err := util.ToRenderValues(chart, values, options, capabilities) // validates values.schema.json
 	if err != nil {
 		return nil, err
 	}
 	return engine.Render(chart, all)
 }
 
-// render renders the chart and reads every object by the type that Kubernetes
-// has for it, unknown fields being errors.
+// render renders the chart, and decodes every object with its Kubernetes type. Unknown fields are errors.
 func render(t *testing.T, values map[string]any) objects {
 	t.Helper()
 	files, err := template(values)
@@ -103,8 +102,10 @@ func render(t *testing.T, values map[string]any) objects {
 	out := objects{
 		workloads: map[string]workload{}, services: map[string]*corev1.Service{}, secrets: map[string]*corev1.Secret{},
 		configMaps: map[string]*corev1.ConfigMap{}, accounts: map[string]*corev1.ServiceAccount{},
-		budgets: map[string]*policyv1.PodDisruptionBudget{}, scalers: map[string]*autoscalingv2.HorizontalPodAutoscaler{},
-		policies: map[string]*networkingv1.NetworkPolicy{}, ingresses: map[string]*networkingv1.Ingress{}, foreign: map[string]map[string]any{},
+		budgets:  map[string]*policyv1.PodDisruptionBudget{},
+		scalers:  map[string]*autoscalingv2.HorizontalPodAutoscaler{},
+		policies: map[string]*networkingv1.NetworkPolicy{}, ingresses: map[string]*networkingv1.Ingress{},
+		foreign: map[string]map[string]any{},
 	}
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -122,7 +123,7 @@ func render(t *testing.T, values map[string]any) objects {
 			var meta metav1.TypeMeta
 			require.NoError(t, sigsyaml.Unmarshal(doc, &meta), "%s\n%s", path, doc)
 			if meta.Kind == "" {
-				continue // comments alone
+				continue // only comments
 			}
 			require.NotContains(t, string(doc), "<no value>", path)
 			if strings.HasPrefix(meta.APIVersion, "monitoring.coreos.com/") {
@@ -143,7 +144,7 @@ func put[T any](t *testing.T, into map[string]T, name string, object T) {
 	t.Helper()
 	require.LessOrEqual(t, len(name), 63, name)
 	_, twice := into[name]
-	require.False(t, twice, "two objects of a kind are called %s", name)
+	require.False(t, twice, "duplicate object name %s", name)
 	into[name] = object
 }
 
@@ -151,10 +152,13 @@ func (o *objects) add(t *testing.T, object runtime.Object) {
 	t.Helper()
 	switch v := object.(type) {
 	case *appsv1.Deployment:
-		put(t, o.workloads, v.Name, workload{kind: "Deployment", name: v.Name, replicas: v.Spec.Replicas, selector: v.Spec.Selector, pod: v.Spec.Template})
+		put(t, o.workloads, v.Name,
+			workload{kind: "Deployment", name: v.Name, replicas: v.Spec.Replicas, selector: v.Spec.Selector,
+				pod: v.Spec.Template})
 	case *appsv1.StatefulSet:
 		w := workload{
-			kind: "StatefulSet", name: v.Name, replicas: v.Spec.Replicas, selector: v.Spec.Selector, pod: v.Spec.Template,
+			kind: "StatefulSet", name: v.Name, replicas: v.Spec.Replicas, selector: v.Spec.Selector,
+			pod:     v.Spec.Template,
 			service: v.Spec.ServiceName,
 		}
 		for _, claim := range v.Spec.VolumeClaimTemplates {
@@ -181,6 +185,6 @@ func (o *objects) add(t *testing.T, object runtime.Object) {
 	case *networkingv1.Ingress:
 		put(t, o.ingresses, v.Name, v)
 	default:
-		t.Fatalf("the chart makes a %T, which no test looks at", object)
+		t.Fatalf("untested object type %T", object)
 	}
 }

@@ -22,16 +22,16 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Source is what is looked through.
+// Source is what is searched.
 type Source struct {
 	Conn driver.Conn
 	Bus  bus.Config
-	// Key makes the suppression hashes.
+	// Key computes the suppression hashes.
 	Key *suppress.Key
 }
 
-// Look looks for what is left of the people of a request, given the hashes of its
-// identifiers, and fills in what a receipt says of that.
+// Look searches for data about the people of a request, given the hashes of its identifiers, and fills in the results
+// in r.
 func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier, r *Receipt) error {
 	set, kept, err := entries(ctx, src, identifiers)
 	if err != nil {
@@ -58,28 +58,30 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 	return nil
 }
 
-// storedAnswers is how long the answers of calls with an Idempotency-Key are on disk at
-// most: kept for 24 hours (rulings.md, Limits and charges), in files that are written to
-// for one.
+// storedAnswers is the maximum time that responses of calls with an Idempotency-Key are on disk: 24 hours
+// (rulings.md, Limits and charges), plus one hour of writing to a file.
 const storedAnswers = 25 * time.Hour
 
-// notLookedThrough says where nothing can be looked for, and what holds there. masked
-// is when the request took effect everywhere; zero when it is not known.
+// notLookedThrough lists what cannot be searched, with its retention. masked is when the request took effect
+// everywhere, or zero if that is unknown.
 func notLookedThrough(masked time.Time) []string {
-	answers := "answers stored under an Idempotency-Key, on disk or in Redis, are encrypted: one that has the person is overwritten within half a minute, or in Redis thrown away when it is asked for, and all go after 25 hours"
+	answers := "responses stored under an Idempotency-Key, on disk or in Redis, are encrypted: one that contains " +
+		"the person is overwritten within half a minute, or in Redis discarded when it is requested, and all expire " +
+		"after 25 hours"
 	if !masked.IsZero() {
-		answers += ": those of before by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
+		answers += ": earlier ones by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
 	}
 	return []string{
 		answers,
-		"the ledger of calls (" + event.TopicUsage + ", usage_events and each query-api's outbox) has keyed hashes of identities, and stays by law",
-		"what records of other people say in texts stays",
-		"segments of compacted logs are looked through as messages; files that were exported or ingested, and backups, are the operator's",
+		"the ledger of calls (" + event.TopicUsage +
+			", usage_events and each query-api's outbox) contains keyed hashes of identities, and is retained by law",
+		"mentions in texts of other people's records are retained",
+		"compacted segments are searched as messages; exported and ingested files, and backups, are the operator's " +
+			"responsibility",
 	}
 }
 
-// entries are the suppression entries of identifiers and those that follow from them,
-// and a set of them alone.
+// entries returns the suppression entries of identifiers and those derived from them, and a set of only these.
 func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentifier) (*suppress.Set, []Kept, error) {
 	values, from := map[string][]byte{}, map[string]suppress.Entry{}
 	err := bus.Scan(ctx, src.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
@@ -117,20 +119,20 @@ func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentif
 		}
 		kept = append(kept, Kept{Type: string(from[h].Type), Hash: h, From: from[h].From})
 	}
-	slices.SortFunc(kept, func(a, b Kept) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Hash, b.Hash)) })
+	slices.SortFunc(kept,
+		func(a, b Kept) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Hash, b.Hash)) })
 	return set, kept, nil
 }
 
-// look is how the rows of a table are compared: a query of three strings and a list.
-type look struct {
+// tableQuery describes how to compare the rows of a table: a query of three strings and an array.
+type tableQuery struct {
 	table, columns string
 	hit            func(a, b, c string, list []string) bool
 }
 
-func looks(set *suppress.Set) []look {
+func tableQueries(set *suppress.Set) []tableQuery {
 	const none = ", emptyArrayString()"
-	// body is the record as JSON where it may hold a telephone number or what else may be
-	// on a list of deletions.
+	// body is the record as JSON if it may contain a telephone number or another identifier of deletion lists.
 	subject := func(platform string) func(id, username, body string, emails []string) bool {
 		return func(id, username, body string, emails []string) bool {
 			s := suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails}
@@ -153,25 +155,31 @@ func looks(set *suppress.Set) []look {
 		_, hit := set.ID(targets()[kind], id)
 		return hit
 	}
-	out := []look{
+	out := []tableQuery{
 		{"search_people", "profile_id, '', ''" + none, subject(identity.Network)},
 		{"seen_versions", "toString(kind), key, ''" + none, byID},
-		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none, func(a, b, _ string, _ []string) bool { return linked(a) || linked(b) }},
-		{"lookups", "toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), '')" + none, func(kind, target, link string, list []string) bool {
-			return byID(kind, target, "", list) || kind == readmodel.TargetAccount && (linked(target) || linked(link))
-		}},
-		{readmodel.DiscoveryTable, "toString(platform), username_key, result" + none, func(platform, username, result string, _ []string) bool {
-			var d event.Discovery
-			if json.Unmarshal([]byte(result), &d) != nil {
-				return account(platform, username)
-			}
-			return account(platform, username) || slices.ContainsFunc(d.Socials, func(s event.Social) bool {
-				_, byID := set.ID(s.Platform, s.Identity)
-				return byID || account(s.Platform, identity.UsernameKey(s.Username))
-			})
-		}},
-		{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key), concat(input_platform, ':', input_key), '', " +
-			"[concat(found_platform, ' ', found_identity), concat(input_platform, ' ', input_identity)]",
+		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none,
+			func(a, b, _ string, _ []string) bool { return linked(a) || linked(b) }},
+		{"lookups",
+			"toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), '')" +
+				none, func(kind, target, link string, list []string) bool {
+				return byID(kind, target, "", list) || kind == readmodel.TargetAccount &&
+					(linked(target) || linked(link))
+			}},
+		{readmodel.DiscoveryTable, "toString(platform), username_key, result" + none,
+			func(platform, username, result string, _ []string) bool {
+				var d event.Discovery
+				if json.Unmarshal([]byte(result), &d) != nil {
+					return account(platform, username)
+				}
+				return account(platform, username) || slices.ContainsFunc(d.Socials, func(s event.Social) bool {
+					_, byID := set.ID(s.Platform, s.Identity)
+					return byID || account(s.Platform, identity.UsernameKey(s.Username))
+				})
+			}},
+		{readmodel.DiscoveredTable,
+			"concat(found_platform, ':', found_key), concat(input_platform, ':', input_key), '', " +
+				"[concat(found_platform, ' ', found_identity), concat(input_platform, ' ', input_identity)]",
 			func(found, input, _ string, ids []string) bool {
 				return linked(found) || linked(input) || slices.ContainsFunc(ids, func(of string) bool {
 					platform, id, _ := strings.Cut(of, " ")
@@ -182,17 +190,19 @@ func looks(set *suppress.Set) []look {
 	}
 	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
-		out = append(out, look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails, subject(t.Platform)})
+		out = append(out,
+			tableQuery{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails,
+				subject(t.Platform)})
 	}
 	for _, t := range []string{"codehost_repos", "codehost_lists", readmodel.AnswersTable} {
-		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
+		out = append(out, tableQuery{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
 	}
 	document := func(_, _, text string, _ []string) bool {
 		_, hit := set.Document(identity.Default(), []byte(text))
 		return hit
 	}
 	return append(out,
-		look{"codehost_commits", "toString(user_id), " + readmodel.CommitAuthor + ", ''" + none,
+		tableQuery{"codehost_commits", "toString(user_id), " + readmodel.CommitAuthor + ", ''" + none,
 			func(id, author, _ string, _ []string) bool {
 				if key, err := identity.EmailKey(author); err == nil && set.Author(key) {
 					return true
@@ -200,29 +210,31 @@ func looks(set *suppress.Set) []look {
 				_, hit := set.ID(identity.Codehost, id)
 				return hit
 			}},
-		look{readmodel.ContextTable, "'', '', if(version > 0, result, '')" + none, func(_, _, result string, _ []string) bool {
-			var c event.Context
-			if json.Unmarshal([]byte(result), &c) != nil {
-				return false
-			}
-			return set.Named(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
-		}},
-		look{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
+		tableQuery{readmodel.ContextTable, "'', '', if(version > 0, result, '')" + none,
+			func(_, _, result string, _ []string) bool {
+				var c event.Context
+				if json.Unmarshal([]byte(result), &c) != nil {
+					return false
+				}
+				return set.Named(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
+			}},
+		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 	)
 }
 
-// targets are the platforms of the kinds of records that are people's.
+// targets returns the platforms of the record kinds that are people.
 func targets() map[string]string {
 	return map[string]string{
-		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost, readmodel.TargetMicroblogPerson: identity.Microblog,
+		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost,
+		readmodel.TargetMicroblogPerson: identity.Microblog,
 	}
 }
 
-// files counts the parts of tables, on all nodes, and those that still hold rows that
-// were deleted, of whomever.
+// files counts the parts of tables on all nodes, and those that still contain deleted rows of any person.
 func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
 	wanted := map[string]bool{
-		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true, readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
+		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true,
+		readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true
@@ -230,9 +242,10 @@ func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Pl
 	var out []Place
 	var database string
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
-		return nil, fmt.Errorf("look through the parts of tables: %w", err)
+		return nil, fmt.Errorf("search the parts of tables: %w", err)
 	}
-	query := "SELECT table, toInt64(count()), toInt64(countIf(active AND has_lightweight_delete)) FROM " + layout.OnAllNodes("system.parts") +
+	query := "SELECT table, toInt64(count()), toInt64(countIf(active AND has_lightweight_delete)) FROM " +
+		layout.OnAllNodes("system.parts") +
 		" WHERE database = {database:String} GROUP BY table ORDER BY table"
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{"database": database}))
 	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
@@ -254,31 +267,32 @@ func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Pl
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look through the parts of tables: %w", err)
+		return nil, fmt.Errorf("search the parts of tables: %w", err)
 	}
 	return out, nil
 }
 
-// tables looks through the tables, and those beside them that replays have kept.
+// tables searches the tables, including those that replays have replaced and kept.
 func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set *suppress.Set) ([]Place, error) {
 	names := map[string][]string{}
-	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		if name, ok := layout.Logical(name); ok {
-			if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
-				names[table] = append(names[table], name)
+	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()",
+		func(rows driver.Rows) error {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			if name, ok := layout.Logical(name); ok {
+				if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+					names[table] = append(names[table], name)
+				}
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list the tables: %w", err)
 	}
 	var out []Place
-	for _, l := range looks(set) {
+	for _, l := range tableQueries(set) {
 		for _, name := range append([]string{l.table}, names[l.table]...) {
 			p := Place{Name: name}
 			err := ch.ReadRows(ctx, conn, "SELECT "+l.columns+" FROM "+layout.From(name), func(rows driver.Rows) error {
@@ -294,7 +308,7 @@ func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set 
 				return nil
 			})
 			if err != nil {
-				return nil, fmt.Errorf("look through %s: %w", name, err)
+				return nil, fmt.Errorf("search %s: %w", name, err)
 			}
 			out = append(out, p)
 		}
@@ -302,8 +316,7 @@ func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set 
 	return out, nil
 }
 
-// topics looks through the topics of records. A tombstone states nothing, but its key
-// is an identity until compaction takes it.
+// topics searches the topics of records. A tombstone has no data, but its key is an identity until it is compacted.
 func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, error) {
 	var out []Place
 	for _, d := range record.Definitions() {
@@ -313,7 +326,7 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 		p := Place{Name: d.Topic}
 		err := bus.Scan(ctx, cfg, []string{d.Topic}, func(m kafka.Message) error {
 			p.Looked++
-			if keyed(set, d.Kind, string(m.Key)) {
+			if hasKeyOf(set, d.Kind, string(m.Key)) {
 				p.Remaining++
 				return nil
 			}
@@ -325,26 +338,26 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("look through %s: %w", d.Topic, err)
+			return nil, fmt.Errorf("search %s: %w", d.Topic, err)
 		}
 		out = append(out, p)
 	}
 	seen := Place{Name: event.TopicSeen}
 	err := bus.Scan(ctx, cfg, []string{event.TopicSeen}, func(m kafka.Message) error {
 		seen.Looked++
-		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && keyed(set, record.Kind(kind), key) {
+		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && hasKeyOf(set, record.Kind(kind), key) {
 			seen.Remaining++
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look through %s: %w", event.TopicSeen, err)
+		return nil, fmt.Errorf("search %s: %w", event.TopicSeen, err)
 	}
 	return append(out, seen), nil
 }
 
-// keyed reports whether a record's key has the id of a person of the set.
-func keyed(set *suppress.Set, kind record.Kind, key string) (hit bool) {
+// hasKeyOf reports whether the key of a record is the ID of a person in the set.
+func hasKeyOf(set *suppress.Set, kind record.Kind, key string) (hit bool) {
 	switch kind {
 	case record.KindNetworkPerson:
 		_, hit = set.ID(identity.Network, key)

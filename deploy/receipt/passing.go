@@ -15,35 +15,33 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Passing is a topic that is not compacted: what it has of the request's people is
-// shown to nobody and goes by its age.
+// Passing is a topic that is not compacted. Its messages about the request's people are not shown, and expire by age.
 type Passing struct {
 	Place
-	// GoneBy is when the newest of what remains is older than the topic keeps anything;
-	// zero when nothing remains.
+	// GoneBy is when the newest remaining message has expired, or zero if none remains.
 	GoneBy time.Time `json:"gone_by,omitzero"`
-	// UntilThen says what keeps it from being shown or sent.
+	// UntilThen describes what prevents the messages from being shown or sent.
 	UntilThen string `json:"until_then"`
 }
 
-// untilThen says what a reader of a topic does with what tells of erased people.
+// untilThen describes how the readers of a topic treat messages about erased people.
 func untilThen(topic string) string {
 	switch topic {
 	case event.TopicWebhookTask:
-		return "a delivery that waits or is tried again is given up before it leaves"
+		return "a pending delivery is dead-lettered before it is sent"
 	case event.TopicWebhook, event.TopicWebhookState:
-		return "the log of deliveries is blanked in its table; nobody is shown the topic"
+		return "the log of deliveries is redacted in its table; the topic is not shown"
 	case event.TopicDiscovery, event.TopicDiscoveryTask:
-		return "results are looked up in the suppression set before they are shown, and tasks before they are worked on"
+		return "results are checked against the suppression set before they are shown, and tasks before they are " +
+			"processed"
 	case event.TopicContext, event.TopicContextTask:
-		return "profiles are looked up in the suppression set before they are shown or sent"
+		return "profiles are checked against the suppression set before they are shown or sent"
 	}
-	return "the contents of such letters are shown to nobody"
+	return "the content of such dead letters and rejected records is not shown"
 }
 
-// passing looks through the topics that are not compacted, letters among them, and
-// the state of deliveries. The ledger's and accounts' have no identities of people,
-// or keyed hashes of them.
+// passing searches the topics that are not compacted, including dead letters and rejected records, and the state of
+// deliveries. The ledger and account topics contain no identities of people, or only keyed hashes.
 func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing, error) {
 	retention := map[string]time.Duration{}
 	var names []string
@@ -59,7 +57,7 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 	}
 	dead, err := bus.TopicNames(ctx, cfg, event.DeadTopicPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("list the topics of dead letters: %w", err)
+		return nil, fmt.Errorf("list the dead-letter topics: %w", err)
 	}
 	letters := event.DeadTopic("", "").Retention
 	for _, name := range dead {
@@ -81,14 +79,15 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("look through %s: %w", name, err)
+			return nil, fmt.Errorf("search %s: %w", name, err)
 		}
 		out = append(out, p)
 	}
 	return out, nil
 }
 
-// Tells reports whether a message of a topic, a letter among them, tells of people of the set.
+// Tells reports whether a message contains data about people in the set. Its topic may be one of dead letters or
+// rejected records.
 func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 	document := func(raw []byte) bool {
 		_, hit := set.Document(identity.Default(), raw)
@@ -155,10 +154,11 @@ func header(m *kafka.Message, name string) string {
 	return ""
 }
 
-// ofKind looks into a text that was to be a record of a kind.
+// ofKind reports whether raw, an attempted record of a kind, contains data about people in the set.
 func ofKind(set *suppress.Set, kind record.Kind, raw []byte) bool {
 	platform := map[record.Kind]string{
-		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost, record.KindMicroblogPerson: identity.Microblog,
+		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost,
+		record.KindMicroblogPerson: identity.Microblog,
 	}[kind]
 	_, hit := set.DocumentOf(identity.Default(), platform, raw)
 	return hit

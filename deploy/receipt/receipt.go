@@ -15,38 +15,37 @@ import (
 	"muster/schemas/event"
 )
 
-// keyName names the seed of the signing key, of the root secret.
+// keyName is the name of the signing key's seed, which is derived from the root secret.
 const keyName = "erasure-receipt"
 
-// formatVersion is the version of receipts. Those of version 1 say nothing of what
-// passes, nor of files.
+// formatVersion is the version of receipts. Version 1 has neither passing topics nor files.
 const formatVersion = 2
 
-// Receipt says what is left of a request's people.
+// Receipt is the result of searching for the people of a request.
 type Receipt struct {
 	Version   int    `json:"version"`
 	RequestID string `json:"request_id"`
-	// RequestedAt is what the request gave, ReceivedAt when it came.
+	// RequestedAt is the time in the request, ReceivedAt when it arrived.
 	RequestedAt string    `json:"requested_at"`
 	ReceivedAt  time.Time `json:"received_at"`
 	Scope       string    `json:"scope"`
 	State       string    `json:"state"`
 	MaskedAt    time.Time `json:"masked_at,omitzero"`
 	RemovedAt   time.Time `json:"removed_at,omitzero"`
-	// Found counts what the sweep that masked the request has removed: whom and what it
-	// found, and the rows of each table and tombstones on each topic.
+	// Found counts what the sweep removed when it masked the request: people and identifiers found, rows of each table
+	// and tombstones on each topic.
 	Found map[string]int64 `json:"found,omitempty"`
 
 	VerifiedAt time.Time `json:"verified_at"`
 	Tables     []Place   `json:"tables"`
 	Topics     []Place   `json:"topics"`
-	// Passing are topics whose messages go by their age: tasks, events, deliveries and
-	// letters.
+	// Passing are the topics whose messages expire by age: tasks, events, deliveries, dead letters and rejected
+	// records.
 	Passing []Passing `json:"passing"`
-	// Files are the parts of each table on disk; Remaining of them hold rows that were
-	// deleted, of whomever, until they are rewritten.
+	// Files are the parts of each table on disk. Remaining counts those that contain deleted rows, of any person, until
+	// they are rewritten.
 	Files []Place `json:"files"`
-	// Kept are the entries of the suppression set that remain, to keep the person out.
+	// Kept are the suppression entries that remain in force.
 	Kept             []Kept   `json:"kept"`
 	NotLookedThrough []string `json:"not_looked_through"`
 
@@ -57,21 +56,20 @@ type Receipt struct {
 // Place is a table or a topic.
 type Place struct {
 	Name string `json:"name"`
-	// Looked is how many rows or messages were compared, Remaining how many of them are
-	// of the request's people.
+	// Looked is the number of rows or messages compared, Remaining the number of those about the request's people.
 	Looked    int64 `json:"looked_through"`
 	Remaining int64 `json:"remaining"`
 }
 
-// Kept is an entry of the suppression set.
+// Kept is a suppression entry.
 type Kept struct {
 	Type string `json:"type"`
 	Hash string `json:"hash"`
-	// From is the hash of the entry that this one follows from.
+	// From is the hash of the entry that this one is derived from.
 	From string `json:"from,omitempty"`
 }
 
-// Remaining is how many rows and messages are left, but for those that pass.
+// Remaining returns the number of rows and messages that remain, without those that expire.
 func (r *Receipt) Remaining() (n int64) {
 	for _, places := range [][]Place{r.Tables, r.Topics} {
 		for _, p := range places {
@@ -81,19 +79,19 @@ func (r *Receipt) Remaining() (n int64) {
 	return n
 }
 
-// ErrSignature says that a receipt is not what was signed, or not by this key.
-var ErrSignature = errors.New("the signature does not fit: the receipt was changed, or signed by another instance")
+// ErrSignature reports a receipt that was changed, or signed with another key.
+var ErrSignature = errors.New("invalid signature: the receipt was changed, or signed by another instance")
 
-// Key derives the signing key.
+// Key derives the signing key from the root secret.
 func Key(secret *service.RootSecret) (ed25519.PrivateKey, error) {
 	seed, err := secret.Key(keyName, ed25519.SeedSize)
 	if err != nil {
-		return nil, fmt.Errorf("key of receipts: %w", err)
+		return nil, fmt.Errorf("derive the receipt key: %w", err)
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// PublicKey is how the public key of a key is written.
+// PublicKey returns the public key of key in base64.
 func PublicKey(key ed25519.PrivateKey) string {
 	public, _ := key.Public().(ed25519.PublicKey)
 	return base64.StdEncoding.EncodeToString(public)
@@ -118,8 +116,8 @@ func Sign(r Receipt, key ed25519.PrivateKey) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// Check reads a receipt that must be signed by the holder of a public key, as
-// PublicKey writes it. The error wraps [ErrSignature] when it is not.
+// Check parses a receipt and verifies its signature with a public key in the form of PublicKey. The error wraps
+// [ErrSignature] if the signature is invalid.
 func Check(raw []byte, publicKey string) (Receipt, error) {
 	var r Receipt
 	var members map[string]jsontext.Value
@@ -130,13 +128,14 @@ func Check(raw []byte, publicKey string) (Receipt, error) {
 		return r, fmt.Errorf("read the receipt: %w", err)
 	}
 	if r.Version < 1 || r.Version > formatVersion {
-		return r, fmt.Errorf("read the receipt: version %d is none of 1 to %d", r.Version, formatVersion)
+		return r, fmt.Errorf("read the receipt: unsupported version %d (want 1 to %d)", r.Version, formatVersion)
 	}
 	public, err := base64.StdEncoding.DecodeString(publicKey)
 	if err != nil || len(public) != ed25519.PublicKeySize {
-		return r, errors.New("the public key is not 32 bytes in base64")
+		return r, errors.New("invalid public key: want 32 bytes in base64")
 	}
-	delete(members, "signature") // all others are signed, also ones that are not known here
+	// All other fields are signed, also unknown ones.
+	delete(members, "signature")
 	signed, err := json.Marshal(members)
 	if err != nil {
 		return r, fmt.Errorf("read the receipt: %w", err)
@@ -152,7 +151,7 @@ func Check(raw []byte, publicKey string) (Receipt, error) {
 	return r, nil
 }
 
-// Hashes are the suppression hashes that the receipt is about.
+// Hashes returns the suppression hashes that the receipt is about.
 func (r *Receipt) Hashes() []event.ErasureIdentifier {
 	out := make([]event.ErasureIdentifier, len(r.Kept))
 	for i, k := range r.Kept {

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// stores are a broker, migrated tables and a writer to the broker.
+// stores starts a broker, migrated tables and a writer to the broker.
 func stores(t *testing.T) (bus.Config, driver.Conn, *bus.Writer) {
 	t.Helper()
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
@@ -42,20 +42,23 @@ func stores(t *testing.T) (bus.Config, driver.Conn, *bus.Writer) {
 	return cfg, conn, w
 }
 
-// A receipt counts what is left of its request's people alone, in tables and topics,
-// and lists what follows from its identifiers.
-func TestLook(t *testing.T) {
+func TestLook_CountsDataOfTheRequestOnly(t *testing.T) {
 	kafkaConfig, conn, w := stores(t)
 	write := func(topic, key string, value []byte) {
-		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: value}}))
+		require.NoError(t,
+			bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+		require.NoError(t,
+			bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: value}}))
 	}
 
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
-		record.KindNetworkPerson:  {`{"profile_id":"p1","username":"ada-l","last_updated":"2026-01-02","emails":["ada@example.com"]}`},
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03"}`, `{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`},
-		record.KindCodehostRepo:   {`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`},
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada-l","last_updated":"2026-01-02",` +
+			`"emails":["ada@example.com"]}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03"}`,
+			`{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`},
+		record.KindCodehostRepo: {`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03",` +
+			`"last_updated":"2026-01-03"}`},
 	} {
 		for _, raw := range raws {
 			rec, err := record.Decode(kind, []byte(raw))
@@ -86,7 +89,8 @@ func TestLook(t *testing.T) {
 	src := receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}
 	look := func(h suppress.Hash) (receipt.Receipt, map[string]int64) {
 		var r receipt.Receipt
-		require.NoError(t, receipt.Look(t.Context(), src, []event.ErasureIdentifier{{Type: "email", Hash: h.String()}}, &r))
+		require.NoError(t,
+			receipt.Look(t.Context(), src, []event.ErasureIdentifier{{Type: "email", Hash: h.String()}}, &r))
 		left := map[string]int64{}
 		for _, p := range append(r.Tables, r.Topics...) {
 			require.LessOrEqual(t, p.Remaining, p.Looked)
@@ -116,10 +120,9 @@ func TestLook(t *testing.T) {
 	require.EqualValues(t, 4, r.Remaining(), "the topics' messages")
 }
 
-// Deliveries, tasks, results and letters are looked through too: what they have of the
-// request's people is counted with when it is gone, and is not called left. Stored
-// profiles, answers of receivers, commits of an author and telephone numbers are.
-func TestLookThroughWhatPasses(t *testing.T) {
+// Messages in topics that expire by age are counted separately from remaining data. Stored profiles, responses of
+// receivers, commits of an author and telephone numbers are remaining data.
+func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 	kafkaConfig, conn, w := stores(t)
 	var err error
 	write := func(topic, key string, value any, headers ...kafka.Header) {
@@ -129,31 +132,43 @@ func TestLookThroughWhatPasses(t *testing.T) {
 			raw, err = json.Marshal(value)
 			require.NoError(t, err)
 		}
-		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: raw, Headers: headers}}))
+		require.NoError(t,
+			bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+		require.NoError(t,
+			bus.WriteAll(t.Context(), w,
+				[]kafka.Message{{Topic: topic, Key: []byte(key), Value: raw, Headers: headers}}))
 	}
 	key := suppress.NoKey()
 	entry := func(typ suppress.Type, standard string) event.ErasureIdentifier {
 		h := key.Of(typ, standard)
-		write(event.TopicErasure, h.String(), suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-02-01T00:00:00Z", Key: key.ID()})
+		write(event.TopicErasure, h.String(),
+			suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-02-01T00:00:00Z", Key: key.ID()})
 		return event.ErasureIdentifier{Type: string(typ), Hash: h.String()}
 	}
-	hers := []event.ErasureIdentifier{entry(suppress.Email, "ada@example.com"), entry(suppress.CodehostUsername, "ada"), entry(suppress.Phone, "14155550100"), entry(suppress.ProfileID, "p9")}
+	hers := []event.ErasureIdentifier{entry(suppress.Email, "ada@example.com"), entry(suppress.CodehostUsername, "ada"),
+		entry(suppress.Phone, "14155550100"), entry(suppress.ProfileID, "p9")}
 
 	now := time.Now().UTC()
 	for _, email := range []string{"ada@example.com", "bob@example.com"} {
 		username, _, _ := strings.Cut(email, "@")
 		body := []byte(`{"personal_email":"` + email + `"}`)
 		account := event.Account{Platform: identity.Codehost, Username: username}
-		write(event.TopicWebhookTask, "d", event.WebhookTask{DeliveryID: username, OrganizationID: "o", URL: "https://receiver.example/", Body: body, CreatedAt: now})
+		write(event.TopicWebhookTask, "d",
+			event.WebhookTask{DeliveryID: username, OrganizationID: "o", URL: "https://receiver.example/", Body: body,
+				CreatedAt: now})
 		write(event.TopicWebhook, "d", event.WebhookAttempt{DeliveryID: username, Response: "no such person: " + email})
-		write(event.TopicRejected, "", event.Rejected{Kind: record.KindCodehostPerson, Raw: []byte(`{"codehost_username":"` + username + `","last_updated":7}`)})
+		write(event.TopicRejected, "",
+			event.Rejected{Kind: record.KindCodehostPerson,
+				Raw: []byte(`{"codehost_username":"` + username + `","last_updated":7}`)})
 		write(event.TopicDiscoveryTask, "", event.DiscoveryTask{RequestID: "r", Input: account})
-		write(event.TopicDiscovery, "", event.Discovery{RequestID: "r", Input: event.Account{Platform: identity.Network, Username: "x"}, Socials: []event.Social{{Account: account}}})
+		write(event.TopicDiscovery, "",
+			event.Discovery{RequestID: "r", Input: event.Account{Platform: identity.Network, Username: "x"},
+				Socials: []event.Social{{Account: account}}})
 		write(event.TopicContext, "", event.Context{Profile: body})
 		write(event.TopicContextTask, "", event.ContextTask{Person: []byte(`"Write to ` + email + `."`)})
 		var headers []kafka.Header
-		event.Dead{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now, LastFailure: now}.Set(func(name, value string) {
+		event.Dead{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now,
+			LastFailure: now}.Set(func(name, value string) {
 			headers = append(headers, kafka.Header{Key: name, Value: []byte(value)})
 		})
 		dead, err := json.Marshal(event.WebhookTask{DeliveryID: username, Body: body})
@@ -162,16 +177,20 @@ func TestLookThroughWhatPasses(t *testing.T) {
 
 		var contexts readmodel.ContextBatch
 		require.NoError(t, contexts.Add(&event.Context{
-			Call: event.ContextCall{RequestID: username, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now, Profile: body,
+			Call: event.ContextCall{RequestID: username, OrganizationID: "o", KeyID: "k", RequestedAt: now,
+				RespondBy: now}, Status: event.ContextComplete, At: now, Profile: body,
 		}, readmodel.Position{Topic: event.TopicContext}))
 		require.NoError(t, readmodel.InsertContexts(t.Context(), conn, "c"+username, &contexts))
 		var attempts readmodel.WebhookBatch
-		attempts.Add(&event.WebhookAttempt{DeliveryID: username, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now, CreatedAt: now, Response: email}, readmodel.Position{Topic: event.TopicWebhook})
+		attempts.Add(&event.WebhookAttempt{DeliveryID: username, Attempt: 1, EndpointID: "e", OrganizationID: "o",
+			At: now, CreatedAt: now, Response: email}, readmodel.Position{Topic: event.TopicWebhook})
 		require.NoError(t, readmodel.InsertWebhooks(t.Context(), conn, "w"+username, &attempts))
 	}
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
 	for kind, raws := range map[record.Kind][]string{
-		record.KindNetworkPerson: {`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100","last_updated":"2026"}`, `{"profile_id":"p2","username":"other","phone":"(415) 555-0101","last_updated":"2026"}`},
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100",` +
+			`"last_updated":"2026"}`, `{"profile_id":"p2","username":"other","phone":"(415) 555-0101",` +
+			`"last_updated":"2026"}`},
 		record.KindCodehostCommit: {
 			`{"user_id":7,"sha":"a","message":"hers","author_email":"ADA@example.com","author_date":"2026"}`,
 			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`,
@@ -185,9 +204,11 @@ func TestLookThroughWhatPasses(t *testing.T) {
 	}
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
 
-	// A delivery whose body names nobody, made of a record.
-	write(event.TopicWebhookTask, "d", event.WebhookTask{DeliveryID: "made", OrganizationID: "o", URL: "https://receiver.example/", Body: []byte(`{}`), CreatedAt: now,
-		Identities: []string{"network-person p9"}})
+	// The body of this delivery contains no identifier, but a source record does.
+	write(event.TopicWebhookTask, "d",
+		event.WebhookTask{DeliveryID: "made", OrganizationID: "o", URL: "https://receiver.example/", Body: []byte(`{}`),
+			CreatedAt:  now,
+			Identities: []string{"network-person p9"}})
 
 	r := receipt.Receipt{MaskedAt: now}
 	require.NoError(t, receipt.Look(t.Context(), receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}, hers, &r))
@@ -197,7 +218,8 @@ func TestLookThroughWhatPasses(t *testing.T) {
 		require.NotEmpty(t, p.UntilThen, p.Name)
 	}
 	for _, name := range []string{
-		event.TopicWebhookTask, event.TopicWebhook, event.TopicRejected, event.TopicDiscoveryTask, event.TopicDiscovery, event.TopicContext, event.TopicContextTask,
+		event.TopicWebhookTask, event.TopicWebhook, event.TopicRejected, event.TopicDiscoveryTask, event.TopicDiscovery,
+		event.TopicContext, event.TopicContextTask,
 		event.DeadTopic("webhook-sender", "deliveries").Name,
 	} {
 		made := 0
@@ -216,18 +238,19 @@ func TestLookThroughWhatPasses(t *testing.T) {
 			left[p.Name] = p.Remaining
 		}
 	}
-	require.Equal(t, map[string]int64{readmodel.ContextTable: 1, readmodel.WebhookAttemptsTable: 1, "network_people": 1, "codehost_commits": 1}, left)
-	require.EqualValues(t, 4, r.Remaining(), "what passes is not left")
+	require.Equal(t, map[string]int64{readmodel.ContextTable: 1, readmodel.WebhookAttemptsTable: 1, "network_people": 1,
+		"codehost_commits": 1}, left)
+	require.EqualValues(t, 4, r.Remaining(), "remaining, without expiring messages")
 	require.NotEmpty(t, r.Files)
 	require.Contains(t, r.NotLookedThrough[0], now.Add(25*time.Hour).Format(time.RFC3339))
 }
 
-// Whatever is changed in a receipt, or added to it, is noticed.
-func TestSignature(t *testing.T) {
+func TestCheck_DetectsChangesAndAdditions(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
 	raw, err := receipt.Sign(receipt.Receipt{
 		Version: 1, RequestID: "er_1", State: "removed", VerifiedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
-		Tables: []receipt.Place{{Name: "network_people", Looked: 12, Remaining: 3}}, Kept: []receipt.Kept{{Type: "email", Hash: "00"}},
+		Tables: []receipt.Place{{Name: "network_people", Looked: 12, Remaining: 3}},
+		Kept:   []receipt.Kept{{Type: "email", Hash: "00"}},
 	}, key)
 	require.NoError(t, err)
 	public := receipt.PublicKey(key)
@@ -235,12 +258,13 @@ func TestSignature(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, r.Remaining())
 
-	// Another layout of the same is the same.
+	// Another JSON layout has the same signature.
 	_, err = receipt.Check(bytes.ReplaceAll(raw, []byte("\n"), nil), public)
 	require.NoError(t, err)
 
 	for _, change := range [][2]string{
-		{`"remaining": 3`, `"remaining": 0`}, {`"er_1"`, `"er_2"`}, {`"removed"`, `"masked"`}, {`"version": 1,`, `"version": 1, "more": 1,`},
+		{`"remaining": 3`, `"remaining": 0`}, {`"er_1"`, `"er_2"`}, {`"removed"`, `"masked"`},
+		{`"version": 1,`, `"version": 1, "more": 1,`},
 		{`2026-02-03`, `2026-02-04`}, {`"hash": "00"`, `"hash": "01"`}, {`"signature": "`, `"signature": "AAAA`},
 	} {
 		changed := bytes.Replace(raw, []byte(change[0]), []byte(change[1]), 1)
@@ -248,7 +272,7 @@ func TestSignature(t *testing.T) {
 		_, err := receipt.Check(changed, public)
 		require.ErrorIs(t, err, receipt.ErrSignature, change[1])
 	}
-	// Signed anew by somebody else.
+	// Signed again with another key.
 	r.Tables = nil
 	forged, err := receipt.Sign(r, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize)))
 	require.NoError(t, err)

@@ -1,5 +1,4 @@
-// Package sizing says how much hardware a number of people needs, by arithmetic
-// from measured bytes and rates. Its tables are those of deploy/docs/sizing.md;
-// the test writes them, and finds every measured figure in
-// deploy/docs/benchmarks.md again.
+// Package sizing computes the hardware for a number of people from measured sizes and
+// rates. The tests generate the tables of deploy/docs/sizing.md, and verify that every
+// measured figure is in deploy/docs/benchmarks.md.
 package sizing

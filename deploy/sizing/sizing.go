@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Measured is what benchmarks.md says of this program. Sizes are in bytes, times in seconds of one core.
+// Measured are measurements from benchmarks.md. Sizes are in bytes, times in seconds of one core.
 type Measured struct {
-	TableBytes    float64 // of a person in all tables but search_people
-	SearchBytes   float64 // of a profile in search_people
-	Profiles      float64 // of a person: those who have one
+	TableBytes    float64 // per person, in all tables but search_people
+	SearchBytes   float64 // per profile, in search_people
+	Profiles      float64 // per person: share of people with a profile
 	RecordBytes   float64 // of a person's records, as JSON
-	LogBytes      float64 // of a person's records, as the broker's log holds them
-	ProjectRate   float64 // records that a core projects in a second
+	LogBytes      float64 // of a person's records, in the log of the broker
+	ProjectRate   float64 // projected records per core and second
 	ProjectRecord float64 // bytes of such a record
-	EnrichCPU     float64 // of one call: engine and API
+	EnrichCPU     float64 // per call, engine and API
 }
 
-// Figures are those of benchmarks.md.
+// Figures returns the measurements in benchmarks.md.
 func Figures() Measured {
 	const people, profiles, record = 1e6, 820_871, 3.0e3
 	return Measured{
@@ -34,23 +34,23 @@ func Figures() Measured {
 	}
 }
 
-// Plan is what is chosen, and can be chosen otherwise.
+// Plan are the assumptions, which a user can change.
 type Plan struct {
-	Replicas      float64 // of a shard
-	Full          float64 // share of a disk that is used: a replay and merges need the rest
+	Replicas      float64 // per shard
+	Full          float64 // used share of a disk; replays and merges need the rest
 	KafkaReplicas float64
-	KafkaVersions float64 // versions of a record that wait for compaction, the newest included
-	FirstLoad     float64 // seconds in which the first crawl is projected
-	Busy          float64 // share of a core that may be used at the peak
+	KafkaVersions float64 // versions of a record before compaction, including the newest
+	FirstLoad     float64 // duration of projecting the first crawl, in seconds
+	Busy          float64 // maximum used share of a core at the peak
 	NodeCores     float64
 	NodeMemory    float64 // GiB
 	NodeDisk      float64 // bytes
 	HotShare      float64 // share of a node's data that should be in memory
-	// Prices of a month, in dollars.
+	// Monthly prices in dollars.
 	CorePrice, GiBPrice, GBPrice float64
 }
 
-// Defaults is the plan of the page.
+// Defaults returns the assumptions of the page.
 func Defaults() Plan {
 	return Plan{
 		Replicas: 2, Full: 0.5, KafkaReplicas: 3, KafkaVersions: 2, FirstLoad: 3 * 86400, Busy: 0.5,
@@ -58,33 +58,33 @@ func Defaults() Plan {
 	}
 }
 
-// Need is how much hardware there has to be.
+// Need is the required hardware.
 type Need struct {
 	People, CallsPerSecond float64
 
-	DataBytes  float64 // of one copy of all tables
+	DataBytes  float64 // one copy of all tables
 	Shards     float64
 	ShardBytes float64
-	// MemoryBytes is what a node should have for the hot part of its shard.
+	// MemoryBytes is the memory of a node for the hot part of its shard.
 	MemoryBytes float64
-	KafkaBytes  float64 // of all brokers' logs
+	KafkaBytes  float64 // logs of all brokers
 	LoadCores   float64 // while the first crawl is projected
-	MonthCores  float64 // for a refresh of everybody each month, on average
+	MonthCores  float64 // average for a monthly refresh of all people
 	CallCores   float64 // at the peak of calls
-	Nodes       float64 // of ClickHouse
-	OtherCores  float64 // of brokers, Keepers and services
-	Dollars     float64 // a month
+	Nodes       float64 // ClickHouse nodes
+	OtherCores  float64 // brokers, Keepers and services
+	Dollars     float64 // per month
 }
 
-// Size does the arithmetic.
+// Size computes the hardware for a number of people and calls per second.
 func Size(m Measured, p Plan, people, calls float64) Need {
 	n := Need{People: people, CallsPerSecond: calls}
 	n.DataBytes = people * (m.TableBytes + m.Profiles*m.SearchBytes)
-	cpu := m.RecordBytes / (m.ProjectRate * m.ProjectRecord) // of projecting a person's records
+	cpu := m.RecordBytes / (m.ProjectRate * m.ProjectRecord) // to project a person's records
 	n.LoadCores = people * cpu / p.FirstLoad
 	n.MonthCores = people * cpu / (30 * 86400)
 	n.CallCores = calls * m.EnrichCPU / p.Busy
-	// Disks, memory, or cores, whichever wants more shards; every replica projects, and they share the calls.
+	// Disk, memory or cores, whichever needs the most shards. Every replica projects; replicas share the calls.
 	byDisk := n.DataBytes / (p.NodeDisk * p.Full)
 	byMemory := n.DataBytes * p.HotShare / (p.NodeMemory * (1 << 30) * 0.5)
 	byCores := (n.CallCores + n.MonthCores*p.Replicas) / (p.NodeCores * p.Replicas)
@@ -96,11 +96,12 @@ func Size(m Measured, p Plan, people, calls float64) Need {
 	n.KafkaBytes = people * m.LogBytes * p.KafkaVersions * p.KafkaReplicas
 	n.OtherCores = 3*4 + 3*1 + 5*2*2 + math.Ceil(calls/500)*2 // brokers, Keepers, services, and API for the calls
 	disk := n.Nodes*n.ShardBytes/p.Full + n.KafkaBytes/p.Full
-	n.Dollars = n.Nodes*(p.NodeCores*p.CorePrice+p.NodeMemory*p.GiBPrice) + n.OtherCores*(p.CorePrice+4*p.GiBPrice) + disk/1e9*p.GBPrice
+	n.Dollars = n.Nodes*(p.NodeCores*p.CorePrice+p.NodeMemory*p.GiBPrice) + n.OtherCores*(p.CorePrice+4*p.GiBPrice) +
+		disk/1e9*p.GBPrice
 	return n
 }
 
-// Needs is the page's table: 10 million, 100 million and 1 billion people.
+// Needs returns the table of the page: 10 million, 100 million and 1 billion people.
 func Needs(m Measured, p Plan) []Need {
 	return []Need{Size(m, p, 10e6, 50), Size(m, p, 100e6, 250), Size(m, p, 1e9, 1000)}
 }
@@ -120,7 +121,7 @@ func Markdown(needs []Need) string {
 	row("enrichment calls a second, at the peak", func(n Need) string { return grouped(n.CallsPerSecond) })
 	row("tables, one copy", func(n Need) string { return size(n.DataBytes) })
 	row("cores that project the first crawl in 3 days", func(n Need) string { return short(n.LoadCores) })
-	row("cores that refresh everybody in a month, on average", func(n Need) string { return short(n.MonthCores) })
+	row("cores to refresh all people in a month, on average", func(n Need) string { return short(n.MonthCores) })
 	row("cores for the calls, half busy", func(n Need) string { return short(n.CallCores) })
 	row("**shards, of 2 replicas**", func(n Need) string { return "**" + grouped(n.Shards) + "**" })
 	row("data of a node", func(n Need) string { return size(n.ShardBytes) })

@@ -15,9 +15,9 @@ import (
 
 const developmentPlan = "development"
 
-// prepareAccounts applies the accounts file and returns what that changed, and puts the key of
-// [developmentKey] into the instance's description.
-func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Deps, in *instance.Instance) (applied []queryapi.Applied, err error) {
+// prepareAccounts applies the accounts file, and sets the API key of in with [developmentKey]. It returns the changes.
+func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Deps,
+	in *instance.Instance) (applied []queryapi.Applied, err error) {
 	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: deps.Telemetry.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts: %w", err)
@@ -30,16 +30,14 @@ func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Dep
 	if in.APIKey, err = developmentKey(ctx, accounts, earlier); err != nil || in.APIKey == earlier {
 		return applied, err
 	}
-	// A start that fails from here on, again and again, is not to leave a key each time.
+	// Store the key now, so that failing starts do not create one each.
 	kept := *in
-	kept.PID = 0 // nobody is served yet
+	kept.PID = 0 // not serving yet
 	return applied, instance.Write(cfg.DataDir, kept)
 }
 
-// developmentKey returns an API key of an organization on the development plan:
-// the one that an earlier run left in the instance's description, as long as it
-// is valid, else a new one. A key is shown only once, so that a lost one cannot
-// be found again.
+// developmentKey returns an API key of an organization on the development plan: the one of an earlier run in the
+// instance file if it is valid, else a new one. Keys cannot be read back, so a lost one is replaced.
 func developmentKey(ctx context.Context, accounts *queryapi.Accounts, earlier string) (key string, err error) {
 	var organization string
 	for _, o := range accounts.Organizations() {

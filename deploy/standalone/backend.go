@@ -24,25 +24,23 @@ import (
 const (
 	database    = "muster"
 	serviceUser = "muster"
-	// stopTimeout is how long each backend may take to stop; the services have
-	// stopped by then.
+	// stopTimeout is the maximum time that each backend may take to stop, after the services.
 	stopTimeout = 3 * time.Second
 )
 
-// AnalystDatabases are what the embedded engine's analyst reads without a password.
+// AnalystDatabases returns the databases that the embedded engine's analyst reads without a password.
 func AnalystDatabases() []string { return []string{readmodel.ViewsDatabase(database)} }
 
-// kafkaBackend is a Kafka to work with, the embedded one or a server.
+// kafkaBackend is the embedded Kafka broker, or an external Kafka.
 type kafkaBackend struct {
 	config bus.Config
-	// user and password are those of the embedded one, which config has too.
+	// user and password are the credentials of the embedded broker, which config has too.
 	user, password string
-	// compact is nil for a server, which looks after itself.
+	// compact compacts the log; nil for an external Kafka.
 	compact func(context.Context) error
-	// retain applies what the topics say of how long messages stay; nil for a server, too.
+	// retain applies the retention of the topics; nil for an external Kafka.
 	retain func(context.Context) error
-	// while ends a context when the broker has failed, with err as its cause; err is
-	// nil until then.
+	// while returns a context that ends when the broker fails, with err as its cause. Until then err returns nil.
 	while func(context.Context) (context.Context, context.CancelFunc)
 	err   func() error
 	close func() error
@@ -55,9 +53,10 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 	}
 	if len(external.Brokers) > 0 {
 		external.Logger = deps.Telemetry.Logger
-		return kafkaBackend{config: external, while: context.WithCancel, err: func() error { return nil }, close: func() error { return nil }}, nil
+		return kafkaBackend{config: external, while: context.WithCancel, err: func() error { return nil },
+			close: func() error { return nil }}, nil
 	}
-	// Whoever reaches it is the operator: other users of the machine do.
+	// The broker has full access, and other users of the machine can connect to it: require a password.
 	key, err := secret.Key("kafka-service-user", 24)
 	if err != nil {
 		return kafkaBackend{}, err
@@ -73,11 +72,14 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 		AcceptLoss: func(topic string) bool { return slices.Contains(cfg.AcceptDataLoss, topic) },
 	})
 	if lost, ok := errors.AsType[*broker.LossError](err); ok {
-		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker: %w; restore a backup (muster backup restore), "+
-			"or start without what is lost, once: --accept-data-loss %s", err, strings.Join(lost.Topics, " --accept-data-loss "))
+		return kafkaBackend{},
+			fmt.Errorf("start the embedded Kafka broker: %w; restore a backup (muster backup restore), "+
+				"or start without the lost messages once: --accept-data-loss %s", err,
+				strings.Join(lost.Topics, " --accept-data-loss "))
 	}
 	if err != nil {
-		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
+		return kafkaBackend{},
+			fmt.Errorf("start the embedded Kafka broker (change its address with --kafka-addr): %w", err)
 	}
 	return kafkaBackend{
 		config: bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster", Logger: deps.Telemetry.Logger},
@@ -86,11 +88,11 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 	}, nil
 }
 
-// retentionEvery is how often the embedded broker looks for messages that have been kept for
-// long enough. The first time is as long after the start: what waited has been handled by then.
+// retentionEvery is the interval of retention runs of the embedded broker. The first one is an interval after the
+// start, so that messages from before a long stop are processed first.
 const retentionEvery = time.Hour
 
-// runRetention has the embedded broker drop what has been kept for long enough, until ctx ends.
+// runRetention runs the retention of the embedded broker every [retentionEvery] until ctx ends.
 func (b kafkaBackend) runRetention(ctx context.Context, logger *slog.Logger) error {
 	ticker := time.NewTicker(retentionEvery)
 	defer ticker.Stop()
@@ -104,16 +106,15 @@ func (b kafkaBackend) runRetention(ctx context.Context, logger *slog.Logger) err
 			continue
 		}
 		if err := b.retain(ctx); err != nil && ctx.Err() == nil {
-			logger.WarnContext(ctx, "messages that have been kept for long enough stay for another while", slog.Any("error", err))
+			logger.WarnContext(ctx, "broker: retention run failed, will retry", slog.Any("error", err))
 		}
 	}
 }
 
-// clickHouseBackend is a ClickHouse to work with, the embedded one or a server.
+// clickHouseBackend is the embedded ClickHouse engine, or an external ClickHouse.
 type clickHouseBackend struct {
 	config clickhouse.Config
-	// down says why it cannot be used any more; nil for a server, which looks
-	// after itself.
+	// down is closed when the engine has exited for good; nil for an external ClickHouse.
 	down  <-chan struct{}
 	close func() error
 }
@@ -155,11 +156,13 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 		deps.Progress.End()
 	}
 	if _, damaged := errors.AsType[*engine.MetadataError](err); damaged {
-		return clickHouseBackend{}, fmt.Errorf("start the embedded ClickHouse engine: %w; restore a backup (muster backup restore), "+
-			"or make the tables anew (operators.md, Damaged tables)", err)
+		return clickHouseBackend{},
+			fmt.Errorf("start the embedded ClickHouse engine: %w; restore a backup (muster backup restore), "+
+				"or rebuild the tables (operators.md, Damaged tables)", err)
 	}
 	if err != nil {
-		return clickHouseBackend{}, fmt.Errorf("start the embedded ClickHouse engine (if its address is in use: --clickhouse-addr): %w", err)
+		return clickHouseBackend{},
+			fmt.Errorf("start the embedded ClickHouse engine (change its address with --clickhouse-addr): %w", err)
 	}
 	stop := func() error {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -169,7 +172,8 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 	if err := createDatabase(ctx, process.DSN("default")); err != nil {
 		return clickHouseBackend{}, errors.Join(err, stop())
 	}
-	return clickHouseBackend{config: clickhouse.Config{DSN: process.DSN(database)}, down: process.Done(), close: stop}, nil
+	return clickHouseBackend{config: clickhouse.Config{DSN: process.DSN(database)}, down: process.Done(), close: stop},
+		nil
 }
 
 func unknownIfZero(total int64) int64 {
@@ -186,12 +190,13 @@ func createDatabase(ctx context.Context, dsn string) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+database); err != nil {
-		return fmt.Errorf("create the read models' database: %w", err)
+		return fmt.Errorf("create the database of the read models: %w", err)
 	}
 	return nil
 }
 
-func openConnection(ctx context.Context, cfg clickhouse.Config, client string, connections int, deps Deps) (driver.Conn, error) {
+func openConnection(ctx context.Context, cfg clickhouse.Config, client string, connections int,
+	deps Deps) (driver.Conn, error) {
 	cfg.ClientName, cfg.MaxOpenConns, cfg.Logger = client, connections, deps.Telemetry.Logger
 	return clickhouse.Open(ctx, cfg)
 }

@@ -12,47 +12,46 @@ import (
 	queryapi "muster/query-api"
 )
 
-// Config says what to run and where.
+// Config is the configuration of a run.
 type Config struct {
 	// DataDir holds everything that survives a restart.
 	DataDir string
 	// Addresses to listen on, host:port; port 0 takes a free one.
 	APIAddr, IngestAddr, AdminAddr, ClickHouseAddr, KafkaAddr string
-	// AdminHosts are names of the admin address, beside localhost and IP addresses.
+	// AdminHosts are host names of the admin address, in addition to localhost and IP addresses.
 	AdminHosts []string
-	// Sample is the number of invented people that an empty data folder begins
-	// with; 0 for none.
+	// Sample is the number of synthetic people to fill an empty data directory with; 0 for none.
 	Sample int
-	// WebhookAllow are addresses that webhooks are sent to although they are not
-	// public, and by plain http too.
+	// WebhookAllow are private address ranges that webhooks may be sent to, also with http.
 	WebhookAllow []netip.Prefix
-	// SearchPostings is that of the query-api's configuration.
+	// SearchPostings is the setting of the query-api configuration.
 	SearchPostings int
-	// EraseWithin is how long what was erased may stay on disk; default 24 h.
+	// EraseWithin is the maximum time that erased data stays on disk; default 24 h.
 	EraseWithin time.Duration
 	// Accounts are applied at every start, before the first call is answered.
 	Accounts queryapi.AccountsFile
-	// Compact compacts the embedded broker's log once everything in it is
-	// projected. It answers nobody meanwhile.
+	// Compact compacts the log of the embedded broker once it is projected. The broker does not respond during the
+	// compaction.
 	Compact bool
 	// AcceptDataLoss are topics of the embedded broker that may have lost messages.
 	AcceptDataLoss []string
 }
 
-// Validate says what is wrong with the configuration.
+// Validate returns the errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.DataDir == "" {
-		errs = append(errs, errors.New("the data folder has no name"))
+		errs = append(errs, errors.New("the data directory is empty"))
 	}
 	if c.EraseWithin != 0 && c.EraseWithin < time.Minute {
-		errs = append(errs, errors.New("what was erased may stay on disk for a minute at least"))
+		errs = append(errs, errors.New("the erasure deadline is under 1 minute"))
 	}
 	if c.Sample < 0 {
 		errs = append(errs, errors.New("the number of sample people is negative"))
 	}
 	for name, addr := range map[string]string{
-		"API": c.APIAddr, "ingest": c.IngestAddr, "admin": c.AdminAddr, "ClickHouse": c.ClickHouseAddr, "Kafka": c.KafkaAddr,
+		"API": c.APIAddr, "ingest": c.IngestAddr, "admin": c.AdminAddr, "ClickHouse": c.ClickHouseAddr,
+		"Kafka": c.KafkaAddr,
 	} {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			errs = append(errs, fmt.Errorf("the %s address %q is not host:port: %w", name, addr, err))
@@ -61,44 +60,44 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// listenable fails when an address of the services is taken, which they would find out last: an empty data folder is
-// prepared for long before. The engines look at theirs first.
-func (c Config) listenable(ctx context.Context) (err error) {
-	for _, a := range []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr}, {"admin", c.AdminAddr}} {
+// checkAddresses returns an error if an address of the services is in use. They would notice only after an empty data
+// directory is prepared, which takes long. The engines check their addresses first.
+func (c Config) checkAddresses(ctx context.Context) (err error) {
+	for _, a := range []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr},
+		{"admin", c.AdminAddr}} {
 		ln, listenErr := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)
 		if listenErr != nil {
-			return fmt.Errorf("listen on the %s address (another one: --%s-addr): %w", a.what, a.what, listenErr)
+			return fmt.Errorf("listen on the %s address (change it with --%s-addr): %w", a.what, a.what, listenErr)
 		}
-		defer func() { err = errors.Join(err, ln.Close()) }() // once all are there: no two are the same
+		// Close them together, so that two equal addresses are an error.
+		defer func() { err = errors.Join(err, ln.Close()) }()
 	}
 	return nil
 }
 
-// Deps are what a run uses of its surroundings.
+// Deps are the dependencies of a run.
 type Deps struct {
 	// Version is shown on the status page.
 	Version   string
 	Telemetry *service.Telemetry
-	// EngineCommand is the command line that serves the embedded ClickHouse
-	// engine: this program's own `engine`.
+	// EngineCommand is the command line of the embedded ClickHouse engine: this executable with `engine`.
 	EngineCommand []string
 	Getenv        func(string) string
 	// Progress shows long work.
 	Progress Progress
-	// Applied is told what Config.Accounts changed, keys that were drawn
-	// included, before anything else happens: they are shown once.
+	// Applied gets the changes from Config.Accounts, including new keys, which are shown once, before the run
+	// continues.
 	Applied func([]queryapi.Applied) error
-	// Started is called once, when everything answers and the sample is visible.
-	Started func(Welcome)
+	// Started is called once, when all services are ready and the sample is visible.
+	Started func(StartupSummary)
 }
 
-// Progress shows how long work goes on.
+// Progress shows the progress of long work.
 type Progress interface {
-	// Begin starts a piece of work with a total, in units that mean nothing to
-	// the one who looks; -1 when it is not known.
+	// Begin starts a piece of work with a total in arbitrary units; -1 if unknown.
 	Begin(label string, total int64)
-	// Set tells how much of it is done.
+	// Set reports how much is done.
 	Set(done int64)
-	// End ends it.
+	// End ends the piece of work.
 	End()
 }

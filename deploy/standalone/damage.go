@@ -15,23 +15,23 @@ import (
 	"muster/platform/clickhouse"
 )
 
-// damageInterval is how often the engine is asked for damaged tables, beside each readiness check.
+// damageInterval is the interval of checks for damaged tables.
 const damageInterval = 30 * time.Second
 
-// checkedBytes is how large a table may be that is compared with its checksums at the start. Damage of larger ones is
-// found when it is read.
+// checkedBytes is the maximum size of tables whose checksums are verified at the start. Damage of larger ones is
+// detected when they are read.
 const checkedBytes = 256 << 20
 
-// damageWatch tells of tables that the embedded engine cannot read from its disk.
+// damageWatch reports tables that the embedded engine cannot read from its disk.
 type damageWatch struct {
 	conn   driver.Conn
 	logger *slog.Logger
 
-	looking sync.Mutex // one look, or addition, at a time
+	looking sync.Mutex // held by a check or addition
 
-	mu    sync.Mutex
-	known []clickhouse.Damage
-	told  []clickhouse.Damage // what the log has
+	mu     sync.Mutex
+	known  []clickhouse.Damage
+	logged []clickhouse.Damage // already in the log
 }
 
 func (w *damageWatch) add(found []clickhouse.Damage) {
@@ -42,7 +42,7 @@ func (w *damageWatch) add(found []clickhouse.Damage) {
 	w.known = append(slices.Clone(w.known), found...)
 }
 
-// Run looks for damaged tables until ctx ends.
+// Run checks for damaged tables until ctx ends.
 func (w *damageWatch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(damageInterval)
 	defer ticker.Stop()
@@ -52,7 +52,7 @@ func (w *damageWatch) Run(ctx context.Context) error {
 	}
 	w.add(checked)
 	for {
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+		if err := w.refresh(ctx); err != nil && ctx.Err() == nil {
 			w.logger.LogAttrs(ctx, slog.LevelDebug, "clickhouse: damaged tables not read", slog.Any("error", err))
 		}
 		select {
@@ -63,9 +63,10 @@ func (w *damageWatch) Run(ctx context.Context) error {
 	}
 }
 
-// Check is a readiness check: it names the tables that are damaged. Other checks tell of an engine that does not answer.
+// Check is a readiness check that fails while tables are damaged. An engine that does not respond is reported by
+// others.
 func (w *damageWatch) Check(ctx context.Context) error {
-	_ = w.look(ctx)
+	_ = w.refresh(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -78,7 +79,7 @@ func (w *damageWatch) Check(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", errors.Join(errs...), status.DamageHint)
 }
 
-func (w *damageWatch) look(ctx context.Context) error {
+func (w *damageWatch) refresh(ctx context.Context) error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
 	w.mu.Lock()
@@ -89,9 +90,9 @@ func (w *damageWatch) look(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	isTold := func(d clickhouse.Damage) bool { return slices.Contains(w.told, d) }
-	added := slices.DeleteFunc(slices.Clone(found), isTold)
-	w.known, w.told = found, append(w.told, added...)
+	isLogged := func(d clickhouse.Damage) bool { return slices.Contains(w.logged, d) }
+	added := slices.DeleteFunc(slices.Clone(found), isLogged)
+	w.known, w.logged = found, append(w.logged, added...)
 	w.mu.Unlock()
 	for _, d := range added {
 		w.logger.LogAttrs(ctx, slog.LevelError, "clickhouse: table is damaged on disk", slog.String("table", d.Table),

@@ -1,12 +1,11 @@
 // Package standalone runs the whole platform in one process, on one data
-// folder: `muster up`.
+// directory: `muster up`.
 //
-// It is the one place that chooses engines. Without CLICKHOUSE_DSN and
-// KAFKA_BROKERS it starts the embedded ones, ClickHouse as its one child process
-// and Kafka inside; with them it uses those servers, and the services cannot tell
-// the difference.
+// It selects the engines. Without CLICKHOUSE_DSN and KAFKA_BROKERS it starts the
+// embedded ones, ClickHouse as its only child process and Kafka in-process; with them
+// it uses the external servers. The services are the same in both cases.
 //
-// A data folder is served by one process at a time. Whatever a run leaves behind,
-// also after kill -9, the next one takes up: topics, read models, accounts, and a
-// sample that was not loaded to its end.
+// A data directory is served by one process at a time. A new run continues from the
+// state of the previous one, also after kill -9: topics, read models, accounts, and a
+// partially loaded sample.
 package standalone

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The embedded broker has no timer for its retention: it is told every hour, also after a failure. A server needs no telling.
-func TestRetentionEveryHour(t *testing.T) {
+// The embedded broker has no timer of its own; an external Kafka has.
+func TestRetention_RunsEveryHourDespiteFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var applied []time.Duration

@@ -19,11 +19,11 @@ import (
 	"muster/schemas/world"
 )
 
-// sampleSeed makes every sample of one size the same world.
+// sampleSeed is fixed, so that all samples of one size are equal.
 const sampleSeed = 1
 
-// sampleState is what a data folder remembers of its sample, so that one that
-// was not loaded to its end is loaded again. Records are idempotent.
+// sampleState is the stored state of a data directory's sample. A partially loaded sample is loaded again: records are
+// idempotent.
 type sampleState struct {
 	People int    `json:"people"`
 	Seed   uint64 `json:"seed"`
@@ -32,8 +32,7 @@ type sampleState struct {
 
 func samplePath(dataDir string) string { return filepath.Join(dataDir, "sample.json") }
 
-// planSample decides, before anything else is written to the data folder, what
-// sample it shall have.
+// planSample decides which sample a data directory gets, before anything else is written to it.
 func planSample(cfg Config) (sampleState, error) {
 	var s sampleState
 	raw, err := os.ReadFile(samplePath(cfg.DataDir))
@@ -44,10 +43,10 @@ func planSample(cfg Config) (sampleState, error) {
 		}
 		return s, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return s, fmt.Errorf("read what sample the data folder has: %w", err)
+		return s, fmt.Errorf("read the sample state of the data directory: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.DataDir, "kafka")); err == nil {
-		return sampleState{Loaded: true}, nil // not empty: it began without a sample
+		return sampleState{Loaded: true}, nil // not empty: it was created without a sample
 	}
 	s = sampleState{People: cfg.Sample, Seed: sampleSeed, Loaded: cfg.Sample == 0}
 	return s, s.write(cfg.DataDir)
@@ -56,24 +55,24 @@ func planSample(cfg Config) (sampleState, error) {
 func (s sampleState) write(dataDir string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("note the sample: %w", err)
+		return fmt.Errorf("write the sample state: %w", err)
 	}
 	tmp := samplePath(dataDir) + ".new"
 	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return fmt.Errorf("note the sample: %w", err)
+		return fmt.Errorf("write the sample state: %w", err)
 	}
 	if err := os.Rename(tmp, samplePath(dataDir)); err != nil {
-		return fmt.Errorf("note the sample: %w", err)
+		return fmt.Errorf("write the sample state: %w", err)
 	}
 	return nil
 }
 
-// sampleDir begins the names of the folders, in the data folder, that hold a sample while it is loaded; digits follow.
-// The data folder may be one in which its operator has folders of their own, such as samples.
+// sampleDir is the name prefix of the directories that contain a sample while it is loaded; digits follow. The prefix
+// must not collide with directories of the operator, such as samples.
 const sampleDir = "muster-sample-"
 
-// forgetSample removes what a start that was killed has left of a sample: the files, and their runs of ingest, which
-// cannot go on without them and are nobody's to resume.
+// forgetSample removes the rest of a sample from a killed start: the files, and their runs of ingest, which cannot be
+// resumed.
 func forgetSample(dataDir string) error {
 	dataDir, err := filepath.Abs(dataDir)
 	if err != nil {
@@ -100,18 +99,19 @@ func forgetSample(dataDir string) error {
 	return err
 }
 
-// load generates the sample and ingests it the way any file is.
-func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, erased *suppress.Set) (err error) {
+// load generates the sample and ingests it as files.
+func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config,
+	erased *suppress.Set) (err error) {
 	if err := forgetSample(cfg.DataDir); err != nil {
-		return fmt.Errorf("clear up after a sample that was not loaded to its end: %w", err)
+		return fmt.Errorf("clean up a partially loaded sample: %w", err)
 	}
 	dir, err := os.MkdirTemp(cfg.DataDir, sampleDir)
 	if err != nil {
-		return fmt.Errorf("make room for the sample: %w", err)
+		return fmt.Errorf("create the sample directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	deps.Progress.Begin(fmt.Sprintf("Inventing %d people", s.People), int64(s.People))
+	deps.Progress.Begin(fmt.Sprintf("Generating %d people", s.People), int64(s.People))
 	summary, err := world.WriteFiles(ctx, dir, world.Options{People: s.People, Seed: s.Seed}, func(done, _ int) {
 		deps.Progress.Set(int64(done))
 	})
@@ -136,7 +136,8 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 			}
 		}
 		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka, StateDir: ingest.StateDirOf(cfg.DataDir)},
-			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}, Suppressed: erased},
+			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded},
+				Suppressed: erased},
 			record.Kind(kind), paths)
 		if err != nil {
 			return fmt.Errorf("load the sample's records of kind %s: %w", kind, err)
@@ -147,7 +148,7 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	return s.write(cfg.DataDir)
 }
 
-// sampleProgress shows the runs of all kinds as one piece of work.
+// sampleProgress adds up the progress of the runs of all kinds.
 type sampleProgress struct {
 	progress Progress
 	before   int64

@@ -36,14 +36,13 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// Run runs the platform until ctx ends or a part of it fails for good. It
-// returns nil after an orderly stop.
+// Run runs the platform until ctx ends or a part of it fails permanently. It returns nil after an orderly stop.
 func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
+		return fmt.Errorf("create the data directory: %w", err)
 	}
 	release, err := Lock(cfg.DataDir)
 	if err != nil {
@@ -53,7 +52,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if _, err := backup.Finish(cfg.DataDir, time.Now()); err != nil {
 		return err
 	}
-	if err := cfg.listenable(ctx); err != nil {
+	if err := cfg.checkAddresses(ctx); err != nil {
 		return err
 	}
 	sample, err := planSample(cfg)
@@ -85,13 +84,13 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	defer end()
 	err = runServices(running, cfg, deps, secret, kafka, clickHouse, sample)
 	if kafka.err() != nil {
-		return nil // close says why; that nothing works without it needs no words
+		return nil // close returns the error of the broker
 	}
 	return err
 }
 
-// rootSecret makes one for a new data folder. One that has been served from had a secret: with another one than
-// that its callers' cursors, its webhooks' secrets and its erased people would be recognized no more.
+// rootSecret creates a root secret for a new data directory. A used one without its secret is an error: with a new one,
+// cursors, webhook secrets and erased people would no longer be recognized.
 func rootSecret(cfg Config, deps Deps) (*service.RootSecret, error) {
 	secret, err := service.LoadRootSecret(deps.Getenv, cfg.DataDir)
 	if !errors.Is(err, service.ErrNoRootSecret) {
@@ -99,13 +98,15 @@ func rootSecret(cfg Config, deps Deps) (*service.RootSecret, error) {
 	}
 	for _, name := range []string{"kafka", instance.FileName} {
 		if _, statErr := os.Stat(filepath.Join(cfg.DataDir, name)); !errors.Is(statErr, fs.ErrNotExist) {
-			return nil, fmt.Errorf("the data folder %s has been served from, and its secret is missing: %w", cfg.DataDir, errors.Join(err, statErr))
+			return nil,
+				fmt.Errorf("the data directory %s has data, but no root secret: %w", cfg.DataDir,
+					errors.Join(err, statErr))
 		}
 	}
 	return service.EnsureRootSecret(deps.Getenv, cfg.DataDir)
 }
 
-// migrate brings the tables up to date, for as long as that takes, and reports whether it made all of them.
+// migrate applies pending migrations, without a timeout, and reports whether it created all tables.
 func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (made bool, err error) {
 	cfg.ReadTimeout = clickhouse.MigrationTimeout
 	conn, err := openConnection(ctx, cfg, "muster migrate", 2, deps)
@@ -117,28 +118,31 @@ func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (made bool, 
 	if err != nil {
 		return false, err
 	}
-	applied, err := projector.Migrate(ctx, conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
+	applied, err := projector.Migrate(ctx, conn, readmodel.Layout{},
+		clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
 	return len(applied) == len(migrations), err
 }
 
-// projectAgain has all read models projected from the beginning of their topics, if they were projected before. Tables
-// that were made anew would stay empty otherwise.
-func projectAgain(ctx context.Context, kafka bus.Config, logger *slog.Logger) error {
+// resetProjections projects all read models again from the beginning of their topics, if they were projected before.
+// Otherwise newly created tables would stay empty.
+func resetProjections(ctx context.Context, kafka bus.Config, logger *slog.Logger) error {
 	groups := append(status.EventConsumers(), status.Consumer{Group: projector.Group, Topics: projector.Topics()})
 	for _, g := range groups {
 		rewound, err := bus.Rewind(ctx, kafka, g.Group, g.Topics)
 		if err != nil {
-			return fmt.Errorf("project the topics again into the new tables: %w", err)
+			return fmt.Errorf("reset the projection offsets for new tables: %w", err)
 		}
 		if rewound {
-			logger.LogAttrs(ctx, slog.LevelWarn, "clickhouse: the tables are new, their topics are projected again", slog.String("group", g.Group))
+			logger.LogAttrs(ctx, slog.LevelWarn, "clickhouse: tables are new, projecting topics from the beginning",
+				slog.String("group", g.Group))
 		}
 	}
 	return nil
 }
 
-// runServices runs the services on backends that are there.
-func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret, backend kafkaBackend, clickHouse clickHouseBackend, sample sampleState) (err error) {
+// runServices runs the services on started backends.
+func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret, backend kafkaBackend,
+	clickHouse clickHouseBackend, sample sampleState) (err error) {
 	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
@@ -146,8 +150,9 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	made, err := migrate(ctx, clickHouse.config, deps)
-	if err == nil && made && clickHouse.down != nil { // another server may have other projectors
-		err = projectAgain(ctx, kafka, logger)
+	// An external ClickHouse may have other projectors.
+	if err == nil && made && clickHouse.down != nil {
+		err = resetProjections(ctx, kafka, logger)
 	}
 	if err != nil {
 		return err
@@ -157,7 +162,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
-	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings}.WithDefaults()
+	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"),
+		WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err
@@ -183,7 +189,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 
 	apiDeps := queryapi.Deps{
-		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
+		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry,
+		Tracing:    deps.Telemetry.Tracing,
 		Suppressed: erased.Set(),
 	}
 	if deps.Getenv(queryapi.RedisEnv) != "" {
@@ -193,21 +200,22 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		defer func() { err = errors.Join(err, apiDeps.Redis.Close()) }()
 	}
 
-	// What listens is closed by its Run, and here as long as none runs.
+	// Listeners are closed by their Run, or here if none runs.
 	var idle []io.Closer
 	defer func() {
 		for _, c := range slices.Backward(idle) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Hosts: cfg.AdminHosts, Logger: logger, Registry: registry})
+	admin, err := service.NewAdmin(ctx,
+		service.AdminConfig{Addr: cfg.AdminAddr, Hosts: cfg.AdminHosts, Logger: logger, Registry: registry})
 	if err != nil {
-		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
+		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
 	idle = append(idle, admin)
 	api, err := queryapi.New(ctx, apiConfig, apiDeps)
 	if err != nil {
-		return fmt.Errorf("start query-api (another address: --api-addr): %w", err)
+		return fmt.Errorf("start query-api (change its address with --api-addr): %w", err)
 	}
 	idle = append(idle, api)
 	projection, err := projector.New(projector.Config{Kafka: kafka}, projector.Deps{
@@ -216,9 +224,10 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return err
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka, Within: cfg.EraseWithin}, projector.EraserDeps{
-		Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
-	})
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka, Within: cfg.EraseWithin},
+		projector.EraserDeps{
+			Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
+		})
 	if err != nil {
 		return err
 	}
@@ -226,14 +235,18 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
 	}, ingest.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
-		return fmt.Errorf("start ingest (another address: --ingest-addr): %w", err)
+		return fmt.Errorf("start ingest (change its address with --ingest-addr): %w", err)
 	}
 	idle = append(idle, records)
 	providers, err := discovery.ProvidersFromEnv(deps.Getenv)
 	if err != nil {
 		return err
 	}
-	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()}) //nolint:contextcheck // Close ends its reads, not a context
+	finderDeps := discovery.Deps{
+		ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set(),
+	}
+	//nolint:contextcheck // Close ends its reads, not a context
+	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, finderDeps)
 	if err != nil {
 		return err
 	}
@@ -244,7 +257,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err := developmentSecret(ctx, kafka, deps, webhookKey); err != nil {
 		return err
 	}
-	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
+	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow},
+		webhook.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return err
 	}
@@ -264,19 +278,25 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	const ready = 100 * time.Millisecond
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
-		{Name: "clickhouse", Run: clickHouse.watch},
+		{Name: "clickhouse", Run: clickHouse.waitUntilDown},
 		{Name: "tables", Run: damage.Run},
 		{Name: "retention", Run: func(ctx context.Context) error { return backend.runRetention(ctx, logger) }},
-		// Nobody works before it is known who was erased.
-		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready), StartTimeout: 10 * time.Minute},
-		{Name: "projector", Needs: []string{"clickhouse", "suppression"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
+		// No service starts before the suppression set is loaded.
+		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready),
+			StartTimeout: 10 * time.Minute},
+		{Name: "projector", Needs: []string{"clickhouse", "suppression"}, Run: projection.Run,
+			Ready: service.Poll(projection.Check, ready)},
 		{Name: "eraser", Needs: []string{"projector"}, Run: eraser.Run},
-		{Name: "query-api", Needs: []string{"clickhouse", "suppression"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
+		{Name: "query-api", Needs: []string{"clickhouse", "suppression"}, Run: api.Run,
+			Ready: service.Poll(api.Ready, ready)},
 		{Name: "ingest", Needs: []string{"suppression"}, Run: records.Run, Ready: service.Poll(records.Ready, ready)},
-		{Name: "discovery-worker", Needs: []string{"clickhouse", "suppression"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
-		{Name: "webhook-sender", Needs: []string{"suppression"}, Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
+		{Name: "discovery-worker", Needs: []string{"clickhouse", "suppression"}, Run: finder.Run,
+			Ready: service.Poll(finder.Ready, ready)},
+		{Name: "webhook-sender", Needs: []string{"suppression"}, Run: sender.Run,
+			Ready: service.Poll(sender.Ready, ready)},
 		{
-			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest", "discovery-worker"}, Job: true,
+			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest", "discovery-worker"},
+			Job: true,
 			Run: func(ctx context.Context) error {
 				return welcome(ctx, cfg, deps, backend, in, source, sample, erased.Set())
 			},
@@ -288,7 +308,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	for name, check := range map[string]service.Check{
 		"projector": projection.Check, "query-api": api.Ready, "ingest": records.Ready,
-		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check, "tables": damage.Check,
+		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check,
+		"tables": damage.Check,
 	} {
 		if err := admin.AddCheck(name, check); err != nil {
 			return err
@@ -298,9 +319,9 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	return group.Run(ctx)
 }
 
-// describe begins an instance's description with what an earlier run left.
+// describe returns an instance description, with the values to keep from an earlier run.
 func describe(cfg Config, kafka kafkaBackend, clickHouse clickHouseBackend) instance.Instance {
-	earlier, _ := instance.Read(cfg.DataDir) // none, or a damaged one, is replaced
+	earlier, _ := instance.Read(cfg.DataDir) // a missing or damaged one is replaced
 	return instance.Instance{
 		APIKey: earlier.APIKey, OperatorToken: operatorToken(earlier.OperatorToken),
 		Kafka: strings.Join(kafka.config.Brokers, ","), KafkaUser: kafka.user, KafkaPassword: kafka.password,
@@ -308,19 +329,19 @@ func describe(cfg Config, kafka kafkaBackend, clickHouse clickHouseBackend) inst
 	}
 }
 
-// watch ends with ctx, or with an error when the engine is gone for good.
-func (b clickHouseBackend) watch(ctx context.Context) error {
+// waitUntilDown returns nil when ctx ends, or an error when the engine has exited for good.
+func (b clickHouseBackend) waitUntilDown(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-b.down:
-		return errors.New("the embedded ClickHouse engine has ended")
+		return errors.New("the embedded ClickHouse engine exited")
 	}
 }
 
-// welcome writes the instance's description as soon as everything answers,
-// loads the sample, and says hello.
-func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in instance.Instance, source status.Source, sample sampleState, erased *suppress.Set) error {
+// welcome writes the instance file once all services are ready, loads the sample, and prints the startup summary.
+func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in instance.Instance, source status.Source,
+	sample sampleState, erased *suppress.Set) error {
 	if err := instance.Write(cfg.DataDir, in); err != nil {
 		return err
 	}
@@ -336,20 +357,21 @@ func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in 
 		if err := showVisible(ctx, deps, source); err != nil {
 			return err
 		}
-		deps.Progress.Begin("Compacting the embedded broker's log", -1)
+		deps.Progress.Begin("Compacting the log of the embedded broker", -1)
 		err := kafka.compact(ctx)
 		deps.Progress.End()
 		if err != nil {
 			return err
 		}
 	}
-	w := Welcome{Instance: in, DataDir: cfg.DataDir}
+	w := StartupSummary{Instance: in, DataDir: cfg.DataDir}
 	if err := w.findExamples(ctx, source.ClickHouse); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		w.Untried = true // it serves all the same: the key may have been given other scopes, or smaller limits
-		deps.Telemetry.Logger.WarnContext(ctx, "no example was found for the greeting", "error", err)
+		// It serves all the same: the key may have other scopes, or smaller limits.
+		w.Untried = true
+		deps.Telemetry.Logger.WarnContext(ctx, "standalone: no example found for the startup summary", "error", err)
 	}
 	deps.Started(w)
 	return nil
@@ -370,7 +392,7 @@ func showVisible(ctx context.Context, deps Deps, source status.Source) error {
 	return err
 }
 
-// withoutUser is a DSN's scheme and host.
+// withoutUser returns the scheme and host of a DSN.
 func withoutUser(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {

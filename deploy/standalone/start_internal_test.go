@@ -19,8 +19,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A taken address is told before anything is prepared.
-func TestAddressesAreLookedAtFirst(t *testing.T) {
+func TestRun_ChecksAddressesFirst(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
@@ -30,18 +29,19 @@ func TestAddressesAreLookedAtFirst(t *testing.T) {
 		"--ingest-addr": func(c *Config) { c.IngestAddr = taken.Addr().String() },
 		"--admin-addr":  func(c *Config) { c.AdminAddr = taken.Addr().String() },
 	} {
-		cfg := Config{DataDir: t.TempDir(), APIAddr: free, IngestAddr: free, AdminAddr: free, ClickHouseAddr: free, KafkaAddr: free, Sample: 3}
+		cfg := Config{DataDir: t.TempDir(), APIAddr: free, IngestAddr: free, AdminAddr: free, ClickHouseAddr: free,
+			KafkaAddr: free, Sample: 3}
 		change(&cfg)
-		require.ErrorContains(t, Run(t.Context(), cfg, Deps{Getenv: func(string) string { return "" }}), "another one: "+flag)
+		require.ErrorContains(t, Run(t.Context(), cfg, Deps{Getenv: func(string) string { return "" }}),
+			"change it with "+flag)
 		files, err := filepath.Glob(cfg.DataDir + "/*")
 		require.NoError(t, err)
 		require.Equal(t, []string{filepath.Join(cfg.DataDir, "lock")}, files)
 	}
-	require.NoError(t, Config{APIAddr: free, IngestAddr: free, AdminAddr: free}.listenable(t.Context()))
+	require.NoError(t, Config{APIAddr: free, IngestAddr: free, AdminAddr: free}.checkAddresses(t.Context()))
 }
 
-// A start that fails after it has made a key leaves it to the next one.
-func TestFailedStartsShareAKey(t *testing.T) {
+func TestRun_FailedStartsShareAKey(t *testing.T) {
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	logger := slog.New(slog.DiscardHandler)
 	require.NoError(t, topics.Ensure(t.Context(), kafka, 0, logger))
@@ -57,11 +57,10 @@ func TestFailedStartsShareAKey(t *testing.T) {
 	require.Equal(t, keys[0], keys[1])
 	left, err := instance.Read(cfg.DataDir)
 	require.NoError(t, err)
-	require.Zero(t, left.PID, "nobody is told that it runs")
+	require.Zero(t, left.PID, "not reported as running")
 }
 
-// What a start that was killed in its sample leaves is nobody's to resume.
-func TestKilledSampleIsForgotten(t *testing.T) {
+func TestSample_RunsOfAKilledStartAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, StateDir: ingest.StateDirOf(dir)}
 	key, err := suppress.NewKey(make([]byte, suppress.KeySize))
@@ -72,11 +71,12 @@ func TestKilledSampleIsForgotten(t *testing.T) {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 		cut := filepath.Join(folder, "people.ndjson.gz")
 		require.NoError(t, os.WriteFile(cut, []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1}, 0o600))
-		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: erased}, record.KindNetworkPerson, []string{cut})
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: erased},
+			record.KindNetworkPerson, []string{cut})
 		require.Error(t, err)
 		return s.Run
 	}
-	// What the operator has in the data folder is theirs, whatever it is called.
+	// Files of the operator in the data directory are kept, whatever their names.
 	var theirs, resumable []string
 	for _, name := range []string{"sampled", "sample-data", "sample-2024", "muster-sample-data", "muster-sample-"} {
 		theirs = append(theirs, filepath.Join(dir, name))

@@ -10,8 +10,8 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// developmentSecret gives the development organizations webhook secrets, so that
-// their first delivery is signed without further ado. Those that have one keep it.
+// developmentSecret creates webhook secrets for development organizations that have none, so that their first delivery
+// is signed.
 func developmentSecret(ctx context.Context, kafka bus.Config, deps Deps, key []byte) (err error) {
 	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: deps.Telemetry.Logger})
 	if err != nil {
@@ -35,7 +35,7 @@ func developmentSecret(ctx context.Context, kafka bus.Config, deps Deps, key []b
 			continue
 		}
 		if _, err := secrets.Create(ctx, o.ID); err != nil {
-			return fmt.Errorf("make the development webhook secret: %w", err)
+			return fmt.Errorf("create the development webhook secret: %w", err)
 		}
 	}
 	return nil

@@ -18,27 +18,28 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Welcome is what a started platform says of itself.
-type Welcome struct {
+// StartupSummary is what a started platform reports about itself.
+type StartupSummary struct {
 	Instance instance.Instance
 	DataDir  string
-	// Person is a username on Platform, "codehost" or "network", that answers with records of
-	// both websets, or of one if there is none such; empty when there are no people.
+	// Person is a username on Platform, "codehost" or "network", that the API finds in both websets, or in one if no
+	// person is in both; empty if there are no people.
 	Person, Platform string
-	// Company is a slug that answers; empty when there is none.
+	// Company is a slug that the API finds; empty if there is none.
 	Company string
-	// Untried says that there may be people, and the API did not answer with one.
+	// Untried reports that there may be people, but the API found none of the examples.
 	Untried bool
-	// KeepKey leaves the API key out of the text, which says where it is instead: what is no
-	// terminal may be a log.
+	// KeepKey replaces the API key in the text with the file that contains it: an output that is not a terminal may be
+	// a log.
 	KeepKey bool
 }
 
-// findExamples finds a person and a company that the API answers.
-func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
+// findExamples finds a person and a company that the API returns.
+func (w *StartupSummary) findExamples(ctx context.Context, conn driver.Conn) error {
 	best := 0
 	for _, e := range []struct{ platform, query string }{
-		{identity.Codehost, examplesQuery("codehost_people", "user_id", "codehost_username", " AND notEmpty(network_username_keys)")},
+		{identity.Codehost,
+			examplesQuery("codehost_people", "user_id", "codehost_username", " AND notEmpty(network_username_keys)")},
 		{identity.Codehost, examplesQuery("codehost_people", "user_id", "codehost_username", "")},
 		{identity.Network, examplesQuery("network_people", "profile_hash", "username", "")},
 	} {
@@ -47,12 +48,12 @@ func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 		}
 		people, err := names(ctx, conn, e.query)
 		if err != nil {
-			return fmt.Errorf("look for an example person: %w", err)
+			return fmt.Errorf("find an example person: %w", err)
 		}
 		for _, username := range people {
 			matched, err := askEnrich(ctx, w.Instance, e.platform, username)
 			if err != nil {
-				return fmt.Errorf("try the API: %w", err)
+				return fmt.Errorf("call the API: %w", err)
 			}
 			if matched > best {
 				w.Person, w.Platform, best = username, e.platform, matched
@@ -64,7 +65,7 @@ func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 	}
 	companies, err := names(ctx, conn, examplesQuery("network_companies", "company_hash", "slug_key", ""))
 	if err != nil {
-		return fmt.Errorf("look for an example company: %w", err)
+		return fmt.Errorf("find an example company: %w", err)
 	}
 	if len(companies) > 0 {
 		w.Company = companies[0]
@@ -72,11 +73,12 @@ func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 	return nil
 }
 
-// examplesQuery reads some names of a table, of rows that are current. It finds them in the first that come, since
-// going through a whole table takes the first calls' time.
+// examplesQuery reads some names from current rows of a table. It reads only the first rows, since a scan of a whole
+// table would slow down the first calls.
 func examplesQuery(table, key, name, also string) string {
 	where := "deleted = 0 AND " + name + " != ''" + also
-	return "SELECT " + name + " FROM " + table + " FINAL WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + where + " LIMIT 20) AND " + where
+	return "SELECT " + name + " FROM " + table + " FINAL WHERE " + key + " IN (SELECT " + key + " FROM " + table +
+		" WHERE " + where + " LIMIT 20) AND " + where
 }
 
 func names(ctx context.Context, conn driver.Conn, query string) (list []string, err error) {
@@ -95,11 +97,12 @@ func names(ctx context.Context, conn driver.Conn, query string) (list []string, 
 	return list, rows.Err()
 }
 
-// askEnrich returns how many websets answer for a username on a platform.
+// askEnrich returns the number of websets that match a username on a platform.
 func askEnrich(ctx context.Context, in instance.Instance, platform, username string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{enrichField(platform): username, "websets": []string{"codehost", "network"}}, json.Deterministic(true))
+	body, err := json.Marshal(map[string]any{enrichField(platform): username,
+		"websets": []string{"codehost", "network"}}, json.Deterministic(true))
 	if err != nil {
 		return 0, err
 	}
@@ -109,7 +112,7 @@ func askEnrich(ctx context.Context, in instance.Instance, platform, username str
 	}
 	req.Header.Set("Authorization", "Bearer "+in.APIKey)
 	req.Header.Set("Content-Type", "application/json")
-	// Without a proxy, whatever the environment says: it would be handed the key.
+	// No proxy, whatever the environment: it would receive the key.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -128,7 +131,7 @@ func askEnrich(ctx context.Context, in instance.Instance, platform, username str
 	return len(answer.Matched), nil
 }
 
-// enrichField is the member of an enrichment that takes a username on a platform.
+// enrichField returns the field of an enrichment request for a username on a platform.
 func enrichField(platform string) string {
 	if platform == identity.Network {
 		return "network_username"
@@ -136,9 +139,8 @@ func enrichField(platform string) string {
 	return platform
 }
 
-// WriteText prints where everything answers, and curl lines that work as they
-// stand.
-func (w Welcome) WriteText(out io.Writer) error {
+// WriteText prints the addresses, and curl commands that work as they are.
+func (w StartupSummary) WriteText(out io.Writer) error {
 	in := w.Instance
 	var b strings.Builder
 	key := in.APIKey
@@ -147,13 +149,14 @@ func (w Welcome) WriteText(out io.Writer) error {
 	}
 	login := ""
 	if in.KafkaUser != "" {
-		login = `  (SCRAM-SHA-256; "kafka_user" and "kafka_password" in ` + filepath.Join(w.DataDir, instance.FileName) + ")"
+		login = `  (SCRAM-SHA-256; "kafka_user" and "kafka_password" in ` +
+			filepath.Join(w.DataDir, instance.FileName) + ")"
 	}
 	fmt.Fprintf(&b, `
-muster is running; Ctrl-C stops it. Its data stays in %s.
+muster is running; Ctrl-C stops it. Data directory: %s
 
   API         %s
-  To read     %s/docs
+  Docs        %s/docs
   API key     %s
   Ingest      %s
   Admin       %s  (status page; /metrics /healthz /readyz)
@@ -167,15 +170,16 @@ Try:
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	if w.Person == "" && !w.Untried {
-		b.WriteString("\nThere are no people yet: `muster generate` invents some, `muster ingest` streams records in.\n")
+		b.WriteString(
+			"\nThere are no people yet: create some with `muster generate`, and import records with `muster ingest`.\n")
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// Curl returns command lines that show the platform at work.
-func (w Welcome) Curl() []string {
+// Curl returns example command lines.
+func (w StartupSummary) Curl() []string {
 	in := w.Instance
 	auth := fmt.Sprintf("-H 'Authorization: Bearer %s'", in.APIKey)
 	if w.KeepKey {
@@ -183,14 +187,16 @@ func (w Welcome) Curl() []string {
 		if absolute, err := filepath.Abs(file); err == nil {
 			file = absolute
 		}
-		auth = fmt.Sprintf(`-H "Authorization: Bearer $(sed -n 's/^ *"api_key": "\(.*\)".*/\1/p' %s)"`, shellQuote(file))
+		auth = fmt.Sprintf(`-H "Authorization: Bearer $(sed -n 's/^ *"api_key": "\(.*\)".*/\1/p' %s)"`,
+			shellQuote(file))
 	}
 	post := func(path string, body any) string {
 		raw, err := json.Marshal(body, json.Deterministic(true))
 		if err != nil {
 			panic(err) // maps of strings always encode
 		}
-		return fmt.Sprintf("curl -s %s/v1%s %s -H 'Content-Type: application/json' -d %s", in.BaseURL, path, auth, shellQuote(string(raw)))
+		return fmt.Sprintf("curl -s %s/v1%s %s -H 'Content-Type: application/json' -d %s", in.BaseURL, path, auth,
+			shellQuote(string(raw)))
 	}
 	lines := []string{}
 	other, profile := "network", "https://codehost.example/"
@@ -199,12 +205,14 @@ func (w Welcome) Curl() []string {
 	}
 	if w.Person != "" {
 		lines = append(lines,
-			post("/person/enrich", map[string]any{enrichField(w.Platform): w.Person, "websets": []string{"codehost", "network"}}),
+			post("/person/enrich",
+				map[string]any{enrichField(w.Platform): w.Person, "websets": []string{"codehost", "network"}}),
 			fmt.Sprintf("curl -sG %s/v1/webset/%s/person %s --data-urlencode %s -d addons=%s",
 				in.BaseURL, w.Platform, auth, shellQuote(w.Platform+"="+w.Person), other),
 			post("/context", map[string]any{
 				"person": "met at a meetup, " + profile + w.Person,
-				"schema": map[string]any{"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+				"schema": map[string]any{"skills": map[string]any{"type": "array",
+					"items": map[string]any{"type": "string"}}},
 			}))
 	}
 	if w.Company != "" {
@@ -223,7 +231,7 @@ func (w Welcome) Curl() []string {
 	return lines
 }
 
-// shellQuote makes a string one word of a POSIX shell.
+// shellQuote quotes a string for a POSIX shell.
 func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -21,8 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// The greeting finds names that are current, and reads no whole table for them.
-func TestExamples(t *testing.T) {
+func TestExamplesQuery_FindsCurrentNamesWithoutATableScan(t *testing.T) {
 	dsn := enginetest.Tables(t, func(ctx context.Context, dsn string) error {
 		conn, err := chplatform.Open(ctx, chplatform.Config{DSN: dsn})
 		if err != nil {
@@ -36,16 +35,22 @@ func TestExamples(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	const rows = 100_000
 	for _, tt := range []struct{ table, key, name, also, columns, values string }{
-		{"codehost_people", "user_id", "codehost_username", " AND notEmpty(network_username_keys)", "network_username_keys", "number, 'user-' || toString(number), ['a']"},
-		{"codehost_people", "user_id", "codehost_username", "", "network_username_keys", "number, 'user-' || toString(number), []"},
-		{"network_people", "profile_hash", "username", "", "profile_id", "xxHash64(number), 'user-' || toString(number), toString(number)"},
-		{"network_companies", "company_hash", "slug_key", "", "company_id", "xxHash64(number), 'user-' || toString(number), toString(number)"},
+		{"codehost_people", "user_id", "codehost_username", " AND notEmpty(network_username_keys)",
+			"network_username_keys", "number, 'user-' || toString(number), ['a']"},
+		{"codehost_people", "user_id", "codehost_username", "", "network_username_keys",
+			"number, 'user-' || toString(number), []"},
+		{"network_people", "profile_hash", "username", "", "profile_id",
+			"xxHash64(number), 'user-' || toString(number), toString(number)"},
+		{"network_companies", "company_hash", "slug_key", "", "company_id",
+			"xxHash64(number), 'user-' || toString(number), toString(number)"},
 	} {
 		t.Run(tt.table+tt.also, func(t *testing.T) {
 			insert := func(version, deleted string) {
 				t.Helper()
-				require.NoError(t, conn.Exec(t.Context(), fmt.Sprintf("INSERT INTO %s (%s, %s, %s, version, deleted) SELECT %s, %s, %s FROM numbers(%d)",
-					tt.table, tt.key, tt.name, tt.columns, tt.values, version, deleted, rows)))
+				require.NoError(t,
+					conn.Exec(t.Context(),
+						fmt.Sprintf("INSERT INTO %s (%s, %s, %s, version, deleted) SELECT %s, %s, %s FROM numbers(%d)",
+							tt.table, tt.key, tt.name, tt.columns, tt.values, version, deleted, rows)))
 			}
 			require.NoError(t, conn.Exec(t.Context(), "TRUNCATE TABLE "+tt.table))
 			insert("1", "0")
@@ -57,12 +62,12 @@ func TestExamples(t *testing.T) {
 			insert("2", "1")
 			found, err = names(t.Context(), conn, query)
 			require.NoError(t, err)
-			require.Empty(t, found, "all were withdrawn")
+			require.Empty(t, found, "all rows are deleted")
 		})
 	}
 }
 
-// rowsRead is how many rows a query reads.
+// rowsRead returns the number of rows that a query reads.
 func rowsRead(t *testing.T, dsn, query string) int {
 	t.Helper()
 	at, err := url.Parse(dsn)

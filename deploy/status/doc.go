@@ -1,5 +1,4 @@
-// Package status tells how a running muster is: which services are ready, how
-// far each topic's consumers are behind, and what the read models hold. It asks
-// the same places an operator's own tools would: the admin address, Kafka's
-// consumer group, ClickHouse.
+// Package status reports the state of a running muster: which services are ready, the
+// lag of each topic's consumers, and the size of the read models. It reads the admin
+// address, Kafka's consumer groups and ClickHouse.
 package status

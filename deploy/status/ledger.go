@@ -15,20 +15,19 @@ import (
 	"muster/schemas/event"
 )
 
-// errNoReplica: the process at the admin address has no query-api.
-var errNoReplica = errors.New("no query-api is there")
+// errNoReplica reports that the process at the admin address has no query-api.
+var errNoReplica = errors.New("no query-api at this address")
 
-// publishLedger returns once the calls that were answered before are on the ledger's
-// topic. Replicas of query-api gather them for a moment: the one at the admin address is
-// asked to publish what it has; for others, which cannot be asked, it waits as long as
-// that takes.
-func (s Source) publishLedger(ctx context.Context) error {
+// flushUsage waits until calls that were answered before are on the ledger topic. Replicas of query-api buffer usage
+// briefly. The replica at the admin address is told to publish its buffer; for others, which cannot be reached, it
+// waits as long as they buffer at most.
+func (s Source) flushUsage(ctx context.Context) error {
 	reads := func(c Consumer) bool { return slices.Contains(c.Topics, event.TopicUsage) }
 	if !slices.ContainsFunc(s.consumers(), reads) {
 		return nil
 	}
 	if s.AdminURL != "" {
-		switch alone, err := flushUsage(ctx, s.AdminURL); {
+		switch alone, err := flushReplica(ctx, s.AdminURL); {
 		case errors.Is(err, errNoReplica):
 		case err != nil:
 			return err
@@ -39,10 +38,11 @@ func (s Source) publishLedger(ctx context.Context) error {
 	return pause(ctx, queryapi.OtherReplicas)
 }
 
-// flushUsage asks a replica until it has published what it has.
-func flushUsage(ctx context.Context, adminURL string) (alone bool, err error) {
+// flushReplica repeats a flush request until the replica has published its buffer. alone reports that it is the only
+// replica.
+func flushReplica(ctx context.Context, adminURL string) (alone bool, err error) {
 	for {
-		flushed, done, err := askFlush(ctx, adminURL)
+		flushed, done, err := requestFlush(ctx, adminURL)
 		if err != nil || done {
 			return flushed.Alone, err
 		}
@@ -52,14 +52,14 @@ func flushUsage(ctx context.Context, adminURL string) (alone bool, err error) {
 	}
 }
 
-func askFlush(ctx context.Context, adminURL string) (flushed queryapi.FlushedUsage, done bool, err error) {
+func requestFlush(ctx context.Context, adminURL string) (flushed queryapi.FlushedUsage, done bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, adminURL+queryapi.FlushUsagePath, nil)
 	if err != nil {
-		return flushed, false, fmt.Errorf("ask the admin address: %w", err)
+		return flushed, false, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return flushed, false, fmt.Errorf("ask the admin address: %w", err)
+		return flushed, false, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	switch resp.StatusCode {
@@ -67,15 +67,15 @@ func askFlush(ctx context.Context, adminURL string) (flushed queryapi.FlushedUsa
 		return flushed, false, errNoReplica
 	case http.StatusOK, http.StatusServiceUnavailable:
 	default:
-		return flushed, false, fmt.Errorf("ask %s: status %s", req.URL, resp.Status)
+		return flushed, false, fmt.Errorf("%s: status %s", req.URL, resp.Status)
 	}
 	if err := json.UnmarshalRead(io.LimitReader(resp.Body, 1<<16), &flushed); err != nil {
-		return flushed, false, fmt.Errorf("read the answer of %s: %w", req.URL, err)
+		return flushed, false, fmt.Errorf("read the response of %s: %w", req.URL, err)
 	}
 	return flushed, resp.StatusCode == http.StatusOK, nil
 }
 
-// pause waits, unless ctx ends.
+// pause sleeps for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -18,10 +18,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Whoever waits for the ledger waits for what replicas of query-api have not published
-// yet: the one that can be asked is, until it has; for others the time passes that they
-// take at most.
-func TestWaitKnowsWhatReplicasHold(t *testing.T) {
+func TestWait_IncludesBufferedUsageOfReplicas(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	const group = "ledger"
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
@@ -32,13 +29,14 @@ func TestWaitKnowsWhatReplicasHold(t *testing.T) {
 	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
 	commit := func(offset int64) {
 		res, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-			GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Partition: 0, Offset: offset}}},
+			GroupID: group, GenerationID: -1,
+			Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Partition: 0, Offset: offset}}},
 		})
 		require.NoError(t, err)
 		require.NoError(t, res.Topics[event.TopicUsage][0].Error)
 	}
 	var published int64
-	// replica is one that publishes an event when it is asked for the third time.
+	// replica starts a replica that publishes an event on the third request.
 	replica := func(answer string) (url string, asked *int) {
 		asked = new(int)
 		mux := http.NewServeMux()
@@ -48,7 +46,8 @@ func TestWaitKnowsWhatReplicasHold(t *testing.T) {
 				fmt.Fprint(rw, `{"alone":true,"pending":1}`)
 				return
 			}
-			if err := bus.WriteAll(req.Context(), w, []kafka.Message{{Topic: event.TopicUsage, Value: []byte("{}")}}); err != nil {
+			if err := bus.WriteAll(req.Context(), w,
+				[]kafka.Message{{Topic: event.TopicUsage, Value: []byte("{}")}}); err != nil {
 				rw.WriteHeader(http.StatusInternalServerError)
 				return
 			}
@@ -71,15 +70,17 @@ func TestWaitKnowsWhatReplicasHold(t *testing.T) {
 		{"the one replica", alone, askedAlone, 0},
 		{"one of several", oneOf, askedOneOf, queryapi.OtherReplicas},
 		{"a process without query-api", without.URL, nil, queryapi.OtherReplicas},
-		{"nobody can be asked", "", nil, queryapi.OtherReplicas},
+		{"no admin address", "", nil, queryapi.OtherReplicas},
 	} {
 		before, began := published, time.Now()
 		var missing []int64
-		require.NoError(t, status.Wait(t.Context(), status.Source{AdminURL: tc.url, Kafka: cfg, Group: group, Topics: []string{event.TopicUsage}},
-			func(n int64) {
-				missing = append(missing, n)
-				commit(published)
-			}), tc.what)
+		require.NoError(t,
+			status.Wait(t.Context(),
+				status.Source{AdminURL: tc.url, Kafka: cfg, Group: group, Topics: []string{event.TopicUsage}},
+				func(n int64) {
+					missing = append(missing, n)
+					commit(published)
+				}), tc.what)
 		require.GreaterOrEqual(t, time.Since(began), tc.least, tc.what)
 		if tc.asked == nil {
 			require.Equal(t, []int64{0}, missing, tc.what)
@@ -87,15 +88,19 @@ func TestWaitKnowsWhatReplicasHold(t *testing.T) {
 		}
 		require.Equal(t, 3, *tc.asked, tc.what)
 		require.Equal(t, before+1, published)
-		require.Equal(t, []int64{1, 0}, missing, "%s: what it published is waited for", tc.what)
+		require.Equal(t, []int64{1, 0}, missing, "%s: its published event is waited for", tc.what)
 	}
 
-	// Whoever does not read the ledger asks nobody.
-	require.NoError(t, status.Wait(t.Context(), status.Source{AdminURL: "http://127.0.0.1:1", Kafka: cfg, Group: "records", Topics: []string{"records"}}, nil))
+	// Without the ledger group, no replica is asked.
+	require.NoError(t,
+		status.Wait(t.Context(),
+			status.Source{AdminURL: "http://127.0.0.1:1", Kafka: cfg, Group: "records", Topics: []string{"records"}},
+			nil))
 
 	*askedAlone = -1 << 30
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, fmt.Errorf("too late"))
 	defer cancel()
-	err := status.Wait(ctx, status.Source{AdminURL: alone, Kafka: cfg, Group: group, Topics: []string{event.TopicUsage}}, nil)
+	err := status.Wait(ctx,
+		status.Source{AdminURL: alone, Kafka: cfg, Group: group, Topics: []string{event.TopicUsage}}, nil)
 	require.ErrorContains(t, err, "too late")
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// metricLost is what the batch consumer (platform/bus) counts of messages that retention took.
+// metricLost is the counter of messages that retention removed before the batch consumer (platform/bus) read them.
 const metricLost = "muster_bus_lost_records_total"
 
 // consumed is a topic of a consumer group.
 type consumed struct{ group, topic string }
 
-// observeLost reads how many messages were lost, as the consumers of the process at an admin
-// address counted since it was started.
+// observeLost returns the lost messages that the consumers of the process at an admin address have counted since its
+// start.
 func observeLost(ctx context.Context, adminURL string) (map[consumed]int64, error) {
 	lost := map[consumed]int64{}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/metrics", nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the admin address: %w", err)
+		return nil, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the admin address: %w", err)
+		return nil, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s/metrics: status %s", adminURL, resp.Status)
+		return nil, fmt.Errorf("%s/metrics: status %s", adminURL, resp.Status)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, resp.Body, 64<<20))

@@ -28,24 +28,24 @@ import (
 
 // Source is what a status is read from.
 type Source struct {
-	// AdminURL of the instance; empty when there is none to ask.
+	// AdminURL is the admin address of the instance; empty if there is none.
 	AdminURL string
 	Kafka    bus.Config
-	// Group is the projector's consumer group, Topics what it consumes.
+	// Group is the projector's consumer group, and Topics are its topics.
 	Group  string
 	Topics []string
-	// Others are consumer groups that keep read models of other topics.
+	// Others are consumer groups that maintain read models of other topics.
 	Others []Consumer
-	// Tasks are consumer groups that are shown, and not waited for: a delivery
-	// that is tried again in an hour is behind by an hour, and well.
+	// Tasks are consumer groups that are shown, but not waited for: a delivery that is retried in an hour lags by an
+	// hour, as intended.
 	Tasks      []Consumer
 	ClickHouse driver.Conn
 }
 
-// Consumer is a consumer group and what it consumes.
+// Consumer is a consumer group with its topics.
 type Consumer = bus.GroupTopics
 
-// EventConsumers are the groups that keep read models of muster's own events, and those that build answers.
+// EventConsumers returns the groups that maintain read models of muster's events, and those that build answers.
 func EventConsumers() []Consumer {
 	return append([]Consumer{
 		{Group: projector.UsageGroup, Topics: []string{event.TopicUsage}},
@@ -55,7 +55,7 @@ func EventConsumers() []Consumer {
 	}, AnswersConsumers()...)
 }
 
-// AnswersConsumers are the groups that build answers, each after the one before.
+// AnswersConsumers returns the groups that build answers, in processing order.
 func AnswersConsumers() []Consumer {
 	return []Consumer{
 		{Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
@@ -63,7 +63,7 @@ func AnswersConsumers() []Consumer {
 	}
 }
 
-// TaskConsumers are the groups that work through tasks.
+// TaskConsumers returns the groups that process tasks.
 func TaskConsumers() []Consumer {
 	return []Consumer{
 		{Group: discovery.Group, Topics: []string{event.TopicDiscoveryTask}},
@@ -72,51 +72,48 @@ func TaskConsumers() []Consumer {
 	}
 }
 
-// consumers are all groups of the source.
+// consumers returns all groups of the source.
 func (s Source) consumers() []Consumer {
 	return append([]Consumer{{Group: s.Group, Topics: s.Topics}}, s.Others...)
 }
 
-// DamageHint is what to do about a damaged table.
+// DamageHint is the hint for a damaged table.
 const DamageHint = "restore a backup, or detach the part and run muster replay (operators.md, Damaged tables)"
 
-// Status is the state of an instance at one moment.
+// Status is the state of an instance at one time.
 type Status struct {
 	Services   []service.CheckResult `json:"services"`
 	Topics     []TopicLag            `json:"topics"`
 	ReadModels []ReadModel           `json:"read_models"`
-	// Damage are parts of tables that the server cannot read from its disk.
+	// Damage lists table parts that the server cannot read from its disk.
 	Damage []clickhouse.Damage `json:"damage,omitempty"`
 }
 
-// TopicLag is how far a consumer group is behind in a topic. Lag counts offsets;
-// those that compaction removed count too.
+// TopicLag is the lag of a consumer group in a topic. Lag counts offsets, including those removed by compaction.
 type TopicLag struct {
 	Topic string `json:"topic"`
 	Group string `json:"group"`
 	End   int64  `json:"end_offset"`
 	Lag   int64  `json:"lag"`
-	// Behind is the age of the oldest message that the group has not done, in
-	// seconds; 0 when there is none.
+	// Behind is the age of the oldest message that the group has not processed, in seconds; 0 if there is none.
 	Behind float64 `json:"behind_seconds"`
-	// Lost is how many offsets retention removed before they were handled.
+	// Lost is the number of offsets that retention removed before they were processed.
 	Lost int64 `json:"lost"`
 }
 
-// ReadModel is what a table holds.
+// ReadModel is the size of a table.
 type ReadModel struct {
 	Table string `json:"table"`
-	// Records counts identities in their newest version, without the withdrawn.
+	// Records counts identities in their newest version, without deleted ones.
 	Records uint64 `json:"records"`
-	// Parts and Bytes are what is on disk; old versions that are not merged away
-	// yet count too.
+	// Parts and Bytes are what is on disk, including old versions that are not merged yet.
 	Parts uint64 `json:"parts"`
 	Bytes uint64 `json:"bytes"`
 	// Newest is the newest version among the records.
 	Newest *time.Time `json:"newest,omitempty"`
 }
 
-// Read takes a status.
+// Read returns the current status.
 func Read(ctx context.Context, src Source) (Status, error) {
 	var st Status
 	if src.AdminURL != "" {
@@ -139,13 +136,13 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		return st, err
 	}
 	st.Damage, err = readDamage(ctx, src.ClickHouse)
-	if damaged && len(st.Damage) == 0 { // the server does not tell this user
+	if damaged && len(st.Damage) == 0 { // this user has no access to the details
 		st.Damage, err = []clickhouse.Damage{met}, nil
 	}
 	return st, err
 }
 
-// readDamage returns nothing if the user may not ask for it.
+// readDamage returns the damaged parts, or nothing if the user has no access to them.
 func readDamage(ctx context.Context, conn driver.Conn) ([]clickhouse.Damage, error) {
 	var database string
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
@@ -158,7 +155,7 @@ func readDamage(ctx context.Context, conn driver.Conn) ([]clickhouse.Damage, err
 	return found, err
 }
 
-// ReadModels counts what the tables hold. With an error it returns those that could be counted.
+// ReadModels counts the rows of the tables. With an error, it returns those that could be counted.
 func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 	counts, err := readmodel.Counts(ctx, conn)
 	var out []ReadModel
@@ -173,8 +170,7 @@ func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 	return out, err
 }
 
-// Topics says how far consumer groups are behind, by what Kafka has: whatever
-// process asks.
+// Topics returns the lag of consumer groups, from Kafka.
 func Topics(ctx context.Context, kafka bus.Config, consumers []Consumer, now time.Time) (out []TopicLag, err error) {
 	lags, err := bus.Lags(ctx, kafka, consumers)
 	if err != nil {
@@ -196,7 +192,7 @@ func Topics(ctx context.Context, kafka bus.Config, consumers []Consumer, now tim
 	return out, nil
 }
 
-// addLost adds what the instance's consumers have counted themselves.
+// addLost adds the lost messages that the instance's consumers have counted.
 func addLost(ctx context.Context, src Source, topics []TopicLag) error {
 	if src.AdminURL == "" {
 		return nil
@@ -229,36 +225,35 @@ func readiness(ctx context.Context, adminURL string) (service.Readiness, error) 
 	var r service.Readiness
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", nil)
 	if err != nil {
-		return r, fmt.Errorf("ask the admin address: %w", err)
+		return r, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return r, fmt.Errorf("ask the admin address: %w", err)
+		return r, fmt.Errorf("connect to the admin address: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	// 503 carries the same document: it says which check fails.
+	// 503 has the same document, with the failing check.
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
-		return r, fmt.Errorf("ask %s/readyz: status %s", adminURL, resp.Status)
+		return r, fmt.Errorf("%s/readyz: status %s", adminURL, resp.Status)
 	}
 	if err := json.UnmarshalRead(io.LimitReader(resp.Body, 1<<20), &r); err != nil {
-		return r, fmt.Errorf("read the answer of %s/readyz: %w", adminURL, err)
+		return r, fmt.Errorf("read the response of %s/readyz: %w", adminURL, err)
 	}
 	return r, nil
 }
 
-// Wait returns when everything that was published to the topics before the
-// call is visible in the read models: the groups' committed offsets have
-// reached the ends that the topics had. When one of the groups reads the ledger,
-// so are the calls that were answered before. progress, if not nil, is told the
-// offsets that are still missing.
+// Wait waits until everything that was published to the topics before the call is visible in the read models: the
+// committed offsets of the groups have reached the ends that the topics had at the call. If one of the groups reads the
+// ledger, calls that were answered before are included. progress, if not nil, is called with the number of missing
+// offsets.
 func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
-	if err := src.publishLedger(ctx); err != nil {
+	if err := src.flushUsage(ctx); err != nil {
 		return err
 	}
 	if err := src.waitFor(ctx, src.consumers(), progress); err != nil {
 		return err
 	}
-	// What is projected touches answers, and touches of large accounts are handed on: their ends are known only now.
+	// Projection writes to the answers topics, and large accounts are passed on: their ends are known only now.
 	for _, c := range AnswersConsumers() {
 		if slices.ContainsFunc(src.Others, func(o Consumer) bool { return o.Group == c.Group }) {
 			if err := src.waitFor(ctx, []Consumer{c}, progress); err != nil {
@@ -269,14 +264,14 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 	return nil
 }
 
-// waitFor waits until consumers have reached the ends that their topics have now.
+// waitFor waits until consumers have reached the current ends of their topics.
 func (s Source) waitFor(ctx context.Context, consumers []Consumer, progress func(missing int64)) error {
 	goal, err := goalOf(ctx, s.Kafka, consumers)
 	if err != nil {
 		return err
 	}
-	// Asking costs the brokers a few requests: short waits are noticed at once,
-	// long ones within a second.
+	// A poll costs the brokers a few requests, so the interval grows: short waits end at once, long ones within a
+	// second.
 	const longest = time.Second
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
 		missing, err := goal.missing(ctx, s.Kafka)
@@ -291,13 +286,13 @@ func (s Source) waitFor(ctx context.Context, consumers []Consumer, progress func
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d offsets are not visible yet: %w", missing, context.Cause(ctx))
+			return fmt.Errorf("timed out with %d offsets not yet visible: %w", missing, context.Cause(ctx))
 		case <-time.After(pause):
 		}
 	}
 }
 
-// goal is what the offsets of consumer groups shall reach.
+// goal has the offsets that consumer groups must reach.
 type goal struct {
 	consumers []Consumer
 	ends      map[partition]int64
@@ -308,7 +303,7 @@ type partition struct {
 	id    int
 }
 
-// goalOf takes the ends that the consumers' topics have now.
+// goalOf returns the current ends of the consumers' topics.
 func goalOf(ctx context.Context, kafka bus.Config, consumers []Consumer) (goal, error) {
 	g := goal{consumers: consumers, ends: map[partition]int64{}}
 	var topics []string
@@ -320,7 +315,7 @@ func goalOf(ctx context.Context, kafka bus.Config, consumers []Consumer) (goal, 
 		return g, fmt.Errorf("read the topics' ends: %w", err)
 	}
 	for _, e := range ends {
-		// An empty partition has nothing to wait for, whatever was committed.
+		// An empty partition has nothing to wait for, whatever the committed offset.
 		if e.End > e.First {
 			g.ends[partition{e.Topic, e.Partition}] = e.End
 		}
@@ -328,7 +323,7 @@ func goalOf(ctx context.Context, kafka bus.Config, consumers []Consumer) (goal, 
 	return g, nil
 }
 
-// missing is how many offsets are not committed yet.
+// missing returns the number of offsets that are not committed yet.
 func (g goal) missing(ctx context.Context, kafka bus.Config) (n int64, err error) {
 	lags, err := bus.Lags(ctx, kafka, g.consumers)
 	if err != nil {
@@ -343,7 +338,7 @@ func (g goal) missing(ctx context.Context, kafka bus.Config) (n int64, err error
 	return n, nil
 }
 
-// WriteText prints a status for people.
+// WriteText prints the status as text.
 func (st Status) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { fmt.Fprintf(tw, format+"\n", args...) }
@@ -360,7 +355,8 @@ func (st Status) WriteText(w io.Writer) error {
 	}
 	line("TOPIC\tCONSUMER\tEND OFFSET\tLAG\tSECONDS BEHIND\tLOST")
 	for _, t := range st.Topics {
-		line("%s\t%s\t%d\t%d\t%.1f\t%d", t.Topic, strings.TrimPrefix(t.Group, "muster."), t.End, t.Lag, t.Behind, t.Lost)
+		line("%s\t%s\t%d\t%d\t%.1f\t%d", t.Topic, strings.TrimPrefix(t.Group, "muster."), t.End, t.Lag,
+			t.Behind, t.Lost)
 	}
 	line("")
 	line("READ MODEL\tRECORDS\tPARTS\tMB\tNEWEST")
@@ -384,8 +380,7 @@ func (st Status) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Err says whether something needs an operator: a service is not ready, records
-// are lost, or a table is damaged.
+// Err returns an error if an operator must act: a service is not ready, records are lost, or a table is damaged.
 func (st Status) Err() error {
 	var errs []error
 	for _, s := range st.Services {
@@ -401,7 +396,10 @@ func (st Status) Err() error {
 	}
 	for _, t := range st.Topics {
 		if t.Lost > 0 {
-			errs = append(errs, fmt.Errorf("retention removed %d messages of %s before they were projected: ingest them again, and give the topic more retention", t.Lost, t.Topic))
+			errs = append(errs,
+				fmt.Errorf(
+					"retention removed %d messages of %s before they were projected: ingest them again, and "+
+						"increase the retention of the topic", t.Lost, t.Topic))
 		}
 	}
 	return errors.Join(errs...)

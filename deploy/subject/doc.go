@@ -1,11 +1,10 @@
-// Package subject finds what is held about a person.
+// Package subject finds all data about a person: the data of a subject access report.
 //
-// Its one job is a [Report]: the rows of all read models that are of the person,
-// each with the message that made it and, as far as the log still has that message,
-// the run, file and line that the record came from; and, of the ledger, who was
-// given the person's data and when.
+// A [Report] has the rows of all read models about the person, each with the message
+// that it comes from and, while the log retains that message, the run, file and line of
+// the record; and, from the ledger, the calls that returned the person's data.
 //
-// Who a person is follows the rules of erasure (deploy/docs/erasure.md): whoever
-// has one of the identifiers, and the account of the other webset when the two name
-// each other. Nothing is changed, and what is returned is bounded by [Options].
+// Identifiers match as in an erasure (deploy/docs/erasure.md): records with one of the
+// identifiers, and the account of the other webset if both link to each other. The
+// package is read-only. [Options] bounds the report.
 package subject

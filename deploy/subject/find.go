@@ -20,33 +20,32 @@ import (
 	"muster/schemas/suppress"
 )
 
-// maxAccounts bounds who is told of at once.
+// maxAccounts is the maximum number of accounts in a report.
 const maxAccounts = 200
 
-// errTooMany says that identifiers fit too many accounts.
-var errTooMany = fmt.Errorf("the identifiers fit more than %d accounts: name fewer", maxAccounts)
+// errTooMany reports that the identifiers match too many accounts.
+var errTooMany = fmt.Errorf("too many matches: the identifiers match more than %d accounts; pass fewer", maxAccounts)
 
-// Account is an account that is the person's.
+// Account is an account of the person.
 type Account struct {
 	Platform string `json:"platform"`
 	ID       string `json:"id"`
-	// Usernames are the comparison forms of those that stored rows have of it.
+	// Usernames are the normalized usernames of its stored rows.
 	Usernames []string `json:"usernames,omitempty"`
-	// Linked says that it was not named, but names one that was, and is named by it.
+	// Linked reports that the account does not match an identifier, but has a mutual link with one that does.
 	Linked bool `json:"linked,omitzero"`
 }
 
-// wanted are the identifiers that are looked for, by type: standard forms, and
-// SHA-256 of such in hexadecimal.
+// wanted are the identifiers to find, by type: normalized values, and SHA-256 hashes of such in hexadecimal.
 type wanted struct{ values, sums map[suppress.Type][]string }
 
-func want(identifiers []record.ErasureIdentifier) (wanted, error) {
+func newWanted(identifiers []record.ErasureIdentifier) (wanted, error) {
 	w := wanted{map[suppress.Type][]string{}, map[suppress.Type][]string{}}
 	for _, i := range identifiers {
 		t := suppress.Type(i.Type)
 		if i.SHA256 != "" {
 			if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != 32 {
-				return w, fmt.Errorf("%s: is not a SHA-256 in hexadecimal", i.Type)
+				return w, fmt.Errorf("%s: invalid SHA-256: want 64 hexadecimal digits", i.Type)
 			}
 			w.sums[t] = append(w.sums[t], strings.ToLower(i.SHA256))
 			continue
@@ -60,7 +59,7 @@ func want(identifiers []record.ErasureIdentifier) (wanted, error) {
 	return w, nil
 }
 
-// people are the tables of people, with the types of their identifiers.
+// people is a table of people, with the types of its identifiers.
 type people struct {
 	platform, table, kind, id, username string
 	idType, usernameType                suppress.Type
@@ -69,19 +68,21 @@ type people struct {
 
 func tablesOfPeople() []people {
 	return []people{
-		{identity.Network, "network_people", readmodel.TargetNetworkPerson, "profile_id", "username_key", suppress.ProfileID, suppress.NetworkUsername, true},
-		{identity.Codehost, "codehost_people", readmodel.TargetCodehostPerson, "toString(user_id)", "username_key", suppress.UserID, suppress.CodehostUsername, true},
-		{identity.Microblog, "microblog_people", readmodel.TargetMicroblogPerson, "user_id", "username_key", suppress.MicroblogUserID, suppress.MicroblogUsername, false},
+		{identity.Network, "network_people", readmodel.TargetNetworkPerson, "profile_id", "username_key",
+			suppress.ProfileID, suppress.NetworkUsername, true},
+		{identity.Codehost, "codehost_people", readmodel.TargetCodehostPerson, "toString(user_id)", "username_key",
+			suppress.UserID, suppress.CodehostUsername, true},
+		{identity.Microblog, "microblog_people", readmodel.TargetMicroblogPerson, "user_id", "username_key",
+			suppress.MicroblogUserID, suppress.MicroblogUsername, false},
 	}
 }
 
-// person is what was found of who is asked for, as parameters of queries.
+// person is what was found about the person, as parameters of queries.
 type person struct {
 	accounts map[string]map[string]*Account // platform, id
-	// named are accounts as "platform:username", those included that only were asked for.
+	// named are accounts as "platform:username", including those that are only in the request.
 	named map[string]bool
-	// emails are the addresses that were asked for and those of the accounts, and
-	// emailSums the SHA-256 of such that were asked for.
+	// emails are the addresses in the request and of the accounts, and emailSums the SHA-256 hashes in the request.
 	emails    map[string]bool
 	emailSums []string
 }
@@ -119,7 +120,7 @@ func (p *person) list() []Account {
 	return out
 }
 
-// find finds the accounts of whoever has one of the identifiers.
+// find finds the accounts with any of the identifiers.
 func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 	p := &person{map[string]map[string]*Account{}, map[string]bool{}, map[string]bool{}, w.sums[suppress.Email]}
 	for _, address := range w.values[suppress.Email] {
@@ -127,7 +128,7 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 	}
 	for _, t := range tablesOfPeople() {
 		for _, id := range w.values[t.idType] {
-			p.add(t.platform, id, false) // rows of an account may be all that there is of it
+			p.add(t.platform, id, false) // an account may have rows without a profile
 		}
 		for _, name := range w.values[t.usernameType] {
 			p.named[t.platform+":"+name] = true
@@ -140,31 +141,33 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 		before = p.count()
 		for _, t := range tablesOfPeople() {
 			if err := p.match(ctx, conn, t, w); err != nil {
-				return nil, fmt.Errorf("look through %s: %w", t.table, err)
+				return nil, fmt.Errorf("search %s: %w", t.table, err)
 			}
 		}
 		if p.count() > maxAccounts {
 			return nil, errTooMany
 		}
-		for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
+		for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost},
+			{identity.Codehost, identity.Network}} {
 			query := readmodel.MutualAccountsQuery(s.from)
-			err := ch.ReadRows(with(ctx, parameters{"ids": p.ids(s.from)}), conn, query, func(rows driver.Rows) error {
-				var from, to, username string
-				if err := rows.Scan(&from, &to, &username); err != nil {
-					return err
-				}
-				p.add(s.to, to, true)
-				return nil
-			})
+			err := ch.ReadRows(withParameters(ctx, parameters{"ids": p.ids(s.from)}), conn, query,
+				func(rows driver.Rows) error {
+					var from, to, username string
+					if err := rows.Scan(&from, &to, &username); err != nil {
+						return err
+					}
+					p.add(s.to, to, true)
+					return nil
+				})
 			if err != nil {
-				return nil, fmt.Errorf("look for linked accounts: %w", err)
+				return nil, fmt.Errorf("search for linked accounts: %w", err)
 			}
 		}
 	}
 	return p, nil
 }
 
-// sumsOf returns the SHA-256 of the identifiers of a type in hexadecimal, as a set.
+// sumsOf returns the SHA-256 hashes of the identifiers of a type in hexadecimal, as a set.
 func (w wanted) sumsOf(t suppress.Type) map[string]bool {
 	out := make(map[string]bool)
 	for _, sum := range w.sums[t] {
@@ -177,8 +180,8 @@ func (w wanted) sumsOf(t suppress.Type) map[string]bool {
 	return out
 }
 
-// read adds the accounts whose records have an address or a telephone number anywhere, also in a field that the schema does
-// not know: no column is made of those. It reads all records that may have one.
+// read adds the accounts whose records have an address or a telephone number in any field, also one outside the schema,
+// which has no column. It reads all records that may have one.
 func (p *person) read(ctx context.Context, conn driver.Conn, w wanted) error {
 	emails, phones := w.sumsOf(suppress.Email), w.sumsOf(suppress.Phone)
 	if len(emails)+len(phones) == 0 {
@@ -195,7 +198,8 @@ func (p *person) read(ctx context.Context, conn driver.Conn, w wanted) error {
 		if t.Members() == "" {
 			continue
 		}
-		query := "SELECT " + t.ID + ", concat('{', " + t.Members() + " AS members, '}') FROM " + t.Name + " WHERE " + strings.Join(may, " OR ")
+		query := "SELECT " + t.ID + ", concat('{', " + t.Members() + " AS members, '}') FROM " + t.Name + " WHERE " +
+			strings.Join(may, " OR ")
 		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			var id, body string
 			if err := rows.Scan(&id, &body); err != nil {
@@ -213,11 +217,11 @@ func (p *person) read(ctx context.Context, conn driver.Conn, w wanted) error {
 	return nil
 }
 
-// maxContact bounds the strings that may be an address or a telephone number, in bytes.
+// maxContact is the maximum length of strings that may be an address or a telephone number, in bytes.
 const maxContact = 320
 
-// hasContact reports whether a string of a record, as a whole, is one of the addresses or telephone numbers, which are given
-// by their SHA-256.
+// hasContact reports whether a string in a record equals one of the addresses or telephone numbers, given by their
+// SHA-256 hashes.
 func hasContact(body []byte, emails, phones map[string]bool) bool {
 	is := func(t suppress.Type, wanted map[string]bool, text string) bool {
 		standard, err := suppress.Standard(t, text)
@@ -231,7 +235,7 @@ func hasContact(body []byte, emails, phones map[string]bool) bool {
 	for {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return false // the end, or a record that was damaged where it is stored
+			return false // the end, or a record damaged in storage
 		}
 		if k := token.Kind(); k != '"' && k != '0' {
 			continue
@@ -246,8 +250,7 @@ func hasContact(body []byte, emails, phones map[string]bool) bool {
 	}
 }
 
-// match adds the accounts of one table that have an identifier, and the usernames of
-// those that are known.
+// match adds the accounts in one table that have an identifier, and the usernames of known accounts.
 func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted) error {
 	params := parameters{
 		"ids": p.ids(t.platform), "names": w.values[t.usernameType], "emails": w.values[suppress.Email],
@@ -269,8 +272,9 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 			where = append(where, "arrayExists(e -> "+fmt.Sprintf(sum, "e", "email_sums")+", email_keys)")
 		}
 	}
-	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, addresses, t.table, strings.Join(where, " OR "), 100*maxAccounts)
-	return ch.ReadRows(with(ctx, params), conn, query, func(rows driver.Rows) error {
+	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, addresses, t.table,
+		strings.Join(where, " OR "), 100*maxAccounts)
+	return ch.ReadRows(withParameters(ctx, params), conn, query, func(rows driver.Rows) error {
 		var id, username string
 		var emails []string
 		if err := rows.Scan(&id, &username, &emails); err != nil {
@@ -288,11 +292,11 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 	})
 }
 
-// parameters are lists of strings by the names of parameters.
+// parameters are arrays of strings by the names of query parameters.
 type parameters map[string][]string
 
-// with returns a context under which a query has parameters.
-func with(ctx context.Context, p parameters) context.Context {
+// withParameters returns a context whose queries have parameters.
+func withParameters(ctx context.Context, p parameters) context.Context {
 	out := make(clickhouse.Parameters, len(p))
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	for name, list := range p {

@@ -23,7 +23,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Source is what is looked through.
+// Source is what is searched.
 type Source struct {
 	Conn driver.Conn
 	Bus  bus.Config
@@ -31,29 +31,28 @@ type Source struct {
 	LedgerKey []byte
 }
 
-// Options bound a report.
+// Options bounds a report.
 type Options struct {
-	// Rows bounds the rows of each table, and the calls of the ledger; Messages how
-	// many messages are looked up on the bus.
+	// Rows is the maximum number of rows per table, and of calls; Messages of messages that are read from Kafka.
 	Rows, Messages int
 }
 
-// Report is what is held about a person.
+// Report is the data about a person.
 type Report struct {
 	At time.Time `json:"at"`
-	// Accounts are those that the identifiers name, whether there are rows or not.
+	// Accounts are the accounts that match the identifiers, with or without rows.
 	Accounts []Account `json:"accounts"`
-	// Tables count what each table has of the person.
+	// Tables has the number of rows about the person in each table.
 	Tables []Table `json:"tables"`
 	Rows   []Row   `json:"rows"`
-	// Calls counts the calls that returned the person; Received are the newest.
+	// Calls is the number of calls that returned the person; Received has the newest.
 	Calls    uint64     `json:"calls"`
 	Received []Received `json:"received"`
-	// NotLookedThrough says where more may be.
+	// NotLookedThrough lists what was not searched.
 	NotLookedThrough []string `json:"not_looked_through"`
 }
 
-// Held is how many rows are of the person.
+// Held returns the number of rows about the person.
 func (r *Report) Held() (n uint64) {
 	for _, t := range r.Tables {
 		n += t.Rows
@@ -61,11 +60,11 @@ func (r *Report) Held() (n uint64) {
 	return n
 }
 
-// Table counts what a table has of the person.
+// Table is the number of rows about the person in a table.
 type Table struct {
 	Name string `json:"table"`
 	Rows uint64 `json:"rows"`
-	// Listed is how many of them are in the report.
+	// Listed is the number of these rows that are in the report.
 	Listed int `json:"listed"`
 }
 
@@ -73,23 +72,23 @@ type Table struct {
 type Row struct {
 	Table    string `json:"table"`
 	Identity string `json:"identity"`
-	// Version is the record's, or when the event was.
+	// Version is the version of the record, or the time of the event.
 	Version string  `json:"version,omitempty"`
 	Message Message `json:"message"`
-	// Contents are the row's other columns; what is JSON is given as such.
+	// Contents are the other columns of the row; JSON columns are JSON values.
 	Contents map[string]any `json:"contents"`
 }
 
-// Message is the message that made a row, and where its record came from.
+// Message is the message that a row comes from, with the source of its record.
 type Message struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Gone says that the log does not hold the message any more: a newer one of the
-	// same key, or time, has taken it away. Unread says that Options.Messages was spent.
+	// Gone reports that the log no longer has the message, because of compaction or retention. Unread reports that
+	// the message was not read, because of Options.Messages.
 	Gone   bool `json:"gone,omitzero"`
 	Unread bool `json:"unread,omitzero"`
-	// Source is the CloudEvents source; Run, File and Line are those of ingest.
+	// Source is the CloudEvents source; Run, File and Line are set by ingest.
 	Source string    `json:"source,omitempty"`
 	Run    string    `json:"run,omitempty"`
 	File   string    `json:"file,omitempty"`
@@ -105,17 +104,16 @@ type Received struct {
 	RequestID      string    `json:"request_id"`
 	Endpoint       string    `json:"endpoint"`
 	Status         uint16    `json:"status"`
-	// Fields are the groups of fields that the ledger has of the call.
+	// Fields are the groups of fields of the call in the ledger.
 	Fields []string `json:"fields"`
-	// Identities are those of the person's that were returned.
+	// Identities are the identities of the person that were returned.
 	Identities []string `json:"identities"`
 	Message    Message  `json:"message"`
 }
 
-// Show finds what is held about whoever has one of the identifiers. Its errors name
-// no identifier.
+// Show finds the data about the people with any of the identifiers. Its errors contain no identifiers.
 func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifier, opts Options) (*Report, error) {
-	w, err := want(identifiers)
+	w, err := newWanted(identifiers)
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +124,12 @@ func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifie
 	r := &Report{
 		At: time.Now().UTC(), Accounts: p.list(), Tables: []Table{}, Rows: []Row{}, Received: []Received{},
 		NotLookedThrough: []string{
-			"topics, beyond the messages that made the rows: tasks and events (7 days), rejected records and dead letters (30 days)",
-			"what records of other people say of this one",
-			"calls that reached the ledger in the last seconds, and contexts and deliveries of calls that are not in it",
-			"stored answers (24 hours, encrypted), the raw files that were ingested, and backups",
+			"topics, except for the messages of rows: tasks and events (7 days), rejected records and dead letters " +
+				"(30 days)",
+			"mentions in records of other people",
+			"calls that reached the ledger in the last seconds, and contexts and deliveries of calls that are not " +
+				"in it",
+			"stored responses (24 hours, encrypted), the raw files that were ingested, and backups",
 		},
 	}
 	requests, err := r.ledger(ctx, src, p, opts)
@@ -138,13 +138,13 @@ func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifie
 	}
 	for _, t := range tablesOf(p, requests) {
 		if err := r.read(ctx, src.Conn, t, opts.Rows); err != nil {
-			return nil, fmt.Errorf("look through %s: %w", t.name, err)
+			return nil, fmt.Errorf("search %s: %w", t.name, err)
 		}
 	}
 	return r, r.locate(ctx, src.Bus, opts.Messages)
 }
 
-// held says which rows of a table are of a person.
+// held selects the rows of a table about a person.
 type held struct {
 	name, identity, where string
 	params                parameters
@@ -160,28 +160,39 @@ func tablesOf(p *person, requests []string) []held {
 		}
 	}
 	out := []held{{"network_people", "profile_id", "profile_id IN {ids:Array(String)}", parameters{"ids": network}}}
-	out = append(out, held{"search_people", "profile_id", "profile_id IN {ids:Array(String)}", parameters{"ids": network}})
+	out = append(out,
+		held{"search_people", "profile_id", "profile_id IN {ids:Array(String)}", parameters{"ids": network}})
 	for _, t := range [][2]string{
-		{"codehost_people", "toString(user_id)"}, {"codehost_repos", "concat(toString(user_id), '/', toString(repo_id))"},
+		{"codehost_people", "toString(user_id)"},
+		{"codehost_repos", "concat(toString(user_id), '/', toString(repo_id))"},
 		{"codehost_lists", "concat(toString(user_id), '/', list)"},
 	} {
 		out = append(out, held{t[0], t[1], "toString(user_id) IN {ids:Array(String)}", parameters{"ids": codehost}})
 	}
-	// A commit is also its author's, whoever's account it stands in.
-	out = append(out, held{"codehost_commits", "concat(toString(user_id), '/', sha)", "toString(user_id) IN {ids:Array(String)} OR (" +
-		readmodel.CommitAuthor + " IN {emails:Array(String)} OR lower(hex(SHA256(" + readmodel.CommitAuthor + "))) IN {sums:Array(String)})",
+	// A commit belongs to its author too, in any account.
+	out = append(out, held{"codehost_commits", "concat(toString(user_id), '/', sha)",
+		"toString(user_id) IN {ids:Array(String)} OR (" +
+			readmodel.CommitAuthor + " IN {emails:Array(String)} OR lower(hex(SHA256(" + readmodel.CommitAuthor +
+			"))) IN {sums:Array(String)})",
 		parameters{"ids": codehost, "emails": slices.Sorted(maps.Keys(p.emails)), "sums": p.emailSums}})
 	const social = "concat(JSONExtractString(s, 'platform'), ':', lowerUTF8(JSONExtractString(s, 'username')))"
 	return append(out,
 		held{"microblog_people", "user_id", "user_id IN {ids:Array(String)}", parameters{"ids": microblog}},
-		held{"account_links", "link_id", "concat(a_platform, ':', a_key) IN {named:Array(String)} OR concat(b_platform, ':', b_key) IN {named:Array(String)}", named},
-		held{"lookups", "concat(type, ' ', value)", "concat(target_kind, ' ', target) IN {ids:Array(String)} OR target_kind = '" + readmodel.TargetAccount +
-			"' AND (target IN {named:Array(String)} OR concat(substring(type, 6), ':', value) IN {named:Array(String)})", parameters{"ids": targets, "named": named["named"]}},
-		held{"seen_versions", "concat(kind, ' ', key)", "concat(kind, ' ', key) IN {ids:Array(String)}", parameters{"ids": targets}},
-		held{readmodel.DiscoveryTable, "concat(platform, ':', username_key)", "concat(platform, ':', username_key) IN {named:Array(String)} OR arrayExists(s -> " +
-			social + " IN {named:Array(String)}, JSONExtractArrayRaw(result, 'socials'))", named},
+		held{"account_links", "link_id",
+			"concat(a_platform, ':', a_key) IN {named:Array(String)} OR concat(b_platform, ':', b_key) IN " +
+				"{named:Array(String)}", named},
+		held{"lookups", "concat(type, ' ', value)",
+			"concat(target_kind, ' ', target) IN {ids:Array(String)} OR target_kind = '" + readmodel.TargetAccount +
+				"' AND (target IN {named:Array(String)} OR concat(substring(type, 6), ':', value) IN " +
+				"{named:Array(String)})", parameters{"ids": targets, "named": named["named"]}},
+		held{"seen_versions", "concat(kind, ' ', key)", "concat(kind, ' ', key) IN {ids:Array(String)}",
+			parameters{"ids": targets}},
+		held{readmodel.DiscoveryTable, "concat(platform, ':', username_key)",
+			"concat(platform, ':', username_key) IN {named:Array(String)} OR arrayExists(s -> " +
+				social + " IN {named:Array(String)}, JSONExtractArrayRaw(result, 'socials'))", named},
 		held{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key, ' ', input_platform, ':', input_key)",
-			"concat(found_platform, ':', found_key) IN {named:Array(String)} OR concat(input_platform, ':', input_key) IN {named:Array(String)}", named},
+			"concat(found_platform, ':', found_key) IN {named:Array(String)} OR concat(input_platform, ':', " +
+				"input_key) IN {named:Array(String)}", named},
 		held{"contexts", "request_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 		held{"webhook_attempts", "delivery_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 	)
@@ -189,14 +200,17 @@ func tablesOf(p *person, requests []string) []held {
 
 // read counts and lists the rows of a table.
 func (r *Report) read(ctx context.Context, conn driver.Conn, t held, limit int) error {
-	ctx = with(ctx, t.params)
+	ctx = withParameters(ctx, t.params)
 	sum := Table{Name: t.name}
-	err := ch.ReadRows(ctx, conn, "SELECT count() FROM "+t.name+" WHERE "+t.where, func(rows driver.Rows) error { return rows.Scan(&sum.Rows) })
+	err := ch.ReadRows(ctx, conn, "SELECT count() FROM "+t.name+" WHERE "+t.where,
+		func(rows driver.Rows) error { return rows.Scan(&sum.Rows) })
 	if err != nil {
 		return err
 	}
 	if sum.Rows > 0 {
-		query := fmt.Sprintf("SELECT %s AS subject_identity, %s FROM %s WHERE %s ORDER BY topic, partition, offset, subject_identity LIMIT %d", t.identity, columnsOf(t.name), t.name, t.where, limit)
+		query := fmt.Sprintf(
+			"SELECT %s AS subject_identity, %s FROM %s WHERE %s ORDER BY topic, partition, offset, subject_identity "+
+				"LIMIT %d", t.identity, columnsOf(t.name), t.name, t.where, limit)
 		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			columns, err := scan(rows)
 			if err != nil {
@@ -220,7 +234,8 @@ func columnsOf(table string) string {
 	case "lookups":
 		return "* EXCEPT (claim), type, value, target_kind, target, source, version, deleted"
 	case "network_people":
-		return "* EXCEPT (content), concat('{', " + readmodel.Members(readmodel.ShapeOpen|readmodel.ShapeEmails) + ", '}') AS record"
+		return "* EXCEPT (content), concat('{', " +
+			readmodel.Members(readmodel.ShapeOpen|readmodel.ShapeEmails) + ", '}') AS record"
 	}
 	return "*"
 }
@@ -307,21 +322,25 @@ func (r *Report) ledger(ctx context.Context, src Source, p *person, opts Options
 	for i, h := range hashes {
 		whose[h] = identities[i]
 	}
-	ctx = with(ctx, parameters{"ids": hashes})
+	ctx = withParameters(ctx, parameters{"ids": hashes})
 	const from = " FROM " + readmodel.UsageTable + " FINAL WHERE hasAny(returned, {ids:Array(String)})"
-	if err := ch.ReadRows(ctx, src.Conn, "SELECT count()"+from, func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {
+	if err := ch.ReadRows(ctx, src.Conn, "SELECT count()"+from,
+		func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {
 		return nil, fmt.Errorf("look through the ledger: %w", err)
 	}
 	var requests []string
-	query := fmt.Sprintf("SELECT organization_id, toString(key_id), at, request_id, toString(endpoint), status, returned, arrayMap(g -> toString(g), groups), toString(topic), partition, offset"+
-		from+" ORDER BY at DESC, request_id LIMIT %d", opts.Rows)
+	query := fmt.Sprintf(
+		"SELECT organization_id, toString(key_id), at, request_id, toString(endpoint), status, returned, arrayMap(g "+
+			"-> toString(g), groups), toString(topic), partition, offset"+
+			from+" ORDER BY at DESC, request_id LIMIT %d", opts.Rows)
 	err := ch.ReadRows(ctx, src.Conn, query, func(rows driver.Rows) error {
 		var c Received
 		var returned []string
 		var topic string
 		var partition int32
 		var offset int64
-		if err := rows.Scan(&c.OrganizationID, &c.KeyID, &c.At, &c.RequestID, &c.Endpoint, &c.Status, &returned, &c.Fields, &topic, &partition, &offset); err != nil {
+		if err := rows.Scan(&c.OrganizationID, &c.KeyID, &c.At, &c.RequestID, &c.Endpoint, &c.Status, &returned,
+			&c.Fields, &topic, &partition, &offset); err != nil {
 			return err
 		}
 		for _, h := range returned {

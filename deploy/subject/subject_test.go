@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// sumOf is the SHA-256 of an identifier's standard form, in hexadecimal.
+// sumOf returns the SHA-256 hash of a normalized identifier, in hexadecimal.
 func sumOf(t *testing.T, typ suppress.Type, value string) string {
 	t.Helper()
 	standard, err := suppress.Standard(typ, value)
@@ -35,9 +35,7 @@ func sumOf(t *testing.T, typ suppress.Type, value string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A person is found by any identifier, with the account that names them back and is
-// named, with the place of every row and the calls that returned them; others are not.
-func TestShow(t *testing.T) {
+func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 	b := brokertest.Start(t)
 	kafkaConfig := bus.Config{Brokers: b.Addrs()}
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
@@ -54,32 +52,50 @@ func TestShow(t *testing.T) {
 		rec, err := record.Decode(kind, []byte(raw))
 		require.NoError(t, err, raw)
 		topic := kind.Topic()
-		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+		require.NoError(t,
+			bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
 		require.NoError(t, renderer.Rows(batch, rec, readmodel.Position{Topic: topic, Offset: offsets[topic]}))
 		offsets[topic]++
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(rec.Key), Value: rec.JSON, Headers: []kafka.Header{
-			{Key: event.HeaderRun, Value: []byte("run-1")}, {Key: event.HeaderFile, Value: []byte("people.ndjson")}, {Key: event.HeaderLine, Value: []byte("7")},
-		}}}))
+		require.NoError(t,
+			bus.WriteAll(t.Context(), w,
+				[]kafka.Message{{Topic: topic, Key: []byte(rec.Key), Value: rec.JSON, Headers: []kafka.Header{
+					{Key: event.HeaderRun, Value: []byte("run-1")},
+					{Key: event.HeaderFile, Value: []byte("people.ndjson")},
+					{Key: event.HeaderLine, Value: []byte("7")},
+				}}}))
 	}
 	const name = `it's \ada`
-	put(record.KindNetworkPerson, `{"profile_id":"p-kari","username":"kari-lund","last_updated":"2026-01-02","work_emails":["Kari@Lund.example"],"contact":{"private":"+47 555 01 234"}}`)
-	put(record.KindNetworkPerson, `{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada","emails":["Ada@Example.com"]}`)
-	put(record.KindNetworkPerson, `{"profile_id":"p2","username":"bob","last_updated":"2026-01-02","codehost_username":"ada"}`)
-	put(record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l","personal_email":"ada@work.example"}`)
+	put(record.KindNetworkPerson,
+		`{"profile_id":"p-kari","username":"kari-lund","last_updated":"2026-01-02",`+
+			`"work_emails":["Kari@Lund.example"],"contact":{"private":"+47 555 01 234"}}`)
+	put(record.KindNetworkPerson,
+		`{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada",`+
+			`"emails":["Ada@Example.com"]}`)
+	put(record.KindNetworkPerson,
+		`{"profile_id":"p2","username":"bob","last_updated":"2026-01-02","codehost_username":"ada"}`)
+	put(record.KindCodehostPerson,
+		`{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l",`+
+			`"personal_email":"ada@work.example"}`)
 	put(record.KindCodehostPerson, `{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`)
-	put(record.KindCodehostRepo, `{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`)
-	// A commit is its author's too, by any address of the accounts, in somebody else's account.
-	put(record.KindCodehostCommit, `{"user_id":43,"sha":"aaa","author_date":"2026-01-02","author_email":"ADA@work.example"}`)
-	put(record.KindCodehostCommit, `{"user_id":43,"sha":"bbb","author_date":"2026-01-02","author_email":"carol@work.example"}`)
+	put(record.KindCodehostRepo,
+		`{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`)
+	// A commit belongs to its author too, by any address of the accounts, in another account.
+	put(record.KindCodehostCommit,
+		`{"user_id":43,"sha":"aaa","author_date":"2026-01-02","author_email":"ADA@work.example"}`)
+	put(record.KindCodehostCommit,
+		`{"user_id":43,"sha":"bbb","author_date":"2026-01-02","author_email":"carol@work.example"}`)
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
 
 	key := []byte(strings.Repeat("k", event.UsageIdentityKeySize))
 	ledger := &readmodel.UsageBatch{}
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	for i, returned := range [][]string{{"codehost-person 42", "network-person p2"}, {"codehost-person 43"}, {"network-person 42"}} {
+	for i, returned := range [][]string{{"codehost-person 42", "network-person p2"}, {"codehost-person 43"},
+		{"network-person 42"}} {
 		ledger.Add(&event.Usage{
-			RequestID: string(rune('a' + i)), OrganizationID: "org", KeyID: "key", At: at, Period: "2026-02", Method: "POST", Endpoint: "/v1/person/enrich",
-			Status: 200, Outcome: event.OutcomeCharged, Returned: event.ReturnedHashes(key, returned), Groups: []string{"codehost"},
+			RequestID: string(rune('a' + i)), OrganizationID: "org", KeyID: "key", At: at, Period: "2026-02",
+			Method: "POST", Endpoint: "/v1/person/enrich",
+			Status: 200, Outcome: event.OutcomeCharged, Returned: event.ReturnedHashes(key, returned),
+			Groups: []string{"codehost"},
 		}, readmodel.Position{Topic: event.TopicUsage, Offset: int64(i)})
 	}
 	require.NoError(t, readmodel.InsertUsage(t.Context(), conn, "u", ledger))
@@ -100,7 +116,8 @@ func TestShow(t *testing.T) {
 	all := subject.Options{Rows: 100, Messages: 100}
 	want := show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Tables
 	for typ, value := range map[string]string{
-		"email": " ADA@example.com", "codehost_username": "@Ada", "network_username": "ada-l", "user_id": "42", "profile_id": "p'1",
+		"email": " ADA@example.com", "codehost_username": "@Ada", "network_username": "ada-l", "user_id": "42",
+		"profile_id": "p'1",
 	} {
 		r := show(all, typ, value)
 		require.Len(t, r.Accounts, 2, typ)
@@ -109,7 +126,8 @@ func TestShow(t *testing.T) {
 		for _, row := range r.Rows {
 			tables[row.Table]++
 			require.Equal(t, subject.Message{
-				Topic: row.Message.Topic, Offset: row.Message.Offset, Run: "run-1", File: "people.ndjson", Line: "7", Time: row.Message.Time,
+				Topic: row.Message.Topic, Offset: row.Message.Offset, Run: "run-1", File: "people.ndjson", Line: "7",
+				Time: row.Message.Time,
 			}, row.Message)
 			require.False(t, row.Message.Time.IsZero())
 			require.NotContains(t, row.Identity, "p2")
@@ -119,7 +137,9 @@ func TestShow(t *testing.T) {
 			}
 			require.NotContains(t, row.Identity, "43")
 		}
-		require.Equal(t, [4]int{1, 1, 1, 1}, [4]int{tables["network_people"], tables["codehost_people"], tables["codehost_repos"], tables["codehost_commits"]})
+		require.Equal(t, [4]int{1, 1, 1, 1},
+			[4]int{tables["network_people"], tables["codehost_people"], tables["codehost_repos"],
+				tables["codehost_commits"]})
 		require.Positive(t, tables["lookups"])
 		require.Equal(t, "2026-01-02T00:00:00Z", r.Rows[0].Version)
 		require.Equal(t, uint64(1), r.Calls)
@@ -142,11 +162,12 @@ func TestShow(t *testing.T) {
 	require.Equal(t, only.Rows, show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Rows)
 	nobody := show(all, "profile_id", name)
 	require.Zero(t, nobody.Held())
-	require.Len(t, nobody.Accounts, 1, "what was named")
+	require.Len(t, nobody.Accounts, 1, "the account in the request")
 
-	// An address or a number in a field that the schema does not know is found as an erasure finds it.
+	// An address or a number in a field outside the schema is found, as in an erasure.
 	for typ, value := range map[string]string{
-		"email": "kari@lund.example", "phone": "+4755501234", "phone ": "sha256:" + sumOf(t, suppress.Phone, "+4755501234"),
+		"email": "kari@lund.example", "phone": "+4755501234", "phone ": "sha256:" +
+			sumOf(t, suppress.Phone, "+4755501234"),
 		"email ": "sha256:" + sumOf(t, suppress.Email, "kari@lund.example"),
 	} {
 		r := show(all, strings.TrimSpace(typ), value)
@@ -156,11 +177,13 @@ func TestShow(t *testing.T) {
 	}
 	require.Zero(t, show(all, "phone", "+14155550100").Held())
 
-	// What compaction has taken away does not stop the report.
+	// A message that was removed by compaction does not stop the report.
 	lost := &readmodel.Batch{}
-	rec, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":44,"codehost_username":"dora","last_updated":"2026-01-03"}`))
+	rec, err := record.Decode(record.KindCodehostPerson,
+		[]byte(`{"user_id":44,"codehost_username":"dora","last_updated":"2026-01-03"}`))
 	require.NoError(t, err)
-	require.NoError(t, renderer.Rows(lost, rec, readmodel.Position{Topic: record.KindCodehostPerson.Topic(), Offset: 99}))
+	require.NoError(t,
+		renderer.Rows(lost, rec, readmodel.Position{Topic: record.KindCodehostPerson.Topic(), Offset: 99}))
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "l", lost))
 	gone := show(all, "user_id", "44")
 	require.NotZero(t, gone.Held())

@@ -1,7 +1,7 @@
-// Package suppression keeps a process's set of erased people up to date.
+// Package suppression keeps the suppression set of a process up to date.
 //
-// Its one job is to feed event.TopicErasure to a suppress.Set, which the services
-// of the process share. An entry holds everywhere as soon as the broker hands it
-// out, within a second. Nobody relies on the set before it is loaded; an entry of
-// another root secret ends the process, since erased people would not be known.
+// A [Follower] feeds event.TopicErasure to a suppress.Set, which the services of the
+// process share. An entry is in force as soon as the broker delivers it, within a
+// second. Services wait until the set is loaded. An entry with the key of another root
+// secret stops the process, since erased people would not be recognized.
 package suppression

@@ -17,19 +17,19 @@ import (
 	"muster/schemas/suppress"
 )
 
-// KeyUse is what the topic of erasures has of a key.
+// KeyUse has the entries of one key in the erasure topic.
 type KeyUse struct {
-	// ID is the key's; it says nothing of the root secret.
+	// ID is the ID of the key. It does not reveal the root secret.
 	ID string `json:"key"`
-	// Owner says that the topic is the key's.
+	// Owner reports that the key owns the topic.
 	Owner bool `json:"owner"`
 	// Entries is the number of hashes.
 	Entries int `json:"entries"`
-	// Requests are those that led to them, sorted, unless they are those of the own key.
+	// Requests are the sorted IDs of the requests of these entries. It is empty for the own key.
 	Requests []string `json:"requests,omitempty"`
 }
 
-// Keys are the keys that entries of the topic of erasures were made with, those with most first.
+// Keys returns the keys of all entries in the erasure topic, by decreasing number of entries.
 func Keys(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, error) {
 	last, err := entries(ctx, cfg, func(id string) bool { return id != own.ID() })
 	if err != nil {
@@ -61,11 +61,15 @@ func Keys(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, err
 	return out, nil
 }
 
-// Remove takes what was made with another key out of the topic, and makes own the owner in its place. Followers
-// that start from then on know nothing of it. keep is handed the entries before any is removed.
-func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, keep func([]kafka.Message) error) (n int, err error) {
+// Remove deletes the entries of another key from the topic, and makes own the owner instead. Followers that start later
+// do not see them. It calls keep with the entries before it deletes any.
+func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, keep func([]kafka.Message) error) (n int,
+	err error) {
 	if id == own.ID() {
-		return 0, fmt.Errorf("remove entries: %s is the key of the present root secret: start with the right one to remove what another has made", id)
+		return 0,
+			fmt.Errorf(
+				"remove entries: %s is the key of the present root secret: to remove the entries of another key, "+
+					"use the right root secret", id)
 	}
 	last, err := entries(ctx, cfg, func(other string) bool { return other == id })
 	if err != nil {
@@ -84,7 +88,7 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 		}
 	}
 	if len(tombstones) == 0 && !owner {
-		return 0, fmt.Errorf("remove entries: none was made with the key %q", id)
+		return 0, fmt.Errorf("remove entries: no entries with the key %q", id)
 	}
 	if err := keep(kept); err != nil {
 		return 0, err
@@ -99,14 +103,14 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 	return len(tombstones), err
 }
 
-// entry is the last message of its key.
+// entry is the last message of a key.
 type entry struct {
 	key, request string
 	value        []byte
 }
 
-// entries are the last messages by their keys, but for those that cannot be read; whole ones of the
-// keys, by their IDs, that are wanted: there may be millions of the others.
+// entries returns the last message of each message key, without unreadable ones. The values are set only for wanted
+// IDs: there may be millions of others.
 func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (map[string]entry, error) {
 	last, ids := make(map[string]entry), make(map[string]string)
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasure}, func(m kafka.Message) error {
@@ -117,7 +121,7 @@ func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (
 		}
 		var read suppress.Entry
 		if json.Unmarshal(m.Value, &read) != nil {
-			return nil //nolint:nilerr // nobody reads it, nor is stopped by it
+			return nil //nolint:nilerr // followers skip it too
 		}
 		if _, known := ids[read.Key]; !known {
 			ids[read.Key] = read.Key
@@ -130,7 +134,7 @@ func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the entries of erasures: %w", err)
+		return nil, fmt.Errorf("read the suppression entries: %w", err)
 	}
 	return last, nil
 }

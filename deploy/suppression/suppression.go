@@ -16,15 +16,14 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Follower follows the set of a process.
+// Follower updates the suppression set of a process.
 type Follower struct {
 	set    *suppress.Set
 	bus    bus.Config
 	logger *slog.Logger
 }
 
-// New returns a follower of an empty set, whose hashes are made with the instance's
-// root secret. It follows once Run runs.
+// New returns a follower of an empty set with the key of secret. Call Run to load and update the set.
 func New(secret *service.RootSecret, cfg bus.Config, logger *slog.Logger) (*Follower, error) {
 	key, err := Key(secret)
 	if err != nil {
@@ -33,7 +32,7 @@ func New(secret *service.RootSecret, cfg bus.Config, logger *slog.Logger) (*Foll
 	return &Follower{set: suppress.NewSet(key), bus: cfg, logger: logger}, nil
 }
 
-// Key is the key that the root secret's hashes are made with.
+// Key returns the key of suppression hashes, derived from the root secret.
 func Key(secret *service.RootSecret) (*suppress.Key, error) {
 	material, err := secret.Key(suppress.KeyName, suppress.KeySize)
 	if err != nil {
@@ -46,21 +45,21 @@ func Key(secret *service.RootSecret) (*suppress.Key, error) {
 	return key, nil
 }
 
-// Set is the set, which is not loaded before Run has read the topic.
+// Set returns the set. It is empty until Run has read the topic.
 func (f *Follower) Set() *suppress.Set { return f.set }
 
-// Ready is nil once the set is loaded.
+// Ready returns nil once the set is loaded.
 func (f *Follower) Ready(context.Context) error {
 	if !f.set.IsLoaded() {
-		return errors.New("the suppression set is being read from Kafka")
+		return errors.New("the suppression set is loading from Kafka")
 	}
 	return nil
 }
 
-// connectTimeout bounds how long a command waits for the brokers.
+// connectTimeout is the maximum time that a command waits for the brokers.
 const connectTimeout = 15 * time.Second
 
-// ensure makes the topic, if it is not there.
+// ensure creates the topic if it does not exist.
 func (f *Follower) ensure(ctx context.Context) error {
 	for _, t := range event.Topics() {
 		if t.Name != event.TopicErasure {
@@ -68,17 +67,16 @@ func (f *Follower) ensure(ctx context.Context) error {
 		}
 		err := bus.EnsureTopics(ctx, f.bus, []bus.Topic{{Name: t.Name, Partitions: t.Partitions, Config: t.Config()}})
 		if _, different := errors.AsType[*bus.MismatchError](err); !different && err != nil {
-			return fmt.Errorf("suppression: make the topic: %w", err)
+			return fmt.Errorf("suppression: create the topic: %w", err)
 		}
 	}
 	return nil
 }
 
-// Run follows until ctx ends, and returns nil then. The error is
-// suppress.ErrOtherKey, or why following is impossible. Of a topic that nobody
-// owns yet it makes the set's key the owner, so that whoever has another one is
-// told before the first erasure.
-func (f *Follower) Run(ctx context.Context) error { return f.run(ctx, f.own) }
+// Run updates the set until ctx ends, and returns nil then. It returns suppress.ErrOtherKey for an entry of another
+// key, or the error that stopped it. If the topic has no owner, it makes its key the owner, so that processes with
+// another root secret detect the mismatch before the first erasure.
+func (f *Follower) Run(ctx context.Context) error { return f.run(ctx, f.claimOwnership) }
 
 func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error {
 	if err := f.ensure(ctx); err != nil {
@@ -99,10 +97,11 @@ func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error 
 				return other
 			}
 			if string(m.Key) == suppress.OwnerKey && f.set.IsLoaded() {
-				f.tell(ctx)
+				f.logOwnerMismatch(ctx)
 			}
 			if err != nil && !errors.Is(err, suppress.ErrOtherKey) {
-				f.logger.LogAttrs(ctx, slog.LevelError, "suppression entry skipped", slog.Int("partition", m.Partition),
+				f.logger.LogAttrs(ctx, slog.LevelError, "suppression: entry skipped",
+					slog.Int("partition", m.Partition),
 					slog.Int64("offset", m.Offset), slog.Any("error", err))
 			}
 			return nil
@@ -127,20 +126,19 @@ func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error 
 		return fmt.Errorf("suppression: %w", err)
 	}
 	if ctx.Err() == nil {
-		return errors.New("suppression: following has ended")
+		return errors.New("suppression: consumer exited unexpectedly")
 	}
 	return nil
 }
 
-// foreign are the entries of other keys. Until the topic is read they may yet be
-// removed by what stands behind them ([Remove]).
+// foreign collects the entries of other keys. Until the topic is read, later messages may remove them ([Remove]).
 type foreign struct {
 	mu     sync.Mutex
 	keys   map[string]bool
 	loaded bool
 }
 
-// note takes a message and what applying it said; the error is one that nothing behind it mends.
+// note records the result of applying a message. It returns the error if later messages cannot fix it.
 func (f *foreign) note(key string, value []byte, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +153,7 @@ func (f *foreign) note(key string, value []byte, err error) error {
 	return nil
 }
 
-// load ends the loading.
+// load ends the initial read. It returns an error if entries of another key remain.
 func (f *foreign) load() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,42 +164,44 @@ func (f *foreign) load() error {
 	return nil
 }
 
-// own makes the key the topic's owner, if there is none.
-func (f *Follower) own(ctx context.Context) {
-	f.tell(ctx)
+// claimOwnership makes the key the owner of the topic if it has none.
+func (f *Follower) claimOwnership(ctx context.Context) {
+	f.logOwnerMismatch(ctx)
 	if f.set.Claimed() {
 		return
 	}
-	writing, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("the Kafka brokers did not take it within %s", connectTimeout))
+	writing, cancel := context.WithTimeoutCause(ctx, connectTimeout,
+		fmt.Errorf("timed out after %s: the Kafka brokers are unavailable", connectTimeout))
 	defer cancel()
 	if err := claim(writing, f.bus, f.set.Key()); err != nil && ctx.Err() == nil {
-		// Nothing rests on it but being told early.
-		f.logger.WarnContext(ctx, "the topic of erasures does not say whose it is: nobody is told of a wrong root secret before the first erasure", "error", err)
+		// Best effort: a missing owner only delays the key-mismatch warning.
+		f.logger.WarnContext(ctx, "suppression: could not write the topic owner", "error", err)
 	}
 }
 
-// tell says it when the topic is somebody else's.
-func (f *Follower) tell(ctx context.Context) {
+// logOwnerMismatch logs an error if the topic has another owner.
+func (f *Follower) logOwnerMismatch(ctx context.Context) {
 	if err := f.set.Ours(); err != nil {
-		f.logger.ErrorContext(ctx, "this process has another root secret than those who share its Kafka: it takes no erasures, and ends with the first that is ordered elsewhere", "error", err)
+		f.logger.ErrorContext(ctx, "suppression: root key differs from the topic owner's, erasures are rejected",
+			"error", err, "hint", "see erasure.md")
 	}
 }
 
-// claim makes a key the owner of the topic of erasures, which exists.
+// claim makes a key the owner of the existing erasure topic.
 func claim(ctx context.Context, cfg bus.Config, key *suppress.Key) error {
 	w := bus.NewWriter(cfg)
-	err := bus.WriteAll(ctx, w, []kafka.Message{{Topic: event.TopicErasure, Key: []byte(suppress.OwnerKey), Value: key.Owner()}})
+	err := bus.WriteAll(ctx, w,
+		[]kafka.Message{{Topic: event.TopicErasure, Key: []byte(suppress.OwnerKey), Value: key.Owner()}})
 	if err = errors.Join(err, w.Close()); err != nil {
-		return fmt.Errorf("suppression: write whose the topic is: %w", err)
+		return fmt.Errorf("suppression: write the topic owner: %w", err)
 	}
 	return nil
 }
 
-// With runs do with a set that is loaded and followed meanwhile, for an operator's
-// command.
+// With runs do, an operator's command, with a loaded set that is kept up to date.
 func With(ctx context.Context, f *Follower, do func(context.Context, *suppress.Set) error) error {
 	connecting, cancel := context.WithTimeoutCause(ctx, connectTimeout,
-		fmt.Errorf("the Kafka brokers did not answer within %s", connectTimeout))
+		fmt.Errorf("timed out after %s: the Kafka brokers are unavailable", connectTimeout))
 	err := f.ensure(connecting)
 	cancel()
 	if err != nil {
@@ -212,7 +212,7 @@ func With(ctx context.Context, f *Follower, do func(context.Context, *suppress.S
 	ended := make(chan error, 1)
 	go func() {
 		err := f.run(ctx, func(context.Context) {})
-		stop(err) // whoever waits for the set waits no longer
+		stop(err) // releases do's wait for the set
 		ended <- err
 	}()
 	err = f.set.WaitLoaded(ctx)

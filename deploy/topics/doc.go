@@ -1,3 +1,3 @@
-// Package topics makes the platform's topics in a Kafka cluster. What exists is
-// left as it is: an operator chose it.
+// Package topics creates the platform's topics in a Kafka cluster. Existing topics are
+// not changed: an operator configured them.
 package topics

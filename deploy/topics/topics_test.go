@@ -14,9 +14,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Every topic is made with its settings; one that an operator made otherwise is
-// named and left alone.
-func TestEnsure(t *testing.T) {
+func TestEnsure_CreatesMissingTopicsAndReportsOthers(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicUsage, Partitions: 2}}))
 	var log bytes.Buffer
@@ -26,7 +24,7 @@ func TestEnsure(t *testing.T) {
 	}
 	require.Contains(t, log.String(), event.TopicUsage)
 	require.NotContains(t, log.String(), event.TopicAccount)
-	require.NotContains(t, log.String(), "the only copy", "there is one broker")
+	require.NotContains(t, log.String(), "single replica", "there is one broker")
 	var names []string
 	for _, topic := range event.Topics() {
 		names = append(names, topic.Name)
@@ -45,16 +43,16 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// Topics are made with the replicas that are asked for; one that has a single copy beside several brokers is named.
-func TestEnsureReplicas(t *testing.T) {
+func TestEnsure_UsesReplicationAndReportsSingleReplicas(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	cfg := bus.Config{Brokers: cluster.ListenAddrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicErasure, Partitions: 1, Replication: 1}}))
+	require.NoError(t,
+		bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicErasure, Partitions: 1, Replication: 1}}))
 	var log bytes.Buffer
 	require.NoError(t, topics.Ensure(t.Context(), cfg, 3, slog.New(slog.NewTextHandler(&log, nil))))
-	require.Contains(t, log.String(), "the only copy")
+	require.Contains(t, log.String(), "single replica")
 	require.Contains(t, log.String(), "topics=["+event.TopicErasure+"]")
 	require.NotContains(t, log.String(), event.TopicAccount)
 	single, err := bus.SingleCopies(t.Context(), cfg, []string{event.TopicErasure, event.TopicAccount, "none"})

@@ -1,10 +1,8 @@
-// Package paired tells how much one of two things differs from the other when both were
-// measured in turns, with a confidence interval that a few odd turns do not widen or
-// move much.
+// Package paired estimates the difference between two things that were measured
+// alternately, with a confidence interval that is robust against a few outliers.
 //
-// The estimate is that of Hodges and Lehmann, the median of the averages of any two
-// differences, and the interval is the one that belongs to Wilcoxon's signed-rank test
-// (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, sections
-// 3.2 and 3.3). Both assume that differences scatter symmetrically, nothing more. Package
-// paired keeps nothing and fails never.
+// The estimate is the one by Hodges and Lehmann, the median of the averages of any two
+// differences, and the interval belongs to Wilcoxon's signed-rank test (Hollander, Wolfe
+// and Chicken, Nonparametric Statistical Methods, 3rd edition, sections 3.2 and 3.3). Both
+// assume only that the differences are distributed symmetrically.
 package paired

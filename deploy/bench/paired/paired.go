@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Estimate is by how much one thing is more than the other.
+// Estimate is an estimated difference.
 type Estimate struct {
-	// Shift is the estimate; Low and High are the ends of its 95 % confidence interval,
-	// infinite for fewer than six pairs, which allow none.
+	// Shift is the estimate; Low and High are the ends of its 95 % confidence interval, infinite for fewer than six
+	// pairs.
 	Shift, Low, High float64
-	// Pairs is how many differences there were.
+	// Pairs is the number of differences.
 	Pairs int
 }
 
-// Of estimates from the differences of the pairs. Without any everything is 0.
+// Of returns the estimate for the differences of pairs. Without differences, everything is 0.
 func Of(differences []float64) Estimate {
 	n := len(differences)
 	if n == 0 {
@@ -39,12 +39,11 @@ func middle(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// critical is the largest value that the sum of signed ranks of n pairs is at or below
-// with a probability of at most 2.5 %, when nothing differs; -1 when there is none.
+// critical returns the largest value that the signed-rank sum of n pairs does not exceed with a probability of at most
+// 2.5 % if there is no difference, or -1 if there is none.
 func critical(n int) int {
 	total := n * (n + 1) / 2
-	// chance[s] is the probability of the sum s of the ranks so far, each of which is in
-	// it or not with equal chances.
+	// chance[s] is the probability of the sum s of the ranks so far, each of which is included with probability 1/2.
 	chance := make([]float64, total+1)
 	chance[0] = 1
 	for rank := 1; rank <= n; rank++ {

@@ -10,10 +10,9 @@ import (
 	"muster/deploy/bench/paired"
 )
 
-// The critical values are those of the tables of Wilcoxon's signed-rank test: with
-// differences that are powers of two every average is another one, so the interval's ends
-// tell which one was taken.
-func TestInterval(t *testing.T) {
+// The critical values are from the tables of Wilcoxon's signed-rank test. With powers of two as differences, all
+// averages are distinct, so the ends of the interval identify the rank.
+func TestEstimate_IntervalUsesTabulatedCriticalValues(t *testing.T) {
 	for n, critical := range map[int]int{6: 0, 7: 2, 8: 3, 9: 5, 10: 8, 15: 25, 20: 52, 25: 89, 30: 137} {
 		differences := make([]float64, n)
 		var averages []float64
@@ -43,8 +42,8 @@ func TestInterval(t *testing.T) {
 	require.Equal(t, paired.Estimate{}, paired.Of(nil))
 }
 
-// An interval holds the truth in about 95 of 100 cases, and odd turns do not move it far.
-func TestCoverage(t *testing.T) {
+// Outliers do not move it far.
+func TestEstimate_IntervalCoversTheTruthIn95Percent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const cases, truth = 2000, 2.0
 	holds := 0

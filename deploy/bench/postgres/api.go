@@ -13,8 +13,8 @@ import (
 	"muster/schemas/identity"
 )
 
-// Handler returns the API: those of muster's calls that the bench compares, without keys, limits and metering. A username
-// without an answer is `{}`.
+// Handler returns an API with those of muster's calls that the bench compares, without keys, limits and metering. The
+// response for an unknown username is `{}`.
 func Handler(pool *pgxpool.Pool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/person/enrich", func(w http.ResponseWriter, r *http.Request) {
@@ -25,11 +25,13 @@ func Handler(pool *pgxpool.Pool) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer, err := findAnswer(r.Context(), pool, "SELECT answer FROM codehost_answers WHERE key = $1", request.Codehost)
+		answer, err := findAnswer(r.Context(), pool, "SELECT answer FROM codehost_answers WHERE key = $1",
+			request.Codehost)
 		write(w, answer, err)
 	})
 	mux.HandleFunc("GET /v1/webset/network/person", func(w http.ResponseWriter, r *http.Request) {
-		answer, err := findAnswer(r.Context(), pool, "SELECT answer FROM network_answers WHERE key = $1", r.URL.Query().Get("network"))
+		answer, err := findAnswer(r.Context(), pool, "SELECT answer FROM network_answers WHERE key = $1",
+			r.URL.Query().Get("network"))
 		write(w, answer, err)
 	})
 	mux.HandleFunc("POST /v1/webset/network/person", func(w http.ResponseWriter, r *http.Request) {
@@ -40,13 +42,14 @@ func Handler(pool *pgxpool.Pool) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer, err := listAnswers(r.Context(), pool, "SELECT key, answer FROM network_answers WHERE key = ANY($1)", request.Network)
+		answer, err := listAnswers(r.Context(), pool, "SELECT key, answer FROM network_answers WHERE key = ANY($1)",
+			request.Network)
 		write(w, answer, err)
 	})
 	return mux
 }
 
-// findAnswer returns the answer of a username.
+// findAnswer returns the answer for a username.
 func findAnswer(ctx context.Context, pool *pgxpool.Pool, query, username string) (answer []byte, err error) {
 	err = pool.QueryRow(ctx, query, identity.UsernameKey(username)).Scan(&answer)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -55,7 +58,7 @@ func findAnswer(ctx context.Context, pool *pgxpool.Pool, query, username string)
 	return answer, err
 }
 
-// listAnswers returns the list of the usernames' answers, read with one query.
+// listAnswers returns an array of the usernames' answers, with one query.
 func listAnswers(ctx context.Context, pool *pgxpool.Pool, query string, usernames []string) ([]byte, error) {
 	keys := make([]string, len(usernames))
 	for i, u := range usernames {
@@ -95,5 +98,5 @@ func write(w http.ResponseWriter, answer []byte, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // a client that has left is no concern of the server
+	_, _ = w.Write(answer) // the client may have gone
 }

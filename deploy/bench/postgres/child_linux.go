@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// unprivileged is the user and group ID without rights on every Linux. PostgreSQL refuses to run as root.
+// unprivileged is the ID of the unprivileged user and group on every Linux. PostgreSQL does not run as root.
 const unprivileged = 65534
 
-// childAttributes returns how the cluster's processes start: they end with this program, and are not root's.
+// childAttributes returns attributes so that child processes exit with this program, and do not run as root.
 func childAttributes() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Geteuid() == 0 {
@@ -17,7 +17,7 @@ func childAttributes() *syscall.SysProcAttr {
 	return attributes
 }
 
-// handOver makes a folder, with all that is in it, the property of the user that the cluster runs as.
+// handOver changes the owner of a directory and its content to the user of the cluster.
 func handOver(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -21,13 +21,14 @@ const (
 	pollInterval = 20 * time.Millisecond
 )
 
-// user is the database's superuser. Only the owner of the socket's folder, and root, reach it.
+// user is the database superuser. Only the owner of the socket directory, and root, can connect.
 const user = "bench"
 
-// serverSettings differ from Debian's defaults as follows: memory as an administrator would give it, and no care for
-// data that is thrown away, which matters to loading alone.
+// serverSettings returns the settings that differ from Debian's defaults: the memory that an administrator would
+// configure, and no durability, since the data is temporary; that only speeds up loading.
 func serverSettings() []string {
-	return []string{"shared_buffers=512MB", "fsync=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=4GB", "jit=off"}
+	return []string{"shared_buffers=512MB", "fsync=off", "wal_level=minimal", "max_wal_senders=0",
+		"max_wal_size=4GB", "jit=off"}
 }
 
 // Cluster is a running PostgreSQL server.
@@ -37,11 +38,11 @@ type Cluster struct {
 	exited chan struct{}
 }
 
-// Start makes a cluster in a temporary folder and returns once it answers. Close must be called.
+// Start creates a cluster in a temporary directory and waits until it is ready. The caller must call Close.
 func Start(ctx context.Context) (_ *Cluster, err error) {
 	dir, err := os.MkdirTemp("", "muster-postgres-") // short: a socket's path has at most 107 bytes
 	if err != nil {
-		return nil, fmt.Errorf("make the cluster's folder: %w", err)
+		return nil, fmt.Errorf("create the cluster's directory: %w", err)
 	}
 	c := &Cluster{dir: dir}
 	defer func() {
@@ -50,18 +51,22 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 		}
 	}()
 	if err := handOver(dir); err != nil {
-		return nil, fmt.Errorf("hand the cluster's folder over: %w", err)
+		return nil, fmt.Errorf("change the owner of the cluster's directory: %w", err)
 	}
 	programs, err := find(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	initialize := c.command(programs, "initdb", "--pgdata", data, "--username", user, "--auth", "trust", "--encoding", "UTF8",
+	initialize := c.command(programs, "initdb", "--pgdata", data, "--username", user, "--auth", "trust",
+		"--encoding", "UTF8",
 		"--locale", "C", "--no-sync", "--no-instructions")
 	out, err := initialize.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("initdb: %w; as root it runs as an unprivileged user: set TMPDIR to a folder that every user can enter", err)
+		return nil,
+			fmt.Errorf(
+				"initdb: %w; root runs it as an unprivileged user: set TMPDIR to a directory that every user can enter",
+				err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
@@ -72,16 +77,17 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// command runs one of the programs in the cluster's folder: that of this program may be closed to its user.
+// command runs a program in the cluster's directory: its user may have no access to the working directory.
 func (c *Cluster) command(p program, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:noctx // the server outlives the context of its start
+	//nolint:noctx // the server outlives the context of its start
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(slices.Clone(p.env), "LC_ALL=C", "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = childAttributes()
 	return cmd
 }
 
-// serve starts the server and waits until it answers.
+// serve starts the server and waits until it is ready.
 func (c *Cluster) serve(ctx context.Context, p program, data string) error {
 	args := []string{"-D", data, "-k", c.dir, "-h", ""}
 	for _, s := range serverSettings() {
@@ -99,7 +105,7 @@ func (c *Cluster) serve(ctx context.Context, p program, data string) error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its log says more than its status
+		_ = cmd.Wait() // the log is more specific than the status
 		close(exited)
 	}()
 	c.cmd, c.exited = cmd, exited
@@ -129,13 +135,13 @@ func (c *Cluster) readLog() []byte {
 	return text[max(0, len(text)-4096):]
 }
 
-// DSN returns how to connect. It holds no password: the folder of the socket is closed to others.
+// DSN returns the connection string. It has no password: other users cannot enter the socket directory.
 func (c *Cluster) DSN() string { return "host=" + c.dir + " user=" + user + " dbname=postgres" }
 
-// PID returns the postmaster's process id. All other processes of the cluster are its children.
+// PID returns the process ID of the postmaster. All other processes of the cluster are its children.
 func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
-// Close stops the server and removes its folder.
+// Close stops the server and removes its directory.
 func (c *Cluster) Close() error {
 	var err error
 	if c.cmd != nil {
@@ -145,7 +151,7 @@ func (c *Cluster) Close() error {
 }
 
 func (c *Cluster) stop() error {
-	// SIGINT ends sessions and stops in order, SIGQUIT stops at once.
+	// SIGINT ends sessions and stops in order, SIGQUIT stops immediately.
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGQUIT} {
 		if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stop postgres: %w", err)
@@ -159,7 +165,7 @@ func (c *Cluster) stop() error {
 	return errors.New("stop postgres: timed out")
 }
 
-// Table holds answers by the key of a username.
+// Table is the name of a table of answers by username key.
 type Table string
 
 // The tables that Handler reads.
@@ -168,15 +174,16 @@ const (
 	NetworkAnswers  Table = "network_answers"
 )
 
-// Loaded is what a table holds.
+// Loaded is the content of a table.
 type Loaded struct {
 	Rows  int64
-	Bytes int64 // on disk, with its index
+	Bytes int64 // on disk, including the index
 }
 
-// Load creates a table and fills it with COPY. next returns one key and answer a call, and io.EOF after the last; Load is
-// done with the answer at the next call.
-func Load(ctx context.Context, dsn string, table Table, next func() (key string, answer []byte, err error)) (l Loaded, err error) {
+// Load creates a table and fills it with COPY. next returns one key and answer per call, and io.EOF after the last;
+// Load does not use the answer after the next call.
+func Load(ctx context.Context, dsn string, table Table, next func() (key string, answer []byte, err error)) (l Loaded,
+	err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return l, fmt.Errorf("load %s: %w", table, err)
@@ -190,7 +197,7 @@ func Load(ctx context.Context, dsn string, table Table, next func() (key string,
 		return []any{key, answer}, err
 	})
 	name := pgx.Identifier{string(table)}
-	// In one transaction: what fills a table that it made is not logged.
+	// In one transaction: the content of a table created in it is not logged.
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, "CREATE TABLE "+name.Sanitize()+" (key text, answer jsonb NOT NULL)"); err != nil {
 			return err
@@ -204,7 +211,7 @@ func Load(ctx context.Context, dsn string, table Table, next func() (key string,
 	if err != nil {
 		return l, fmt.Errorf("load %s: %w", table, err)
 	}
-	// Maintenance that the server would do by itself later, while it is measured.
+	// Maintenance that the server would otherwise run during the measurements.
 	if _, err := conn.Exec(ctx, "VACUUM (FREEZE, ANALYZE) "+name.Sanitize()); err != nil {
 		return l, fmt.Errorf("load %s: %w", table, err)
 	}
@@ -219,7 +226,7 @@ func Load(ctx context.Context, dsn string, table Table, next func() (key string,
 func Version(ctx context.Context, dsn string) (version string, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
-		return "", fmt.Errorf("ask PostgreSQL for its version: %w", err)
+		return "", fmt.Errorf("read the PostgreSQL version: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	err = conn.QueryRow(ctx, "SHOW server_version").Scan(&version)

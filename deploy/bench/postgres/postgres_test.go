@@ -21,7 +21,7 @@ import (
 	"muster/deploy/bench/postgres"
 )
 
-// documents returns a reader of n answers, whose keys are person-0 and so on.
+// documents returns a reader of n answers with the keys person-0 and so on.
 func documents(n int) func() (string, []byte, error) {
 	next := 0
 	return func() (string, []byte, error) {
@@ -34,7 +34,7 @@ func documents(n int) func() (string, []byte, error) {
 	}
 }
 
-func TestPostgres_AnswersWhatWasLoaded(t *testing.T) {
+func TestPostgres_ReturnsLoadedAnswers(t *testing.T) {
 	c, err := postgres.Start(t.Context())
 	require.NoError(t, err)
 	dir := strings.Fields(strings.TrimPrefix(c.DSN(), "host="))[0]
@@ -76,17 +76,20 @@ func TestPostgres_AnswersWhatWasLoaded(t *testing.T) {
 		if err != nil {
 			break
 		}
-		require.JSONEq(t, string(document), answer(http.MethodPost, "/v1/person/enrich", `{"codehost":"`+strings.ToUpper(name)+`","websets":["codehost"]}`))
+		require.JSONEq(t, string(document),
+			answer(http.MethodPost, "/v1/person/enrich",
+				`{"codehost":"`+strings.ToUpper(name)+`","websets":["codehost"]}`))
 		require.JSONEq(t, string(document), answer(http.MethodGet, "/v1/webset/network/person?network="+name, ""))
 		list, names = append(list, string(document)), append(names, name)
 	}
 	names, list = append(names, "unknown-user", names[0]), append(list, "{}", list[0])
 	request, err := json.Marshal(map[string]any{"network": names})
 	require.NoError(t, err)
-	require.JSONEq(t, "["+strings.Join(list, ",")+"]", answer(http.MethodPost, "/v1/webset/network/person", string(request)))
+	require.JSONEq(t, "["+strings.Join(list, ",")+"]",
+		answer(http.MethodPost, "/v1/webset/network/person", string(request)))
 	require.Equal(t, "{}", answer(http.MethodPost, "/v1/person/enrich", `{"codehost":"unknown-user"}`))
 
-	// It runs as an ordinary user, and leaves nothing.
+	// It runs as an ordinary user, and leaves no files.
 	if os.Geteuid() == 0 {
 		info, err := os.Stat(fmt.Sprint("/proc/", c.PID()))
 		require.NoError(t, err)
@@ -101,7 +104,7 @@ func TestPostgres_AnswersWhatWasLoaded(t *testing.T) {
 	require.ErrorIs(t, syscall.Kill(c.PID(), 0), syscall.ESRCH)
 }
 
-func TestStart_LeavesNothingWhenItsContextEnds(t *testing.T) {
+func TestStart_LeavesNothingIfCanceled(t *testing.T) {
 	dir, err := os.MkdirTemp("", "muster-") //nolint:usetesting // t.TempDir is closed to others
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
@@ -116,7 +119,7 @@ func TestStart_LeavesNothingWhenItsContextEnds(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestStart_NamesTheFixIfTheTemporaryFolderIsClosedToItsUser(t *testing.T) {
+func TestStart_NamesTheFixIfTheDirectoryIsClosedToItsUser(t *testing.T) {
 	dir, err := os.MkdirTemp("", "muster-") //nolint:usetesting // its path is too long for a socket
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)

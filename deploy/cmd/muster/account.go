@@ -16,7 +16,7 @@ import (
 	"muster/schemas/event"
 )
 
-// accountView is how organizations are printed as JSON.
+// accountView is the JSON form of an organization.
 type accountView struct {
 	OrganizationID string         `json:"organization_id"`
 	Name           string         `json:"name"`
@@ -27,17 +27,21 @@ type accountView struct {
 	Usage          *usageView     `json:"usage,omitempty"`
 	Keys           []keyView      `json:"keys,omitempty"`
 	History        []event.Change `json:"history,omitempty"`
-	// Key is a new key, shown this once.
+	// Key is a new key; it is shown only once.
 	Key string `json:"key,omitempty"`
 }
 
 func viewOf(o event.Organization) accountView {
-	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt, Limits: o.LimitsOf()}
+	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt,
+		Limits: o.LimitsOf()}
 }
 
-// connecting bounds what waits for brokers and topics as long as its context lives.
-func (c *command) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.connectTimeout, fmt.Errorf("the Kafka brokers did not answer within %s, or do not have the topics, which `muster migrate` makes", c.connectTimeout))
+// withTimeout limits a wait for brokers and topics to connectTimeout.
+func (c *command) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.connectTimeout, fmt.Errorf(
+		"timed out after %s: the Kafka brokers are unavailable, or topics are missing (create them with `muster "+
+			"migrate`)",
+		c.connectTimeout))
 }
 
 // withAccounts runs do with the accounts of the instance.
@@ -50,8 +54,8 @@ func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) 
 	if err != nil {
 		return err
 	}
-	connecting, cancel := c.connecting(ctx)
-	accounts, err := queryapi.OpenAccounts(connecting, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	withTimeout, cancel := c.withTimeout(ctx)
+	accounts, err := queryapi.OpenAccounts(withTimeout, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
 	cancel()
 	if err != nil {
 		return err
@@ -72,17 +76,18 @@ func printJSON(cmd *cobra.Command, v any) error {
 func (c *command) accountCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
-		Short: "Look after organizations and their API keys",
-		Long: `Organizations call the API with keys. Changes travel on the account topic and hold on every replica
-within a second. A key is shown once, when it is made; only its hash is kept. ORGANIZATION is an organization's id,
-or a name that only one has, as "account list" shows them.`,
+		Short: "Manage organizations and their API keys",
+		Long: `Organizations call the API with keys. Changes are published on the account topic and take effect on
+every replica within a second. A key is shown once, when it is created; only its hash is stored. ORGANIZATION is the
+ID of an organization, or its name if that is unique, as "account list" shows them.`,
 		Example: `  muster account create "Example Ltd"
   muster account key create ORGANIZATION --name laptop --scopes enrich,webset
   muster account deactivate ORGANIZATION`,
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false),
+	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true),
+		c.accountActive("deactivate", false),
 		c.accountPlan(), c.accountApply(), c.accountReconcile(), c.keyCommand(), c.accountWebhookSecret())
 	return cmd
 }
@@ -113,17 +118,20 @@ func (c *command) accountCreate() *cobra.Command {
 					return err
 				}
 				if len(namesakes) > 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: another organization has this name already (%s); a file for `muster account apply` must say which with \"id\"\n",
+					fmt.Fprintf(cmd.ErrOrStderr(),
+						"muster: another organization has this name already (%s); set \"id\" in files for `muster "+
+							"account apply`\n",
 						strings.Join(namesakes, ", "))
 				}
 				view := viewOf(o)
 				view.Usage = &usageView{
-					Period: event.PeriodOf(o.CreatedAt), RequestsRemaining: view.Limits.MonthlyRequests, CreditsRemaining: view.Limits.Credits,
+					Period: event.PeriodOf(o.CreatedAt), RequestsRemaining: view.Limits.MonthlyRequests,
+					CreditsRemaining: view.Limits.Credits,
 				}
 				if !noKey {
 					_, key, err := a.CreateKey(cmd.Context(), o.ID, queryapi.KeyOptions{Name: "first key"})
 					if err != nil {
-						return fmt.Errorf("the organization %s exists now, its key does not: %w", o.ID, err)
+						return fmt.Errorf("organization %s was created, but not its key: %w", o.ID, err)
 					}
 					view.Key = key.Reveal()
 				}
@@ -132,16 +140,17 @@ func (c *command) accountCreate() *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, plan)
 				if view.Key != "" {
-					fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", view.Key)
+					fmt.Fprintf(cmd.OutOrStdout(), "key %s\nSave the key: it is not shown again.\n", view.Key)
 				}
 				return nil
 			})
 		},
 	}
-	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan, "plan of the organization: default, development, or any name with numbers")
+	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan,
+		"plan of the organization: default, development, or any name with limits")
 	numbers.add(cmd, "the plan's, or the default plan's")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
+	cmd.Flags().BoolVar(&noKey, "no-key", false, "do not create a key")
 	return cmd
 }
 
@@ -149,7 +158,7 @@ func (c *command) accountList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the organizations",
+		Short: "List organizations",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
@@ -163,7 +172,8 @@ func (c *command) accountList() *cobra.Command {
 				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(tw, "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
 				for _, v := range views {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active, v.CreatedAt.Format(time.RFC3339))
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
+						v.CreatedAt.Format(time.RFC3339))
 				}
 				return tw.Flush()
 			})
@@ -189,7 +199,7 @@ func (c *command) accountShow() *cobra.Command {
 				view.History = o.History
 				usage, used, err := c.usageOf(cmd.Context(), o)
 				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: the usage cannot be read: %v\n", err)
+					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read the usage: %v\n", err)
 				} else {
 					view.Usage = &usage
 				}
@@ -197,10 +207,13 @@ func (c *command) accountShow() *cobra.Command {
 				if asJSON {
 					return printJSON(cmd, view)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
-					o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active, o.CreatedAt.Format(time.RFC3339))
+				fmt.Fprintf(cmd.OutOrStdout(),
+					"organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
+					o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active,
+					o.CreatedAt.Format(time.RFC3339))
 				if view.Usage != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests, usage.Credits, usage.Period)
+					fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests,
+						usage.Credits, usage.Period)
 				}
 				fmt.Fprintln(cmd.OutOrStdout())
 				if err := printKeys(cmd, view.Keys); err != nil {
@@ -220,9 +233,10 @@ func (c *command) accountShow() *cobra.Command {
 
 func (c *command) accountActive(verb string, active bool) *cobra.Command {
 	return &cobra.Command{
-		Use:   verb + " ORGANIZATION",
-		Short: map[bool]string{true: "Let an inactive organization call again", false: "Answer an organization's calls with 403"}[active],
-		Args:  cobra.ExactArgs(1),
+		Use: verb + " ORGANIZATION",
+		Short: map[bool]string{true: "Allow the calls of an organization again",
+			false: "Reject the calls of an organization with 403"}[active],
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				o, err := a.SetActive(cmd.Context(), args[0], active)
@@ -237,7 +251,7 @@ func (c *command) accountActive(verb string, active bool) *cobra.Command {
 }
 
 func (c *command) keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Look after an organization's API keys", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "key", Short: "Manage the API keys of an organization", Args: cobra.NoArgs}
 	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRotate(), c.keyRevoke())
 	return cmd
 }
@@ -252,10 +266,11 @@ func (c *command) keyCreate() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("scopes") && len(o.Scopes) == 0 {
-				return fmt.Errorf("--scopes names none: write some of %s, or leave --scopes out for a key that may use all", strings.Join(event.Scopes(), ","))
+				return fmt.Errorf("--scopes is empty: pass some of %s, or omit it for a key with all scopes",
+					strings.Join(event.Scopes(), ","))
 			}
 			if expires < 0 {
-				return fmt.Errorf("--expires-in %s is in the past", expires)
+				return fmt.Errorf("--expires-in: invalid duration %s: want a positive one", expires)
 			}
 			if expires > 0 {
 				o.ExpiresAt = time.Now().Add(expires)
@@ -274,14 +289,15 @@ func (c *command) keyCreate() *cobra.Command {
 					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{state}, nil)
 					return printJSON(cmd, view)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", key.Reveal())
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nSave the key: it is not shown again.\n", key.Reveal())
 				return err
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.Name, "name", "", "what the key is for")
-	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil, "what the key may use: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
-	cmd.Flags().DurationVar(&expires, "expires-in", 0, "how long the key is valid, such as 720h (default: for ever)")
+	cmd.Flags().StringVar(&o.Name, "name", "", "name of the key")
+	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil,
+		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
+	cmd.Flags().DurationVar(&expires, "expires-in", 0, "validity of the key, such as 720h (default: unlimited)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -301,7 +317,7 @@ func (c *command) keyList() *cobra.Command {
 				keys := a.Keys(o.ID)
 				_, used, err := c.usageOf(cmd.Context(), o)
 				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: when keys were used cannot be read: %v\n", err)
+					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
 				}
 				views := keyViews(keys, used)
 				if asJSON {
@@ -315,7 +331,7 @@ func (c *command) keyList() *cobra.Command {
 	return cmd
 }
 
-// keyID is the id of a key that is given by it or whole, as whoever revokes one after a leak has it at hand.
+// keyID returns the ID of a key. It accepts a whole key too, which is what a user has after a leak.
 func keyID(given string) string {
 	if key, err := event.ParseAPIKey(given); err == nil {
 		return key.ID()
@@ -326,16 +342,18 @@ func keyID(given string) string {
 func (c *command) keyRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke KEY_ID",
-		Short: "End a key's validity at once",
-		Long:  "Ends a key's validity at once. KEY_ID is the key's public part, the 8 characters behind mk_live_, or the whole key.",
-		Args:  cobra.ExactArgs(1),
+		Short: "Revoke a key immediately",
+		Long: "Revokes a key immediately. KEY_ID is the public part of the key, the 8 characters after mk_live_, or " +
+			"the whole key.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
 				if err != nil {
 					return fmt.Errorf("revoke a key: %w", err)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID, k.RevokedAt.Format(time.RFC3339))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID,
+					k.RevokedAt.Format(time.RFC3339))
 				return err
 			})
 		},
@@ -359,7 +377,8 @@ func printKeys(cmd *cobra.Command, keys []keyView) error {
 		if k.LastUsedAt != nil {
 			used = k.LastUsedAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, state, strings.Join(k.Scopes, ","), k.CreatedAt.Format(time.RFC3339), used)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, state, strings.Join(k.Scopes, ","),
+			k.CreatedAt.Format(time.RFC3339), used)
 	}
 	return tw.Flush()
 }

@@ -23,7 +23,7 @@ import (
 	"muster/schemas/event"
 )
 
-// usageView is an organization's usage of this month, as the read model has it.
+// usageView is the usage of an organization this month, from the read model.
 type usageView struct {
 	Period            string     `json:"period"`
 	Requests          int64      `json:"requests"`
@@ -44,7 +44,7 @@ type lineView struct {
 // keyView is a key without its hash.
 type keyView struct {
 	event.Key
-	Hash       string     `json:"sha256,omitempty"` // in the place of the key's own
+	Hash       string     `json:"sha256,omitempty"` // shadows the hash of the embedded key
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 }
 
@@ -60,9 +60,9 @@ func keyViews(keys []event.Key, used map[string]time.Time) []keyView {
 	return out
 }
 
-// usageOf reads this month's usage of an organization, and when its keys were
-// used last.
-func (c *command) usageOf(ctx context.Context, o event.Organization) (view usageView, used map[string]time.Time, err error) {
+// usageOf returns this month's usage of an organization, and when each of its keys was last used.
+func (c *command) usageOf(ctx context.Context, o event.Organization) (view usageView, used map[string]time.Time,
+	err error) {
 	view.Period = event.PeriodOf(time.Now())
 	err = c.withReadModels(ctx, func(conn driver.Conn) error {
 		lines, err := queryapi.ReadUsage(ctx, conn, o.ID, view.Period)
@@ -83,25 +83,26 @@ func (c *command) usageOf(ctx context.Context, o event.Organization) (view usage
 	return view, used, err
 }
 
-// planFlags are the numbers of a plan on the command line; -1: not given.
+// planFlags are the limits of a plan on the command line; -1 means not given.
 type planFlags struct{ rpm, monthly, credits int64 }
 
-// add makes the flags; otherwise says what holds for those that are not given.
+// add registers the flags; otherwise describes the default in their help.
 func (f *planFlags) add(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
-	flags.Int64Var(&f.rpm, "rpm", -1, "requests a minute for each key (default: "+otherwise+")")
-	flags.Int64Var(&f.monthly, "monthly-requests", -1, "requests a month on the enrichment endpoints (default: "+otherwise+")")
-	flags.Int64Var(&f.credits, "credits", -1, "credits a month (default: "+otherwise+")")
+	flags.Int64Var(&f.rpm, "rpm", -1, "requests per minute and key (default: "+otherwise+")")
+	flags.Int64Var(&f.monthly, "monthly-requests", -1,
+		"requests per month to the enrichment endpoints (default: "+otherwise+")")
+	flags.Int64Var(&f.credits, "credits", -1, "credits per month (default: "+otherwise+")")
 }
 
-// check reports a number that is none.
+// check returns an error if a given limit is negative.
 func (f *planFlags) check(cmd *cobra.Command) error {
 	for _, n := range []struct {
 		flag  string
 		value int64
 	}{{"rpm", f.rpm}, {"monthly-requests", f.monthly}, {"credits", f.credits}} {
 		if n.value < 0 && cmd.Flags().Changed(n.flag) {
-			return fmt.Errorf("--%s is %d: give a number that is not negative, or leave it out", n.flag, n.value)
+			return fmt.Errorf("--%s: invalid value %d: want 0 or more", n.flag, n.value)
 		}
 	}
 	return nil
@@ -112,17 +113,17 @@ func (c *command) accountPlan() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan ORGANIZATION PLAN",
-		Short: "Give an organization another plan, or other numbers",
-		Long: `Gives an organization another plan, or other numbers of the plan that it has. It holds from the next call on;
-what was used of the month stays used.
+		Short: "Change the plan of an organization, or its limits",
+		Long: `Changes the plan of an organization, or the limits of its plan, from the next call on. Usage of the
+current month is unchanged.
 
-  the present plan's name  the numbers that are given change, the others and the prices stay
-  default, development     the built-in plan's numbers and prices, with those numbers that are given
-  any other name           needs all three numbers; the prices stay
+  name of the current plan  changes the given limits; other limits and the prices stay
+  default, development      limits and prices of the built-in plan, with the given limits
+  any other name            needs all three limits; the prices stay
 
 Prices come from a file: "muster account apply".`,
 		Example: `  muster account plan ORGANIZATION growth --rpm 600 --monthly-requests 100000 --credits 50000
-  muster account plan ORGANIZATION growth --credits 80000   the other numbers stay`,
+  muster account plan ORGANIZATION growth --credits 80000   other limits stay`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := numbers.check(cmd); err != nil {
@@ -136,12 +137,13 @@ Prices come from a file: "muster account apply".`,
 				if asJSON {
 					return printJSON(cmd, viewOf(o))
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()})
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID,
+					queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()})
 				return err
 			})
 		},
 	}
-	numbers.add(cmd, "as it is, or a built-in plan's")
+	numbers.add(cmd, "unchanged, or the built-in plan's")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -150,13 +152,12 @@ func (c *command) accountApply() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Bring organizations, plans and keys to what a YAML file says",
-		Long: `Brings organizations, plans and keys to what a YAML file says, and prints what it changed. Applying it
-again changes nothing. What the file does not name stays as it is. Keys that are drawn are printed once.
-FILE - is standard input.
+		Short: "Apply organizations, plans and keys from a YAML file",
+		Long: `Creates and changes organizations, plans and keys as a YAML file describes, and prints the changes. It is
+idempotent. What is not in the file stays unchanged. New keys are printed once. FILE - is standard input.
 
-Organizations and keys are told by their names. Where several organizations have one name, "id" says which
-is meant. "revoked: true" ends every key of the name, scopes and expiry that are stated hold for all of them.`,
+Organizations and keys are matched by name. If several organizations have the same name, set "id".
+"revoked: true" revokes every key with the name; scopes and expiry apply to all of them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			content, err := readInput(cmd, args[0])
@@ -174,7 +175,7 @@ is meant. "revoked: true" ends every key of the name, scopes and expiry that are
 				}
 				err = errors.Join(printApplied(cmd, done), err)
 				if len(done) == 0 && err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), "nothing to change")
+					fmt.Fprintln(cmd.OutOrStdout(), "no changes")
 				}
 				return err
 			})
@@ -190,14 +191,14 @@ func printApplied(cmd *cobra.Command, done []queryapi.Applied) error {
 	for _, d := range done {
 		fmt.Fprintf(&b, "%s (%s): %s\n", d.Organization, d.OrganizationID, d.Change)
 		if d.Key != "" {
-			fmt.Fprintf(&b, "  key %s\n  Keep the key: it is not shown again.\n", d.Key)
+			fmt.Fprintf(&b, "  key %s\n  Save the key: it is not shown again.\n", d.Key)
 		}
 	}
 	_, err := io.WriteString(cmd.OutOrStdout(), b.String())
 	return err
 }
 
-// maxAccountsFile bounds an accounts file, in bytes.
+// maxAccountsFile is the maximum size of an accounts file, in bytes.
 const maxAccountsFile = 16 << 20
 
 func readInput(cmd *cobra.Command, path string) ([]byte, error) {
@@ -212,10 +213,10 @@ func (c *command) keyRotate() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "rotate KEY_ID",
-		Short: "Make a new key like an old one, which stays valid for a while",
-		Long: `Makes a new key with the name, scopes and expiry of an old one, and shows it once. The old key stays
-valid for --grace, so that callers can change over. KEY_ID is the key's public part, the 8 characters
-behind mk_live_, or the whole key.`,
+		Short: "Replace a key, with a grace period for the old one",
+		Long: `Creates a key with the name, scopes and expiry of an old one, and shows it once. The old key stays
+valid for --grace, so that callers can switch. KEY_ID is the public part of the key, the 8 characters after mk_live_,
+or the whole key.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
@@ -232,7 +233,8 @@ behind mk_live_, or the whole key.`,
 					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
 					return printJSON(cmd, view)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again. The old one, %s, is valid until %s.\n",
+				_, err = fmt.Fprintf(cmd.OutOrStdout(),
+					"key %s\nSave the key: it is not shown again. The old one, %s, is valid until %s.\n",
 					key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
 				return err
 			})
@@ -249,15 +251,15 @@ func (c *command) accountReconcile() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reconcile",
-		Short: "Prove that ledger, read model and answers say the same",
-		Long: `Replays the ledger of a month from its beginning and compares it, call by call, with the read model.
-With --seen it also compares what callers saw: a file of JSON lines {"request_id": "...", "credits": 1}
-with the X-Request-Id and X-Credits-Charged of their answers.
+		Short: "Compare ledger, read model and responses",
+		Long: `Reads the ledger of a month from its beginning and compares it with the read model, call by call.
+With --seen it also compares what callers received: a file of JSON lines {"request_id": "...", "credits": 1}
+with the X-Request-Id and X-Credits-Charged of their responses.
 
-It waits until the calls that were answered before are in both, as "muster status --wait" does. When --timeout
-passes first it says so and compares what there is: calls that are not projected yet count as differences.
+It waits until earlier calls are in both, like "muster status --wait". If --timeout passes first, it prints a warning
+and compares what is there: calls that are not projected yet count as differences.
 
-Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ; 2 they could not be read.`,
+Exit status: 0 all agree, or differ only in favor of callers; 1 they differ; 2 they could not be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -270,7 +272,7 @@ Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ
 				return err
 			}
 			if err := c.awaitLedger(ctx, kafka, timeout); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "muster: calls of the last moments may be missing on a side: %v\n", err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: the latest calls may be missing on a side: %v\n", err)
 			}
 			if organization, err = c.organizationID(ctx, organization); err != nil {
 				return err
@@ -292,16 +294,16 @@ Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ
 			})
 		},
 	}
-	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month of UTC, such as 2026-11")
-	cmd.Flags().StringVar(&organization, "organization", "", "compare the calls of one organization, by its id or name (default: all)")
-	cmd.Flags().StringVar(&seenPath, "seen", "", "file of what callers saw")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for calls that are not projected yet")
+	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month in UTC, such as 2026-11")
+	cmd.Flags().StringVar(&organization, "organization", "", "ID or name of the organization to compare (default: all)")
+	cmd.Flags().StringVar(&seenPath, "seen", "", "file of the credits that callers received")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
+		"maximum time to wait for calls that are not projected yet")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// awaitLedger returns once the calls that were answered before are in the ledger and in
-// its read model.
+// awaitLedger waits until calls that were answered before are in the ledger and in its read model.
 func (c *command) awaitLedger(ctx context.Context, kafka bus.Config, timeout time.Duration) error {
 	in, err := instance.Find(c.dataDir, c.getenv)
 	if err != nil {
@@ -309,7 +311,9 @@ func (c *command) awaitLedger(ctx context.Context, kafka bus.Config, timeout tim
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("--timeout of %s passed", timeout))
 	defer cancel()
-	return status.Wait(ctx, status.Source{AdminURL: in.AdminURL, Kafka: kafka, Group: projector.UsageGroup, Topics: []string{event.TopicUsage}}, nil)
+	return status.Wait(ctx,
+		status.Source{AdminURL: in.AdminURL, Kafka: kafka, Group: projector.UsageGroup,
+			Topics: []string{event.TopicUsage}}, nil)
 }
 
 func readSeen(path string) ([]queryapi.Seen, error) {
@@ -329,7 +333,7 @@ func readSeen(path string) ([]queryapi.Seen, error) {
 		}
 		var s queryapi.Seen
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil || s.RequestID == "" {
-			return nil, fmt.Errorf("%s:%d is not {\"request_id\": \"...\", \"credits\": 1}", path, n)
+			return nil, fmt.Errorf("%s:%d: invalid line: want {\"request_id\": \"...\", \"credits\": 1}", path, n)
 		}
 		seen = append(seen, s)
 	}
@@ -347,7 +351,8 @@ func printReconciliation(cmd *cobra.Command, r *queryapi.Reconciliation) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d unanswered calls cost nothing, %d differences in callers' favour, %d others\n",
+	fmt.Fprintf(cmd.OutOrStdout(),
+		"%d unanswered calls without charge, %d differences in favor of callers, %d others\n",
 		r.Unanswered, r.InCallersFavour, r.Different)
 	for _, d := range r.Differences {
 		fmt.Fprintln(cmd.OutOrStdout(), "  "+d)

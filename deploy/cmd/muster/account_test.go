@@ -18,18 +18,19 @@ import (
 	"muster/schemas/event"
 )
 
-// newCLI is one whose broker has the topics of muster.
+// newCLI returns a cli with a broker that has the topics of muster.
 func newCLI(t *testing.T) cli {
 	t.Helper()
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "muster-test"}
 	require.NoError(t, topics.Ensure(t.Context(), kafka, 0, slog.New(slog.DiscardHandler)))
 	return cli{t: t, env: map[string]string{
-		"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data"), "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
+		"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data"),
+		"MUSTER_SECRET_KEY": strings.Repeat("s", 64),
 	}}
 }
 
-// The pair of commands that the page on accounts begins with does what it says.
-func TestAccountPlanKeepsWhatIsNotGiven(t *testing.T) {
+// The commands are the first ones in deploy/docs/accounts.md.
+func TestAccountPlan_KeepsLimitsThatAreNotGiven(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "deploy", "docs", "accounts.md"))
 	require.NoError(t, err)
 	const create, plan = "--plan growth --rpm 600 --monthly-requests 100000 --credits 50000", "growth --credits 80000"
@@ -46,16 +47,17 @@ func TestAccountPlanKeepsWhatIsNotGiven(t *testing.T) {
 	_, refused := c.run(2, "account", "plan", id, "small", "--rpm", "1000")
 	require.Contains(t, refused, "give its three numbers")
 	_, refused = c.run(2, "account", "plan", id, "growth", "--credits", "-1")
-	require.Contains(t, refused, "--credits is -1")
+	require.Contains(t, refused, "--credits: invalid value -1")
 }
 
-// A name that is taken is told, since files name organizations by it.
-func TestAccountCreateTellsNamesakes(t *testing.T) {
+// Accounts files identify organizations by name.
+func TestAccountCreate_WarnsAboutSameName(t *testing.T) {
 	c := newCLI(t)
 	out, warned := c.run(0, "account", "create", "Acme Ltd", "--json")
 	require.Empty(t, warned)
 	_, warned = c.run(0, "account", "create", "Acme Ltd", "--no-key")
-	require.Contains(t, warned, "another organization has this name already ("+parsed[accountView](t, out).OrganizationID+")")
+	require.Contains(t, warned,
+		"another organization has this name already ("+parsed[accountView](t, out).OrganizationID+")")
 
 	file := filepath.Join(t.TempDir(), "accounts.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("organizations: [{name: Acme Ltd}]"), 0o600))
@@ -63,20 +65,21 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 	require.Contains(t, refused, "2 organizations have this name")
 }
 
-// Organizations go by their ids or by a name that only one has, in every command.
-func TestAccount_OrganizationGoesByItsName(t *testing.T) {
+func TestAccount_AcceptsUniqueNames(t *testing.T) {
 	c := newCLI(t)
 	out, _ := c.run(0, "account", "create", "Beta Ltd", "--json")
 	id := parsed[accountView](t, out).OrganizationID
 	for _, args := range [][]string{
-		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"}, {"account", "activate"},
+		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"},
+		{"account", "activate"},
 		{"webhook", "secret", "create"}, {"webhook", "secret", "show"}, {"webhook", "secret", "rotate"},
 	} {
 		c.run(0, append(args, "Beta Ltd")...)
 	}
 	out, _ = c.run(0, "account", "show", "beta ltd")
 	require.Contains(t, out, id)
-	out, _ = c.run(0, "account", "plan", "Beta Ltd", "growth", "--rpm", "600", "--monthly-requests", "1000", "--credits", "500")
+	out, _ = c.run(0, "account", "plan", "Beta Ltd", "growth", "--rpm", "600", "--monthly-requests", "1000",
+		"--credits", "500")
 	require.Contains(t, out, id)
 	_, refused := c.run(2, "webhook", "secret", "create", "Beta Ltd")
 	require.Regexp(t, "muster webhook secret show "+id+".*muster webhook secret rotate "+id, refused)
@@ -88,21 +91,24 @@ func TestAccount_OrganizationGoesByItsName(t *testing.T) {
 	require.Contains(t, out, "Beta Ltd")
 }
 
-// Keys go by their public part or whole; what may be a key, mistyped, is not shown.
-func TestAccountsAreNamed(t *testing.T) {
+func TestAccount_ErrorsDoNotShowMistypedKeys(t *testing.T) {
 	c := newCLI(t)
 	out, _ := c.run(0, "account", "create", "Acme Ltd", "--json")
 	key, err := event.ParseAPIKey(parsed[accountView](t, out).Key)
 	require.NoError(t, err)
 	for _, args := range [][]string{
-		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"}, {"webhook", "secret", "create"},
+		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"},
+		{"webhook", "secret", "create"},
 	} {
 		_, refused := c.run(2, append(args, "Acme Inc")...)
-		require.Contains(t, refused, `organization "Acme Inc": no such organization or key: give an id or a name that `+"`muster account list` shows", args)
+		require.Contains(t, refused,
+			`organization "Acme Inc": no such organization or key: give an id or a name that `+"`muster account "+
+				"list` shows", args)
 	}
 	for _, scopes := range []string{"", ","} {
-		_, refused := c.run(2, "account", "key", "create", parsed[accountView](t, out).OrganizationID, "--scopes", scopes)
-		require.Contains(t, refused, "enrich", "it says what may be written")
+		_, refused := c.run(2, "account", "key", "create", parsed[accountView](t, out).OrganizationID,
+			"--scopes", scopes)
+		require.Contains(t, refused, "enrich", "it lists the allowed values")
 	}
 	mistyped := key.Reveal()[:len(key.Reveal())-1]
 	for _, verb := range []string{"rotate", "revoke"} {
@@ -114,28 +120,29 @@ func TestAccountsAreNamed(t *testing.T) {
 	}
 }
 
-// A command says so when the brokers do not answer, have no topics yet, or want to know who
-// asks, as the one of `muster up` does.
-func TestCommandsDoNotWaitForever(t *testing.T) {
+func TestCommands_TimeOutOnUnusableBrokers(t *testing.T) {
 	guarded := brokertest.StartConfig(t, broker.Config{
 		DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}},
 	})
 	for name, broker := range map[string]struct{ addr, says string }{
-		"nobody": {"127.0.0.1:1", "connection refused"}, "no topics": {brokertest.Start(t).Addrs()[0], "there is no topic"},
-		"a password": {guarded.Addrs()[0], "name its data folder with --data-dir"},
+		"unreachable": {"127.0.0.1:1", "connection refused"},
+		"no topics":   {brokertest.Start(t).Addrs()[0], "there is no topic"},
+		"a password":  {guarded.Addrs()[0], "name its data folder with --data-dir"},
 	} {
-		for _, args := range [][]string{{"account", "create", "Mallory"}, {"account", "list"}, {"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {
+		for _, args := range [][]string{{"account", "create", "Mallory"}, {"account", "list"},
+			{"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {
 			t.Run(name+": "+strings.Join(args, " "), func(t *testing.T) {
 				t.Parallel()
 				env := map[string]string{"KAFKA_BROKERS": broker.addr, "MUSTER_DATA_DIR": t.TempDir()}
 				c := &command{
-					std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] },
-					connectTimeout: 3 * time.Second, signals: new(lateHandler),
+					std:            streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard},
+					getenv:         func(name string) string { return env[name] },
+					connectTimeout: 3 * time.Second, signals: new(deferredHandler),
 				}
 				root := newRoot(c)
 				root.SetArgs(args)
 				err := root.ExecuteContext(t.Context())
-				require.ErrorContains(t, err, "did not answer within 3s")
+				require.ErrorContains(t, err, "timed out after 3s")
 				require.ErrorContains(t, err, broker.says)
 			})
 		}

@@ -23,19 +23,18 @@ import (
 func (c *command) backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "Pack the data folder into an archive, and restore it without bringing erased people back",
-		Long: `Backups of an instance with embedded engines (muster up). With servers of your own their own tools make
-backups: deploy/docs/backup.md says how, and in which order.`,
+		Short: "Back up and restore the data directory",
+		Long: `Backs up an instance with embedded engines (muster up), and restores it without bringing erased people
+back. External servers are backed up with their own tools: deploy/docs/backup.md describes how, and in which order.`,
 		GroupID: "run",
 	}
 	cmd.AddCommand(c.backupCreate(), c.backupRestore(), c.backupVerify(), c.backupErasures())
 	return cmd
 }
 
-// locked takes the data folder and that of its engine for some work, and waits for processes
-// that are stopping: an engine outlives a `muster up` that was killed. It then
-// ends a restore that was cut off.
-func locked(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
+// lockDataDir locks the data directory and its engine for some work, and finishes an interrupted restore. It waits
+// up to wait for processes that are stopping: an engine outlives a killed `muster up`.
+func lockDataDir(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	unlock, err := waitForLock(waiting, dir, work)
@@ -47,12 +46,13 @@ func locked(ctx context.Context, dir, work string, wait time.Duration) (release 
 		return nil, err
 	}
 	unlockEngine, err := engine.Lock(waiting, filepath.Join(dir, "clickhouse"))
-	if errors.Is(err, fs.ErrNotExist) { // there is no engine yet
+	// There is no engine yet.
+	if errors.Is(err, fs.ErrNotExist) {
 		return unlock, nil
 	}
 	if err != nil {
 		unlock()
-		return nil, fmt.Errorf("the engine of the data folder %s is running: stop it: %w", dir, err)
+		return nil, fmt.Errorf("the engine of the data directory %s is running: stop it: %w", dir, err)
 	}
 	return func() { unlockEngine(); unlock() }, nil
 }
@@ -77,22 +77,24 @@ func (c *command) backupCreate() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "create FILE",
-		Short: "Pack the data folder of a stopped instance into FILE",
-		Long: `Packs everything: topics, tables, the ledger's outbox, the state of ingest, keys and the root secret. Keep the
-archive as safe as the folder. Stop the instance first, and "muster engine"; one that is stopping is waited for.
-Topics and tables that are on servers of your own (KAFKA_BROKERS, CLICKHOUSE_DSN) are not in it.
+		Short: "Archive the data directory of a stopped instance",
+		Long: `Archives everything: topics, tables, the ledger's outbox, the state of ingest, keys and the root
+secret. Protect the archive like the directory. Stop the instance and "muster engine" first; the command waits for one
+that is stopping. Topics and tables on external servers (KAFKA_BROKERS, CLICKHOUSE_DSN) are not included.
 
-Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or tables; 2 there is none.`,
-		Example: `  systemctl stop muster && muster backup create /backups/muster-$(date +%F).tar.zst; systemctl start muster`,
-		Args:    cobra.ExactArgs(1),
+Exit status: 0 the archive is complete and on disk; 1 it lacks the topics or tables; 2 it failed.`,
+		Example: `  systemctl stop muster
+  muster backup create /backups/muster-$(date +%F).tar.zst
+  systemctl start muster`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := os.Stat(c.dataDir); err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
-			if err := outside(args[0], c.dataDir); err != nil {
+			if err := checkOutside(args[0], c.dataDir); err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
-			release, err := locked(cmd.Context(), c.dataDir, cmd.CommandPath(), wait)
+			release, err := lockDataDir(cmd.Context(), c.dataDir, cmd.CommandPath(), wait)
 			if err != nil {
 				return err
 			}
@@ -109,35 +111,38 @@ Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or 
 			if err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files, %.1f MB, of them %.1f MB packed\n", args[0], len(m.Files), float64(m.Bytes)/1e6, float64(info.Size())/1e6)
-			if missing := c.elsewhere(); err == nil && len(missing) > 0 {
-				return partlyError{fmt.Errorf("the archive has no %s: they are on servers of your own, whose own tools back them up", strings.Join(missing, " and no "))}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files, %.1f MB, %.1f MB compressed\n", args[0],
+				len(m.Files), float64(m.Bytes)/1e6, float64(info.Size())/1e6)
+			if missing := c.externalStores(); err == nil && len(missing) > 0 {
+				return partlyError{fmt.Errorf(
+					"the archive has no %s: back up the external servers with their own tools",
+					strings.Join(missing, " and no "))}
 			}
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is stopping")
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "maximum time to wait for an instance that is stopping")
 	return cmd
 }
 
-// outside fails for a file in a folder: an archive there would be packed by itself and by each later one, and lost with
-// the folder.
-func outside(file, dir string) error {
-	parent, err := resolved(filepath.Dir(file))
+// checkOutside returns an error if file is in dir: an archive there would include itself, be in each later archive,
+// and be lost with dir.
+func checkOutside(file, dir string) error {
+	parent, err := resolveDir(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
-	if dir, err = resolved(dir); err != nil {
+	if dir, err = resolveDir(dir); err != nil {
 		return err
 	}
 	if rel, err := filepath.Rel(dir, parent); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("%s is in the data folder %s itself: name a file elsewhere", file, dir)
+		return fmt.Errorf("%s is in the data directory %s: choose another location", file, dir)
 	}
 	return nil
 }
 
-// resolved is the absolute path of a folder without links: the working directory, too, may be known by one.
-func resolved(dir string) (string, error) {
+// resolveDir returns the absolute path of a directory without symbolic links, also if the working directory has some.
+func resolveDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -145,12 +150,13 @@ func resolved(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// elsewhere names what a data folder does not hold since servers do, by the variables, or by what an instance that ran
-// in it has not left.
-func (c *command) elsewhere() (missing []string) {
+// externalStores returns what the data directory lacks because it is on external servers, going by the environment
+// variables, or by what an earlier instance did not create there.
+func (c *command) externalStores() (missing []string) {
 	_, err := os.Stat(filepath.Join(c.dataDir, instance.FileName))
 	ran := err == nil
-	for _, s := range []struct{ variable, folder, what string }{{"KAFKA_BROKERS", "kafka", "topics"}, {clickhouse.DSNEnv, "clickhouse", "tables"}} {
+	for _, s := range []struct{ variable, folder, what string }{{"KAFKA_BROKERS", "kafka", "topics"},
+		{clickhouse.DSNEnv, "clickhouse", "tables"}} {
 		_, err := os.Stat(filepath.Join(c.dataDir, s.folder))
 		if c.getenv(s.variable) != "" || ran && errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, s.what)
@@ -159,10 +165,10 @@ func (c *command) elsewhere() (missing []string) {
 	return missing
 }
 
-// writeNew writes a file that is not there before all of it is.
+// writeNew creates a file, which appears only when it is complete. It returns an error if path exists.
 func writeNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Stat(path); err == nil {
-		return fmt.Errorf("%s is there already", path)
+		return fmt.Errorf("%s already exists", path)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
@@ -185,7 +191,7 @@ func writeNew(path string, write func(io.Writer) error) error {
 func (c *command) backupVerify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify FILE",
-		Short: "Read an archive through and compare every file with its SHA-256",
+		Short: "Verify an archive with its SHA-256 checksums",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := os.Open(args[0])
@@ -197,7 +203,8 @@ func (c *command) backupVerify() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "whole: %d files, %.1f MB, made by muster %s at %s\n", len(m.Files), float64(m.Bytes)/1e6, m.Version, m.CreatedAt.Format(time.RFC3339))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "complete: %d files, %.1f MB, created by muster %s at %s\n",
+				len(m.Files), float64(m.Bytes)/1e6, m.Version, m.CreatedAt.Format(time.RFC3339))
 			return err
 		},
 	}
@@ -206,12 +213,13 @@ func (c *command) backupVerify() *cobra.Command {
 func (c *command) backupErasures() *cobra.Command {
 	return &cobra.Command{
 		Use:   "erasures FILE",
-		Short: "Write who was erased, as keyed hashes, to FILE: for a restore after a disk is lost",
-		Long: `An archive does not know who was erased after it was made. When the old data folder is lost, this file says so:
-write it after every erasure, or every hour, to a place of its own. The instance goes on meanwhile.
+		Short: "Write erasures as keyed hashes, for a restore",
+		Long: `An archive does not contain erasures that were requested after it was created. If the old data
+directory is lost, this file does: write it after every erasure, or every hour, to a separate disk. The instance can
+keep running.
 
-A FILE that knows of erasures that this instance does not, such as one that was begun anew after a disk was lost, is
-left as it is.`,
+A FILE with erasures unknown to this instance is not overwritten: this happens if the instance was started on an empty
+disk after a loss.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kafka, err := c.kafka()
@@ -222,10 +230,10 @@ left as it is.`,
 			if err != nil {
 				return err
 			}
-			if err := replaceable(args[0], known); err != nil {
+			if err := checkReplaceable(args[0], known); err != nil {
 				return err
 			}
-			if err := writeOver(args[0], known.Write); err != nil {
+			if err := writeAtomic(args[0], known.Write); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries\n", args[0], known.Len())
@@ -234,21 +242,23 @@ left as it is.`,
 	}
 }
 
-// replaceable fails for a file that knows of erasures that are not known here: it may be all that does.
-func replaceable(file string, known backup.Erasures) error {
+// checkReplaceable returns an error if file has erasures that are not in known: it may be the only copy.
+func checkReplaceable(file string, known backup.Erasures) error {
 	before, err := readErasures(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	lacks := 0
 	if err == nil {
-		lacks, err = known.Lacks(before)
+		lacks, err = known.MissingFrom(before)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is there, and is no file of `muster backup erasures`: name another one: %w", file, err)
+		return fmt.Errorf("%s exists and is not a file of `muster backup erasures`: choose another name: %w", file, err)
 	}
 	if lacks > 0 {
-		return fmt.Errorf("%s knows of %d erasures that this instance does not, and is left as it is: restore a backup with --erasures %s, or name another file", file, lacks, file)
+		return fmt.Errorf(
+			"%s has %d erasures unknown to this instance and was not overwritten: restore a backup with --erasures "+
+				"%s, or choose another name", file, lacks, file)
 	}
 	return nil
 }
@@ -262,8 +272,8 @@ func readErasures(path string) (backup.Erasures, error) {
 	return backup.ReadErasures(in)
 }
 
-// writeOver is writeNew over what is there.
-func writeOver(path string, write func(io.Writer) error) error {
+// writeAtomic replaces a file with one that is complete.
+func writeAtomic(path string, write func(io.Writer) error) error {
 	next := path + ".new"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", path, err)

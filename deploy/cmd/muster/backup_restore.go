@@ -24,50 +24,54 @@ func (c *command) backupRestore() *cobra.Command {
 	var forget bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make the data folder what it was when FILE was made, less who was erased since",
-		Long: `Unpacks an archive and checks every file before anything is changed. What is in the data folder is kept beside
-it, as DATA_DIR.before-TIME, or in it, as DATA_DIR/.before-TIME, when it is a disk of its own. What it knows of erasures is carried into the restored one, so that nobody who was
-erased since the backup comes back. After a disk is lost, also when muster was started on an empty one since,
---erasures names the file that "muster backup erasures" wrote, or --no-erasures says that nobody was erased since.
+		Short: "Restore the data directory, without people erased since",
+		Long: `Extracts an archive and verifies every file before it changes anything. The previous content of the
+data directory is kept next to it, as DATA_DIR.before-TIME, or in it, as DATA_DIR/.before-TIME, if it is a mount
+point. Its erasures are imported into the restored directory, so that people erased since the backup stay erased. If
+the previous directory is lost, also if muster was started on an empty one since, pass the file of "muster backup
+erasures" with --erasures, or --no-erasures if there were none since the backup.
 
-What they bring back is hidden from the first moment on, and removed from tables and topics after the start.`,
+Restored data of erased people is hidden from the start, and removed from tables and topics afterwards.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, made, err := restoreTo(c.dataDir, erasures != "" || forget)
 			if err != nil {
 				return err
 			}
-			return c.restore(cmd, restoring{archive: args[0], erasures: erasures, told: erasures != "" || forget}, dir, made)
+			return c.restore(cmd,
+				restoring{archive: args[0], erasures: erasures, hasErasures: erasures != "" || forget}, dir, made)
 		},
 	}
 	cmd.Flags().StringVar(&erasures, "erasures", "", "file of `muster backup erasures`")
-	cmd.Flags().BoolVar(&forget, "no-erasures", false, "nobody was erased since the backup")
+	cmd.Flags().BoolVar(&forget, "no-erasures", false, "there were no erasures since the backup")
 	return cmd
 }
 
-// restoring says what to restore.
+// restoring describes a restore.
 type restoring struct {
-	archive  string
-	erasures string // file of those since; empty for none
-	told     bool   // who was erased since, or that nobody was
+	archive     string
+	erasures    string // path of a file of erasures since the backup, or empty
+	hasErasures bool   // the erasures since the backup are known from flags
 }
 
-// errUntold says that nobody knows who was erased since a backup.
-func errUntold(what string) error {
-	return fmt.Errorf("%s: name the file of `muster backup erasures` with --erasures, or say --no-erasures", what)
+// errUnknownErasures returns the error for missing information about erasures since a backup.
+func errUnknownErasures(what string) error {
+	return fmt.Errorf("%s: pass a file of `muster backup erasures` with --erasures, or --no-erasures", what)
 }
 
-// restoreTo finds the data folder, or makes it. One that does not know who was
-// erased since the backup needs somebody who does.
+// restoreTo finds the data directory, or creates it. It returns an error if neither the directory nor a flag (known)
+// gives the erasures since the backup.
 func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
-	if dir, err = filepath.EvalSymlinks(dataDir); err == nil && (filepath.Base(dir) == "." || filepath.Base(dir) == "..") {
-		dir, err = filepath.Abs(dir) // what is kept beside it is called as it is
+	if dir, err = filepath.EvalSymlinks(dataDir); err == nil &&
+		(filepath.Base(dir) == "." || filepath.Base(dir) == "..") {
+		// The previous content is kept next to it, under its real name.
+		dir, err = filepath.Abs(dir)
 	}
 	exists := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
 		dir = filepath.Clean(dataDir)
 		if _, err := os.Lstat(dir); err == nil {
-			return "", false, fmt.Errorf("restore: the link %s leads to nothing", dir)
+			return "", false, fmt.Errorf("restore: broken symbolic link %s", dir)
 		}
 		err = nil
 	}
@@ -75,7 +79,8 @@ func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
 		return "", false, fmt.Errorf("restore: %w", err)
 	}
 	if !known && !hasLog(dir) {
-		return "", false, errUntold(fmt.Sprintf("there is no data folder %s that knows who was erased since the backup", dir))
+		return "", false,
+			errUnknownErasures(fmt.Sprintf("no data directory %s with the erasures since the backup", dir))
 	}
 	if !exists {
 		err = os.Mkdir(dir, 0o700)
@@ -83,7 +88,7 @@ func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
 	return dir, !exists, err
 }
 
-// hasLog says whether a folder has a broker's log, or half a restore has put one away.
+// hasLog reports whether a directory has the log of a broker, or an interrupted restore has moved it.
 func hasLog(dir string) bool {
 	for _, path := range []string{"kafka", ".before/kafka"} {
 		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
@@ -93,13 +98,14 @@ func hasLog(dir string) bool {
 	return false
 }
 
-// restore unpacks an archive and puts it into the place of what is in the folder,
-// which it removes again when it was made for that and stays empty.
+// restore extracts an archive and replaces the content of dir with it. If dir was created for this (made) and the
+// restore fails, it is removed.
 func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made bool) (err error) {
 	ctx := cmd.Context()
-	release, err := locked(ctx, dir, cmd.CommandPath(), 30*time.Second)
+	release, err := lockDataDir(ctx, dir, cmd.CommandPath(), 30*time.Second)
 	if err != nil {
-		return err // somebody else has the folder by now
+		// Another process has locked the directory since.
+		return err
 	}
 	defer release()
 	r, err := c.replace(ctx, what, dir)
@@ -112,12 +118,12 @@ func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made b
 	return r.print(cmd.OutOrStdout(), dir)
 }
 
-// restored is what a restore has done.
+// restored is the outcome of a restore.
 type restored struct {
 	manifest backup.Manifest
-	erasures int    // that were carried over
-	kept     string // where the former content is; empty for none
-	letIn    backup.LetIn
+	erasures int    // number of erasures imported
+	kept     string // directory of the previous content, or empty
+	regained backup.RegainedAccess
 }
 
 func (r restored) print(w io.Writer, dir string) error {
@@ -125,23 +131,27 @@ func (r restored) print(w io.Writer, dir string) error {
 	if r.kept != "" {
 		fmt.Fprintf(&b, "kept %s\n", r.kept)
 	}
-	fmt.Fprintf(&b, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
-		dir, r.manifest.CreatedAt.Format(time.RFC3339), len(r.manifest.Files), float64(r.manifest.Bytes)/1e6, r.erasures)
-	b.WriteString("Keys, organizations, webhook secrets and standalone.json are of that time: what was revoked, deactivated or rotated since is to be so again.\n")
-	for _, id := range r.letIn.Keys {
+	fmt.Fprintf(&b, "restored %s as of %s: %d files, %.1f MB, %d erasures imported\n",
+		dir, r.manifest.CreatedAt.Format(time.RFC3339), len(r.manifest.Files),
+		float64(r.manifest.Bytes)/1e6, r.erasures)
+	b.WriteString(
+		"Keys, organizations, webhook secrets and standalone.json are restored too: repeat what was revoked, " +
+			"deactivated or rotated since.\n")
+	for _, id := range r.regained.Keys {
 		fmt.Fprintf(&b, "  muster account key revoke %s\n", id)
 	}
-	for _, id := range r.letIn.Rotated { // the key that replaced it is not there: its callers have this one
+	// The replacement key is lost: callers have only this one.
+	for _, id := range r.regained.Rotated {
 		fmt.Fprintf(&b, "  muster account key rotate %s\n", id)
 	}
-	for _, id := range r.letIn.Organizations {
+	for _, id := range r.regained.Organizations {
 		fmt.Fprintf(&b, "  muster account deactivate %s\n", id)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// removeEmpty removes a folder that has nothing but our lock.
+// removeEmpty removes a directory that contains only the lock file.
 func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 1 || len(entries) == 1 && entries[0].Name() != "lock" {
@@ -155,12 +165,14 @@ func removeEmpty(dir string) error {
 	return os.Remove(dir)
 }
 
-// replace puts an archive into the place of what is in the folder, which is
-// locked, and says what it carried over and where the former is kept.
+// replace extracts an archive and swaps it with the content of dir, which must be locked. It returns the number of
+// imported erasures and the path of the previous content.
 func (c *command) replace(ctx context.Context, what restoring, dir string) (r restored, err error) {
-	here, err := knownOf(ctx, dir, what.told)
+	here, err := knownOf(ctx, dir, what.hasErasures)
 	if err != nil {
-		return r, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, use --erasures): %w", dir, err)
+		return r,
+			fmt.Errorf("read the erasures since the backup from %s (if it is beyond repair, use --erasures): %w", dir,
+				err)
 	}
 	known := []backup.Erasures{here.Erasures}
 	if what.erasures != "" {
@@ -174,50 +186,54 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 	if err != nil {
 		return r, err
 	}
-	var then backup.Known
+	var then backup.FolderState
 	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && hasLog(dir) {
 		if then, err = knownOf(ctx, unpacked, false); err != nil {
 			err = fmt.Errorf("restore: %w", err)
 		}
 	}
-	if err == nil && !what.told {
-		err = followed(dir, here, then)
+	if err == nil && !what.hasErasures {
+		err = checkSuccessor(dir, here, then)
 	}
 	if err == nil {
-		r.erasures, err = c.carry(ctx, unpacked, known)
+		r.erasures, err = c.importErasures(ctx, unpacked, known)
 	}
 	if err == nil {
-		r.letIn = then.Accounts.LetIn(here.Accounts, time.Now())
+		r.regained = then.Accounts.RegainedAccess(here.Accounts, time.Now())
 		r.kept, err = backup.Place(dir, time.Now())
 	}
-	if err != nil { // what was unpacked is gone from there, or has not been moved
+	// The extracted files are in place already, or still here to remove.
+	if err != nil {
 		err = errors.Join(err, os.RemoveAll(unpacked))
 	}
 	return r, err
 }
 
-// knownOf is what a folder knows, which is locked: nothing if it has no broker's log.
-func knownOf(ctx context.Context, dir string, partial bool) (backup.Known, error) {
+// knownOf returns the erasures and accounts of a locked directory: none if it has no log of a broker.
+func knownOf(ctx context.Context, dir string, partial bool) (backup.FolderState, error) {
 	if !hasLog(dir) {
-		return backup.Known{}, nil
+		return backup.FolderState{}, nil
 	}
-	return backup.KnownOf(ctx, dir, partial)
+	return backup.StateOf(ctx, dir, partial)
 }
 
-// followed fails unless the present folder has gone on from what was unpacked. Another one may be there since a lost
-// disk was replaced and muster started on it.
-func followed(dir string, here, then backup.Known) error {
-	follows, err := here.Erasures.Follows(then.Erasures)
+// checkSuccessor returns an error unless the present directory continues the one in the archive. A replaced disk may
+// hold another instance.
+func checkSuccessor(dir string, here, then backup.FolderState) error {
+	follows, err := here.Erasures.IsSuccessorOf(then.Erasures)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if !follows {
-		return errUntold(fmt.Sprintf("the data folder %s is not the one that was backed up, or as old as before that, and does not know who was erased since", dir))
+		return errUnknownErasures(
+			fmt.Sprintf(
+				"the data directory %s does not continue the backed-up one, and its erasures since the backup are "+
+					"unknown", dir))
 	}
 	return nil
 }
 
-// extract unpacks an archive into a new folder.
+// extract unpacks an archive into a new directory.
 func extract(ctx context.Context, path, dir string) (m backup.Manifest, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -227,7 +243,7 @@ func extract(ctx context.Context, path, dir string) (m backup.Manifest, err erro
 	if m, err = backup.Extract(ctx, file, dir); err != nil {
 		return m, err
 	}
-	// Its process has ended; the next one writes its own.
+	// The process of standalone.json has ended; the next one writes its own.
 	in, err := instance.Read(dir)
 	if err == nil && in.PID != 0 {
 		in.PID = 0
@@ -239,19 +255,23 @@ func extract(ctx context.Context, path, dir string) (m backup.Manifest, err erro
 	return m, err
 }
 
-// carry brings erasures into a folder that was unpacked, and says of how many.
-func (c *command) carry(ctx context.Context, dir string, known []backup.Erasures) (n int, err error) {
+// importErasures adds erasures to an extracted directory, and returns their number.
+func (c *command) importErasures(ctx context.Context, dir string, known []backup.Erasures) (n int, err error) {
 	secret, err := service.LoadRootSecret(c.getenv, dir)
 	if errors.Is(err, service.ErrNoRootSecret) {
-		return 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
+		return 0, fmt.Errorf("restore: the archive has no root secret: set %s to the one of the instance",
+			service.SecretEnv)
 	}
 	if err != nil {
 		return 0, err
 	}
 	for _, e := range known {
-		carried, err := e.Carry(ctx, secret, dir)
+		carried, err := e.ImportErasures(ctx, secret, dir)
 		if errors.Is(err, suppress.ErrOtherKey) {
-			return 0, fmt.Errorf("restore: some of who was erased since is noted with another root secret than the archive's: `muster erase foreign` shows it, and removes what is there by mistake; or name the right file with --erasures: %w", err)
+			return 0,
+				fmt.Errorf(
+					"restore: some erasures since the backup have the key of another root secret: list and remove "+
+						"mistaken ones with `muster erase foreign`, or pass the right file with --erasures: %w", err)
 		}
 		if err != nil {
 			return 0, err

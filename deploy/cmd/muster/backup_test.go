@@ -22,22 +22,22 @@ import (
 	"muster/platform/engine"
 )
 
-// dataFolder is one with a file, and an archive of it.
+// dataFolder returns a data directory with a file, and an archive of it.
 func dataFolder(t *testing.T) (c cli, dir, archive string) {
 	t.Helper()
 	base := t.TempDir()
 	dir, archive = filepath.Join(base, "data"), filepath.Join(base, "archive")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "clickhouse"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse", "part"), []byte("packed"), 0o600))
-	c = cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_ENGINE_PASSWORD": "p"}}
+	c = cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
+		"MUSTER_ENGINE_PASSWORD": "p"}}
 	c.run(0, "backup", "create", archive)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse", "part"), []byte("changed"), 0o600))
 	return c, dir, archive
 }
 
-// A restore leaves the data folder where it is, which may be a disk of its own or
-// behind a link.
-func TestRestoreKeepsTheFolder(t *testing.T) {
+// The data directory may be a mount point or a symbolic link.
+func TestRestore_KeepsTheDataDirectoryInPlace(t *testing.T) {
 	c, dir, archive := dataFolder(t)
 	before, err := os.Stat(dir)
 	require.NoError(t, err)
@@ -59,10 +59,10 @@ func TestRestoreKeepsTheFolder(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, e := range entries {
-		require.Contains(t, []string{"clickhouse", "lock"}, e.Name(), "a restore that failed leaves nothing")
+		require.Contains(t, []string{"clickhouse", "lock"}, e.Name(), "files left by a failed restore")
 	}
 	_, errors := c.run(2, "--data-dir", link, "backup", "restore", archive)
-	require.Contains(t, errors, "--no-erasures", "an empty disk knows of no erasures")
+	require.Contains(t, errors, "--no-erasures", "an empty disk has no erasures")
 
 	out, _ := c.run(0, "--data-dir", link, "backup", "restore", archive, "--no-erasures")
 	got, err := os.ReadFile(filepath.Join(dir, "clickhouse", "part"))
@@ -85,36 +85,34 @@ func TestRestoreKeepsTheFolder(t *testing.T) {
 	nothing := filepath.Join(t.TempDir(), "nothing")
 	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "gone"), nothing))
 	_, errors = c.run(2, "--data-dir", nothing, "backup", "restore", archive, "--no-erasures")
-	require.Contains(t, errors, "leads to nothing")
+	require.Contains(t, errors, "broken symbolic link")
 }
 
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A folder that a restore has made goes only with a restore that has put nothing
-// into it.
-func TestRestoreIntoNothing(t *testing.T) {
+func TestRestore_RemovesACreatedDirectoryOnlyIfItStaysEmpty(t *testing.T) {
 	c, _, archive := dataFolder(t)
 	dir := filepath.Join(t.TempDir(), "new")
 	c.run(2, "--data-dir", dir, "backup", "restore", archive+".none", "--no-erasures")
 	require.NoDirExists(t, dir)
 
 	got := run([]string{"--data-dir", dir, "backup", "restore", archive, "--no-erasures"},
-		streams{in: strings.NewReader(""), out: fullDisk{}, err: io.Discard}, func(name string) string { return c.env[name] })
-	require.Equal(t, 2, got, "what could not be said is an error")
+		streams{in: strings.NewReader(""), out: fullDisk{}, err: io.Discard},
+		func(name string) string { return c.env[name] })
+	require.Equal(t, 2, got, "a failed write to standard output is an error")
 	part, err := os.ReadFile(filepath.Join(dir, "clickhouse", "part"))
 	require.NoError(t, err)
 	require.Equal(t, "packed", string(part))
 }
 
-// What an engine serves is neither packed nor replaced, whoever runs it.
-func TestBackupOfAServedEngine(t *testing.T) {
+func TestBackup_WaitsForTheEngine(t *testing.T) {
 	c, dir, archive := dataFolder(t)
 	unlock, err := engine.Lock(t.Context(), filepath.Join(dir, "clickhouse"))
 	require.NoError(t, err)
 	_, errors := c.run(2, "backup", "create", archive+".2", "--wait", "1ms")
-	require.Contains(t, errors, "the engine of the data folder")
+	require.Contains(t, errors, "the engine of the data directory")
 	require.NoFileExists(t, archive+".2")
 	unlock()
 	c.run(0, "backup", "create", archive+".2")
@@ -126,24 +124,23 @@ func TestBackupOfAServedEngine(t *testing.T) {
 	require.Contains(t, errors, standalone.ErrInUse.Error())
 }
 
-// An archive in the folder that it packs would pack itself, and be lost with it.
-func TestBackupIntoItself(t *testing.T) {
+func TestBackupCreate_RejectsAnArchiveInTheDataDirectory(t *testing.T) {
 	c, dir, archive := dataFolder(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(filepath.Join(dir, "clickhouse"), link))
-	for _, file := range []string{filepath.Join(dir, "a"), filepath.Join(link, "a"), filepath.Join(dir, "..", filepath.Base(dir), "a")} {
+	for _, file := range []string{filepath.Join(dir, "a"), filepath.Join(link, "a"),
+		filepath.Join(dir, "..", filepath.Base(dir), "a")} {
 		_, errors := c.run(2, "backup", "create", file)
-		require.Contains(t, errors, "is in the data folder")
+		require.Contains(t, errors, "is in the data directory")
 	}
 	c.run(0, "backup", "create", dir+".2")
 	c.run(0, "backup", "verify", archive)
-	t.Chdir(link) // by another name than the folder's
+	t.Chdir(link) // another name of the directory
 	_, errors := c.run(2, "backup", "create", "a")
-	require.Contains(t, errors, "is in the data folder")
+	require.Contains(t, errors, "is in the data directory")
 }
 
-// What is on servers of one's own is in no archive, and that is told.
-func TestBackupWithoutServers(t *testing.T) {
+func TestBackupCreate_ReportsExternalStores(t *testing.T) {
 	c, dir, archive := dataFolder(t)
 	for variable, what := range map[string]string{"KAFKA_BROKERS": "topics", "CLICKHOUSE_DSN": "tables"} {
 		file := archive + what
@@ -153,11 +150,11 @@ func TestBackupWithoutServers(t *testing.T) {
 	}
 	require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "server:1"}))
 	_, errors := c.run(1, "backup", "create", archive+".ran")
-	require.Contains(t, errors, "the archive has no topics:", "it ran here, and left no log")
+	require.Contains(t, errors, "the archive has no topics:", "an instance ran here without leaving a log")
 }
 
-// during runs do with the broker of a data folder, without its password, which these commands are not told.
-func during(t *testing.T, dir string, do func(cfg bus.Config)) {
+// withEmbeddedBroker runs do with the broker of a data directory, without a password.
+func withEmbeddedBroker(t *testing.T, dir string, do func(cfg bus.Config)) {
 	t.Helper()
 	b, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
 	require.NoError(t, err)
@@ -165,12 +162,12 @@ func during(t *testing.T, dir string, do func(cfg bus.Config)) {
 	do(bus.Config{Brokers: b.Addrs()})
 }
 
-// served is a data folder that an instance without erasures has served from, with commands run meanwhile.
+// served returns a cli for a data directory that an instance without erasures has served, and runs commands meanwhile.
 func served(t *testing.T, dir string, commands ...[]string) cli {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64)}}
-	during(t, dir, func(cfg bus.Config) {
+	withEmbeddedBroker(t, dir, func(cfg bus.Config) {
 		for _, args := range commands {
 			c.with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, args...)
 		}
@@ -179,9 +176,9 @@ func served(t *testing.T, dir string, commands ...[]string) cli {
 	return c
 }
 
-// Only the folder that was backed up, as it went on, knows who was erased since. One that a service manager began on an
-// empty disk does not, though it has the same root secret, nor does an older state of the same.
-func TestRestoreIntoAnotherFolder(t *testing.T) {
+// An instance that was started on an empty disk has the same root secret, but lacks the erasures; so has an older state
+// of the same directory.
+func TestRestore_AcceptsOnlyASuccessorOfTheBackup(t *testing.T) {
 	base := t.TempDir()
 	dir, early, late := filepath.Join(base, "data"), filepath.Join(base, "early"), filepath.Join(base, "late")
 	served(t, dir).run(0, "backup", "create", early)
@@ -189,7 +186,7 @@ func TestRestoreIntoAnotherFolder(t *testing.T) {
 	c := served(t, dir, []string{"erase", "--timeout", "0", "user_id=2"}, []string{"erase", "withdraw", "user_id=1"})
 	for _, archive := range []string{late, early, late} {
 		out, _ := c.run(0, "backup", "restore", archive)
-		require.Regexp(t, `[1-9]\d* erasures carried over`, out)
+		require.Regexp(t, `[1-9]\d* erasures imported`, out)
 	}
 
 	fresh := served(t, filepath.Join(base, "fresh"))
@@ -197,7 +194,7 @@ func TestRestoreIntoAnotherFolder(t *testing.T) {
 	refused := func(c cli, archive string) {
 		t.Helper()
 		_, errors := c.run(2, "backup", "restore", archive)
-		require.Contains(t, errors, "is not the one that was backed up")
+		require.Contains(t, errors, "does not continue the backed-up one")
 		require.Contains(t, errors, "--no-erasures")
 	}
 	refused(fresh, early)
@@ -207,17 +204,16 @@ func TestRestoreIntoAnotherFolder(t *testing.T) {
 	refused(fresh, late)
 }
 
-// Whoever may call again by a restore, and might no more before it, is named with what puts that right.
-func TestRestoreNamesWhoIsLetIn(t *testing.T) {
+func TestRestore_ListsRegainedAccess(t *testing.T) {
 	base := t.TempDir()
 	dir, archive := filepath.Join(base, "data"), filepath.Join(base, "archive")
 	c := served(t, dir)
-	during := func(do func(c cli)) {
+	withInstance := func(do func(c cli)) {
 		t.Helper()
-		during(t, dir, func(cfg bus.Config) { do(c.with("KAFKA_BROKERS", cfg.Brokers[0])) })
+		withEmbeddedBroker(t, dir, func(cfg bus.Config) { do(c.with("KAFKA_BROKERS", cfg.Brokers[0])) })
 	}
 	var organization, left, key, rotated string
-	during(func(c cli) {
+	withInstance(func(c cli) {
 		for name, id := range map[string]*string{"Acme": &organization, "Left": &left} {
 			out, _ := c.run(0, "account", "create", name, "--json")
 			*id = parsed[accountView](t, out).OrganizationID
@@ -229,26 +225,31 @@ func TestRestoreNamesWhoIsLetIn(t *testing.T) {
 		c.run(0, "account", "key", "create", organization)
 	})
 	c.run(0, "backup", "create", archive)
-	during(func(c cli) {
+	withInstance(func(c cli) {
 		c.run(0, "account", "key", "revoke", key)
-		c.run(0, "account", "key", "rotate", rotated, "--grace", "1h") // it would end in an hour, and does not any more; the new key is gone
+		// The old key would have expired in an hour. After the restore it does not, and the new key is lost.
+		c.run(0, "account", "key", "rotate", rotated, "--grace", "1h")
 		c.run(0, "account", "deactivate", left)
 	})
 	out, _ := c.run(0, "backup", "restore", archive)
-	_, said, _ := strings.Cut(out, "is to be so again.\n")
-	require.Equal(t, "  muster account key revoke "+key+"\n  muster account key rotate "+rotated+"\n  muster account deactivate "+left+"\n", said)
-	during(func(c cli) {
+	_, said, _ := strings.Cut(out, "rotated since.\n")
+	require.Equal(t,
+		"  muster account key revoke "+key+"\n  muster account key rotate "+rotated+
+			"\n  muster account deactivate "+left+"\n", said)
+	withInstance(func(c cli) {
 		for line := range strings.Lines(said) {
 			c.run(0, strings.Fields(line)[1:]...)
 		}
 	})
 }
 
-func TestRestore_IsTheWayOutOfALogThatLostMessages(t *testing.T) {
+func TestRestore_RepairsALogThatLostMessages(t *testing.T) {
 	base := t.TempDir()
-	dir, archive, erasures := filepath.Join(base, "data"), filepath.Join(base, "archive"), filepath.Join(base, "erasures")
+	dir, archive, erasures := filepath.Join(base, "data"), filepath.Join(base, "archive"),
+		filepath.Join(base, "erasures")
 	served(t, dir).run(0, "backup", "create", archive)
-	c := served(t, dir, []string{"account", "create", "Acme"}, []string{"erase", "--timeout", "0", "user_id=1"}, []string{"backup", "erasures", erasures})
+	c := served(t, dir, []string{"account", "create", "Acme"}, []string{"erase", "--timeout", "0", "user_id=1"},
+		[]string{"backup", "erasures", erasures})
 	spoil := func(topic string) {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(dir, "kafka", "log", "partitions", topic+"-*", "*.dat"))
@@ -259,40 +260,41 @@ func TestRestore_IsTheWayOutOfALogThatLostMessages(t *testing.T) {
 		}
 	}
 	spoil("muster.event.account.v1")
-	for range 2 { // what is only read stays as it is
+	for range 2 { // reading does not change the log
 		_, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
 		require.ErrorContains(t, err, "muster.event.account.v1")
 		_, errors := c.run(2, "backup", "restore", archive+".none")
 		require.NotContains(t, errors, "lost messages")
 	}
 	out, _ := c.run(0, "backup", "restore", archive)
-	require.Regexp(t, `[1-9]\d* erasures carried over`, out)
-	during(t, dir, func(bus.Config) {})
+	require.Regexp(t, `[1-9]\d* erasures imported`, out)
+	withEmbeddedBroker(t, dir, func(bus.Config) {})
 
 	spoil("muster.event.erasure.v1")
 	_, errors := c.run(2, "backup", "restore", archive)
 	require.Contains(t, errors, "muster.event.erasure.v1")
 	require.Contains(t, errors, "--erasures")
 	out, _ = c.run(0, "backup", "restore", archive, "--erasures", erasures)
-	require.Regexp(t, `[1-9]\d* erasures carried over`, out)
-	during(t, dir, func(bus.Config) {})
+	require.Regexp(t, `[1-9]\d* erasures imported`, out)
+	withEmbeddedBroker(t, dir, func(bus.Config) {})
 }
 
-// A file that knows of erasures that the instance does not is not written over: it may be the last that does.
-func TestErasuresFileIsKept(t *testing.T) {
+// The file may be the only copy of the erasures.
+func TestBackupErasures_DoesNotOverwriteUnknownErasures(t *testing.T) {
 	base := t.TempDir()
 	file := filepath.Join(base, "erasures.ndjson")
 	write := []string{"backup", "erasures", file}
 	lost := filepath.Join(base, "lost")
 	served(t, lost, write)
-	served(t, lost, []string{"erase", "--timeout", "0", "user_id=1", "user_id=2"}, write, []string{"erase", "withdraw", "user_id=1"}, write)
+	served(t, lost, []string{"erase", "--timeout", "0", "user_id=1", "user_id=2"}, write,
+		[]string{"erase", "withdraw", "user_id=1"}, write)
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 
 	fresh := filepath.Join(base, "fresh")
 	refused := func(want string) {
 		t.Helper()
-		during(t, fresh, func(cfg bus.Config) {
+		withEmbeddedBroker(t, fresh, func(cfg bus.Config) {
 			_, errors := served(t, filepath.Join(base, "none")).with("KAFKA_BROKERS", cfg.Brokers[0]).run(2, write...)
 			require.Contains(t, errors, want)
 		})
@@ -300,54 +302,54 @@ func TestErasuresFileIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(before), string(after))
 	}
-	refused("knows of 2 erasures that this instance does not")
+	refused("has 2 erasures unknown to this instance")
 	served(t, fresh, []string{"erase", "--timeout", "0", "user_id=2"})
-	refused("knows of 1 erasures that this instance does not") // the withdrawal
+	refused("has 1 erasures unknown to this instance") // the withdrawal
 
 	before = []byte("a diary\n")
 	require.NoError(t, os.WriteFile(file, before, 0o600))
-	refused("is no file of `muster backup erasures`")
+	refused("is not a file of `muster backup erasures`")
 }
 
-// The lock's file names a process that may have ended, and another one may have its number.
-func TestStop(t *testing.T) {
+// The process in the lock file may have exited, and another process may have its ID.
+func TestStop_SignalsOnlyTheLockOwner(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
 	out, _ := c.run(0, "stop")
-	require.Contains(t, out, "nothing serves from")
+	require.Contains(t, out, "no process serves")
 	lock := filepath.Join(dir, "lock")
 	open, err := os.Create(lock)
 	require.NoError(t, err)
 	other := exec.Command("sleep", "600")
-	other.ExtraFiles = []*os.File{open} // as the holder has it
+	other.ExtraFiles = []*os.File{open} // as the lock owner has it
 	require.NoError(t, other.Start())
 	require.NoError(t, open.Close())
 	t.Cleanup(func() { _ = other.Process.Kill() })
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
 	out, _ = c.run(0, "stop")
-	require.Contains(t, out, "nothing serves from")
+	require.Contains(t, out, "no process serves")
 	require.True(t, instance.Alive(other.Process.Pid))
 
 	release, err := standalone.Lock(dir)
 	require.NoError(t, err)
-	pid, work, err := standalone.Holder(dir)
+	pid, work, err := standalone.LockOwner(dir)
 	require.NoError(t, err)
 	require.Empty(t, work)
 	require.Equal(t, os.Getpid(), pid)
-	// It is asked to stop, and waited for.
+	// The owner gets the signal, and stop waits for it.
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
 	_, errors := c.run(2, "stop", "--wait", "1ms")
-	require.Contains(t, errors, "still runs")
+	require.Contains(t, errors, "is still running")
 	require.Error(t, other.Wait(), "ended by a signal")
 	release()
 	c.run(0, "stop")
 
-	// What ends by itself is let end: a backup that is stopped is none.
-	release, err = locked(t.Context(), dir, "muster backup restore", time.Minute)
+	// Other work is not interrupted: a stopped backup would be incomplete.
+	release, err = lockDataDir(t.Context(), dir, "muster backup restore", time.Minute)
 	require.NoError(t, err)
 	defer release()
 	_, errors = c.run(2, "stop")
-	require.Contains(t, errors, "process "+strconv.Itoa(os.Getpid())+" (muster backup restore) has it")
+	require.Contains(t, errors, "process "+strconv.Itoa(os.Getpid())+" (muster backup restore) has locked it")
 	_, errors = c.run(2, "backup", "create", filepath.Join(t.TempDir(), "a"), "--wait", "1ms")
 	require.Contains(t, errors, ", muster backup restore)")
 }

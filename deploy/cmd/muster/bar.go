@@ -10,22 +10,21 @@ import (
 	"muster/platform/console"
 )
 
-// bar shows the progress of long work: a bar on a terminal, a line in the log
-// at the beginning and the end elsewhere.
+// bar shows the progress of long work: a progress bar on a terminal, else log lines.
 type bar struct {
 	out      io.Writer
 	terminal bool
 	logger   *slog.Logger
 
-	label string
-	total int64
-	began time.Time
-	said  time.Time // when the log last had a line
-	bar   *progressbar.ProgressBar
+	label  string
+	total  int64
+	began  time.Time
+	logged time.Time // time of the last log line
+	bar    *progressbar.ProgressBar
 }
 
-// sayEvery is how often long work says in a log how far it is.
-const sayEvery = 10 * time.Second
+// progressLogInterval is the interval of progress lines in a log.
+const progressLogInterval = 10 * time.Second
 
 func newBar(out io.Writer, logger *slog.Logger) *bar {
 	return &bar{out: out, terminal: console.IsTerminal(out), logger: logger}
@@ -34,7 +33,7 @@ func newBar(out io.Writer, logger *slog.Logger) *bar {
 // Begin implements standalone.Progress.
 func (b *bar) Begin(label string, total int64) {
 	b.label, b.total, b.began = label, total, time.Now()
-	b.said = b.began
+	b.logged = b.began
 	if !b.terminal {
 		b.logger.Info(label)
 		return
@@ -49,15 +48,14 @@ func (b *bar) Begin(label string, total int64) {
 	)
 }
 
-// Set implements standalone.Progress. A bar that cannot be drawn is no reason
-// to stop the work.
+// Set implements standalone.Progress. Drawing errors are ignored.
 func (b *bar) Set(done int64) {
 	if b.bar != nil {
 		_ = b.bar.Set64(done)
 		return
 	}
-	if now := time.Now(); b.total > 0 && done > 0 && now.Sub(b.said) >= sayEvery {
-		b.said = now
+	if now := time.Now(); b.total > 0 && done > 0 && now.Sub(b.logged) >= progressLogInterval {
+		b.logged = now
 		passed := now.Sub(b.began)
 		left := time.Duration(float64(passed) * float64(max(0, b.total-done)) / float64(done))
 		b.logger.Info(b.label, "done", done, "of", b.total, "seconds_left", int(left.Seconds()))

@@ -16,12 +16,13 @@ import (
 	"muster/platform/console/consoletest"
 )
 
-// onTerminal returns what a command line shows on a terminal, and requires its exit status.
+// onTerminal returns the output of a command line on a terminal, and requires its exit status.
 func (c cli) onTerminal(status int, args ...string) (out, errors string) {
 	c.t.Helper()
 	stdout, shownOut := consoletest.Open(c.t)
 	stderr, shownErr := consoletest.Open(c.t)
-	got := run(args, streams{in: strings.NewReader(""), out: stdout, err: stderr}, func(name string) string { return c.env[name] })
+	got := run(args, streams{in: strings.NewReader(""), out: stdout, err: stderr},
+		func(name string) string { return c.env[name] })
 	require.NoError(c.t, stdout.Close())
 	require.NoError(c.t, stderr.Close())
 	out, errors = shownOut(), shownErr()
@@ -34,8 +35,8 @@ const (
 	harmless = `\u001b]0;pwned\u0007\u009b2J`
 )
 
-// What analysts' rows and the server's errors hold is obeyed by no terminal, and nobody else is given it changed.
-func TestSQLOnATerminal(t *testing.T) {
+// Output that is not a terminal is unchanged.
+func TestSQL_EscapesControlCharactersOnATerminal(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if statement, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(statement), "nothing") {
 			w.WriteHeader(http.StatusBadRequest)
@@ -58,17 +59,18 @@ func TestSQLOnATerminal(t *testing.T) {
 	require.Equal(t, "│ "+hostile+" │\n", string(written))
 }
 
-// Neither a file's name nor a record makes lines or a title of its own, in progress, summaries, logs and lists.
-func TestIngestOnATerminal(t *testing.T) {
+func TestIngest_EscapesFileNamesAndRecordsOnATerminal(t *testing.T) {
 	dir := t.TempDir()
-	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"), "MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3)}}
+	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0],
+		"MUSTER_DATA_DIR":   filepath.Join(dir, "data"),
+		"MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3)}}
 	path := filepath.Join(dir, "a"+hostile+"\nb.ndjson")
 	require.NoError(t, os.WriteFile(path, []byte(`{"profile_id":"1","last_updated":"\u001b]0;pwned\u0007"}`+"\n"+
 		`{"profile_id":"2","last_updated":"2026","username":"u","\u001b]0;pwned\u0007\nb.ndjson":1}`+"\n"), 0o600))
 	for _, tc := range []struct {
 		status int
 		args   []string
-		names  bool // the file is named on standard output
+		names  bool // the file name is on standard output
 	}{
 		{1, []string{"ingest", "--dry-run", "network-person", path}, true},
 		{1, []string{"ingest", "network-person", path}, false},
@@ -80,7 +82,7 @@ func TestIngestOnATerminal(t *testing.T) {
 		require.NotContains(t, out+errors, "\x1b]")
 		require.NotContains(t, out+errors, "\u009b")
 		require.NotContains(t, out+errors, "\x07")
-		if tc.status == 2 { // an error may have lines, and names the file as it was given
+		if tc.status == 2 { // an error may have several lines, and has the file name as given
 			errors = ""
 		}
 		require.NotContains(t, out+errors, "\nb.ndjson", tc.args)
@@ -91,7 +93,7 @@ func TestIngestOnATerminal(t *testing.T) {
 	out, _ := c.run(0, "rejected", "list", "--json")
 	shown, _ := c.onTerminal(0, "rejected", "list", "--json")
 	require.Contains(t, out, "\u009b")
-	require.Equal(t, parsed[[]letterView](t, out), parsed[[]letterView](t, shown))
+	require.Equal(t, parsed[[]deadLetterJSON](t, out), parsed[[]deadLetterJSON](t, shown))
 }
 
 func TestSQL_PromptEditsRecallsHelpsAndExits(t *testing.T) {
@@ -113,12 +115,14 @@ func TestSQL_PromptEditsRecallsHelpsAndExits(t *testing.T) {
 	stdout, shownOut := consoletest.Open(t)
 	stderr, shownErr := consoletest.Open(t)
 	env := map[string]string{"CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir()}
-	status := run([]string{"sql"}, streams{in: stdin, out: stdout, err: stderr}, func(name string) string { return env[name] })
+	status := run([]string{"sql"}, streams{in: stdin, out: stdout, err: stderr},
+		func(name string) string { return env[name] })
 	require.NoError(t, stdout.Close())
 	require.NoError(t, stderr.Close())
 	out, said := shownOut(), shownErr()
 	require.Equal(t, 0, status, said)
 	require.Contains(t, said, "DESCRIBE TABLE positions", "help")
-	require.Equal(t, []string{"SELECT 1", "SELECT 1", "SELECT\n2"}, asked, "a line is edited, and recalled; nothing is asked after exit")
+	require.Equal(t, []string{"SELECT 1", "SELECT 1", "SELECT\n2"}, asked,
+		"statements sent: edited, recalled, none after exit")
 	require.NotContains(t, out, "\x1b")
 }

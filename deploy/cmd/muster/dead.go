@@ -12,33 +12,36 @@ func (c *command) deadCommand() *cobra.Command {
 	const noun = "dead letters"
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Look after messages that a service gave up on",
-		Long: `A message that a handler failed on again and again, through a fault of the message, is kept for 30 days on
-the topic muster.dead.<service>.<handler>.v1, as it was, with the reason and how often it was tried. A store
-or a provider that is away never makes a dead letter.`,
+		Short: "Inspect and resubmit dead letters",
+		Long: `A message that a handler failed to process repeatedly, because of the message itself, is kept for 30
+days on the topic muster.dead.<service>.<handler>.v1, unchanged, with the reason and the number of attempts. An
+unavailable store or provider never causes a dead letter.`,
 		Example: `  muster dead list --summary
   muster dead show discovery-worker.score:0-7
   muster dead resubmit --handler discovery-worker.score --since 24h`,
 		GroupID: "data",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.lettersList(true, noun), c.lettersShow(true, noun), c.deadResubmit(), c.lettersExport(true, noun, "messages"))
+	cmd.AddCommand(c.listSubcommand(true, noun), c.showSubcommand(true, noun), c.deadResubmit(),
+		c.exportSubcommand(true, noun, "messages"))
 	return cmd
 }
 
 func (c *command) deadResubmit() *cobra.Command {
-	var flags letterFlags
+	var flags filterFlags
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resubmit [ID...]",
-		Short: "Write messages that were given up to their topics again",
-		Long: `Writes the messages to the topics that they came from, as they were, so that their services try
-again; webhooks begin anew, from their first attempt on. A letter is resubmitted once: --resubmitted, or naming its ID, does it again.
+		Short: "Resubmit dead letters to their original topics",
+		Long: `Writes the messages unchanged to their original topics, so that the services process them again. Webhook
+deliveries start again with their first attempt. A dead letter is resubmitted once; to repeat that, pass its ID or
+--resubmitted.
 
-Exit status: 0 all of them were; 1 some were not there, or not resubmitted; 2 it could not be done.`,
+Exit status: 0 all were resubmitted; 1 some were not found, or not resubmitted; 2 it failed.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if len(ids) == 0 && !all && flags == (letterFlags{}) {
-				return errors.New("name letters, say which with --handler, --reason, --since or --until, or give --all")
+			if len(ids) == 0 && !all && flags == (filterFlags{}) {
+				return errors.New(
+					"no dead letters selected: pass IDs, a filter (--handler, --reason, --since, --until) or --all")
 			}
 			filter, err := flags.filter(ids)
 			if err != nil {
@@ -60,7 +63,7 @@ Exit status: 0 all of them were; 1 some were not there, or not resubmitted; 2 it
 		},
 	}
 	flags.register(cmd, true)
-	cmd.Flags().BoolVar(&all, "all", false, "all that were not resubmitted yet")
+	cmd.Flags().BoolVar(&all, "all", false, "select all that were not resubmitted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every target of make that a page names is in the Makefile, and every part of the bench
-// in the bench.
-func TestDocumentsTargets(t *testing.T) {
+func TestDocs_MakeTargetsAndBenchPartsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	require.NoError(t, err)
 	bench, err := os.ReadFile(filepath.Join(repository, "deploy", "bench", "main.go"))
@@ -28,7 +26,7 @@ func TestDocumentsTargets(t *testing.T) {
 	checked := 0
 	for path, text := range pages(t) {
 		if path == "CHANGELOG.md" || strings.HasPrefix(path, filepath.Join("deploy", "docs", "decisions")) {
-			continue // they say what was
+			continue // history
 		}
 		for _, target := range named("(?m)(?:`|^)make ([a-z][a-z-]*)", text) {
 			checked++

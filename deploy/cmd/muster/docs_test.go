@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository is the root of the tree.
+// repository is the path of the repository root.
 const repository = "../../.."
 
-// pages are the Markdown files of the tree, by their path from its root.
+// pages returns the Markdown files of the repository by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -27,7 +27,9 @@ func pages(t *testing.T) map[string]string {
 			return err
 		}
 		name := entry.Name()
-		if entry.IsDir() && path != repository && (strings.HasPrefix(name, ".") || slices.Contains([]string{"node_modules", "bin", "dist", "testdata"}, name)) {
+		if entry.IsDir() && path != repository &&
+			(strings.HasPrefix(name, ".") ||
+				slices.Contains([]string{"node_modules", "bin", "dist", "testdata"}, name)) {
 			return fs.SkipDir
 		}
 		if filepath.Ext(name) != ".md" {
@@ -53,14 +55,13 @@ var (
 	unsigned = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
 )
 
-// anchor is what a heading is linked by.
+// anchor returns the anchor of a heading.
 func anchor(text string) string {
 	text = linked.ReplaceAllString(text, "]")
 	return strings.ReplaceAll(unsigned.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), ""), " ", "-")
 }
 
-// Every relative link of every page leads to a file, and its anchor to a heading.
-func TestDocumentsLinks(t *testing.T) {
+func TestDocs_LinksResolve(t *testing.T) {
 	all := pages(t)
 	anchors := make(map[string][]string)
 	for path, text := range all {
@@ -70,17 +71,19 @@ func TestDocumentsLinks(t *testing.T) {
 	}
 	checked := 0
 	for path, text := range all {
-		for _, m := range linked.FindAllStringSubmatch(fence.ReplaceAllString(inline.ReplaceAllString(text, "code"), ""), -1) {
+		for _, m := range linked.FindAllStringSubmatch(
+			fence.ReplaceAllString(inline.ReplaceAllString(text, "code"), ""), -1) {
 			target, part, _ := strings.Cut(m[1], "#")
-			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") || strings.HasPrefix(target, "/docs") {
-				continue // elsewhere; what /docs links is checked where it is served
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") ||
+				strings.HasPrefix(target, "/docs") {
+				continue // external; the links to /docs are tested where it is served
 			}
 			checked++
 			to := path
 			if target != "" {
 				to = filepath.Join(filepath.Dir(path), filepath.FromSlash(target))
 				if _, err := os.Stat(filepath.Join(repository, to)); err != nil {
-					t.Errorf("%s links %s, which is not there", path, m[1])
+					t.Errorf("%s links %s, which does not exist", path, m[1])
 					continue
 				}
 			}
@@ -92,8 +95,7 @@ func TestDocumentsLinks(t *testing.T) {
 	require.Greater(t, checked, 40)
 }
 
-// commands are the calls of muster in a page: lines of its blocks of shell, and
-// code within its sentences.
+// commands returns the muster command lines of a page, in shell blocks and inline code.
 func commands(text string) []string {
 	var out []string
 	take := func(code string) {
@@ -121,15 +123,14 @@ func commands(text string) []string {
 	return out
 }
 
-// Every call of muster in a page is one of a command that there is, with flags
-// that it has.
-func TestDocumentsCommands(t *testing.T) {
+func TestDocs_CommandsAndFlagsExist(t *testing.T) {
 	var out bytes.Buffer
-	root := newRoot(&command{std: streams{in: &out, out: &out, err: &out}, getenv: func(string) string { return "" }, signals: new(lateHandler)})
+	root := newRoot(&command{std: streams{in: &out, out: &out, err: &out}, getenv: func(string) string { return "" },
+		signals: new(deferredHandler)})
 	checked := 0
 	for path, text := range pages(t) {
 		if path == "CHANGELOG.md" || strings.HasPrefix(path, filepath.Join("deploy", "docs", "decisions")) {
-			continue // they say what was
+			continue // history
 		}
 		for _, call := range commands(text) {
 			checked++
@@ -141,27 +142,28 @@ func TestDocumentsCommands(t *testing.T) {
 	require.Greater(t, checked, 60)
 }
 
-func TestUnderstand(t *testing.T) {
+func TestDocs_UnderstandReportsUnknownNames(t *testing.T) {
 	root := newRoot(&command{getenv: func(string) string { return "" }})
 	for call, problem := range map[string]string{
 		"up --sample 100": "",
 		"--data-dir x ingest network-person f.ndjson": "",
 		"account webhook-secret show|rotate ORG":      "",
-		"up --sampel 100":                             "there is no flag --sampel",
-		"engage":                                      "there is no command engage",
-		"account crate X":                             "there is no command crate",
-		"webhook secret show|burn X":                  "there is no command show|burn",
+		"up --sampel 100":                             "unknown flag --sampel",
+		"engage":                                      "unknown command engage",
+		"account crate X":                             "unknown command crate",
+		"webhook secret show|burn X":                  "unknown command show|burn",
 	} {
 		require.Equal(t, problem, understand(root, call), call)
 	}
 }
 
-// understand walks down the commands that a call names and looks its flags up.
+// understand resolves the subcommands of a call and looks up its flags. It returns "" if all of them exist.
 func understand(root *cobra.Command, call string) (problem string) {
 	at := root
-	arguments, value := false, false // value: the word belongs to the flag before it
+	arguments, value := false, false // value: the word is the value of the previous flag
 	for word := range strings.FieldsSeq(call) {
-		if strings.HasPrefix(word, "#") || slices.Contains([]string{">", "<", "&&", "||", ";", "&", "|", "2>", ">>"}, word) {
+		if strings.HasPrefix(word, "#") ||
+			slices.Contains([]string{">", "<", "&&", "||", ";", "&", "|", "2>", ">>"}, word) {
 			break
 		}
 		if value {
@@ -173,7 +175,7 @@ func understand(root *cobra.Command, call string) (problem string) {
 			name, _, given := strings.Cut(strings.TrimPrefix(name, "-"), "=")
 			flag := lookup(at, name)
 			if flag == nil {
-				return "there is no flag " + word
+				return "unknown flag " + word
 			}
 			value = !given && flag.NoOptDefVal == "" && flag.Value != nil
 			continue
@@ -191,7 +193,7 @@ func understand(root *cobra.Command, call string) (problem string) {
 		case next != nil:
 			at = next
 		case at == root || !at.Runnable():
-			return "there is no command " + word
+			return "unknown command " + word
 		default:
 			arguments = true
 		}

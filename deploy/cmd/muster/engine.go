@@ -22,10 +22,10 @@ func (c *command) engineCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Serve the embedded ClickHouse engine alone",
-		Long: `Serves ClickHouse's HTTP interface on loopback over the data folder's engine, without the rest of the
-platform; "muster up" does this by itself. Requests without credentials are an analyst's: they read the
-analysts' views and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service user "muster", and of the
-user "analyst", who reads every table.`,
+		Long: `Serves the ClickHouse HTTP interface on loopback, with the engine of the data directory and without the
+rest of the platform; "muster up" includes it. Requests without credentials run as an analyst, who can read only the
+analyst views. MUSTER_ENGINE_PASSWORD is the password of the service user "muster", and of the user "analyst", who can
+read every table.`,
 		Example: `  MUSTER_ENGINE_PASSWORD=secret muster engine --data-dir /srv/muster
   curl http://127.0.0.1:8123/ -d 'SELECT version()'`,
 		GroupID: "run",
@@ -37,10 +37,10 @@ user "analyst", who reads every table.`,
 			}
 			cfg.User, cfg.Password = "muster", c.getenv("MUSTER_ENGINE_PASSWORD")
 			if cfg.Password == "" {
-				return errors.New("MUSTER_ENGINE_PASSWORD is empty: set the service user's password")
+				return errors.New("MUSTER_ENGINE_PASSWORD is empty: set it to the password of the service user")
 			}
 			if err := os.MkdirAll(c.dataDir, 0o700); err != nil {
-				return fmt.Errorf("make the data folder: %w", err)
+				return fmt.Errorf("create the data directory: %w", err)
 			}
 			release, err := standalone.Lock(c.dataDir)
 			if err != nil {
@@ -53,31 +53,32 @@ user "analyst", who reads every table.`,
 			cfg.Dir = filepath.Join(c.dataDir, "clickhouse")
 			executable, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("find the own executable: %w", err)
+				return fmt.Errorf("find the executable: %w", err)
 			}
-			// A process of its own, as with "muster up": it is kept from files that are
-			// not the engine's, and has none of this one's environment.
+			// A child process as in "muster up": its sandbox allows only the files of the engine, and it does not
+			// inherit this environment.
 			process, err := engine.Start(cmd.Context(), engine.SupervisorConfig{
 				Command: c.engineChild(executable), Server: cfg, Logger: tel.Logger,
-				StartTimeout: 10 * time.Minute, // many parts on a cold disk take long, and whoever waits sees the log
+				// Many parts on a cold disk take long; the log shows the progress.
+				StartTimeout: 10 * time.Minute,
 			})
 			if err != nil {
 				return err
 			}
-			tel.Logger.Info("the engine serves", "url", "http://"+process.Addr())
+			tel.Logger.Info("engine: ready", "url", "http://"+process.Addr())
 			<-cmd.Context().Done()
 			err = process.Stop(context.WithoutCancel(cmd.Context()))
 			logStopped(cmd.Context(), tel.Logger, err)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&cfg.Addr, "clickhouse-addr", "127.0.0.1:8123", "address to listen on")
+	cmd.Flags().StringVar(&cfg.Addr, "clickhouse-addr", "127.0.0.1:8123", "listen address")
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "fetch",
-			Short: "Fetch and unpack the engine's library into the cache, and print its path",
-			Long: `Finds the engine's library: MUSTER_LIBCHDB, else the cache, else it fetches the pinned package with
-npm, checks it against the hash that muster was built with, and unpacks it into the cache.`,
+			Short: "Install the engine library into the cache",
+			Long: `Finds the engine library: MUSTER_LIBCHDB, else the cache. Otherwise it fetches the pinned package
+with npm, checks it against the hash in this binary, and unpacks it into the cache. It prints the path of the library.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				tel, err := c.telemetry(cmd.Context(), "engine")
@@ -94,13 +95,14 @@ npm, checks it against the hash that muster was built with, and unpacks it into 
 		},
 		&cobra.Command{
 			Use:   "child",
-			Short: "Serve the engine as the child process of `muster up` and `muster engine`",
-			Long: `Is started by "muster up" and "muster engine", and by nobody else: it takes its configuration from an inherited file
-descriptor, reports its address on another, and ends when its parent does.`,
+			Short: "Serve the engine as a child process (internal)",
+			Long: `Started by "muster up" and "muster engine" only: it reads its configuration from an inherited file
+descriptor, reports its address on another, and exits with its parent.`,
 			Hidden: true,
 			Args:   cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				c.signals.is(slog.DiscardHandler) // the parent, which sends it the signal, has said so
+				// The parent logs the signal.
+				c.signals.set(slog.DiscardHandler)
 				tel, err := c.telemetry(cmd.Context(), "engine")
 				if err != nil {
 					return err
@@ -112,7 +114,7 @@ descriptor, reports its address on another, and ends when its parent does.`,
 	return cmd
 }
 
-// engineChild is the command line of the engine's process.
+// engineChild returns the command line of the engine process.
 func (c *command) engineChild(executable string) []string {
 	return []string{executable, "engine", "child", "--log-level", c.logLevel, "--log-format", string(service.LogJSON)}
 }

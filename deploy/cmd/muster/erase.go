@@ -25,8 +25,9 @@ import (
 	"muster/schemas/suppress"
 )
 
-// withSuppressed runs do with the set of erased people.
-func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *service.Telemetry, do func(context.Context, *suppress.Set) error) error {
+// withSuppressed runs do with the loaded suppression set.
+func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
+	do func(context.Context, *suppress.Set) error) error {
 	secret, err := c.rootSecret()
 	if err != nil {
 		return err
@@ -38,9 +39,10 @@ func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *ser
 	return suppression.With(ctx, follower, do)
 }
 
-// withOurs is withSuppressed for what another root secret than the instance's would be wrong for, also before
-// anybody was erased.
-func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry, do func(context.Context, *suppress.Set) error) error {
+// withOurs is like withSuppressed, but it fails if the root secret is not the one of the instance. Without this check
+// the first erasure with a wrong root secret would succeed.
+func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
+	do func(context.Context, *suppress.Set) error) error {
 	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
 		if err := set.Ours(); err != nil {
 			return err
@@ -49,8 +51,9 @@ func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.T
 	})
 }
 
-// publishing runs do, which publishes records, with who was erased.
-func (c *command) publishing(ctx context.Context, cfg ingest.Config, deps ingest.Deps, tel *service.Telemetry, do func(context.Context, ingest.Deps) error) error {
+// withPublisher runs do, which publishes records, with the suppression set in deps. A dry run does not load it.
+func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ingest.Deps, tel *service.Telemetry,
+	do func(context.Context, ingest.Deps) error) error {
 	if cfg.DryRun {
 		return do(ctx, deps)
 	}
@@ -60,8 +63,8 @@ func (c *command) publishing(ctx context.Context, cfg ingest.Config, deps ingest
 	})
 }
 
-// erasing runs do with what erasures are published with.
-func (c *command) erasing(ctx context.Context, do func(context.Context, ingest.Config, ingest.Deps) error) error {
+// withEraser runs do with the configuration that erasures are published with.
+func (c *command) withEraser(ctx context.Context, do func(context.Context, ingest.Config, ingest.Deps) error) error {
 	tel, err := c.telemetry(ctx, "erase")
 	if err != nil {
 		return err
@@ -81,17 +84,17 @@ func (c *command) eraseCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "erase TYPE=VALUE...",
-		Short: "Forget people: nobody is shown them any more, their data is removed, and they do not come back",
-		Long: `Orders that whoever has one of the identifiers is forgotten. Types: ` + suppress.TypeNames() + `.
-A VALUE is the identifier, or sha256: and the SHA-256 of its standard form in hexadecimal (64 digits alone are
-taken for one too).
+		Short: "Erase people: suppress, delete, and block re-import",
+		Long: `Requests the erasure of the people with any of the identifiers. Types: ` + suppress.TypeNames() + `.
+VALUE is the identifier, or "sha256:" and the SHA-256 of its normalized form in hexadecimal (64 hexadecimal digits
+without the prefix are read as a hash too).
 
-The command returns when no endpoint, search, discovery or webhook shows the person any more (--timeout bounds
-the wait); what is stored of them is removed from tables and topics within the day; and nothing that is ingested, replayed or restored brings them
-back. Identifiers that nobody has today hold for tomorrow's records. deploy/docs/erasure.md says who shares an
-identifier, and what is kept: a keyed hash of it.
+The command returns when no endpoint, search, discovery or webhook returns the person any more (--timeout limits the
+wait). Stored data is deleted from tables and topics within a day. Records that are ingested, replayed or restored
+later stay suppressed, also those with identifiers that no record has today. deploy/docs/erasure.md explains shared
+identifiers, and what is retained: a keyed hash.
 
-Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.
+To erase many people: "muster ingest erasure FILE", or POST /ingest/v1/erasure.
 
 Exit status: 0 the person is no longer shown; 1 accepted, but not in force within --timeout, or an identifier is
 not suppressed; 2 not accepted.`,
@@ -116,14 +119,15 @@ not suppressed; 2 not accepted.`,
 			if order.RequestedBy == "" {
 				order.RequestedBy = operatorName()
 			}
-			return c.erasing(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
+			return c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				done, err := ingest.Erase(ctx, cfg, deps, order)
 				if err != nil {
 					return err
 				}
 				if shown := len(order.Identifiers) - len(suppressedBy(deps.Suppressed, order.Identifiers)); shown > 0 {
 					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
-						"%d identifiers are not suppressed: a withdrawal of them is dated %s or later; give a later --requested-at", shown, order.RequestedAt)})
+						"%d identifiers are not suppressed: they were withdrawn at %s or later; pass a later "+
+							"--requested-at", shown, order.RequestedAt)})
 				}
 				if !asJSON {
 					if err := printErased(cmd, done, len(order.Identifiers), false); err != nil {
@@ -135,29 +139,37 @@ not suppressed; 2 not accepted.`,
 					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), masked)
 				}
 				if masked == nil && wait > 0 && len(done) > 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "The person is no longer shown by any endpoint. `muster erase status %s` reports when the stored data is removed.\n", done[0].RequestID)
+					fmt.Fprintf(cmd.OutOrStdout(),
+						"The person is no longer shown by any endpoint. `muster erase status %s` reports when the "+
+							"stored data is removed.\n", done[0].RequestID)
 				}
 				return masked
 			})
 		},
 	}
-	cmd.Flags().StringVar(&order.Scope, "scope", "all", "whose records: all, or those of one webset: codehost or network")
-	cmd.Flags().StringVar(&order.RequestedAt, "requested-at", "", "when it was asked for: a date or an RFC 3339 time (default: now)")
-	cmd.Flags().StringVar(&order.RequestedBy, "by", "", "who asked (default: the operator's user name)")
-	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
-	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
-	cmd.Flags().DurationVar(&wait, "timeout", time.Minute, "how long to wait until the person is no longer shown; 0 does not wait")
+	cmd.Flags().StringVar(&order.Scope, "scope", "all", "records to erase: all, codehost or network")
+	cmd.Flags().StringVar(&order.RequestedAt, "requested-at", "",
+		"time of the request, as a date or an RFC 3339 time (default: now)")
+	cmd.Flags().StringVar(&order.RequestedBy, "by", "", "requester (default: the operator's user name)")
+	cmd.Flags().StringVar(&order.Note, "note", "", "reference of the request; it is stored, so without personal data")
+	cmd.Flags().BoolVar(&order.Urgent, "now", false,
+		"delete stored data immediately, not within a day; rewrites all tables that contain it")
+	cmd.Flags().DurationVar(&wait, "timeout", time.Minute,
+		"maximum time to wait until the person is no longer shown; 0 does not wait")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify(), c.eraseForeign())
+	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(),
+		c.eraseVerify(), c.eraseForeign())
 	return cmd
 }
 
-// addWithinFlag adds the flag that says how long erased data may stay on disk.
+// addWithinFlag adds --erase-within, the maximum time that deleted data stays on disk.
 func addWithinFlag(flags *pflag.FlagSet, within *time.Duration) {
-	flags.DurationVar(within, "erase-within", 24*time.Hour, "how long what was erased may stay on disk, hidden: tables are rewritten after a quarter of it, or at once where it is short (1m at least; logs keep ids a minute longer)")
+	flags.DurationVar(within, "erase-within", 24*time.Hour,
+		"maximum time that erased data stays on disk, hidden (min 1m); tables are rewritten after a quarter of it, or "+
+			"immediately if it is short; logs keep IDs a minute longer")
 }
 
-// operatorName is who runs the command.
+// operatorName returns a requester name for the user that runs the command.
 func operatorName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -166,7 +178,7 @@ func operatorName() string {
 	return "operator " + u.Username
 }
 
-// parseIdentifiers reads TYPE=VALUE. Its errors do not repeat values.
+// parseIdentifiers parses TYPE=VALUE arguments. Its errors do not contain values.
 func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
 	out := make([]record.ErasureIdentifier, len(args))
 	for i, a := range args {
@@ -175,14 +187,15 @@ func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
 			return nil, fmt.Errorf("argument %d is not TYPE=VALUE; the types are %s", i+1, suppress.TypeNames())
 		}
 		if !slices.Contains(suppress.Types(), suppress.Type(name)) {
-			return nil, fmt.Errorf("argument %d: %q is no type of identifier; the types are %s", i+1, name, suppress.TypeNames())
+			return nil,
+				fmt.Errorf("argument %d: unknown identifier type %q; the types are %s", i+1, name, suppress.TypeNames())
 		}
 		out[i].Type = name
 		sum, prefixed := strings.CutPrefix(value, "sha256:")
 		raw, err := hex.DecodeString(sum)
 		switch whole := err == nil && len(raw) == 32; {
 		case prefixed && !whole:
-			return nil, fmt.Errorf("argument %d: what follows sha256: is not a SHA-256 in hexadecimal (64 digits)", i+1)
+			return nil, fmt.Errorf("argument %d: invalid SHA-256 after sha256: want 64 hexadecimal digits", i+1)
 		case whole:
 			out[i].SHA256 = strings.ToLower(sum)
 		default:
@@ -195,7 +208,7 @@ func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
 	return out, nil
 }
 
-// suppressedBy returns those of the identifiers, which were checked, that suppress somebody.
+// suppressedBy returns the identifiers that are suppressed. All of them must be valid.
 func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (out []record.ErasureIdentifier) {
 	for _, i := range identifiers {
 		t, sum := suppress.Type(i.Type), [sha256.Size]byte{}
@@ -210,10 +223,10 @@ func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (ou
 	return out
 }
 
-// awaitNotShown waits until no endpoint shows the people of requests: a person with an identifier in a field that the schema
-// does not know is found by reading all records, which takes time. It returns a partlyError after the timeout, and nil at once
-// if that is 0.
-func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Erasure, timeout time.Duration, progress *bar) error {
+// awaitNotShown waits until no endpoint returns the people of the requests. If an identifier is in a field outside the
+// schema, that takes a scan of all records. It returns a partlyError after timeout, and does not wait if timeout is 0.
+func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Erasure, timeout time.Duration,
+	progress *bar) error {
 	if timeout <= 0 || len(requests) == 0 {
 		return nil
 	}
@@ -233,8 +246,8 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return partlyError{fmt.Errorf("the request is accepted, but not in force after %v (is a projector running?); `muster erase status %s` "+
-		"shows \"masked\" once the person is no longer shown", timeout, ids[0])}
+	return partlyError{fmt.Errorf("request accepted, but not in force after %v (is a projector running?): "+
+		"`muster erase status %s` shows \"masked\" once the person is no longer shown", timeout, ids[0])}
 }
 
 func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
@@ -245,7 +258,7 @@ func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON boo
 		return printJSON(cmd, done)
 	}
 	if len(done) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "Nothing was done: this was asked for before, or something newer was.")
+		fmt.Fprintln(cmd.OutOrStdout(), "Nothing to do: the same or a newer request exists.")
 		return nil
 	}
 	for _, e := range done {
@@ -267,7 +280,7 @@ func (c *command) eraseList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the requests, the oldest first: who asked, when, and how far they are",
+		Short: "List requests with requester, time and state, oldest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := c.erasures(cmd.Context())
@@ -280,7 +293,8 @@ func (c *command) eraseList() *cobra.Command {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(tw, "REQUEST\tSTATE\tSCOPE\tIDENTIFIERS\tREQUESTED\tVIA\tBY")
 			for _, s := range all {
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.RequestID, s.State, s.Scope, typesOf(s), s.RequestedAt, s.Via, s.By)
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.RequestID, s.State, s.Scope, typesOf(s),
+					s.RequestedAt, s.Via, s.By)
 			}
 			return tw.Flush()
 		},
@@ -289,7 +303,7 @@ func (c *command) eraseList() *cobra.Command {
 	return cmd
 }
 
-// typesOf lists the types of a request's identifiers with how often each occurs.
+// typesOf formats the types of a request's identifiers with their counts.
 func typesOf(s ingest.ErasureStatus) string {
 	count := make(map[string]int)
 	for _, i := range s.Identifiers {
@@ -309,9 +323,9 @@ func (c *command) eraseStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [REQUEST]",
-		Short: "Tell how far a request is, or how many are how far",
-		Long: `States: requested (in force, nobody is shown the person), masked (what is stored of them was found), removed
-(it is physically gone), withdrawn. The beginning of a request's id is enough.`,
+		Short: "Show the state of a request, or counts by state",
+		Long: `States: requested (in force, the person is not shown), masked (the stored data was found and hidden),
+removed (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := c.erasures(cmd.Context())
@@ -326,8 +340,10 @@ func (c *command) eraseStatus() *cobra.Command {
 				if asJSON {
 					return printJSON(cmd, map[string]any{"requests": len(all), "states": count})
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d requests: %d requested, %d masked, %d removed, %d withdrawn\n", len(all),
-					count[ingest.ErasurePending], count[ingest.ErasureMasked], count[ingest.ErasureRemoved], count[ingest.ErasureWithdrawn])
+				fmt.Fprintf(cmd.OutOrStdout(),
+					"%d requests: %d requested, %d masked, %d removed, %d withdrawn\n", len(all),
+					count[ingest.ErasurePending], count[ingest.ErasureMasked], count[ingest.ErasureRemoved],
+					count[ingest.ErasureWithdrawn])
 				return nil
 			}
 			s, err := ingest.FindErasure(all, args[0])
@@ -338,8 +354,11 @@ func (c *command) eraseStatus() *cobra.Command {
 				return printJSON(cmd, s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "request      %s\nstate        %s\nscope        %s\nidentifiers  %s\nrequested    %s\nreceived     %s, by %s, via %s (%s)\n",
-				s.RequestID, s.State, s.Scope, typesOf(s), s.RequestedAt, s.At.Format(time.RFC3339), s.By, s.Via, s.Place)
+			fmt.Fprintf(out,
+				"request      %s\nstate        %s\nscope        %s\nidentifiers  %s\nrequested    %s\nreceived     "+
+					"%s, by %s, via %s (%s)\n",
+				s.RequestID, s.State, s.Scope, typesOf(s), s.RequestedAt, s.At.Format(time.RFC3339), s.By,
+				s.Via, s.Place)
 			for _, line := range []struct {
 				name string
 				at   time.Time
@@ -360,17 +379,17 @@ func (c *command) eraseWithdraw() *cobra.Command {
 	var by, note string
 	cmd := &cobra.Command{
 		Use:   "withdraw REQUEST | withdraw TYPE=VALUE...",
-		Short: "Withdraw a request, or what was asked for of some identifiers",
-		Long: `Lets the people in again whom a request kept out, as far as no later request names them. What was removed is
-not there any more: ingest their records again, with --again for what was published before.
+		Short: "Withdraw a request, or the requests for some identifiers",
+		Long: `Ends the suppression of the people of a request, unless a later request names them. Deleted data does
+not come back: ingest the records again, with --again if they were published before.
 
-Exit status: 0 they are let in; 1 none of the identifiers is suppressed, or some still are; 2 it could not be done.`,
+Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or some still are; 2 it failed.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if by == "" {
 				by = operatorName()
 			}
-			return c.erasing(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
+			return c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				if strings.Contains(args[0], "=") {
 					identifiers, err := parseIdentifiers(args)
 					if err != nil {
@@ -378,22 +397,26 @@ Exit status: 0 they are let in; 1 none of the identifiers is suppressed, or some
 					}
 					held := suppressedBy(deps.Suppressed, identifiers)
 					if len(held) == 0 {
-						return partlyError{errors.New("none of these identifiers is suppressed: there is nothing to withdraw")}
+						return partlyError{errors.New(
+							"none of these identifiers is suppressed: there is nothing to withdraw")}
 					}
 					done, err := ingest.Erase(ctx, cfg, deps, record.Erasure{
-						Identifiers: held, RequestedAt: record.VersionOf(time.Now()).String(), RequestedBy: by, Note: note, Deleted: true,
+						Identifiers: held, RequestedAt: record.VersionOf(time.Now()).String(), RequestedBy: by,
+						Note: note, Deleted: true,
 					})
 					if err != nil {
 						return err
 					}
 					err = printWithdrawn(cmd, done, len(identifiers), asJSON)
 					if left := len(suppressedBy(deps.Suppressed, held)); err == nil && left > 0 {
-						err = partlyError{fmt.Errorf("%d identifiers are still suppressed: what was asked for is dated in the future; withdraw the request (muster erase list)", left)}
+						err = partlyError{fmt.Errorf(
+							"%d identifiers are still suppressed: their request is dated in the future; withdraw "+
+								"the request by ID (muster erase list)", left)}
 					}
 					return err
 				}
 				if len(args) > 1 {
-					return errors.New("withdraw one request at a time")
+					return errors.New("too many requests: withdraw one at a time")
 				}
 				all, err := ingest.Erasures(ctx, cfg.Bus)
 				if err != nil {
@@ -411,8 +434,8 @@ Exit status: 0 they are let in; 1 none of the identifiers is suppressed, or some
 			})
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "who withdraws (default: the operator's user name)")
-	cmd.Flags().StringVar(&note, "note", "", "why, for the log")
+	cmd.Flags().StringVar(&by, "by", "", "requester (default: the operator's user name)")
+	cmd.Flags().StringVar(&note, "note", "", "reason, for the log")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -425,6 +448,6 @@ func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int, asJSON 
 	for _, e := range done {
 		n += len(e.Identifiers)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d of %d identifiers are not suppressed any more.\n", n, named)
+	fmt.Fprintf(cmd.OutOrStdout(), "%d of %d identifiers are no longer suppressed.\n", n, named)
 	return nil
 }

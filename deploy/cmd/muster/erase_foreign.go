@@ -24,23 +24,24 @@ func (c *command) eraseForeign() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "foreign",
-		Short: "Show which root secrets erasures were made with, and remove those of a wrong one",
-		Long: `An erasure that was ordered with another root secret than the instance's ends every service, and keeps it from
-starting. This lists the keys that the erasures were made with; "this" is that of MUSTER_SECRET_KEY, or of
-secret.key in the data folder. --remove takes out what a wrong one has made; write it to a file with --keep, and ask
-for its requests again with the right one: they are not in force. deploy/docs/erasure.md, "Root key mismatch",
-has the steps.
+		Short: "List the keys of erasures, and remove those of a wrong one",
+		Long: `An erasure that was requested with a root secret other than the instance's stops every service, and
+prevents its start. This command lists the keys of all erasures; "this" is the key of MUSTER_SECRET_KEY, or of
+secret.key in the data directory. --remove deletes the entries of a wrong key after writing them to the file of
+--keep. They are not in force: repeat their requests with the right root secret. For the steps see
+deploy/docs/erasure.md, "Root key mismatch".
 
-Without KAFKA_BROKERS it works in the data folder of a stopped "muster up".
+Without KAFKA_BROKERS it works in the data directory of a stopped "muster up".
 
-Exit status: 0 all was made with this secret, or nothing is left of the other; 1 there are entries of another; 2 it
-could not be told.`,
+Exit status: 0 all entries have this key, or those of the other key were removed; 1 there are entries of another key;
+2 it failed.`,
 		Example: `  muster erase foreign
   muster erase foreign --remove 5f0c2a91 --keep foreign.ndjson`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (remove == "") != (keep == "") {
-				return errors.New("--remove and --keep go together: what is removed is written to the file first")
+				return errors.New(
+					"--remove and --keep are required together: removed entries are written to the file first")
 			}
 			secret, err := c.rootSecret()
 			if err != nil {
@@ -65,21 +66,21 @@ could not be told.`,
 				}
 				for _, k := range keys {
 					if err == nil && k.ID != own.ID() && (k.Entries > 0 || k.Owner) {
-						return partlyError{errors.New("erasures were made with another root secret than this one")}
+						return partlyError{errors.New("some erasures have the key of another root secret")}
 					}
 				}
 				return err
 			})
 		},
 	}
-	cmd.Flags().StringVar(&remove, "remove", "", "remove what was made with this key")
-	cmd.Flags().StringVar(&keep, "keep", "", "new file for what --remove removes, as of `muster backup erasures`")
+	cmd.Flags().StringVar(&remove, "remove", "", "ID of the key whose entries to remove")
+	cmd.Flags().StringVar(&keep, "keep", "",
+		"output file for removed entries, in the format of `muster backup erasures`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// withStopped runs do with the brokers of KAFKA_BROKERS, else with the embedded one of a data folder that nobody
-// serves from.
+// withStopped runs do with the brokers of KAFKA_BROKERS, else with the embedded broker of a stopped data directory.
 func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.Config) error) error {
 	cfg, err := bus.ConfigFromEnv(c.getenv)
 	if err != nil {
@@ -89,9 +90,11 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 		return do(ctx, cfg)
 	}
 	if _, err := os.Stat(filepath.Join(c.dataDir, "kafka")); err != nil {
-		return fmt.Errorf("the data folder %s has no embedded broker's log (with a Kafka of your own, set KAFKA_BROKERS): %w", c.dataDir, err)
+		return fmt.Errorf(
+			"the data directory %s has no log of an embedded broker (for an external Kafka, set KAFKA_BROKERS): %w",
+			c.dataDir, err)
 	}
-	release, err := locked(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
+	release, err := lockDataDir(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries of the key %s are removed; %s has them.\n", n, id, file)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %d entries of the key %s, saved in %s\n", n, id, file)
 	return err
 }
 
@@ -128,7 +131,7 @@ func printKeyUses(out io.Writer, keys []suppression.KeyUse, own string) error {
 	}
 	for _, k := range keys {
 		for _, r := range k.Requests {
-			if _, err := fmt.Fprintf(out, "request %s was made with %s\n", r, k.ID); err != nil {
+			if _, err := fmt.Fprintf(out, "request %s has the key %s\n", r, k.ID); err != nil {
 				return err
 			}
 		}

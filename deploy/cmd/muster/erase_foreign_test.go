@@ -20,19 +20,20 @@ import (
 	"muster/schemas/suppress"
 )
 
-// with is a cli with another value of a variable.
+// with returns a copy of the cli with an environment variable changed.
 func (c cli) with(name, value string) cli {
 	c.env = maps.Clone(c.env)
 	c.env[name] = value
 	return c
 }
 
-// following runs the follower of a service until the test ends; ended has its error.
-func following(t *testing.T, c cli) (f *suppression.Follower, ended <-chan error) {
+// startFollower runs the suppression follower of a service until the test ends. Its error is sent to ended.
+func startFollower(t *testing.T, c cli) (f *suppression.Follower, ended <-chan error) {
 	t.Helper()
 	secret, err := service.NewRootSecret([]byte(c.env[service.SecretEnv]))
 	require.NoError(t, err)
-	f, err = suppression.New(secret, bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}, slog.New(slog.DiscardHandler))
+	f, err = suppression.New(secret, bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}},
+		slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -51,15 +52,18 @@ func stored(t *testing.T, c cli, topic string) (n int64) {
 	return n
 }
 
-// A command that has no root secret makes none: the first erasure by one of its own would end every service for good.
-func TestCommandsMakeNoSecret(t *testing.T) {
+// A root secret created by a command would make the first erasure stop every service.
+func TestCommands_CreateNoRootSecret(t *testing.T) {
 	c := newCLI(t).with(service.SecretEnv, "").with("CLICKHOUSE_DSN", "http://127.0.0.1:1/muster")
 	out, _ := c.run(0, "account", "create", "Acme", "--json")
 	id := parsed[accountView](t, out).OrganizationID
 	orders := filepath.Join(t.TempDir(), "orders.ndjson")
-	require.NoError(t, os.WriteFile(orders, []byte(`{"identifiers": [{"type": "user_id", "value": 1}], "requested_at": "2026-11-21"}`+"\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(orders,
+			[]byte(`{"identifiers": [{"type": "user_id", "value": 1}], "requested_at": "2026-11-21"}`+"\n"), 0o600))
 	for _, args := range [][]string{
-		{"erase", "--timeout", "0", "email=ada@example.com"}, {"ingest", "erasure", orders}, {"subject", "show", "email=ada@example.com"},
+		{"erase", "--timeout", "0", "email=ada@example.com"}, {"ingest", "erasure", orders},
+		{"subject", "show", "email=ada@example.com"},
 		{"webhook", "secret", "create", id}, {"erase", "foreign"}, {"run", "projector"},
 	} {
 		_, errors := c.run(2, args...)
@@ -69,35 +73,35 @@ func TestCommandsMakeNoSecret(t *testing.T) {
 	require.Zero(t, stored(t, c, event.TopicErasure))
 }
 
-// A command with another root secret is refused before it has done any harm.
-func TestAnotherSecretIsToldEarly(t *testing.T) {
+func TestCommands_RejectAnotherRootSecret(t *testing.T) {
 	right := newCLI(t)
 	wrong := right.with(service.SecretEnv, strings.Repeat("w", 64))
 	out, _ := right.run(0, "account", "create", "Acme", "--json")
 	id := parsed[accountView](t, out).OrganizationID
-	f, ended := following(t, right)
+	f, ended := startFollower(t, right)
 	polltest.Until(t, time.Minute, f.Set().Claimed)
-	replica, _ := following(t, wrong)
+	replica, _ := startFollower(t, wrong)
 	polltest.Until(t, time.Minute, replica.Set().IsLoaded)
-	require.ErrorIs(t, replica.Set().Ours(), suppress.ErrOtherKey, "it is told, and serves as it did")
+	require.ErrorIs(t, replica.Set().Ours(), suppress.ErrOtherKey, "it reports the mismatch and keeps serving")
 
-	for _, args := range [][]string{{"erase", "--timeout", "0", "email=ada@example.com"}, {"webhook", "secret", "create", id}} {
+	for _, args := range [][]string{{"erase", "--timeout", "0", "email=ada@example.com"},
+		{"webhook", "secret", "create", id}} {
 		_, errors := wrong.run(2, args...)
 		require.Contains(t, errors, "another root secret", args)
 	}
-	require.EqualValues(t, 1, stored(t, right, event.TopicErasure), "whose it is, said once")
+	require.EqualValues(t, 1, stored(t, right, event.TopicErasure), "owner entries")
 	wrong.run(1, "erase", "foreign")
 	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
 	right.run(0, "erase", "foreign")
-	require.Empty(t, ended, "the service goes on")
+	require.Empty(t, ended, "the service keeps running")
 }
 
-// The way back from an erasure with another root secret, as deploy/docs/erasure.md has it.
-func TestForeignEntriesAreRemoved(t *testing.T) {
+// The steps are those of deploy/docs/erasure.md.
+func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 	right := newCLI(t)
 	wrong := right.with(service.SecretEnv, strings.Repeat("w", 64))
 	wrong.run(0, "erase", "--timeout", "0", "email=ada@example.com", "user_id=1")
-	_, ended := following(t, right)
+	_, ended := startFollower(t, right)
 	require.ErrorIs(t, <-ended, suppress.ErrOtherKey)
 
 	out, errors := right.run(1, "erase", "foreign", "--json")
@@ -115,7 +119,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(string(raw), "\n"))
 
-	f, ended := following(t, right)
+	f, ended := startFollower(t, right)
 	polltest.Until(t, time.Minute, f.Set().Claimed)
 	require.Empty(t, ended, "it starts before the log is compacted")
 	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
@@ -126,14 +130,14 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	require.Contains(t, out, ": 3 entries", "an entry and two requests")
 }
 
-// The same in the data folder of an instance that no longer starts.
-func TestForeignEntriesInADataFolder(t *testing.T) {
+func TestEraseForeign_WorksInAStoppedDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	right := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, service.SecretEnv: strings.Repeat("s", 64)}}
 	_, errors := right.run(2, "erase", "foreign")
-	require.Contains(t, errors, "has no embedded broker's log")
-	during(t, dir, func(cfg bus.Config) {
-		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase", "--timeout", "0", "user_id=1")
+	require.Contains(t, errors, "has no log of an embedded broker")
+	withEmbeddedBroker(t, dir, func(cfg bus.Config) {
+		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase",
+			"--timeout", "0", "user_id=1")
 	})
 	out, _ := right.run(1, "erase", "foreign", "--json")
 	id := parsed[[]suppression.KeyUse](t, out)[0].ID

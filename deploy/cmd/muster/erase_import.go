@@ -24,17 +24,18 @@ func (c *command) eraseImport() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Import deletion lists of California's platform (DROP), and write the responses that it expects",
-		Long: `Reads what the platform's GET /data/download gave, a ZIP file or the CSV files in it (` + strings.Join(suppress.DropLists(), ", ") + `
-and Removed), finds out whom each row means, has them erased, and keeps every hash so that those whom nobody
-is found for today are kept out tomorrow. Rows of a Removed file are lifted, unless another request names the same.
+		Short: "Import California deletion lists (DROP)",
+		Long: `Reads the response of the platform's GET /data/download, a ZIP file or its CSV files
+(` + strings.Join(suppress.DropLists(), ", ") + ` and Removed), matches each row to people,
+erases these, and stores every hash, so that people who are not found today are suppressed later. Rows of a Removed file
+end the suppression, unless another request has the same identifier.
 
---response DIR waits until whoever was found is deleted from every table, and writes one file for each list, of
-the list's name, for POST /data/upload: Id,Status with 3 (one person, deleted), 4 (several people have the
-identifier: all opted out), 5 (nobody found) or 2 (exempt, by --exempt). The same command again imports nothing
-twice and writes the same files. deploy/docs/erasure.md says which fields of records are compared.
+--response DIR waits until the people found are deleted from every table, and writes one file per list, with the
+list's name, for POST /data/upload: Id,Status with 3 (one person, deleted), 4 (several people have the
+identifier: all opted out), 5 (not found) or 2 (exempt, by --exempt). Running the command again imports nothing
+twice and writes the same files. deploy/docs/erasure.md lists the fields of records that are compared.
 
-Exit status: 0 done; 1 done, but some rows could not be read and have no response; 2 failed.`,
+Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 failed.`,
 		Example: `  muster erase import 20260312_4821_DROP.zip --response responses/
   muster erase import 20260312_4821_Email.csv --dry-run`,
 		Args: cobra.MinimumNArgs(1),
@@ -51,9 +52,10 @@ Exit status: 0 done; 1 done, but some rows could not be read and have no respons
 			}
 			var out *drop.Outcome
 			var written []string
-			err = c.erasing(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
+			err = c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) (err error) {
-					out, err = drop.Import(ctx, drop.Deps{Conn: conn, Bus: cfg.Bus, Suppressed: deps.Suppressed, Now: time.Now}, opts, lists)
+					out, err = drop.Import(ctx,
+						drop.Deps{Conn: conn, Bus: cfg.Bus, Suppressed: deps.Suppressed, Now: time.Now}, opts, lists)
 					if err != nil || responses == "" || opts.DryRun {
 						return err
 					}
@@ -70,17 +72,17 @@ Exit status: 0 done; 1 done, but some rows could not be read and have no respons
 			return printImported(cmd, out, written, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&responses, "response", "", "folder to write the responses into")
-	cmd.Flags().StringVar(&exempt, "exempt", "", "file with the IDs of rows, one a line, whose people may be kept by law")
-	cmd.Flags().StringVar(&opts.By, "by", "", "who imports, for the log (default: the operator's user name)")
-	cmd.Flags().BoolVar(&opts.Urgent, "now", false, "remove what is stored at once, and not within the day")
-	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "read and compare, and change nothing")
-	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Minute, "how long --response waits for people to be deleted")
+	cmd.Flags().StringVar(&responses, "response", "", "output directory of the responses")
+	cmd.Flags().StringVar(&exempt, "exempt", "", "file with the IDs of exempt rows, one per line")
+	cmd.Flags().StringVar(&opts.By, "by", "", "requester, for the log (default: the operator's user name)")
+	cmd.Flags().BoolVar(&opts.Urgent, "now", false, "delete stored data immediately, not within a day")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "read and compare, without changing anything")
+	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Minute, "maximum time that --response waits for deletions")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// readExempt reads a list of ids.
+// readExempt reads the row IDs in a file, one per line. An empty path gives nil.
 func readExempt(path string) (map[string]bool, error) {
 	if path == "" {
 		return nil, nil
@@ -103,9 +105,13 @@ func readExempt(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-// awaitMasked waits until requests have taken effect in every table, and calls waiting between looks.
-func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration, waiting func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the people found are not deleted yet after %s: is a projector running? The same command again goes on from here", timeout))
+// awaitMasked waits until the requests are in force in every table. It calls waiting after each poll.
+func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration,
+	waiting func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf(
+			"the people found are not deleted after %s: is a projector running? Run the command again to continue",
+			timeout))
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
@@ -145,14 +151,16 @@ func printImported(cmd *cobra.Command, out *drop.Outcome, written []string, asJS
 		bad += len(l.Bad)
 	}
 	if asJSON {
-		if err := printJSON(cmd, map[string]any{"lists": out.Lists, "requests": len(out.Requests), "responses": written}); err != nil {
+		if err := printJSON(cmd,
+			map[string]any{"lists": out.Lists, "requests": len(out.Requests), "responses": written}); err != nil {
 			return err
 		}
 	} else {
 		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tUNREADABLE")
+		fmt.Fprintln(tw, "LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
 		for _, l := range out.Lists {
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[drop.Deleted], l.Statuses[drop.OptedOut],
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[drop.Deleted],
+				l.Statuses[drop.OptedOut],
 				l.Statuses[drop.NotFound], l.Statuses[drop.Exempted], l.Withdrawn, len(l.Bad))
 		}
 		if err := tw.Flush(); err != nil {
@@ -175,5 +183,5 @@ func printImported(cmd *cobra.Command, out *drop.Outcome, written []string, asJS
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %s\n", l.Name, b.Line, b.Reason)
 		}
 	}
-	return partlyError{fmt.Errorf("%d rows could not be read", bad)}
+	return partlyError{fmt.Errorf("%d rows are invalid", bad)}
 }

@@ -16,8 +16,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// looking runs do with what receipts are looked up with.
-func (c *command) looking(ctx context.Context, do func(context.Context, receipt.Source) error) error {
+// withReceiptSource runs do with the stores and the key that receipts are verified with.
+func (c *command) withReceiptSource(ctx context.Context, do func(context.Context, receipt.Source) error) error {
 	tel, err := c.telemetry(ctx, "erase")
 	if err != nil {
 		return err
@@ -41,15 +41,15 @@ func (c *command) eraseReceipt() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "receipt REQUEST",
-		Short: "Look for what is left of a request's people, and write a signed receipt of it",
-		Long: `Looks through every table and topic for the people of a request, and writes a receipt as JSON: per table and topic
-of records how many rows or messages were compared and how many are left, when; per topic of tasks, events,
-deliveries and letters, which go by their age, the same and when what is left is gone; the parts of tables on disk;
-what was removed; the hashes that are kept to keep the person out; and where nothing was looked for. It names
-nobody. It is signed with Ed25519, by a key of the root secret; the public key is in the receipt.
+		Short: "Verify a deletion, and write a signed receipt",
+		Long: `Searches every table and topic for the people of a request, and writes a receipt as JSON: for each
+table and topic of records, the number of rows or messages compared and remaining, and the time; for each topic of
+tasks, events, deliveries and dead letters, which expire by age, the same and when the remainder expires; the table
+parts on disk; the removed data; the suppression hashes that are retained; and what was not searched. It contains no
+personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the receipt.
 
-Exit status: 0 removed, and nothing is left; 1 the receipt is written, and says that something is left, or that
-the removal has not ended yet; 2 there is no receipt.`,
+Exit status: 0 removed, nothing remains; 1 the receipt is written, but data remains or the removal is not finished;
+2 there is no receipt.`,
 		Example: `  muster erase receipt er_0193 --output receipt.json
   muster erase verify receipt.json`,
 		Args: cobra.ExactArgs(1),
@@ -71,13 +71,14 @@ the removal has not ended yet; 2 there is no receipt.`,
 				return err
 			}
 			if s.State == ingest.ErasureWithdrawn {
-				return errors.New("the request was withdrawn: there is nothing to attest")
+				return errors.New("the request was withdrawn: nothing to attest")
 			}
 			r := receipt.Receipt{
-				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope, State: string(s.State),
+				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
+				State:    string(s.State),
 				MaskedAt: s.MaskedAt, RemovedAt: s.RemovedAt, Found: s.Found,
 			}
-			err = c.looking(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
+			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
 				return receipt.Look(ctx, src, s.Identifiers, &r)
 			})
 			if err != nil {
@@ -96,31 +97,30 @@ the removal has not ended yet; 2 there is no receipt.`,
 			case err != nil:
 				return fmt.Errorf("write the receipt: %w", err)
 			case r.Remaining() > 0:
-				return partlyError{fmt.Errorf("%d rows and messages are left (state %s)", r.Remaining(), s.State)}
+				return partlyError{fmt.Errorf("%d rows and messages remain (state %s)", r.Remaining(), s.State)}
 			case s.State != ingest.ErasureRemoved:
-				return partlyError{fmt.Errorf("the removal has not ended yet (state %s)", s.State)}
+				return partlyError{fmt.Errorf("the removal is not finished (state %s)", s.State)}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "file to write (default: standard output)")
+	cmd.Flags().StringVar(&output, "output", "", "output file (default: standard output)")
 	return cmd
 }
 
-// maxReceipt bounds a receipt's file, in bytes.
+// maxReceipt is the maximum size of a receipt file, in bytes.
 const maxReceipt = 16 << 20
 
 func (c *command) eraseVerify() *cobra.Command {
 	var publicKey string
 	cmd := &cobra.Command{
 		Use:   "verify RECEIPT",
-		Short: "Check a receipt's signature, and look again",
-		Long: `Checks that the receipt is as this instance signed it, and looks through tables and topics again. With
---public-key only the signature is checked, which needs no instance: take the key from the operator, not from
-the receipt.
+		Short: "Verify the signature of a receipt, and search again",
+		Long: `Verifies that this instance signed the receipt, and searches tables and topics again. With --public-key
+it verifies only the signature, which needs no instance: get the key from the operator, not from the receipt.
 
-Exit status: 0 the signature is right and nothing is left; 1 it is wrong, or something is left; 2 it could not be
-checked.`,
+Exit status: 0 the signature is valid and nothing remains; 1 it is invalid, or data remains; 2 it could not be
+verified.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := os.Stat(args[0])
@@ -128,7 +128,7 @@ checked.`,
 				return fmt.Errorf("read the receipt: %w", err)
 			}
 			if info.Size() > maxReceipt {
-				return fmt.Errorf("read the receipt: it is larger than %d bytes", maxReceipt)
+				return fmt.Errorf("read the receipt: too large (max %d bytes)", maxReceipt)
 			}
 			raw, err := os.ReadFile(args[0])
 			if err != nil {
@@ -154,37 +154,43 @@ checked.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "The signature is right: request %s, %s, %d left when it was verified at %s.\n", r.RequestID, r.State, r.Remaining(), r.VerifiedAt.Format(time.RFC3339))
+			fmt.Fprintf(out, "The signature is valid: request %s, %s, %d remaining when verified at %s.\n", r.RequestID,
+				r.State, r.Remaining(), r.VerifiedAt.Format(time.RFC3339))
 			if offline {
 				return nil
 			}
 			now := receipt.Receipt{MaskedAt: r.MaskedAt}
 			kept := r.Hashes()
-			err = c.looking(cmd.Context(), func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
+			err = c.withReceiptSource(cmd.Context(),
+				func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "Looked again at %s: %d left; %d of %d hashes keep the person out.\n", now.VerifiedAt.Format(time.RFC3339), now.Remaining(), len(now.Kept), len(r.Kept))
+			fmt.Fprintf(out, "Searched again at %s: %d remaining; %d of %d hashes are in force.\n",
+				now.VerifiedAt.Format(time.RFC3339), now.Remaining(), len(now.Kept), len(r.Kept))
 			for _, p := range now.Passing {
 				if p.Remaining > 0 {
-					fmt.Fprintf(out, "%s: %d messages of %d, gone by %s: %s.\n", p.Name, p.Remaining, p.Looked, p.GoneBy.Format(time.RFC3339), p.UntilThen)
+					fmt.Fprintf(out, "%s: %d of %d messages remain until %s: %s.\n", p.Name, p.Remaining, p.Looked,
+						p.GoneBy.Format(time.RFC3339), p.UntilThen)
 				}
 			}
 			for _, f := range now.Files {
 				if f.Remaining > 0 {
-					fmt.Fprintf(out, "%s: %d parts of %d hold deleted rows, of whomever, until they are rewritten.\n", f.Name, f.Remaining, f.Looked)
+					fmt.Fprintf(out, "%s: %d of %d parts hold deleted rows of any person until they are rewritten.\n",
+						f.Name, f.Remaining, f.Looked)
 				}
 			}
-			fmt.Fprintln(out, "Not looked through:")
+			fmt.Fprintln(out, "Not searched:")
 			for _, s := range now.NotLookedThrough {
 				fmt.Fprintln(out, "  -", s)
 			}
 			if now.Remaining() > 0 || len(now.Kept) < len(r.Kept) {
-				return partlyError{fmt.Errorf("%d rows and messages are left, %d hashes were lifted", now.Remaining(), max(0, len(r.Kept)-len(now.Kept)))}
+				return partlyError{fmt.Errorf("%d rows and messages remain, %d hashes were removed", now.Remaining(),
+					max(0, len(r.Kept)-len(now.Kept)))}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&publicKey, "public-key", "", "check the signature alone, with this key (base64)")
+	cmd.Flags().StringVar(&publicKey, "public-key", "", "verify only the signature, with this public key (base64)")
 	return cmd
 }

@@ -21,29 +21,30 @@ func (c *command) ingestGit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "git PATH...",
 		Short: "Publish the new commits of local git repositories",
-		Long: `Publishes the commits of local git repositories with their authors and the repositories: codehost-commit,
-codehost-person, codehost-repo. A second run reads only what is new. The git program must be installed.
+		Long: `Publishes the commits of local git repositories, their authors, and the repositories: codehost-commit,
+codehost-person, codehost-repo. A second run reads only new commits. It needs the git program.
 
-PATH is a repository, bare or not, or a folder: then all repositories in it and below are read.
+PATH is a repository, bare or not, or a directory, in which all repositories are read recursively.
 
-A commit belongs to the author that git shows: .mailmap is applied by name and address. The author's account is found
+The author of a commit is the one that git shows: .mailmap is applied by name and address. The account of the author is
+found
   1. in the file of --authors: CSV with the columns email,user_id,username
-  2. in a no-reply address with id and username: 1234+jane@users.noreply.<code host>
-  3. by another address that .mailmap gives to the same author
-  4. by a no-reply address with the username alone, if another address in the history shows the id
-  5. with --make-accounts: every other author gets an id made of the proper address
-Commits of other authors are dropped and counted; --unknown FILE lists the authors in the form that --authors reads.
+  2. in a no-reply address with ID and username: 1234+jane@users.noreply.<code host>
+  3. by another address that .mailmap assigns to the same author
+  4. by a no-reply address with the username alone, if another address in the history has the ID
+  5. with --make-accounts: every other author gets an ID derived from the proper address
+Commits of other authors are skipped and counted; --unknown FILE lists these authors in the format of --authors.
 
-The repository belongs to the account in the address of its remote "origin", if that account's id is known by
-one of these ways, or else to --owner.
+The repository belongs to the account in the address of its remote "origin", if one of these rules finds that account's
+ID, else to --owner.
 
-The end of the history that was read is noted. Once more authors or the owner are known, --full reads everything again.
-Records that are known are published again only with --again: after a withdrawn erasure, or for topics that lost data.
-After a change of .mailmap or of --authors, --remap publishes the records that became others.
-Persons made of commits never replace a crawled record.
+The last commit read is stored. If you know more authors or the owner later, --full reads everything again.
+Unchanged records are published again only with --again: after an erasure was withdrawn, or if topics lost data.
+After a change of .mailmap or --authors, --remap publishes the records that changed.
+Persons derived from commits never replace a crawled record.
 
-Exit status: 0 records were published or nothing is new, 1 every commit was dropped or a record was rejected,
-2 a repository could not be read to its end.`,
+Exit status: 0 records were published, or nothing is new; 1 all commits were skipped, or a record was rejected;
+2 a repository could not be read completely.`,
 		Example: `  muster ingest git ~/src/muster
   muster ingest git --make-accounts /srv/git
   muster ingest git --unknown authors.csv repo.git    then fill in user_id and username, and
@@ -74,15 +75,16 @@ Exit status: 0 records were published or nothing is new, 1 every commit was drop
 				}
 			}
 			var summary ingest.Summary
-			err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
-				summary, err = ingest.Git(ctx, cfg, deps, git, args)
-				return err
-			})
+			err = c.withPublisher(cmd.Context(), cfg, deps, tel,
+				func(ctx context.Context, deps ingest.Deps) (err error) {
+					summary, err = ingest.Git(ctx, cfg, deps, git, args)
+					return err
+				})
 			if summary.Run == "" {
 				return err
 			}
 			if summary.Total().Rejected > 0 {
-				err = whyRejected(cfg, summary, err)
+				err = explainRejections(cfg, summary, err)
 			}
 			if asJSON {
 				return errors.Join(err, printJSON(cmd, summary))
@@ -91,7 +93,7 @@ Exit status: 0 records were published or nothing is new, 1 every commit was drop
 			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
 			switch {
 			case err == nil && !git.Full && !cfg.Again && !cfg.Remap && summary.Total() == (ingest.Counts{}):
-				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is new since the last run; --full reads everything again.")
+				fmt.Fprintln(cmd.OutOrStdout(), "No new commits since the last run; --full reads everything again.")
 			case err == nil && summary.Unattributed.Commits > 0:
 				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)
 			}
@@ -99,14 +101,17 @@ Exit status: 0 records were published or nothing is new, 1 every commit was drop
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "new file for the authors without a known account")
-	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil, "further code host whose no-reply addresses are read (git.example)")
-	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make an account for each author without a known one")
-	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
-	cmd.Flags().BoolVar(&git.Full, "full", false, "read all of the history, not only what is new")
-	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read all of the history, and publish also what is known and not older")
-	cmd.Flags().BoolVar(&cfg.Remap, "remap", false, "read all of the history, and publish also what was published with the same version and other content")
-	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "say what would be done, and publish nothing")
+	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "output file for the authors without a known account")
+	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil,
+		"additional code host whose no-reply addresses are recognized (git.example)")
+	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false,
+		"create an account for each author without a known one")
+	cmd.Flags().StringVar(&owner, "owner", "", "account that owns the repositories, as ID:USERNAME")
+	cmd.Flags().BoolVar(&git.Full, "full", false, "read the whole history, not only new commits")
+	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read the whole history, and republish unchanged records")
+	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
+		"read the whole history, and also publish records of the same version with other content")
+	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "report what would be done, and publish nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	return cmd
 }

@@ -33,8 +33,9 @@ func TestIngestGit_LastLineNamesTheFlagThatKeepsDroppedCommits(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}
 
 	_, errors := c.run(1, "ingest", "git", dir, "--dry-run")
-	require.Equal(t, "muster: ingest git: nothing was published: 2 commits of 1 author dropped, because no account is known; "+
-		"pass --make-accounts to keep them, or --authors FILE", last(errors))
+	require.Equal(t,
+		"muster: ingest git: nothing was published: 2 commits of 1 author dropped, because no account is known; "+
+			"pass --make-accounts to keep them, or --authors FILE", last(errors))
 	out, _ := c.run(0, "ingest", "git", dir, "--dry-run", "--make-accounts")
 	require.Contains(t, last(out), "total")
 	commit("7+bo@users.noreply.codehost.example")
@@ -46,16 +47,17 @@ func TestIngestGit_LastLineNamesTheFlagThatKeepsDroppedCommits(t *testing.T) {
 	require.Contains(t, last(errors), "no git repository in")
 }
 
-func TestIngestGit_SaysThatNothingIsNew(t *testing.T) {
+func TestIngestGit_ReportsNoNewCommits(t *testing.T) {
 	c := newCLI(t)
 	dir := t.TempDir()
 	for _, args := range [][]string{
-		{"init", "-q"}, {"-c", "user.name=Ada", "-c", "user.email=ada@mail.example", "commit", "-q", "--allow-empty", "-m", "one"},
+		{"init", "-q"},
+		{"-c", "user.name=Ada", "-c", "user.email=ada@mail.example", "commit", "-q", "--allow-empty", "-m", "one"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	const nothing = "Nothing is new since the last run; --full reads everything again."
+	const nothing = "No new commits since the last run; --full reads everything again."
 	c.run(1, "ingest", "git", dir)
 	out, errors := c.run(0, "ingest", "git", "--make-accounts", dir)
 	require.NotContains(t, out, nothing, "nothing was kept before")

@@ -23,7 +23,7 @@ import (
 	"muster/schemas/record"
 )
 
-// kafka reaches the brokers of the instance, or those that the environment names.
+// kafka returns the brokers of KAFKA_BROKERS, else those of the running instance.
 func (c *command) kafka() (bus.Config, error) {
 	cfg, err := bus.ConfigFromEnv(c.getenv)
 	if err != nil {
@@ -37,13 +37,14 @@ func (c *command) kafka() (bus.Config, error) {
 		return cfg, err
 	}
 	if !instance.Alive(in.PID) {
-		return cfg, fmt.Errorf("%w at data folder %q: start one with `muster up`, name its folder with --data-dir, or set KAFKA_BROKERS",
-			instance.ErrNotRunning, c.dataDir)
+		return cfg,
+			fmt.Errorf("%w at data directory %q: start one with `muster up`, set --data-dir, or set KAFKA_BROKERS",
+				instance.ErrNotRunning, c.dataDir)
 	}
 	return in.Bus(cfg)
 }
 
-// ingestState is the folder of what is kept between runs of ingest.
+// ingestState returns the directory of the state that ingest keeps between runs.
 func (c *command) ingestState() string { return filepath.Join(c.dataDir, "ingest") }
 
 func ingestibleKinds() []string {
@@ -62,59 +63,58 @@ func (c *command) ingestCommand() *cobra.Command {
 	cfg := &run.cfg
 	cmd := &cobra.Command{
 		Use:   "ingest KIND FILE... | ingest --map MAPPING FILE... | ingest --resume [RUN]",
-		Short: "Stream records in from files, standard input or git repositories",
+		Short: "Ingest records from files, standard input or git",
 		Long: `Reads records of one kind from files and publishes them. A FILE is
 
-  a file      JSON values (one a line, pretty-printed, or lists of them) or CSV with a header, plain, gzip or
-              zstd; or Parquet. The format is found out from content and name; --format says it otherwise
-  a folder    all such files in it and below
-  a pattern   'dump/*.ndjson.gz': all files that match
-  -           standard input (JSON or CSV)
+  a file       JSON values (one per line, pretty-printed, or arrays of them) or CSV with a header, plain, gzip or
+               zstd; or Parquet. The format is detected from content and name; --format overrides it
+  a directory  all such files in it, recursively
+  a pattern    'dump/*.ndjson.gz': all files that match
+  -            standard input (JSON or CSV)
 
-Several files are read at the same time, each in its own order.
+Files are read in parallel, each in its own order.
 
 Kinds: ` + strings.Join(ingestibleKinds(), ", ") + `.
 
-CSV: a column's name is the path of its field: profile_id, location.city, skills.0.skill. An empty cell is
-no field. Numbers and booleans are read as the kind's JSON Schema asks; a list of strings is separated by ";",
-other lists and objects stand in a cell as JSON.
+CSV: a column's name is the path of its field: profile_id, location.city, skills.0.skill. An empty cell means that the
+field is absent. Numbers and booleans are parsed as the kind's JSON Schema requires; arrays of strings are separated by
+";", other arrays and objects are JSON in a cell.
 
-Foreign shapes: with --map MAPPING the objects may be anything, and no KIND is named. A mapping is a jq program
-that makes zero or more {"kind": ..., "record": {...}} of each; the shipped ones are listed by
+Custom formats: with --map MAPPING the input can be any objects, and KIND is omitted. A mapping is a jq program
+that creates zero or more {"kind": ..., "record": {...}} from each object; for the built-in ones see
 "muster ingest mappings".
 
-A full refresh is the same command again with the newer files. The last version of every record
-is remembered in the data folder, so that only what is new is published:
-  published  the record was not known, or its content is new
-  seen       only its version is new: identity and version are published
-  unchanged  it was known, version included
-  stale      a newer version was published before, or the same version with other content; how many are of
-             the same version is counted apart
-  rejected   it does not fit; see "muster rejected"
-  dropped    it is of somebody who was erased (or, of foreign objects: nothing was made of it)
+For a full refresh, run the same command with newer files. The newest version of every record is stored in the data
+directory, so that only changes are published:
+  published  the record is new, or its content has changed
+  seen       only its version is newer: identity and version are published
+  unchanged  same version and content as published before
+  stale      a newer version was published before, or the same version with other content; the latter are also
+             counted separately
+  rejected   invalid; see "muster rejected"
+  dropped    about an erased person (or, with --map: the mapping created no record)
 
-A changed mapping or a corrected file makes records of the same version and other content. --remap publishes all of
-them: it gives the records of the run a mapping revision, which decides between equal versions.
+After a change of the mapping or a correction of a file, records have the same version and other content. --remap
+publishes them: it gives the records of the run a mapping revision, which decides between equal versions.
 
-With --dry-run nothing is published, and two lists are printed beside the counts: the first defects, and the
-members that the kind's schema does not have, with the member that may be meant. Such a member is no defect, and
-in no search, lookup or view.
+With --dry-run nothing is published, and two lists are printed in addition to the counts: the first validation errors,
+and the fields that the kind's schema does not have, each with a suggestion. An unknown field is not an error, but it
+is not in searches, lookups or views.
 
-A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
-command is given again, or with --resume; nothing that was acknowledged is sent again. A file that
-has changed since (path, size, time or first bytes) begins anew, and so does a command with --again
-where the one before it had none. "muster ingest runs" lists the runs.
+A stopped run (Ctrl-C, kill -9, unavailable brokers) resumes when the same command is run again, or with --resume;
+acknowledged records are not sent again. A file that has changed since (path, size, time or first bytes) is read from
+the beginning, and so are all files if --again is added. "muster ingest runs" lists the runs.
 
 Exit status: 0 everything was published; 1 some records were rejected; 2 the run could not start,
-was interrupted, or could not read an input to its end. Running it again is safe.`,
+was interrupted, or could not read an input completely. It is safe to run it again.`,
 		Example: `  muster ingest network-person people.ndjson.gz
   muster ingest network-company companies.parquet dump/ 'more/*.csv'
   muster ingest --map codehost-events 2026-01-01-15.json.gz
   muster ingest --map ./mine.jq foreign.ndjson
   muster ingest --map ./mine.jq --remap foreign.ndjson     after mine.jq was changed
-  muster ingest network-person people.ndjson --dry-run     what it would do
+  muster ingest network-person people.ndjson --dry-run     report what it would do
   zcat dump.gz | muster ingest codehost-person -
-  muster ingest --resume                                   the run that was stopped last`,
+  muster ingest --resume                                   resume the last stopped run`,
 		GroupID: "data",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if run.resume {
@@ -128,21 +128,25 @@ was interrupted, or could not read an input to its end. Running it again is safe
 		ValidArgs: ingestibleKinds(),
 		RunE:      run.do,
 	}
-	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "goroutines that decode (0: one for each CPU)")
-	cmd.Flags().IntVar(&cfg.Readers, "readers", 0, "files that are read at the same time (0: one for each CPU, at most 4)")
+	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "number of decoding goroutines (default: one per CPU)")
+	cmd.Flags().IntVar(&cfg.Readers, "readers", 0, "number of files read in parallel (default: one per CPU, at most 4)")
 	cmd.Flags().StringVar(&run.format, "format", run.format, "format of the inputs: auto, ndjson, csv, tsv or parquet")
-	cmd.Flags().StringVar(&cfg.Map, "map", "", "mapping that makes records of the objects: a name or a file with a jq program")
-	cmd.Flags().BoolVar(&run.resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
-	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
-	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
-	cmd.Flags().BoolVar(&cfg.Remap, "remap", false, "publish also what was published with the same version and other content: after a mapping was changed")
-	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records and the names in them, say what would be done, and publish nothing (no platform is needed)")
+	cmd.Flags().StringVar(&cfg.Map, "map", "",
+		"mapping to convert the objects with: a name or a file with a jq program")
+	cmd.Flags().BoolVar(&run.resume, "resume", false, "resume a stopped run, by default the last one")
+	cmd.Flags().BoolVar(&cfg.Restart, "restart", false,
+		"start from scratch instead of resuming a run over the same files")
+	cmd.Flags().BoolVar(&cfg.Again, "again", false, "republish unchanged records, for topics that lost data")
+	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
+		"also publish records of the same version with other content, after a mapping was changed")
+	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false,
+		"validate the records and their field names, and publish nothing (needs no running instance)")
 	cmd.Flags().BoolVar(&run.asJSON, "json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd
 }
 
-// ingestRun is what the flags of `muster ingest` ask for.
+// ingestRun holds the flags of `muster ingest`.
 type ingestRun struct {
 	*command
 	cfg            ingest.Config
@@ -171,14 +175,14 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	var summary ingest.Summary
-	err = r.publishing(cmd.Context(), r.cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+	err = r.withPublisher(cmd.Context(), r.cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
 		summary, err = work(ctx, deps)
 		return err
 	})
 	if summary.Run == "" {
 		return err
 	}
-	err = whyRejected(r.cfg, summary, err)
+	err = explainRejections(r.cfg, summary, err)
 	if r.asJSON {
 		return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
 	}
@@ -189,31 +193,35 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 	case r.cfg.DryRun:
 		fmt.Fprintln(cmd.OutOrStdout(), "This was a dry run: nothing was published.")
 	case !summary.Complete():
-		fmt.Fprintf(cmd.OutOrStdout(), "`muster ingest --resume %s` goes on from there.\n", summary.Run)
+		fmt.Fprintf(cmd.OutOrStdout(), "To resume, run `muster ingest --resume %s`.\n", summary.Run)
 	}
 	return err
 }
 
-// work is what flags and arguments ask for: a run that goes on, or a new one.
-func (r *ingestRun) work(cmd *cobra.Command, args []string) (func(context.Context, ingest.Deps) (ingest.Summary, error), error) {
+// work returns the function that the flags and arguments select: resume a run, or start a new one.
+func (r *ingestRun) work(cmd *cobra.Command,
+	args []string) (func(context.Context, ingest.Deps) (ingest.Summary, error), error) {
 	if r.resume {
-		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Remap || r.cfg.Map != "" || cmd.Flags().Changed("format") {
-			return nil, errors.New("--resume goes with none of --restart, --dry-run, --again, --remap, --map and --format")
+		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Remap || r.cfg.Map != "" ||
+			cmd.Flags().Changed("format") {
+			return nil,
+				errors.New("--resume cannot be combined with --restart, --dry-run, --again, --remap, --map or --format")
 		}
 		return func(ctx context.Context, deps ingest.Deps) (ingest.Summary, error) {
 			return ingest.Resume(ctx, r.cfg, deps, strings.Join(args, ""))
 		}, nil
 	}
-	var kind record.Kind // a mapping says of what kind each record is
+	// Empty with a mapping, which sets the kind of each record.
+	var kind record.Kind
 	d, isKind := record.Lookup(record.Kind(args[0]))
 	isKind = isKind && !d.Internal
 	switch {
 	case r.cfg.Map == "" && !isKind:
-		return nil, fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(ingestibleKinds(), ", "))
+		return nil, fmt.Errorf("unknown kind %q; the kinds are %s", args[0], strings.Join(ingestibleKinds(), ", "))
 	case r.cfg.Map == "":
 		kind, args = d.Kind, args[1:]
 	case isKind && len(args) > 1:
-		return nil, fmt.Errorf("a mapping says of what kind each record is: leave %q out", args[0])
+		return nil, fmt.Errorf("the mapping sets the kind of each record: omit %q", args[0])
 	}
 	var err error
 	if r.cfg.Format, err = ingest.ParseFormat(r.format); err != nil {
@@ -224,19 +232,18 @@ func (r *ingestRun) work(cmd *cobra.Command, args []string) (func(context.Contex
 	}, nil
 }
 
-// rejectedError is that of a run that rejected records, with where their reasons are.
+// rejectedError is the error of a run that rejected records. Its message names the command that lists them.
 type rejectedError struct {
 	*ingest.ExitError
 	run string
 }
 
 func (e rejectedError) Error() string {
-	return fmt.Sprintf("%v; `muster rejected list --run %s` says why", e.ExitError, e.run)
+	return fmt.Sprintf("%v; see `muster rejected list --run %s`", e.ExitError, e.run)
 }
 
-// whyRejected adds to the error of a run where the reasons of what it rejected are.
-// A dry run keeps none: it has printed them.
-func whyRejected(cfg ingest.Config, s ingest.Summary, err error) error {
+// explainRejections adds the command that lists the rejected records to the error of a run. A dry run has printed them.
+func explainRejections(cfg ingest.Config, s ingest.Summary, err error) error {
 	var exit *ingest.ExitError
 	if cfg.DryRun || !errors.As(err, &exit) || exit.Code != ingest.ExitRejected {
 		return err
@@ -244,8 +251,8 @@ func whyRejected(cfg ingest.Config, s ingest.Summary, err error) error {
 	return rejectedError{exit, s.Run}
 }
 
-// remapHint says what the records are that have the version of what is known and other content, and
-// which command replaces that. It is empty if there are none.
+// remapHint describes the records with a published version but other content, and the command that replaces the
+// published content. It is empty if there are none.
 func remapHint(cmd *cobra.Command, args []string, s ingest.Summary) string {
 	n := s.Total().Conflicting
 	switch {
@@ -279,29 +286,30 @@ func remapHint(cmd *cobra.Command, args []string, s ingest.Summary) string {
 	if cmd.Flags().Changed("resume") {
 		what = "the command of that run, with --remap"
 	}
-	return fmt.Sprintf("%d records have the version of what was published before, and other content: that was left as it is.\n"+
-		"If the mapping or the file was corrected, this replaces it:\n  %s\n", n, what)
+	return fmt.Sprintf("%d records have a published version, but other content: the published content was kept.\n"+
+		"If the mapping or the file was corrected, replace it with:\n  %s\n", n, what)
 }
 
-// shellQuoted returns an argument as a POSIX shell reads it back.
+// shellQuoted quotes an argument for a POSIX shell.
 func shellQuoted(arg string) string {
-	if arg != "" && strings.Trim(arg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+") == "" {
+	if arg != "" &&
+		strings.Trim(arg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+") == "" {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// summaryView is how summaries are printed as JSON.
+// summaryView is the JSON form of a summary.
 type summaryView struct {
 	ingest.Summary
 	ElapsedSeconds float64 `json:"elapsed_seconds"`
 }
 
-// maxShownDefects is how many rejected records a dry run prints.
+// maxShownDefects is the maximum number of rejected records that a dry run prints.
 const maxShownDefects = 20
 
-// defectList keeps the first rejected records of a dry run: their places and
-// reasons, nothing of their contents.
+// defectList collects the locations and reasons of the first rejected records of a dry run, without content. It is
+// safe for concurrent use.
 type defectList struct {
 	max   int
 	mu    sync.Mutex
@@ -316,10 +324,11 @@ func (d *defectList) add(r event.Rejected) {
 		d.more++
 		return
 	}
-	d.lines = append(d.lines, console.Line(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, defectsText(r.Path, r.Reason, r.Defects))))
+	d.lines = append(d.lines,
+		console.Line(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, defectsText(r.Path, r.Reason, r.Defects))))
 }
 
-// defectsText returns what is wrong with a record: all defects, or the first one if there is no more.
+// defectsText joins the validation errors of a record. Without defects it returns path and reason.
 func defectsText(path, reason string, defects []record.Defect) string {
 	if len(defects) == 0 {
 		return strings.TrimSpace(path + " " + reason)
@@ -344,7 +353,7 @@ func (d *defectList) String() string {
 	return b.String()
 }
 
-// runView is how runs are printed as JSON.
+// runView is the JSON form of a run.
 type runView struct {
 	ID         string           `json:"id"`
 	Kind       record.Kind      `json:"kind"`
@@ -369,7 +378,8 @@ type runFileView struct {
 func viewOfRun(r ingest.Run, now time.Time) runView {
 	v := runView{
 		ID: r.ID, Kind: r.Kind, State: string(r.State), Error: r.Error, Began: r.Began, Ended: r.Ended,
-		AgeSeconds: int64(now.Sub(r.Began).Seconds()), Attempts: r.Attempts, Counts: map[string]int64{}, Files: []runFileView{},
+		AgeSeconds: int64(now.Sub(r.Began).Seconds()), Attempts: r.Attempts, Counts: map[string]int64{},
+		Files: []runFileView{},
 	}
 	for _, k := range r.Counts {
 		v.Counts["read"] += k.Read
@@ -396,12 +406,12 @@ func (c *command) ingestRuns() *cobra.Command {
 	var forget string
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List the runs of ingest, the newest first",
-		Long: `Lists the runs of ingest with this data folder: what each did, and whether it can be resumed.
+		Short: "List runs of ingest, newest first",
+		Long: `Lists the runs of ingest in this data directory: their counts, and whether they can be resumed.
 
 States: running (a process works on it), stopped (it can be resumed), done.`,
 		Example: `  muster ingest runs
-  muster ingest runs --forget 019a4b   a run that will not be resumed`,
+  muster ingest runs --forget 019a4b   delete a run that will not be resumed`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -435,18 +445,18 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 			return errors.Join(tw.Flush(), err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with how far each file came")
-	cmd.Flags().IntVar(&limit, "limit", 20, "how many runs to list")
-	cmd.Flags().StringVar(&forget, "forget", "", "forget a run (the beginning of its id); what it published stays")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the progress of each file")
+	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to list")
+	cmd.Flags().StringVar(&forget, "forget", "", "ID prefix of a run to delete; its published records stay")
 	return cmd
 }
 
 func (c *command) mappingsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "mappings [NAME]",
-		Short: "List the mappings that are shipped, or print one as a start for your own",
-		Long: `Without a name: the mappings that "muster ingest --map NAME" knows. With a name: the jq program, whose comment says what
-becomes of each field.`,
+		Short: "List the built-in mappings, or print one as a template",
+		Long: `Without a name, lists the mappings for "muster ingest --map NAME". With a name, prints the jq program,
+whose comments describe the target of each field.`,
 		Example: `  muster ingest mappings
   muster ingest mappings codehost-rest > mine.jq`,
 		Args: cobra.MaximumNArgs(1),
@@ -464,7 +474,7 @@ becomes of each field.`,
 				}
 			}
 			if len(args) > 0 {
-				return fmt.Errorf("no mapping is called %q; there are %s", args[0], strings.Join(names, ", "))
+				return fmt.Errorf("unknown mapping %q; the mappings are %s", args[0], strings.Join(names, ", "))
 			}
 			return nil
 		},

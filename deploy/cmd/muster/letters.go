@@ -26,27 +26,27 @@ import (
 	"muster/schemas/suppress"
 )
 
-// letterFlags are the flags that choose letters.
-type letterFlags struct {
+// filterFlags are the flags that select dead letters or rejected records.
+type filterFlags struct {
 	kind, handler, code, run, since, until string
 	resubmitted                            bool
 }
 
-func (f *letterFlags) register(cmd *cobra.Command, dead bool) {
+func (f *filterFlags) register(cmd *cobra.Command, dead bool) {
 	if dead {
-		cmd.Flags().StringVar(&f.handler, "handler", "", "those of one handler: service.handler")
+		cmd.Flags().StringVar(&f.handler, "handler", "", "only of this handler: service.handler")
 	} else {
-		cmd.Flags().StringVar(&f.kind, "kind", "", "those of one kind of record")
-		cmd.Flags().StringVar(&f.run, "run", "", "those of one run of ingest (the beginning of its id)")
+		cmd.Flags().StringVar(&f.kind, "kind", "", "only of this kind of record")
+		cmd.Flags().StringVar(&f.run, "run", "", "only of this run of ingest (a prefix of its ID)")
 	}
-	cmd.Flags().StringVar(&f.code, "reason", "", "those with one reason: its code, such as bad_date")
-	cmd.Flags().StringVar(&f.since, "since", "", "from this time on: a date, a timestamp, or how long ago (24h)")
-	cmd.Flags().StringVar(&f.until, "until", "", "before this time")
-	cmd.Flags().BoolVar(&f.resubmitted, "resubmitted", false, "also those that were resubmitted")
+	cmd.Flags().StringVar(&f.code, "reason", "", "only with this reason code, such as bad_date")
+	cmd.Flags().StringVar(&f.since, "since", "", "start time: a date, a timestamp, or a duration ago (24h)")
+	cmd.Flags().StringVar(&f.until, "until", "", "end time, exclusive")
+	cmd.Flags().BoolVar(&f.resubmitted, "resubmitted", false, "include resubmitted ones")
 }
 
-// moment reads a date, a timestamp, or how long ago.
-func moment(flag, text string, now time.Time) (time.Time, error) {
+// parseTime parses a date, a timestamp, or a duration before now. An empty text gives the zero time.
+func parseTime(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -55,17 +55,19 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	}
 	v, err := record.ParseVersion(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--%s: %q is neither a date, nor a timestamp, nor a duration such as 24h", flag, text)
+		return time.Time{},
+			fmt.Errorf("--%s: invalid time %q: want a date, a timestamp, or a duration such as 24h", flag, text)
 	}
 	return v.Time(), nil
 }
 
-func (f *letterFlags) filter(ids []string) (ingest.LetterFilter, error) {
+func (f *filterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 	now := time.Now()
-	since, err := moment("since", f.since, now)
-	until, err2 := moment("until", f.until, now)
-	if kinds := letterKinds(); f.kind != "" && !slices.Contains(kinds, f.kind) {
-		err = errors.Join(err, fmt.Errorf("--kind: no kind of record is called %q; there are %s", f.kind, strings.Join(kinds, ", ")))
+	since, err := parseTime("since", f.since, now)
+	until, err2 := parseTime("until", f.until, now)
+	if kinds := rejectedKinds(); f.kind != "" && !slices.Contains(kinds, f.kind) {
+		err = errors.Join(err,
+			fmt.Errorf("--kind: unknown kind %q; the kinds are %s", f.kind, strings.Join(kinds, ", ")))
 	}
 	return ingest.LetterFilter{
 		IDs: ids, Kind: record.Kind(f.kind), Handler: f.handler, Code: f.code, Run: f.run,
@@ -73,9 +75,9 @@ func (f *letterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 	}, errors.Join(err, err2)
 }
 
-// letterKinds are the kinds that a rejected record can be of: also those that are
-// split off others, and objects of which a mapping should have made records.
-func letterKinds() []string {
+// rejectedKinds returns the kinds that a rejected record can have: also those extracted from other records, and
+// objects that a mapping could not convert.
+func rejectedKinds() []string {
 	kinds := []string{string(ingest.Foreign), string(record.KindErasure)}
 	for _, d := range record.Definitions() {
 		kinds = append(kinds, string(d.Kind))
@@ -84,9 +86,8 @@ func letterKinds() []string {
 	return slices.Compact(kinds)
 }
 
-// letterView is how letters are printed as JSON. Those that are listed have no
-// contents.
-type letterView struct {
+// deadLetterJSON is the JSON form of a dead letter or a rejected record. Lists omit the content.
+type deadLetterJSON struct {
 	ID          string      `json:"id"`
 	At          time.Time   `json:"at"`
 	Code        string      `json:"code"`
@@ -95,27 +96,27 @@ type letterView struct {
 	Unreadable  string      `json:"unreadable,omitempty"`
 	Kind        record.Kind `json:"kind,omitempty"`
 	Path        string      `json:"path,omitempty"`
-	// Defects has all defects, the one above first, of a record that has several.
+	// Defects has all validation errors if there are several, the one in Reason first.
 	Defects []record.Defect `json:"defects,omitzero"`
-	// Mapped says that Record is the object that a mapping read.
+	// Mapped reports that Record is the input object of a mapping.
 	Mapped  bool          `json:"mapped,omitzero"`
 	Source  *event.Source `json:"source,omitempty"`
 	Length  int64         `json:"length,omitzero"`
 	SHA256  string        `json:"sha256,omitempty"`
 	Handler string        `json:"handler,omitempty"`
 	Message *messageView  `json:"message,omitempty"`
-	// Erased says that the contents are hidden: they tell of somebody who was erased.
+	// Erased reports that the content is omitted, because it contains data about an erased person.
 	Erased   bool           `json:"erased,omitzero"`
 	Attempts int            `json:"attempts,omitzero"`
 	First    time.Time      `json:"first_failure,omitzero"`
 	Last     time.Time      `json:"last_failure,omitzero"`
 	Record   jsontext.Value `json:"record,omitempty"`
-	// Text is a record that is no JSON, Bytes one that is not even text.
+	// Text is a record that is not JSON, Bytes one that is not valid UTF-8.
 	Text  string `json:"text,omitempty"`
 	Bytes []byte `json:"bytes,omitempty"`
 }
 
-// messageView is the message that a dead letter was made of.
+// messageView is the message that became a dead letter.
 type messageView struct {
 	Topic     string            `json:"topic"`
 	Partition int               `json:"partition"`
@@ -124,33 +125,37 @@ type messageView struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 }
 
-// withLetters hands over letters with whether they tell of somebody who was erased.
-func (c *command) withLetters(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter, each func(l ingest.Letter, erased bool) error) error {
+// withReader calls each for every selected dead letter or rejected record. erased reports whether it contains data
+// about an erased person.
+func (c *command) withReader(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter,
+	each func(l ingest.Letter, erased bool) error) error {
 	tel, err := c.telemetry(cmd.Context(), "letters")
 	if err != nil {
 		return err
 	}
 	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
-		return ingest.EachLetter(ctx, cfg, dead, filter, func(l ingest.Letter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
+		return ingest.EachLetter(ctx, cfg, dead, filter,
+			func(l ingest.Letter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
 	})
 }
 
-// viewOfErased is a letter whose contents are hidden.
-func viewOfErased(l ingest.Letter) letterView {
+// viewOfErased returns the JSON form of l without its content.
+func viewOfErased(l ingest.Letter) deadLetterJSON {
 	v := viewOfLetter(l, false)
 	v.Erased = true
 	return v
 }
 
-func viewOfLetter(l ingest.Letter, contents bool) letterView {
-	v := letterView{ID: l.ID(), At: l.At(), Code: l.Code(), Resubmitted: l.Resubmitted}
+func viewOfLetter(l ingest.Letter, contents bool) deadLetterJSON {
+	v := deadLetterJSON{ID: l.ID(), At: l.At(), Code: l.Code(), Resubmitted: l.Resubmitted}
 	if l.Unreadable != nil {
 		v.Unreadable = l.Unreadable.Error()
 	}
 	raw := l.Rejected.Raw
 	if l.IsDead() {
 		d := l.Dead
-		v.Reason, v.Handler, v.Attempts, v.First, v.Last = d.Reason, l.Handler(), d.Attempts, d.FirstFailure, d.LastFailure
+		v.Reason, v.Handler, v.Attempts, v.First, v.Last = d.Reason, l.Handler(), d.Attempts, d.FirstFailure,
+			d.LastFailure
 		v.Message = &messageView{Topic: d.Topic, Partition: d.Partition, Offset: d.Offset}
 		raw = l.Message.Value
 		if contents {
@@ -183,8 +188,8 @@ func viewOfLetter(l ingest.Letter, contents bool) letterView {
 	return v
 }
 
-// place is where a letter's record came from, for people.
-func (v letterView) place() string {
+// place returns the source location of the record, or the topic, partition and offset of the message.
+func (v deadLetterJSON) place() string {
 	switch {
 	case v.Source != nil:
 		return v.Source.String()
@@ -194,19 +199,19 @@ func (v letterView) place() string {
 	return "?"
 }
 
-// letterConfig is what the commands about letters work with.
+// letterConfig returns the configuration to read dead letters and rejected records with.
 func (c *command) letterConfig() (ingest.Config, error) {
 	kafka, err := c.kafka()
 	return ingest.Config{Bus: kafka, StateDir: c.ingestState()}, err
 }
 
-func (c *command) lettersList(dead bool, noun string) *cobra.Command {
-	var flags letterFlags
+func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
+	var flags filterFlags
 	var limit int
 	var asJSON, summary bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List " + noun + ", the newest first, without their contents",
+		Short: "List " + noun + " without content, newest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := flags.filter(nil)
@@ -218,7 +223,7 @@ func (c *command) lettersList(dead bool, noun string) *cobra.Command {
 				return err
 			}
 			if limit < 1 || limit > maxListed {
-				return fmt.Errorf("--limit is 1 to %d; `export` writes them all", maxListed)
+				return fmt.Errorf("--limit: want 1 to %d; `export` writes all", maxListed)
 			}
 			if summary {
 				return letterSummary(cmd, cfg, dead, filter, asJSON)
@@ -227,7 +232,7 @@ func (c *command) lettersList(dead bool, noun string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			views := []letterView{}
+			views := []deadLetterJSON{}
 			for _, l := range newest {
 				views = append(views, viewOfLetter(l, false))
 			}
@@ -241,21 +246,22 @@ func (c *command) lettersList(dead bool, noun string) *cobra.Command {
 				if !v.Resubmitted.IsZero() {
 					what += " (resubmitted " + v.Resubmitted.Format(time.RFC3339) + ")"
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.At.Format(time.RFC3339), string(v.Kind)+v.Handler, v.Code, console.Line(v.place()), oneLine(what))
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.At.Format(time.RFC3339), string(v.Kind)+v.Handler,
+					v.Code, console.Line(v.place()), oneLine(what))
 			}
 			if err := tw.Flush(); err != nil {
 				return err
 			}
 			if all > int64(len(views)) {
-				fmt.Fprintf(cmd.OutOrStdout(), "%d of %d; --limit shows more, --summary counts them\n", len(views), all)
+				fmt.Fprintf(cmd.OutOrStdout(), "%d of %d; see --limit and --summary\n", len(views), all)
 			}
 			return nil
 		},
 	}
 	flags.register(cmd, dead)
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many to list")
+	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number to list")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&summary, "summary", false, "count them by kind and reason instead")
+	cmd.Flags().BoolVar(&summary, "summary", false, "show counts by kind and reason instead")
 	return cmd
 }
 
@@ -264,7 +270,7 @@ const (
 	maxWhat   = 160
 )
 
-// oneLine bounds what a list says of a letter.
+// oneLine joins the lines of s and truncates it to maxWhat characters.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > maxWhat {
@@ -309,12 +315,14 @@ func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter inge
 	return tw.Flush()
 }
 
-func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
+func (c *command) showSubcommand(dead bool, noun string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID...",
-		Short: "Show " + noun + " with their contents, as JSON",
-		Long:  "Shows " + noun + " with their contents, which may be personal data, one JSON object each. The IDs are those of `list`.\nThe contents of those that tell of somebody who was erased are left out.",
-		Args:  cobra.RangeArgs(1, 100),
+		Short: "Show " + noun + " with content, as JSON",
+		Long: "Shows " + noun +
+			" with content, one JSON object each. The content may be personal data. The IDs are those of " +
+			"`list`.\nIf the content is about an erased person, it is omitted.",
+		Args: cobra.RangeArgs(1, 100),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			cfg, err := c.letterConfig()
 			if err != nil {
@@ -322,7 +330,7 @@ func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
 			}
 			found := map[string]bool{}
 			filter := ingest.LetterFilter{IDs: ids, Resubmitted: true}
-			err = c.withLetters(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
+			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
 				found[l.ID()] = true
 				if erased {
 					return printJSON(cmd, viewOfErased(l))
@@ -331,7 +339,7 @@ func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
 			})
 			for _, id := range ids {
 				if !found[id] {
-					err = errors.Join(err, fmt.Errorf("there is no %s", id))
+					err = errors.Join(err, fmt.Errorf("%s not found", id))
 				}
 			}
 			return err
@@ -339,17 +347,17 @@ func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
 	}
 }
 
-func (c *command) lettersExport(dead bool, noun, what string) *cobra.Command {
-	var flags letterFlags
+func (c *command) exportSubcommand(dead bool, noun, what string) *cobra.Command {
+	var flags filterFlags
 	var out string
 	var whole bool
 	cmd := &cobra.Command{
 		Use:   "export [ID...]",
-		Short: "Write " + noun + " out, one a line",
-		Long: `Writes the ` + what + `, one a line, to mend them elsewhere. They may be personal data: a file
-that is made is readable by its owner only. With --letters each line is the whole letter, as "show"
-prints it: reason, place, and the ` + what + `. What is not one line of JSON or text is left out
-without --letters, and so is what tells of somebody who was erased; it is counted on standard error.`,
+		Short: "Export " + noun + ", one per line",
+		Long: `Writes the ` + what + `, one per line, to fix them in a file. They may be personal data: a new file is
+readable by its owner only. With --letters each line has the metadata too, as "show" prints it: reason, location, and
+the content. Without --letters, content that is not one line of JSON or text is skipped. Content about an erased person
+is always skipped. The number of skipped ` + what + ` is printed to standard error.`,
 		RunE: func(cmd *cobra.Command, ids []string) (err error) {
 			filter, err := flags.filter(ids)
 			if err != nil {
@@ -370,7 +378,7 @@ without --letters, and so is what tells of somebody who was erased; it is counte
 			}
 			w := bufio.NewWriter(to)
 			written, left := 0, 0
-			err = c.withLetters(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
+			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
 				line, ok, err := exported(l, whole)
 				if err != nil {
 					return err
@@ -384,17 +392,17 @@ without --letters, and so is what tells of somebody who was erased; it is counte
 				return err
 			})
 			err = errors.Join(err, w.Flush())
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d written, %d left out\n", written, left)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d written, %d skipped\n", written, left)
 			return err
 		},
 	}
 	flags.register(cmd, dead)
-	cmd.Flags().StringVar(&out, "out", "", "file to write, which must not exist (default: standard output)")
-	cmd.Flags().BoolVar(&whole, "letters", false, "whole letters, with reason and place")
+	cmd.Flags().StringVar(&out, "out", "", "output file, which must not exist (default: standard output)")
+	cmd.Flags().BoolVar(&whole, "letters", false, "include metadata: reason and location")
 	return cmd
 }
 
-// exported is the line that a letter is written as, if it is one.
+// exported returns the output line of l. ok is false if l has no content that fits one line.
 func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
 	if whole {
 		line, err = json.Marshal(viewOfLetter(l, true))
@@ -404,16 +412,17 @@ func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
 	if l.IsDead() {
 		raw = l.Message.Value
 	} else if int64(len(raw)) != l.Rejected.Length {
-		return nil, false, nil // the beginning of one, or held by another letter
+		// Truncated, or stored in another rejected record.
+		return nil, false, nil
 	}
 	if value := jsontext.Value(slices.Clone(raw)); bytes.ContainsAny(raw, "\r\n") && value.Compact() == nil {
-		raw = value // it stood on several lines
+		raw = value
 	}
 	return raw, len(raw) > 0 && utf8.Valid(raw) && !bytes.ContainsAny(raw, "\r\n"), nil
 }
 
-// printResubmission says what became of letters, and fails when some of those that were meant, by their IDs or otherwise,
-// were not given back, or rejected again.
+// printResubmission prints the outcome of a resubmission. It returns a partlyError if some of ids were not found, or
+// some records were skipped or rejected again.
 func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string, asJSON bool) error {
 	named := slices.Compact(slices.Sorted(slices.Values(ids)))
 	missing, skipped, rejected := max(0, int64(len(named))-res.Letters), int64(0), int64(0)
@@ -425,7 +434,8 @@ func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string
 	}
 	err := printResubmitted(cmd, res, asJSON)
 	if err == nil && missing+skipped+rejected > 0 {
-		err = partlyError{fmt.Errorf("%d letters are not there, %d were not resubmitted, %d records were rejected again", missing, skipped, rejected)}
+		err = partlyError{fmt.Errorf("%d not found, %d not resubmitted, %d records rejected again", missing,
+			skipped, rejected)}
 	}
 	return err
 }
@@ -435,9 +445,9 @@ func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) 
 		return printJSON(cmd, res)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "run %s: %d letters, %d resubmitted\n", res.Run, res.Letters, res.Resubmitted)
+	fmt.Fprintf(out, "run %s: %d selected, %d resubmitted\n", res.Run, res.Letters, res.Resubmitted)
 	for _, why := range sortedKeys(res.Skipped) {
-		fmt.Fprintf(out, "  %d not: %s\n", res.Skipped[why], why)
+		fmt.Fprintf(out, "  %d skipped: %s\n", res.Skipped[why], why)
 	}
 	if err := printKinds(out, res.Kinds); err != nil {
 		return err
@@ -447,8 +457,8 @@ func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) 
 		conflicting += k.Conflicting
 	}
 	if conflicting > 0 && !res.Remap {
-		fmt.Fprintf(out, "%d of the stale records have the version of what was published before, and other content: "+
-			"run the command again with --resubmitted --remap to replace that.\n", conflicting)
+		fmt.Fprintf(out, "%d of the stale records have the published version, but other content: "+
+			"run the command again with --resubmitted --remap to replace it.\n", conflicting)
 	}
 	return nil
 }
@@ -469,7 +479,8 @@ func printKinds(out io.Writer, kinds []ingest.KindCounts) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "kind\tread\tmade\tpublished\tseen\tunchanged\tstale\trejected again\t")
 	for _, k := range kinds {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Split, k.Published, k.Seen, k.Unchanged, k.Stale, k.Rejected)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Split, k.Published, k.Seen, k.Unchanged,
+			k.Stale, k.Rejected)
 	}
 	return tw.Flush()
 }

@@ -28,7 +28,8 @@ type cli struct {
 func (c cli) run(status int, args ...string) (out, errors string) {
 	c.t.Helper()
 	var stdout, stderr bytes.Buffer
-	got := run(args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, func(name string) string { return c.env[name] })
+	got := run(args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr},
+		func(name string) string { return c.env[name] })
 	require.Equal(c.t, status, got, "%s\n%s%s", strings.Join(args, " "), stdout.String(), stderr.String())
 	return stdout.String(), stderr.String()
 }
@@ -40,15 +41,15 @@ func parsed[T any](t *testing.T, text string) T {
 	return v
 }
 
-// What was rejected of somebody who was erased is shown to nobody any more.
-func TestRejectedOfErased(t *testing.T) {
+func TestRejected_HidesContentOfErasedPeople(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{
 		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"),
 		"MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
 	}}
 	people := filepath.Join(dir, "people.ndjson")
-	require.NoError(t, os.WriteFile(people, []byte(`{"profile_id":"1","last_updated":"soon","username":"Ada-L","secret":"hers"}
+	require.NoError(t, os.WriteFile(people, []byte(`
+{"profile_id":"1","last_updated":"soon","username":"Ada-L","secret":"hers"}
 {"profile_id":"2","last_updated":"soon","username":"bob","emails":["bob@example.com"],"secret":"his"}
 {"profile_id":"3","last_updated":"soon","emails":["Ada@example.com"],"secret":"alsohers",
 `), 0o600))
@@ -56,7 +57,7 @@ func TestRejectedOfErased(t *testing.T) {
 	shown := func() string {
 		out, _ := c.run(0, "rejected", "list", "--json")
 		var ids []string
-		for _, l := range parsed[[]letterView](t, out) {
+		for _, l := range parsed[[]deadLetterJSON](t, out) {
 			ids = append(ids, l.ID)
 		}
 		require.Len(t, ids, 3)
@@ -75,11 +76,12 @@ func TestRejectedOfErased(t *testing.T) {
 	require.Contains(t, after, `"erased": true`)
 }
 
-// A webhook that was given up is shown to nobody once somebody whom it tells of was erased, by its body or by the records that it was made of.
-func TestDeadWebhooksOfErased(t *testing.T) {
+// The delivery names the person in its body, or in the identities of its source records.
+func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 	broker := brokertest.Start(t).Addrs()[0]
 	c := cli{t: t, env: map[string]string{
-		"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir(), "MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
+		"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir(),
+		"MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
 	}}
 	cfg := bus.Config{Brokers: []string{broker}}
 	dead := event.DeadTopic("webhook-sender", "deliver").Name
@@ -97,21 +99,22 @@ func TestDeadWebhooksOfErased(t *testing.T) {
 		key, _, value, err := task.Message()
 		require.NoError(t, err)
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value}
-		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted", Attempts: 10, FirstFailure: at, LastFailure: at}
+		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted",
+			Attempts: 10, FirstFailure: at, LastFailure: at}
 		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 	}
 	erased := func() []bool {
 		out, _ := c.run(0, "dead", "list", "--json")
 		var ids []string
-		for _, l := range parsed[[]letterView](t, out) {
+		for _, l := range parsed[[]deadLetterJSON](t, out) {
 			ids = append(ids, l.ID)
 		}
 		require.Len(t, ids, 3)
 		var all []bool
 		for _, id := range ids {
 			out, _ = c.run(0, "dead", "show", id)
-			l := parsed[letterView](t, out)
+			l := parsed[deadLetterJSON](t, out)
 			require.NotEqual(t, l.Erased, len(l.Record) > 0, out)
 			all = append(all, l.Erased)
 		}
@@ -122,8 +125,7 @@ func TestDeadWebhooksOfErased(t *testing.T) {
 	require.Equal(t, []bool{true, true, false}, erased())
 }
 
-// A withdrawal by identifiers is logged as that of a request is.
-func TestWithdrawalIsLogged(t *testing.T) {
+func TestEraseWithdraw_LogsIdentifiersLikeRequests(t *testing.T) {
 	c := newCLI(t)
 	c.run(0, "erase", "--timeout", "0", "user_id=1")
 	c.run(0, "erase", "withdraw", "user_id=1", "--by", "Dana", "--note", "case 18")
@@ -137,8 +139,8 @@ func TestWithdrawalIsLogged(t *testing.T) {
 	require.Equal(t, []string{"Dana", "case 18"}, []string{last.By, last.Note})
 }
 
-// Whoever mistypes an identifier, or meets a request that is dated in the future, is told that nobody was let in, or kept out.
-func TestWithdrawalOfNobody(t *testing.T) {
+// The cause is a mistyped identifier, or a request that is dated in the future.
+func TestEraseWithdraw_ReportsUnknownIdentifiers(t *testing.T) {
 	c := newCLI(t)
 	c.run(0, "erase", "--timeout", "0", "user_id=1", "--json")
 	requests := stored(t, c, event.TopicErasureRequest)
@@ -146,7 +148,7 @@ func TestWithdrawalOfNobody(t *testing.T) {
 	require.Contains(t, errors, "none of these identifiers is suppressed")
 	require.Equal(t, requests, stored(t, c, event.TopicErasureRequest))
 	out, _ := c.run(0, "erase", "withdraw", "user_id=1", "user_id=10")
-	require.Contains(t, out, "1 of 2 identifiers are not suppressed any more")
+	require.Contains(t, out, "1 of 2 identifiers are no longer suppressed")
 	c.run(1, "erase", "withdraw", "user_id=1")
 
 	out, _ = c.run(0, "erase", "--timeout", "0", "user_id=2", "--requested-at", "2126-06-01", "--json")
@@ -155,15 +157,15 @@ func TestWithdrawalOfNobody(t *testing.T) {
 	require.Contains(t, errors, "1 identifiers are still suppressed")
 	c.run(0, "erase", "withdraw", request)
 	_, errors = c.run(1, "erase", "--timeout", "0", "user_id=2")
-	require.Contains(t, errors, "1 identifiers are not suppressed: a withdrawal of them is dated")
+	require.Contains(t, errors, "1 identifiers are not suppressed: they were withdrawn at")
 	c.run(0, "erase", "--timeout", "0", "user_id=2", "--requested-at", "2126-06-02")
 }
 
-// A refresh and the mending of what was rejected, as an operator does it.
-func TestRefreshAndRejected(t *testing.T) {
+func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{
-		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"), "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
+		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"),
+		"MUSTER_SECRET_KEY": strings.Repeat("s", 64),
 	}}
 	people := filepath.Join(dir, "people.ndjson")
 	const good = `{"profile_id":"1","last_updated":"2026-01-01","username":"one"}` + "\n"
@@ -176,9 +178,13 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.NotContains(t, out, "hush")
 	require.Contains(t, out, "secret", "a field that the schema does not have is listed also if its record is rejected")
 	foreign := filepath.Join(dir, "foreign.ndjson")
-	require.NoError(t, os.WriteFile(foreign, []byte(`{"profile_id":"3","last_updated":"2026","username":"three","experience":[{"company_name":"hush"}]}`), 0o600))
+	require.NoError(t,
+		os.WriteFile(foreign,
+			[]byte(`{"profile_id":"3","last_updated":"2026","username":"three",`+
+				`"experience":[{"company_name":"hush"}]}`), 0o600))
 	out, _ = c.run(0, "ingest", "network-person", foreign, "--dry-run")
-	require.Regexp(t, `network-person +experience\[\]\.company_name +1 +\S*foreign\.ndjson:1 +experience\[\]\.company\.name\n`, out)
+	require.Regexp(t,
+		`network-person +experience\[\]\.company_name +1 +\S*foreign\.ndjson:1 +experience\[\]\.company\.name\n`, out)
 	require.NotContains(t, out, "hush")
 	out, _ = c.run(0, "ingest", "network-person", foreign, "--dry-run", "--json")
 	require.Contains(t, out, `"path": "experience[].company_name"`)
@@ -187,23 +193,23 @@ func TestRefreshAndRejected(t *testing.T) {
 	out, _ = c.run(1, "ingest", "network-person", cut, "--dry-run")
 	require.Contains(t, out, "syntax: ends too early")
 	_, errors := c.run(2, "backup", "verify", people)
-	require.Contains(t, errors, "this is none of `muster backup create`")
+	require.Contains(t, errors, "not a backup of `muster backup create`")
 	_, errors = c.run(1, "ingest", "network-person", people)
-	_, hint, ok := strings.Cut(errors, "1 record was rejected; `muster ")
+	_, hint, ok := strings.Cut(errors, "1 record was rejected; see `muster ")
 	require.True(t, ok, errors)
-	hint, _, ok = strings.Cut(hint, "` says why")
+	hint, _, ok = strings.Cut(hint, "`")
 	require.True(t, ok, errors)
 	out, _ = c.run(0, strings.Fields(hint)...)
 	require.Contains(t, out, "people.ndjson:2")
 	_, errors = c.run(2, "rejected", "list", "--kind", "bogus")
-	require.Contains(t, errors, `no kind of record is called "bogus"; there are account-link`)
+	require.Contains(t, errors, `unknown kind "bogus"; the kinds are account-link`)
 	_, errors = c.run(2, "ingest", "network-person")
 	require.Contains(t, errors, "only received 1; usage: muster ingest KIND FILE...")
 	out, _ = c.run(0, "rejected", "list", "--reason", "bad_date", "--since", "1h")
 	require.Contains(t, out, "people.ndjson:2")
-	require.NotContains(t, out, "hush", "contents only where they are asked for")
+	require.NotContains(t, out, "hush", "no content in lists")
 	out, _ = c.run(0, "rejected", "list", "--json")
-	letters := parsed[[]letterView](t, out)
+	letters := parsed[[]deadLetterJSON](t, out)
 	require.Len(t, letters, 1)
 	require.NotContains(t, out, "hush")
 	id := letters[0].ID
@@ -224,31 +230,32 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	c.run(2, "rejected", "export", "--out", mend)
 	out, _ = c.run(0, "rejected", "export", "--letters", id)
-	require.Equal(t, "bad_date", parsed[letterView](t, out).Code)
+	require.Equal(t, "bad_date", parsed[deadLetterJSON](t, out).Code)
 	require.NoError(t, os.WriteFile(mend, []byte(strings.Replace(bad, "soon", "2026-02", 1)), 0o600))
 	out, _ = c.run(0, "ingest", "network-person", mend, "--json")
 	require.Contains(t, out, `"published": 1`)
 
-	// A mapping that makes a record of it; then there is nothing left to do.
+	// With a mapping that creates a record of it, nothing is left to do.
 	mapping := filepath.Join(dir, "mine.jq")
-	require.NoError(t, os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))
+	require.NoError(t,
+		os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))
 	_, errors = c.run(2, "rejected", "resubmit")
 	require.Contains(t, errors, "--all")
 	out, errors = c.run(1, "rejected", "resubmit", "9-99999", "9-99999")
-	require.Contains(t, out, "0 letters, 0 resubmitted")
-	require.Contains(t, errors, "1 letters are not there")
+	require.Contains(t, out, "0 selected, 0 resubmitted")
+	require.Contains(t, errors, "1 not found")
 	_, errors = c.run(1, "rejected", "resubmit", "--all", "--kind", "network-person", "--json")
-	require.Contains(t, errors, "1 records were rejected again")
+	require.Contains(t, errors, "1 records rejected again")
 	out, _ = c.run(0, "rejected", "resubmit", "--all", "--map", mapping)
-	require.Contains(t, out, "1 letters, 1 resubmitted")
+	require.Contains(t, out, "1 selected, 1 resubmitted")
 	out, _ = c.run(0, "rejected", "resubmit", "--all")
-	require.Contains(t, out, "0 letters, 0 resubmitted")
+	require.Contains(t, out, "0 selected, 0 resubmitted")
 	out, _ = c.run(0, "rejected", "list", "--resubmitted")
 	require.Contains(t, out, "(resubmitted 20")
 
 	out, _ = c.run(0, "ingest", "runs", "--json")
 	runs := parsed[[]runView](t, out)
-	require.Len(t, runs, 2, "the dry run is none")
+	require.Len(t, runs, 2, "runs, without the dry run")
 	require.Equal(t, "done", runs[1].State)
 	require.Equal(t, int64(1), runs[1].Counts["rejected"])
 	c.run(0, "ingest", "runs", "--forget", runs[1].ID)
@@ -258,21 +265,21 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.Contains(t, errors, "no stopped run")
 	for _, flag := range []string{"--again", "--restart", "--dry-run", "--map=" + mapping, "--format=csv"} {
 		_, errors = c.run(2, "ingest", "--resume", flag)
-		require.Contains(t, errors, "--resume goes with none of", flag)
+		require.Contains(t, errors, "--resume cannot be combined with", flag)
 	}
 
 	out, _ = c.run(0, "dead", "list", "--json")
 	require.Equal(t, "[]\n", out)
 	c.run(1, "dead", "resubmit", "webhook-sender.deliver:0-7")
 	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
-	require.Contains(t, errors, `--since: "yesterday"`)
+	require.Contains(t, errors, `--since: invalid time "yesterday"`)
 }
 
-// A number that lists nothing is refused, as elsewhere.
-func TestRunsLimit(t *testing.T) {
+func TestIngestRuns_RejectsZeroLimit(t *testing.T) {
 	c := newCLI(t)
 	people := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(people, []byte(`{"profile_id":"1","last_updated":"2026-01-01","username":"one"}`+"\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(people, []byte(`{"profile_id":"1","last_updated":"2026-01-01","username":"one"}`+"\n"), 0o600))
 	c.run(0, "ingest", "network-person", people)
 	_, errors := c.run(2, "ingest", "runs", "--limit", "-1")
 	require.Contains(t, errors, "--limit must be at least 1")

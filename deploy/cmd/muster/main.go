@@ -1,5 +1,5 @@
-// Command muster is the whole platform in one binary: `muster up` runs
-// everything, `muster run` one service, and the other commands are the operators'.
+// Command muster is the whole platform in one binary: `muster up` runs everything in one process, `muster run` runs
+// one service, and the other commands are for operators.
 package main
 
 import (
@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log" //nolint:depguard // what libraries print there is thrown away
+	"log" //nolint:depguard // only to discard what libraries print
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,32 +24,31 @@ func main() {
 	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}, os.Getenv))
 }
 
-// streams are the standard streams of the process. Commands write to those of cobra, which may be shown what
-// others wrote; logs and progress know by themselves what a terminal is shown.
+// streams holds the standard streams of the process. Commands write to cobra's streams, which escape control
+// characters on a terminal; loggers and progress bars escape on their own.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// exitCoder is an error that asks for its own exit status.
+// exitCoder is an error with its own exit status.
 type exitCoder interface{ ExitCode() int }
 
-// run executes one command line and returns the process's exit status: 0, 1
-// when the work was done but not all of it went well, 2 when it could not be done.
+// run executes one command line and returns the exit status of the process: 0 for success, 1 if the work is done with
+// failures, 2 if it could not be done.
 func run(args []string, std streams, getenv func(string) string) int {
-	// Whoever is called over HTTP can have the standard library print there what it sends
-	// after its answer, which may be what it was sent. Nothing of ours is said there.
+	// Discard the standard library's log: an HTTP client logs unsolicited response data, which may hold personal data.
 	log.SetOutput(io.Discard)
-	c := &command{std: std, getenv: getenv, connectTimeout: 15 * time.Second, signals: new(lateHandler)}
+	c := &command{std: std, getenv: getenv, connectTimeout: 15 * time.Second, signals: new(deferredHandler)}
 	ctx, release := service.WithSignals(context.Background(), slog.New(c.signals), os.Exit)
 	defer release()
 
 	root := newRoot(c)
 	root.SetArgs(args)
 	root.SetIn(std.in)
-	told := console.Writer(std.err)
+	diagnostics := console.Writer(std.err)
 	root.SetOut(console.Writer(std.out))
-	root.SetErr(told)
+	root.SetErr(diagnostics)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -57,31 +56,31 @@ func run(args []string, std streams, getenv func(string) string) int {
 	var coder exitCoder
 	if errors.As(err, &coder) {
 		if message := err.Error(); message != "" {
-			fmt.Fprintln(told, "muster:", message)
+			fmt.Fprintln(diagnostics, "muster:", message)
 		}
 		return coder.ExitCode()
 	}
-	fmt.Fprintln(told, "muster:", err)
+	fmt.Fprintln(diagnostics, "muster:", err)
 	return 2
 }
 
-// command holds what the commands share: the persistent flags and the process's surroundings.
+// command holds what the commands share: the persistent flags and the environment of the process.
 type command struct {
 	std       streams
 	getenv    func(string) string
 	dataDir   string
 	logLevel  string
 	logFormat string
-	// connectTimeout bounds how long a command waits for the brokers, and for topics to be there.
+	// connectTimeout bounds the wait for the brokers and for missing topics.
 	connectTimeout time.Duration
-	// signals is where it is said that a signal came.
-	signals *lateHandler
+	// signals logs the signals that stop the process.
+	signals *deferredHandler
 }
 
 func newRoot(c *command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "muster",
-		Short: "Answers who a person is and what a company is, from your own machine",
+		Short: "Run a person and company enrichment platform",
 		Long: `muster streams crawled code-host and professional-network records through Kafka into
 ClickHouse read models and answers from them over HTTP.
 
@@ -91,13 +90,16 @@ On one machine, everything in one process:
   muster status                      services, lag, and what the read models hold
   muster ingest network-person FILE  stream records in
 
-The commands find a running instance through its data folder (--data-dir). To work
-against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
+The commands find a running instance through its data directory (--data-dir). To use
+external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if _, err := filepath.Abs(c.dataDir); err != nil {
-				return fmt.Errorf("the working directory does not exist any more: change to another one, or give an absolute --data-dir: %w", err)
+				return fmt.Errorf(
+					"the working directory does not exist any more: change to another one, or pass an absolute "+
+						"--data-dir: %w",
+					err)
 			}
 			cfg, err := c.telemetryConfig("muster")
 			if err != nil {
@@ -105,7 +107,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 			}
 			logger, err := service.NewLogger(cfg)
 			if err == nil {
-				c.signals.is(logger.Handler())
+				c.signals.set(logger.Handler())
 			}
 			return err
 		},
@@ -115,17 +117,18 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		dataDir = v
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.dataDir, "data-dir", dataDir, "data folder of the instance (MUSTER_DATA_DIR)")
-	flags.StringVar(&c.logLevel, "log-level", "info", "least severe level to log: debug, info, warn or error")
+	flags.StringVar(&c.dataDir, "data-dir", dataDir, "data directory of the instance (MUSTER_DATA_DIR)")
+	flags.StringVar(&c.logLevel, "log-level", "info", "minimum level to log: debug, info, warn or error")
 	flags.StringVar(&c.logFormat, "log-format", "auto", "log format: text, json, or auto (text on a terminal)")
 
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run the platform:"},
-		&cobra.Group{ID: "data", Title: "Bring records in and look after them:"},
-		&cobra.Group{ID: "people", Title: "Look after callers:"},
+		&cobra.Group{ID: "data", Title: "Import and manage data:"},
+		&cobra.Group{ID: "people", Title: "Manage callers and data subjects:"},
 	)
 	root.AddCommand(
-		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(), c.backupCommand(),
+		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
+		c.backupCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),
@@ -133,12 +136,12 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.eraseCommand(), c.subjectCommand(),
 		c.versionCommand(),
 	)
-	tellUsage(root)
+	addUsageToErrors(root)
 	return root
 }
 
-// tellUsage has the errors of wrong arguments say what the command takes.
-func tellUsage(cmd *cobra.Command) {
+// addUsageToErrors appends the usage line to the argument errors of cmd and its subcommands.
+func addUsageToErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil && cmd.Runnable() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -148,11 +151,11 @@ func tellUsage(cmd *cobra.Command) {
 		}
 	}
 	for _, child := range cmd.Commands() {
-		tellUsage(child)
+		addUsageToErrors(child)
 	}
 }
 
-// telemetry makes the logger, metrics and traces of a command.
+// telemetry returns the logger, metrics and traces of a command.
 func (c *command) telemetry(ctx context.Context, name string) (*service.Telemetry, error) {
 	cfg, err := c.telemetryConfig(name)
 	if err != nil {
@@ -161,7 +164,7 @@ func (c *command) telemetry(ctx context.Context, name string) (*service.Telemetr
 	return service.NewTelemetry(ctx, cfg)
 }
 
-// logStopped logs that a command ended as a signal asked, so that its last line says so.
+// logStopped logs that a signal stopped the command, unless it failed.
 func logStopped(ctx context.Context, logger *slog.Logger, err error) {
 	if err == nil && ctx.Err() != nil {
 		logger.Info("muster has stopped")
@@ -175,31 +178,34 @@ func (c *command) telemetryConfig(name string) (cfg service.TelemetryConfig, err
 	}
 	switch format := service.LogFormat(c.logFormat); format {
 	case service.LogAuto, service.LogText, service.LogJSON:
-		return service.TelemetryConfig{Service: name, Version: version(), LogLevel: level, LogFormat: format, Output: c.std.err}, nil
+		return service.TelemetryConfig{Service: name, Version: version(), LogLevel: level, LogFormat: format,
+			Output: c.std.err}, nil
 	default:
-		return cfg, fmt.Errorf("--log-format: %q is none of auto, text and json", c.logFormat)
+		return cfg, fmt.Errorf("--log-format: invalid value %q: want auto, text or json", c.logFormat)
 	}
 }
 
-// lateHandler is a log whose level and format are known once the command line is
-// read. Until then it is silent.
-type lateHandler struct{ to atomic.Pointer[slog.Handler] }
+// deferredHandler is a log handler whose level and format are set after the command line is parsed. Until then it
+// discards all records.
+type deferredHandler struct{ to atomic.Pointer[slog.Handler] }
 
-func (h *lateHandler) is(handler slog.Handler) { h.to.Store(&handler) }
+func (h *deferredHandler) set(handler slog.Handler) { h.to.Store(&handler) }
 
-func (h *lateHandler) now() slog.Handler {
+func (h *deferredHandler) now() slog.Handler {
 	if to := h.to.Load(); to != nil {
 		return *to
 	}
 	return slog.DiscardHandler
 }
 
-func (h *lateHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (h *deferredHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.now().Enabled(ctx, level)
 }
 
-func (h *lateHandler) Handle(ctx context.Context, r slog.Record) error { return h.now().Handle(ctx, r) }
+func (h *deferredHandler) Handle(ctx context.Context, r slog.Record) error {
+	return h.now().Handle(ctx, r)
+}
 
-func (h *lateHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.now().WithAttrs(attrs) }
+func (h *deferredHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.now().WithAttrs(attrs) }
 
-func (h *lateHandler) WithGroup(name string) slog.Handler { return h.now().WithGroup(name) }
+func (h *deferredHandler) WithGroup(name string) slog.Handler { return h.now().WithGroup(name) }

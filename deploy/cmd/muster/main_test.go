@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"log" //nolint:depguard // what libraries print to
+	"log" //nolint:depguard // the target of libraries
 	"log/slog"
 	"os"
 	"testing"
@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nothing writes into the operator's log beside the logger: net/http has receivers do it.
-func TestStandardLogIsSilent(t *testing.T) {
+// net/http prints unsolicited responses there.
+func TestRun_DiscardsStandardLog(t *testing.T) {
 	var said bytes.Buffer
 	log.SetOutput(&said)
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
@@ -21,18 +21,18 @@ func TestStandardLogIsSilent(t *testing.T) {
 	require.Empty(t, said.String())
 }
 
-// The flags of the log hold for every command, and for what is said of signals.
-func TestLogFlags(t *testing.T) {
+func TestLogFlags_ApplyToCommandsAndSignals(t *testing.T) {
 	c := cli{t: t}
 	_, errors := c.run(2, "--log-level", "foo", "version")
 	require.Contains(t, errors, `--log-level: log level "foo"`)
 	_, errors = c.run(2, "--log-format", "foo", "status")
-	require.Contains(t, errors, `--log-format: "foo" is none of auto, text and json`)
+	require.Contains(t, errors, `--log-format: invalid value "foo": want auto, text or json`)
 
 	said := func(args ...string) string {
 		t.Helper()
 		var out, log bytes.Buffer
-		c := &command{std: streams{out: &out, err: &log}, getenv: func(string) string { return "" }, signals: new(lateHandler)}
+		c := &command{std: streams{out: &out, err: &log}, getenv: func(string) string { return "" },
+			signals: new(deferredHandler)}
 		logger := slog.New(c.signals)
 		logger.Error("too early")
 		root := newRoot(c)

@@ -26,11 +26,11 @@ import (
 	"muster/schemas/readmodel"
 )
 
-var update = flag.Bool("update", false, "write the list of metrics anew")
+var update = flag.Bool("update", false, "rewrite the list of metrics")
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// described are the metrics of a registry, those without a value included: name to labels and help.
+// described returns the labels and help of the metrics of a registry by name, including those without a value.
 func described(t *testing.T, registry *prometheus.Registry) map[string][2]string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc)
@@ -38,7 +38,9 @@ func described(t *testing.T, registry *prometheus.Registry) map[string][2]string
 		defer close(descs)
 		registry.Describe(descs)
 	}()
-	pattern := regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "(.*?)"(?:, unit: "[^"]*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+	pattern := regexp.MustCompile(
+		`^Desc\{fqName: "([^"]+)", help: "(.*?)"(?:, unit: "[^"]*")?, ` +
+			`constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 	constant := regexp.MustCompile(`(\w+)="`)
 	out := map[string][2]string{}
 	for d := range descs {
@@ -58,20 +60,21 @@ func described(t *testing.T, registry *prometheus.Registry) map[string][2]string
 	return out
 }
 
-// registered runs a service until it is ready and returns what it has registered then.
-func registered(t *testing.T, name string, around surroundings) map[string][2]string {
+// registered runs a service until it is ready, and returns its registered metrics.
+func registered(t *testing.T, name string, env environment) map[string][2]string {
 	t.Helper()
 	for _, s := range services() {
 		if s.name != name {
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		unit, err := s.build(ctx, around)
+		unit, err := s.build(ctx, env)
 		require.NoError(t, err)
 		ended := make(chan error, 1)
-		go func() { ended <- runAlone(ctx, name, unit, around, "127.0.0.1:0", nil) }()
-		require.Eventually(t, func() bool { return unit.ready(t.Context()) == nil }, time.Minute, 50*time.Millisecond, name)
-		out := described(t, around.tel.Registry)
+		go func() { ended <- runAlone(ctx, name, unit, env, "127.0.0.1:0", nil) }()
+		require.Eventually(t, func() bool { return unit.ready(t.Context()) == nil }, time.Minute,
+			50*time.Millisecond, name)
+		out := described(t, env.tel.Registry)
 		cancel()
 		require.NoError(t, <-ended)
 		return out
@@ -80,8 +83,7 @@ func registered(t *testing.T, name string, around surroundings) map[string][2]st
 	return nil
 }
 
-// The documented list of metrics is what the services register; alerts and dashboard ask for nothing else.
-func TestMetricsAreDocumented(t *testing.T) {
+func TestMetrics_PageAlertsAndDashboardMatchTheServices(t *testing.T) {
 	brokers := strings.Join(brokertest.Start(t).Addrs(), ",")
 	dsn := enginetest.DSN(t)
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn})
@@ -92,15 +94,18 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 	of, metrics := map[string][]string{}, map[string][2]string{}
 	for i, s := range services() {
-		env := map[string]string{"KAFKA_BROKERS": brokers, "CLICKHOUSE_DSN": dsn, "MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_OPERATOR_TOKEN": "token",
+		env := map[string]string{"KAFKA_BROKERS": brokers, "CLICKHOUSE_DSN": dsn,
+			"MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_OPERATOR_TOKEN": "token",
 			"SEARXNG_URL": "http://127.0.0.1:1", "MODEL_URL": "http://127.0.0.1:1/v1", "MODEL_NAME": "m"}
-		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error", logFormat: "text"}
-		around, err := c.surroundings(t.Context(), s.name, "127.0.0.1:0")
+		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard},
+			getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error",
+			logFormat: "text"}
+		deps, err := c.environment(t.Context(), s.name, "127.0.0.1:0")
 		require.NoError(t, err)
 		if i == 0 {
-			require.NoError(t, topics.Ensure(t.Context(), around.kafka, 0, around.tel.Logger))
+			require.NoError(t, topics.Ensure(t.Context(), deps.kafka, 0, deps.tel.Logger))
 		}
-		for name, what := range registered(t, s.name, around) {
+		for name, what := range registered(t, s.name, deps) {
 			of[name] = append(of[name], s.name)
 			metrics[name] = what
 		}
@@ -112,7 +117,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		if len(of[name]) == len(services()) {
 			where = "all"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", name, metrics[name][0], where, strings.ReplaceAll(metrics[name][1], "|", "\\|"))
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", name, metrics[name][0], where,
+			strings.ReplaceAll(metrics[name][1], "|", "\\|"))
 	}
 	const path = "../../docs/metrics.md"
 	raw, err := os.ReadFile(path)
@@ -124,14 +130,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(page), 0o600))
 		raw = []byte(page)
 	}
-	require.Equal(t, page, string(raw), "go test ./deploy/cmd/muster -run Documented -update")
+	require.Equal(t, page, string(raw), "go test ./deploy/cmd/muster -run TestMetrics -update")
 
 	for _, expr := range append(ruleExpressions(t), panelExpressions(t)...) {
 		requireLabels(t, metrics, expr)
 	}
 }
 
-// ruleExpressions are what the alerts ask for.
+// ruleExpressions returns the expressions of the alerts.
 func ruleExpressions(t *testing.T) (out []string) {
 	t.Helper()
 	var file struct {
@@ -148,7 +154,7 @@ func ruleExpressions(t *testing.T) (out []string) {
 	return out
 }
 
-// panelExpressions are what the dashboard asks for.
+// panelExpressions returns the expressions of the dashboard.
 func panelExpressions(t *testing.T) (out []string) {
 	t.Helper()
 	var file struct {
@@ -173,10 +179,10 @@ func panelExpressions(t *testing.T) (out []string) {
 	return out
 }
 
-// requireLabels looks up the metrics of an expression, and the labels that it selects and groups by.
+// requireLabels looks up the metrics of an expression, and the labels that it selects or groups by.
 func requireLabels(t *testing.T, metrics map[string][2]string, expr string) {
 	t.Helper()
-	labels := []string{"job", "instance"} // the scrape's
+	labels := []string{"job", "instance"} // added by the scrape
 	for _, m := range regexp.MustCompile(`(muster_[a-z0-9_]+)(?:{([^}]*)})?`).FindAllStringSubmatch(expr, -1) {
 		has := []string{"job", "instance"}
 		what, ok := metrics[m[1]]

@@ -23,15 +23,15 @@ func (c *command) migrateCommand() *cobra.Command {
 	var replication int
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring topics and the read models' tables up to date",
-		Long: `Makes the topics that Kafka does not have yet, when KAFKA_BROKERS is set, with the partitions, retention and
-compaction that muster relies on, and as many replicas as --replication says or the brokers' default is: Apache
-Kafka's is 1, which keeps each topic on one broker, and is warned of where there are several. Then it applies the migrations that the database does not have yet, in
-order, and records each; a new database is made at once as they would leave it. Running it again, or from several machines at once, is harmless. "muster up"
-does both by itself.
+		Short: "Create or update topics and tables",
+		Long: `Creates missing topics if KAFKA_BROKERS is set, with the partitions, retention and compaction that muster
+requires, and with --replication replicas (default: the broker's default). The default of Apache Kafka is 1, which
+stores each topic on one broker; a warning is logged if there are several brokers. Then it applies the pending
+migrations of the database in order, and records each; a new database is created from the current schema. It is safe to
+run it again, and to run it on several machines concurrently. "muster up" does both.
 
-With --cluster each table is a replicated one on every node, behind a distributed one; the database must
-exist on all of them.`,
+With --cluster each table is a replicated table on every node, behind a distributed table; the database must
+exist on all nodes.`,
 		Example: `  muster migrate --dry-run
   CLICKHOUSE_DSN=https://clickhouse:8443/muster muster migrate --cluster main`,
 		GroupID: "run",
@@ -39,7 +39,8 @@ exist on all of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			if replication < 0 || replication > math.MaxInt16 {
-				return fmt.Errorf("--replication %d: want the number of brokers that have a copy of each topic, or 0 for the brokers' default", replication)
+				return fmt.Errorf("--replication: invalid value %d: want the number of replicas of each topic, "+
+					"or 0 for the brokers' default", replication)
 			}
 			migrations, err := projector.Migrations(layout)
 			if err != nil {
@@ -67,7 +68,8 @@ exist on all of them.`,
 			if err != nil {
 				return err
 			}
-			store.ClientName, store.Logger, store.ReadTimeout = "muster migrate", tel.Logger, clickhouse.MigrationTimeout
+			store.ClientName, store.Logger, store.ReadTimeout = "muster migrate", tel.Logger,
+				clickhouse.MigrationTimeout
 			conn, err := clickhouse.Open(ctx, store)
 			if err != nil {
 				return err
@@ -83,15 +85,17 @@ exist on all of them.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%d migrations applied, %d in all\n", len(applied), len(migrations))
+			_, err = fmt.Fprintf(out, "%d migrations applied, %d in total\n", len(applied), len(migrations))
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&layout.Cluster, "cluster", "", "name of the cluster in ClickHouse's remote_servers (default: a single node)")
-	flags.IntVar(&replication, "replication", 0, "replicas of topics that are made (default: the brokers' default.replication.factor)")
-	flags.BoolVar(&dryRun, "dry-run", false, "only list what would be applied")
-	flags.BoolVar(&printSQL, "print", false, "only print the SQL of all migrations; needs no server")
+	flags.StringVar(&layout.Cluster, "cluster", "",
+		"name of the cluster in ClickHouse's remote_servers (default: a single node)")
+	flags.IntVar(&replication, "replication", 0,
+		"replicas of created topics (default: the brokers' default.replication.factor)")
+	flags.BoolVar(&dryRun, "dry-run", false, "list the pending migrations without applying them")
+	flags.BoolVar(&printSQL, "print", false, "print the SQL of all migrations; needs no server")
 	return cmd
 }
 
@@ -112,6 +116,6 @@ func printPending(ctx context.Context, out io.Writer, conn driver.Conn, migratio
 	for _, m := range pending {
 		fmt.Fprintf(out, "would apply %s (owner %s)\n", m, m.Owner)
 	}
-	_, err = fmt.Fprintf(out, "%d of %d migrations are to be applied\n", len(pending), len(migrations))
+	_, err = fmt.Fprintf(out, "%d of %d migrations are pending\n", len(pending), len(migrations))
 	return err
 }

@@ -12,8 +12,7 @@ import (
 	"muster/platform/broker/brokertest"
 )
 
-// A run that leaves records of the same version as they are names the command that replaces them,
-// and that command, given to a shell, does.
+// The command is run by a shell.
 func TestIngest_ConflictHintNamesTheCommandThatReplaces(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{
@@ -36,7 +35,7 @@ func TestIngest_ConflictHintNamesTheCommandThatReplaces(t *testing.T) {
 	out, _ := c.run(0, "ingest", "--map", file("before.jq", before), people, "--data-dir", data)
 	require.NotContains(t, out, "--remap")
 	out, _ = c.run(0, "ingest", "--map", changed, people, "--data-dir", data)
-	require.Contains(t, out, "40 records have the version of what was published before, and other content")
+	require.Contains(t, out, "40 records have a published version, but other content")
 	quoted := "'" + strings.ReplaceAll(people, "'", `'\''`) + "'"
 	require.Contains(t, out, "\n  muster ingest --data-dir "+data+" --map "+changed+" --remap "+quoted+"\n")
 	out, _ = c.run(0, "ingest", "--data-dir", data, "--map", changed, "--remap", people)
@@ -44,5 +43,5 @@ func TestIngest_ConflictHintNamesTheCommandThatReplaces(t *testing.T) {
 	out, _ = c.run(0, "ingest", "--data-dir", data, "--map", changed, "--remap", people, "--json")
 	require.Contains(t, out, `"conflicting": 0`)
 	_, problem := c.run(2, "ingest", "--resume", "--remap", "--data-dir", data)
-	require.Contains(t, problem, "--resume goes with none of")
+	require.Contains(t, problem, "--resume cannot be combined with")
 }

@@ -18,7 +18,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// replayAnswers is the argument of muster replay that builds answers.
+// replayAnswers is the argument of muster replay that rebuilds the stored answers.
 const replayAnswers = "answers"
 
 func (c *command) replayCommand() *cobra.Command {
@@ -26,29 +26,27 @@ func (c *command) replayCommand() *cobra.Command {
 	var dropOld, abort, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "replay [TABLE... | answers]",
-		Short: "Rebuild read models from the topics, while the API answers",
-		Long: `Rebuilds read models (all of them, or the tables named) from the record topics in new tables beside
-the live ones, compares the two, and exchanges them. The API answers all the while, from the live
-tables until the exchange and from the new ones after it; no record vanishes and no answer goes back
-to an older version. Records that arrive meanwhile are in the new tables too.
+		Short: "Rebuild read models from the topics, without downtime",
+		Long: `Rebuilds read models (all, or the given tables) from the record topics in new tables, compares these
+with the live tables, and exchanges them. The API reads the live tables until the exchange and the new ones after it;
+no record disappears and no answer returns to an older version. Records that arrive during the replay are in the new
+tables too.
 
-What a live table has and the topics have no more, or only older, is taken over from it. A replay that
-would lose a record, or make one older, does not exchange anything.
+Rows that the topics no longer have, or have only in an older version, are copied from the live table. A replay that
+would lose a record, or replace one with an older version, does not exchange the tables.
 
-For a moment at the end, usually well under a second, inserts into the live tables pause. Projectors
-wait that out as they do an overload of ClickHouse.
+At the end, inserts into the live tables pause, usually for well under a second. Projectors handle this as an
+overload of ClickHouse.
 
-A replay that was interrupted or killed goes on where it was when it is run again with the same
-tables; --restart begins anew, --abort gives it up. The tables that were live before keep their
-content as <table>__old_<id> until --drop-old: they take as much disk again.
+An interrupted or killed replay resumes when it is run again with the same tables; --restart starts from scratch,
+--abort discards it. The previous tables are kept as <table>__old_<id> until --drop-old, and use as much disk again.
 
-muster replay answers builds what the API answers about accounts of the code host from the read models
-alone, without the topics: after an upgrade that says so, or in a restored backup that lacks it. A run
-that was interrupted begins anew.
+muster replay answers rebuilds what the API returns for code-host accounts from the read models alone, without the
+topics: after an upgrade that requires it, or in a restored backup without it. If interrupted, it starts from scratch.
 
 Read models: ` + strings.Join(readmodel.Tables(), ", ") + `.
 
-Exit status: 0 done; 2 it could not be done, and the live tables are as they were.`,
+Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 		Example: `  muster replay
   muster replay lookups network_people
   muster replay answers
@@ -76,38 +74,43 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 			defer func() { err = errors.Join(err, conn.Close()) }()
 			switch {
 			case (dropOld || abort) && len(args) > 0:
-				return errors.New("--drop-old and --abort take no tables: they are about all of them")
+				return errors.New("--drop-old and --abort take no tables: they apply to all tables")
 			case dropOld:
 				dropped, err := projector.DropOld(ctx, conn, tel.Logger)
 				return dropReport(out, "dropped", dropped, err)
 			case abort:
 				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, tel.Logger)
-				return dropReport(out, "gave up", dropped, err)
+				return dropReport(out, "discarded", dropped, err)
 			}
 			began := time.Now()
 			if slices.Equal(args, []string{replayAnswers}) {
-				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel, func(ctx context.Context, set *suppress.Set) error {
-					report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{
-						Deps: projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set}, Progress: newBar(c.std.err, tel.Logger),
-					})
-					if err != nil {
+				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
+					func(ctx context.Context, set *suppress.Set) error {
+						report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{
+							Deps:     projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
+							Progress: newBar(c.std.err, tel.Logger),
+						})
+						if err != nil {
+							return err
+						}
+						if asJSON {
+							return printJSON(cmd, report)
+						}
+						_, err = fmt.Fprintf(out, "built the answers of %d accounts in %s\n",
+							report.Accounts, time.Since(began).Round(time.Millisecond))
 						return err
-					}
-					if asJSON {
-						return printJSON(cmd, report)
-					}
-					_, err = fmt.Fprintf(out, "the answers of %d accounts were built in %s\n", report.Accounts, time.Since(began).Round(time.Millisecond))
-					return err
-				})
+					})
 			}
 			cfg.Tables = args
 			var report projector.ReplayReport
-			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel, func(ctx context.Context, set *suppress.Set) (err error) {
-				report, err = projector.Replay(ctx, cfg, projector.ReplayDeps{
-					Deps: projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set}, Progress: newBar(c.std.err, tel.Logger),
+			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
+				func(ctx context.Context, set *suppress.Set) (err error) {
+					report, err = projector.Replay(ctx, cfg, projector.ReplayDeps{
+						Deps:     projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
+						Progress: newBar(c.std.err, tel.Logger),
+					})
+					return err
 				})
-				return err
-			})
 			if err != nil {
 				return err
 			}
@@ -118,11 +121,12 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&cfg.Restart, "restart", false, "begin anew instead of going on with an unfinished replay")
-	flags.BoolVar(&dropOld, "drop-old", false, "remove the tables that earlier replays have replaced")
-	flags.BoolVar(&abort, "abort", false, "give an unfinished replay up, and let projectors insert again if it stopped them")
+	flags.BoolVar(&cfg.Restart, "restart", false, "start from scratch instead of resuming an unfinished replay")
+	flags.BoolVar(&dropOld, "drop-old", false, "drop the tables that earlier replays have replaced")
+	flags.BoolVar(&abort, "abort", false,
+		"discard an unfinished replay, and let projectors insert again if it paused them")
 	flags.String("cluster", "", "")
-	cobra.CheckErr(flags.MarkDeprecated("cluster", "the tables tell which cluster they are of"))
+	cobra.CheckErr(flags.MarkDeprecated("cluster", "the cluster is read from the tables"))
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
 	return cmd
@@ -133,25 +137,28 @@ func dropReport(out io.Writer, verb string, tables []string, err error) error {
 		fmt.Fprintf(out, "%s %s\n", verb, name)
 	}
 	if err == nil && len(tables) == 0 {
-		fmt.Fprintln(out, "there was nothing to do")
+		fmt.Fprintln(out, "nothing to do")
 	}
 	return err
 }
 
 func printReplay(out io.Writer, report projector.ReplayReport, took time.Duration) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "READ MODEL\tIDENTITIES BEFORE\tAFTER\tADDED\tNEWER\tFROM THE LIVE TABLE\tPARTITIONS EQUAL\tOLD TABLE")
+	fmt.Fprintln(tw,
+		"READ MODEL\tIDENTITIES BEFORE\tAFTER\tADDED\tNEWER\tFROM THE LIVE TABLE\tPARTITIONS EQUAL\tOLD TABLE")
 	for _, t := range report.Tables {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d of %d\t%s\n", t.Table, t.Before, t.After, t.Added, t.Newer, t.FromLive, t.Equal, t.Partitions, t.Kept)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d of %d\t%s\n", t.Table, t.Before, t.After, t.Added, t.Newer,
+			t.FromLive, t.Equal, t.Partitions, t.Kept)
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the report: %w", err)
 	}
 	again := ""
 	if report.Resumed {
-		again = ", going on with an unfinished one"
+		again = ", resumed"
 	}
-	fmt.Fprintf(out, "\nreplay %s took %s%s; inserts paused for %s\n", report.ID, took.Round(time.Millisecond), again, report.Frozen.Round(time.Millisecond))
-	_, err := fmt.Fprintln(out, "the old tables take disk until: muster replay --drop-old")
+	fmt.Fprintf(out, "\nreplay %s took %s%s; inserts paused for %s\n", report.ID, took.Round(time.Millisecond), again,
+		report.Frozen.Round(time.Millisecond))
+	_, err := fmt.Fprintln(out, "the old tables use disk until: muster replay --drop-old")
 	return err
 }

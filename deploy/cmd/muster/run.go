@@ -27,55 +27,51 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// surroundings are what a service run alone is built on.
-type surroundings struct {
+// environment is what a service that runs alone depends on.
+type environment struct {
 	tel   *service.Telemetry
 	kafka bus.Config
-	// store is how ClickHouse is reached.
 	store clickhouse.Config
 	addr  string
-	// dataDir holds what a replica must not lose when it is killed.
-	dataDir string
-	getenv  func(string) string
-	secret  *service.RootSecret
-	// webhookAllow is --webhook-allow.
-	webhookAllow []string
-	// searchMemory is --search-memory.
-	searchMemory int
-	// eraseWithin is --erase-within.
-	eraseWithin time.Duration
-	// noState is --no-state.
-	noState bool
-	// erased says who was erased.
+	// dataDir holds state that a replica must not lose when it is killed.
+	dataDir      string
+	getenv       func(string) string
+	secret       *service.RootSecret
+	webhookAllow []string      // --webhook-allow
+	searchMemory int           // --search-memory, in MiB
+	eraseWithin  time.Duration // --erase-within
+	noState      bool          // --no-state
+	// erased holds the suppression set.
 	erased *suppression.Follower
 }
 
-// runnable is a service that runs alone.
+// runnable is a service that `muster run` runs.
 type runnable struct {
 	run   func(context.Context) error
 	ready service.Check
 	close func() error
-	// conn is its connection, if it has one: the status page shows what the tables hold.
+	// conn is the ClickHouse connection of the service, or nil. The status page reads table sizes with it.
 	conn driver.Conn
-	// stateDir is ingest's.
+	// stateDir is the state directory of ingest, else empty.
 	stateDir string
-	// flushUsage is query-api's, on the admin address.
+	// flushUsage is the admin handler of query-api that publishes buffered usage, else nil.
 	flushUsage http.HandlerFunc
 }
 
-// services are the services that `muster run` knows.
+// services returns the services that `muster run` can run.
 func services() []struct {
 	name, about string
-	build       func(context.Context, surroundings) (runnable, error)
+	build       func(context.Context, environment) (runnable, error)
 } {
 	return []struct {
 		name, about string
-		build       func(context.Context, surroundings) (runnable, error)
+		build       func(context.Context, environment) (runnable, error)
 	}{
-		{"projector", "keeps the read models; needs Kafka and ClickHouse", buildProjector},
+		{"projector", "writes the read models; needs Kafka and ClickHouse", buildProjector},
 		{"query-api", "serves /v1 on --addr; needs Kafka and ClickHouse", buildQueryAPI},
-		{"ingest", "takes records on --addr; needs Kafka", buildIngest},
-		{"discovery-worker", "finds people on other platforms; needs Kafka and ClickHouse", buildDiscovery},
+		{"ingest", "accepts records on --addr; needs Kafka", buildIngest},
+		{"discovery-worker", "finds the profiles of a person on other platforms; needs Kafka and ClickHouse",
+			buildDiscovery},
 		{"webhook-sender", "delivers webhooks; needs Kafka", buildWebhook},
 	}
 }
@@ -93,20 +89,19 @@ func (c *command) runCommand() *cobra.Command {
 	var noState bool
 	cmd := &cobra.Command{
 		Use:   "run SERVICE",
-		Short: "Run one service, as a container does",
-		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
-CLICKHOUSE_DSN (servers that want certificates: "muster up --help"), with the root secret MUSTER_SECRET_KEY, which is the same for all services and for the commands
-beside them ("openssl rand -hex 32" makes one). Any number of replicas of a service may run. Run "muster migrate"
-first. KAFKA_SESSION_TIMEOUT, 10s by default, is how long the partitions of a replica that was killed rest before
-another has them.
+		Short: "Run one service, as in a container",
+		Long: `Runs one service with external servers: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
+CLICKHOUSE_DSN (client certificates: "muster up --help"). The root secret MUSTER_SECRET_KEY must be the same for all
+services and commands ("openssl rand -hex 32" creates one). A service can have any number of replicas. Run "muster
+migrate" first. KAFKA_SESSION_TIMEOUT (default 10s) is how long the partitions of a killed replica stay unassigned.
 
-Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each a data
-folder of its own (--data-dir) that outlives its process. With Sentinels that is
+Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each its own
+persistent data directory (--data-dir). A URL for Sentinels is
 redis://sentinel:26379/0?master_name=NAME&addr=sentinel2:26379&password=... (deploy/docs/accounts.md, "Sentinels").
 
-ingest remembers in its data folder what was pushed, and publishes nothing that is known or older. "muster ingest"
-on the same folder shares that; on another one it needs --again where both bring the same people or companies.
-Replicas of ingest that have no volume run with --no-state.
+ingest stores in its data directory which records were pushed, and does not publish unchanged or older ones. "muster
+ingest" on the same directory uses the same state; on another one, add --again if both import the same people or
+companies. Run replicas of ingest that have no volume with --no-state.
 
 Services:
 ` + strings.Join(lines, "\n"),
@@ -121,28 +116,29 @@ Services:
 				if s.name != args[0] {
 					continue
 				}
-				around, err := c.surroundings(ctx, s.name, addr)
+				env, err := c.environment(ctx, s.name, addr)
 				if err != nil {
 					return err
 				}
-				around.webhookAllow, around.searchMemory, around.eraseWithin, around.noState = allow, memory, within, noState
-				unit, err := s.build(ctx, around)
+				env.webhookAllow, env.searchMemory, env.eraseWithin, env.noState = allow, memory, within, noState
+				unit, err := s.build(ctx, env)
 				if err != nil {
 					return err
 				}
-				err = runAlone(ctx, s.name, unit, around, adminAddr, adminHosts)
-				logStopped(ctx, around.tel.Logger, err)
+				err = runAlone(ctx, s.name, unit, env, adminAddr, adminHosts)
+				logStopped(ctx, env.tel.Logger, err)
 				return err
 			}
-			return fmt.Errorf("there is no service %q; the services are %s", args[0], strings.Join(names, ", "))
+			return fmt.Errorf("unknown service %q; services: %s", args[0], strings.Join(names, ", "))
 		},
 	}
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
-	cmd.Flags().BoolVar(&noState, "no-state", false, "of ingest: publish all that is pushed, and remember nothing of it")
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "listen address of query-api and ingest")
+	cmd.Flags().BoolVar(&noState, "no-state", false, "ingest: publish every pushed record, and store no state")
 	addAllowFlag(cmd.Flags(), &allow)
 	addSearchMemoryFlag(cmd.Flags(), &memory)
 	addWithinFlag(cmd.Flags(), &within)
-	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of the status page, metrics, health and profiles")
+	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082",
+		"listen address of the status page, metrics, health and profiles")
 	c.addAdminHostsFlag(cmd.Flags(), &adminHosts)
 	return cmd
 }
@@ -153,98 +149,101 @@ const adminHostsEnv = "MUSTER_ADMIN_HOSTS"
 func (c *command) addAdminHostsFlag(flags *pflag.FlagSet, hosts *[]string) {
 	names := strings.FieldsFunc(c.getenv(adminHostsEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	flags.StringSliceVar(hosts, "admin-hosts", names,
-		"names by which the admin address is called, beside localhost and IP addresses; *.DOMAIN for all below it ("+
+		"host names of the admin address, in addition to localhost and IP addresses; *.DOMAIN matches all subdomains ("+
 			adminHostsEnv+")")
 }
 
-func (c *command) surroundings(ctx context.Context, name, addr string) (surroundings, error) {
+func (c *command) environment(ctx context.Context, name, addr string) (environment, error) {
 	tel, err := c.telemetry(ctx, name)
 	if err != nil {
-		return surroundings{}, err
+		return environment{}, err
 	}
 	kafka, err := bus.ConfigFromEnv(c.getenv)
 	if err != nil {
-		return surroundings{}, err
+		return environment{}, err
 	}
 	if len(kafka.Brokers) == 0 {
-		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
+		return environment{}, errors.New("KAFKA_BROKERS is empty: set the brokers, or run everything with `muster up`")
 	}
 	kafka.Logger = tel.Logger
 	store, err := clickhouse.ConfigFromEnv(c.getenv)
 	if err != nil {
-		return surroundings{}, err
+		return environment{}, err
 	}
 	store.ClientName, store.Logger = "muster "+name, tel.Logger
 	secret, err := c.rootSecret()
 	if err != nil {
-		return surroundings{}, err
+		return environment{}, err
 	}
 	erased, err := suppression.New(secret, kafka, tel.Logger)
 	if err != nil {
-		return surroundings{}, err
+		return environment{}, err
 	}
-	return surroundings{
-		tel: tel, kafka: kafka, store: store, addr: addr, dataDir: c.dataDir, getenv: c.getenv, secret: secret, erased: erased,
+	return environment{
+		tel: tel, kafka: kafka, store: store, addr: addr, dataDir: c.dataDir, getenv: c.getenv, secret: secret,
+		erased: erased,
 	}, nil
 }
 
-// connect opens as many connections to the read models, 0: as many as is usual.
-func (s surroundings) connect(ctx context.Context, connections int) (driver.Conn, error) {
+// connect opens a pool of up to connections connections to the read models; 0 means the default.
+func (s environment) connect(ctx context.Context, connections int) (driver.Conn, error) {
 	cfg := s.store
 	cfg.MaxOpenConns = connections
 	return clickhouse.Open(ctx, cfg)
 }
 
-// flush sends the spans that are still buffered, in the second that a stop has for it.
+// flush sends the buffered spans, within a second.
 func flush(ctx context.Context, tel *service.Telemetry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := tel.Shutdown(ctx); err != nil {
-		tel.Logger.WarnContext(ctx, "the last spans were not sent", "error", err)
+		tel.Logger.WarnContext(ctx, "telemetry: could not send the last spans", "error", err)
 	}
 }
 
-// runAlone runs a service with an admin server beside it.
-func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string,
+// runAlone runs a service and its admin server.
+func runAlone(ctx context.Context, name string, unit runnable, env environment, adminAddr string,
 	adminHosts []string,
 ) (err error) {
-	defer flush(ctx, around.tel)
+	defer flush(ctx, env.tel)
 	if unit.close != nil {
 		defer func() { err = errors.Join(err, unit.close()) }()
 	}
 	admin, err := service.NewAdmin(ctx, service.AdminConfig{
-		Addr: adminAddr, Hosts: adminHosts, Logger: around.tel.Logger, Registry: around.tel.Registry,
+		Addr: adminAddr, Hosts: adminHosts, Logger: env.tel.Logger, Registry: env.tel.Registry,
 	})
 	if err != nil {
-		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
+		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
 	page.New(page.Source{
-		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: around.tel.Registry, Kafka: around.kafka, ClickHouse: unit.conn,
-		StateDir: unit.stateDir, Now: time.Now,
+		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
+		ClickHouse: unit.conn,
+		StateDir:   unit.stateDir, Now: time.Now,
 	}).Add(admin)
 	if unit.flushUsage != nil {
 		admin.Handle("POST "+queryapi.FlushUsagePath, unit.flushUsage)
 	}
-	// The service runs once the set is there: until then that is what is waited for.
+	// The service starts after the suppression set is loaded; until then, report that as the reason.
 	ready := func(ctx context.Context) error {
-		if err := around.erased.Ready(ctx); err != nil {
+		if err := env.erased.Ready(ctx); err != nil {
 			return err
 		}
 		return unit.ready(ctx)
 	}
-	group := service.NewGroup(service.GroupConfig{Logger: around.tel.Logger})
+	group := service.NewGroup(service.GroupConfig{Logger: env.tel.Logger})
 	err = errors.Join(
 		admin.AddCheck(name, ready),
 		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
 		group.Add(service.Unit{
-			Name: "suppression", Run: around.erased.Run, Ready: service.Poll(around.erased.Ready, 200*time.Millisecond), StartTimeout: 10 * time.Minute,
+			Name: "suppression", Run: env.erased.Run, Ready: service.Poll(env.erased.Ready, 200*time.Millisecond),
+			StartTimeout: 10 * time.Minute,
 		}),
 		group.Add(service.Unit{
 			Name: name, Needs: []string{"admin", "suppression"}, Run: unit.run, StartTimeout: 5 * time.Minute,
 			Ready: func(ctx context.Context) error {
 				err := service.Poll(unit.ready, 200*time.Millisecond)(ctx)
 				if err == nil {
-					around.tel.Logger.InfoContext(ctx, "ready", "service", name, "admin", admin.URL())
+					env.tel.Logger.InfoContext(ctx, "ready", "service", name, "admin", admin.URL())
 				}
 				return err
 			},
@@ -256,7 +255,7 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 	return group.Run(ctx)
 }
 
-func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
+func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	conn, err := s.connect(ctx, 0)
 	if err != nil {
 		return runnable{}, err
@@ -267,9 +266,10 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka, Within: s.eraseWithin}, projector.EraserDeps{
-		Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
-	})
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka, Within: s.eraseWithin},
+		projector.EraserDeps{
+			Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
+		})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
@@ -288,21 +288,25 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 
 func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
 	flags.IntVar(mebibytes, "search-memory", queryapi.DefaultSearchMemory,
-		"MiB of memory for what search keeps of who has which words, of query-api: 32 bytes for each person are the least, more make fewer searches slow; 0 keeps nothing and ranks by SQL")
+		"memory for the in-memory search index of query-api, in MiB (min 32 bytes per profile; 0 disables it and "+
+			"ranks "+
+			"with SQL)")
 }
 
-func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
+func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 	allow, err := parseAllow(s.webhookAllow)
 	if err != nil {
 		return runnable{}, err
 	}
-	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow, SearchPostings: queryapi.PostingsBytes(s.searchMemory)}.WithDefaults()
+	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
+		SearchPostings: queryapi.PostingsBytes(s.searchMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err
 	}
 	deps := queryapi.Deps{
-		ClickHouse: conn, Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
+		ClickHouse: conn, Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry,
+		Tracing:    s.tel.Tracing,
 		Suppressed: s.erased.Set(),
 	}
 	closeAll := conn.Close
@@ -319,20 +323,21 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	return runnable{run: api.Run, ready: api.Ready, close: closeAll, conn: conn, flushUsage: api.FlushUsage}, nil
 }
 
-func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
-	// Other ways in beside it, with data folders of their own, are likely: it publishes no version alone.
+func buildIngest(ctx context.Context, s environment) (runnable, error) {
+	// Other ingest paths with their own data directories are likely, so publish whole records, not only new versions.
 	cfg := ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv), Whole: true}
 	if !s.noState {
 		cfg.StateDir = ingest.StateDirOf(s.dataDir)
 	}
-	i, err := ingest.New(ctx, cfg, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
+	i, err := ingest.New(ctx, cfg,
+		ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, err
 	}
 	return runnable{run: i.Run, ready: i.Ready, stateDir: ingest.StateDirOf(s.dataDir)}, nil
 }
 
-func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
+func buildDiscovery(ctx context.Context, s environment) (runnable, error) {
 	providers, err := discovery.ProvidersFromEnv(s.getenv)
 	if err != nil {
 		return runnable{}, err
@@ -341,14 +346,18 @@ func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := discovery.New(discovery.Config{Bus: s.kafka, Providers: providers}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()}) //nolint:contextcheck // Close ends its reads, not a context
+	cfg := discovery.Config{Bus: s.kafka, Providers: providers}
+	deps := discovery.Deps{
+		ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set(),
+	}
+	w, err := discovery.New(cfg, deps) //nolint:contextcheck // Close ends its reads, not a context
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
 	return runnable{run: w.Run, ready: w.Ready, close: conn.Close, conn: conn}, nil
 }
 
-func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
+func buildWebhook(_ context.Context, s environment) (runnable, error) {
 	allow, err := parseAllow(s.webhookAllow)
 	if err != nil {
 		return runnable{}, err
@@ -357,7 +366,8 @@ func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := webhook.New(webhook.Config{Bus: s.kafka, Key: key, Allow: allow}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
+	w, err := webhook.New(webhook.Config{Bus: s.kafka, Key: key, Allow: allow},
+		webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, err
 	}

@@ -19,7 +19,7 @@ import (
 	"muster/platform/polltest"
 )
 
-// logged is where a process logs to, line by line.
+// logged receives the log of a process, line by line.
 type logged func(line string)
 
 func (l logged) Write(p []byte) (int, error) {
@@ -27,27 +27,28 @@ func (l logged) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A service of ingest remembers what was pushed where files on its data folder look, unless
-// it is told not to.
-func TestRunIngestRemembers(t *testing.T) {
-	env := map[string]string{"KAFKA_BROKERS": strings.Join(brokertest.Start(t).Addrs(), ","), "MUSTER_SECRET_KEY": strings.Repeat("s", 64), ingest.OperatorTokenEnv: "token"}
+func TestRunIngest_StoresPushedVersionsInTheDataDirectory(t *testing.T) {
+	env := map[string]string{"KAFKA_BROKERS": strings.Join(brokertest.Start(t).Addrs(), ","),
+		"MUSTER_SECRET_KEY": strings.Repeat("s", 64), ingest.OperatorTokenEnv: "token"}
 	for _, noState := range []bool{false, true} {
-		var ready atomic.Bool // told in the log
+		var ready atomic.Bool // from the log
 		log := logged(func(line string) {
 			if strings.Contains(line, "msg=ready service=ingest admin=http://127.0.0.1:") {
 				ready.Store(true)
 			}
 		})
-		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: log}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "info", logFormat: "text"}
-		around, err := c.surroundings(t.Context(), "ingest", "127.0.0.1:0")
+		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: log},
+			getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "info",
+			logFormat: "text"}
+		env, err := c.environment(t.Context(), "ingest", "127.0.0.1:0")
 		require.NoError(t, err)
-		around.noState = noState
-		require.NoError(t, topics.Ensure(t.Context(), around.kafka, 0, around.tel.Logger))
+		env.noState = noState
+		require.NoError(t, topics.Ensure(t.Context(), env.kafka, 0, env.tel.Logger))
 		ctx, cancel := context.WithCancel(t.Context())
-		unit, err := buildIngest(ctx, around)
+		unit, err := buildIngest(ctx, env)
 		require.NoError(t, err)
 		ended := make(chan error, 1)
-		go func() { ended <- runAlone(ctx, "ingest", unit, around, "127.0.0.1:0", nil) }()
+		go func() { ended <- runAlone(ctx, "ingest", unit, env, "127.0.0.1:0", nil) }()
 		known := func() bool {
 			_, err := os.Stat(filepath.Join(c.ingestState(), "versions", "topics.json"))
 			return err == nil
@@ -59,8 +60,8 @@ func TestRunIngestRemembers(t *testing.T) {
 	}
 }
 
-// A description that is there and cannot be read, such as another user's, says nothing of whether muster runs.
-func TestUnreadableDescription(t *testing.T) {
+// The file may belong to another user.
+func TestInstance_UnreadableFileIsNotReportedAsStopped(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": t.TempDir()}}
 	_, errors := c.run(2, "account", "list")
 	require.Contains(t, errors, "no running muster")

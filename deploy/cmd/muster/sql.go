@@ -20,7 +20,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// formats are short names of ClickHouse's formats.
+// formats maps short names to ClickHouse formats.
 func formats() map[string]string {
 	return map[string]string{
 		"table": "PrettyCompactMonoBlock", "csv": "CSVWithNames", "tsv": "TabSeparatedWithNames", "json": "JSONEachRow",
@@ -33,21 +33,21 @@ func (c *command) sqlCommand() *cobra.Command {
 	var own bool
 	cmd := &cobra.Command{
 		Use:   "sql [STATEMENT]",
-		Short: "Ask the analysts' views in SQL",
-		Long: `Runs SQL of ClickHouse's over the analysts' views (people, positions, education, companies, company_headcount,
-accounts, repositories, commits, languages_by_month, links, usage, freshness) and the read models behind them
-(as muster.<table>). Nothing can be changed. The statement is the argument, or the statements are those of a file
-(--file; of a .md file its sql blocks, one after the other, as in a notebook), or they are read from standard
-input, each ended by a ";" at the end of a line. At a terminal, lines can be edited and recalled; help and exit work.
+		Short: "Query the analyst views with SQL",
+		Long: `Runs ClickHouse SQL on the analyst views (people, positions, education, companies, company_headcount,
+accounts, repositories, commits, languages_by_month, links, usage, freshness) and the underlying read models
+(as muster.<table>), read-only. The statement is the argument. Otherwise the statements are read from a file (--file;
+from a .md file its sql blocks, in order, as in a notebook), or from standard input, each ended by ";" at the end of a
+line. A terminal has line editing and history; help and exit work.
 
   muster sql "SHOW TABLES"                      the views
-  muster sql "DESCRIBE TABLE positions"         its columns, with what they mean
+  muster sql "DESCRIBE TABLE positions"         the columns of a view with descriptions
 
-The embedded engine holds analysts to limits of time, memory and rows; --own-user asks as the services do. Programs that
-ask it without the data folder's password see the views alone.
+The embedded engine limits analysts in time, memory and rows; --own-user runs as the services' user. Programs that
+connect without the password in the data directory can read the views only.
 
-Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
-		Example: `  muster sql "SELECT country, count() AS people FROM people GROUP BY country ORDER BY people DESC LIMIT 10"
+Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
+		Example: `  muster sql "SELECT country, count() AS people FROM people GROUP BY country ORDER BY people DESC"
   muster sql --file deploy/docs/questions.md
   muster sql --format csv --output people.csv "SELECT * FROM people"`,
 		GroupID: "data",
@@ -75,13 +75,13 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 					fmt.Fprintf(out, "\n%s\n\n", cell.Title)
 				}
 				if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
-					return partlyError{explained(err)}
+					return partlyError{explainError(err)}
 				}
 				return nil
 			}
 			switch {
 			case len(args) == 1 && file != "":
-				return errors.New("give a statement or --file, not both")
+				return errors.New("a statement and --file are mutually exclusive")
 			case len(args) == 1:
 				return ask(analyst.Cell{Statement: strings.TrimSuffix(strings.TrimSpace(args[0]), ";")})
 			case file != "":
@@ -91,7 +91,7 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 				}
 				cells := analyst.Cells(file, string(text))
 				if len(cells) == 0 {
-					return fmt.Errorf("%s holds no statement", file)
+					return fmt.Errorf("%s contains no statement", file)
 				}
 				for _, cell := range cells {
 					if err := ask(cell); err != nil {
@@ -100,14 +100,15 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 				}
 				return nil
 			}
-			return c.converse(cmd, ask)
+			return c.runPrompt(cmd, ask)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&format, "format", "table", "table, csv, tsv, json (a line each), markdown, vertical, or any format of ClickHouse's")
+	flags.StringVar(&format, "format", "table",
+		"table, csv, tsv, json (one object per line), markdown, vertical, or a ClickHouse format")
 	flags.StringVar(&file, "file", "", "file of statements: .sql, or .md with sql blocks")
-	flags.StringVar(&output, "output", "", "file to write to instead of standard output")
-	flags.BoolVar(&own, "own-user", false, "ask as the services' user, without the analysts' limits; still read-only")
+	flags.StringVar(&output, "output", "", "output file (default: standard output)")
+	flags.BoolVar(&own, "own-user", false, "run as the services' user, without the analyst limits; still read-only")
 	return cmd
 }
 
@@ -116,52 +117,55 @@ var (
 	unknownFormat = regexp.MustCompile(`Unknown format (.+?)\. (?:\(UNKNOWN_FORMAT\)|Maybe you meant)`)
 )
 
-// explained says more of mistakes whose error does not say what is right.
-func explained(err error) error {
+// explainError adds the fix to errors of ClickHouse that lack it.
+func explainError(err error) error {
 	var failed *analyst.Error
 	if !errors.As(err, &failed) {
 		return err
 	}
 	switch failed.Code {
 	case analyst.CodeReadonly:
-		return fmt.Errorf("%w; only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN can be asked (is the first word mistyped?)", err)
+		return fmt.Errorf(
+			"%w; only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed (is the first word mistyped?)", err)
 	case 60: // UNKNOWN_TABLE
-		// ClickHouse guesses among its own tables.
-		return fmt.Errorf("%s; the views are %s", guess.ReplaceAllString(failed.Text, ""), strings.Join(readmodel.ViewNames(), ", "))
+		// ClickHouse suggests its own tables.
+		return fmt.Errorf("%s; the views are %s", guess.ReplaceAllString(failed.Text, ""),
+			strings.Join(readmodel.ViewNames(), ", "))
 	case 73: // UNKNOWN_FORMAT
 		what := "this format"
 		if m := unknownFormat.FindStringSubmatch(failed.Text); m != nil {
 			what = fmt.Sprintf("the format %q", m[1])
 		}
-		return fmt.Errorf("%s is not known; there are %s, and those of ClickHouse (SELECT name FROM system.formats)", what,
+		return fmt.Errorf(
+			"%s is unknown; the formats are %s, and those of ClickHouse (SELECT name FROM system.formats)", what,
 			strings.Join(slices.Sorted(maps.Keys(formats())), ", "))
 	}
 	return err
 }
 
-// analystClient finds the server.
+// analystClient connects to the server of CLICKHOUSE_DSN, else to the running instance.
 func (c *command) analystClient(own bool) (*analyst.Client, error) {
 	cfg, err := c.clickHouse()
 	if err != nil {
 		return nil, err
 	}
-	// A server of one's own has the users that its operator made.
+	// An external server has the users that its operator created.
 	return analyst.Open(cfg, own || c.getenv(clickhouse.DSNEnv) != "")
 }
 
-// sqlHelp is what `help` prints at the prompt.
+// sqlHelp is the output of `help` at the prompt.
 const sqlHelp = `End a statement with ";" at the end of a line.
   SHOW TABLES;                the views
-  DESCRIBE TABLE positions;   the columns of a view, with what they mean
-  help, exit                  this text; leave (also Ctrl-D)
+  DESCRIBE TABLE positions;   the columns of a view with descriptions
+  help, exit                  show this text; leave (also Ctrl-D)
 The arrow keys edit a line and recall earlier ones.
 `
 
-// converse runs the statements of standard input. At a terminal it goes on after an error, and knows help and exit.
-func (c *command) converse(cmd *cobra.Command, ask func(analyst.Cell) error) error {
+// runPrompt runs the statements of standard input. A terminal continues after an error, and has help and exit.
+func (c *command) runPrompt(cmd *cobra.Command, ask func(analyst.Cell) error) error {
 	lines := console.NewLineReader(c.std.in, c.std.err)
 	if lines.Interactive() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Statements end with \";\"; help explains, exit leaves.")
+		fmt.Fprintln(cmd.ErrOrStderr(), "End statements with \";\". Commands: help, exit.")
 	}
 	var statement strings.Builder
 	var failed error
@@ -219,8 +223,8 @@ func (c *command) exportCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "export VIEW",
-		Short: "Write an analysts' view to a Parquet file",
-		Long: `Writes all rows of a view to a Parquet file, compressed with zstd. The file appears when it is whole.
+		Short: "Export an analyst view to a Parquet file",
+		Long: `Writes all rows of a view to a Parquet file with zstd compression. The file appears when it is complete.
 Views: ` + strings.Join(readmodel.ViewNames(), ", ") + `.`,
 		Example: `  muster export positions --output positions.parquet
   muster export people --where "country_code = 'PT'"
@@ -233,9 +237,10 @@ Views: ` + strings.Join(readmodel.ViewNames(), ", ") + `.`,
 			case all && len(args) == 0:
 				views = readmodel.ViewNames()
 			case all || len(args) != 1:
-				return errors.New("name one view, or --all")
+				return errors.New("no view selected: pass one view, or --all")
 			case !slices.Contains(readmodel.ViewNames(), args[0]):
-				return fmt.Errorf("there is no view %q: the views are %s", args[0], strings.Join(readmodel.ViewNames(), ", "))
+				return fmt.Errorf("unknown view %q; the views are %s", args[0],
+					strings.Join(readmodel.ViewNames(), ", "))
 			}
 			client, err := c.analystClient(true)
 			if err != nil {
@@ -257,9 +262,10 @@ Views: ` + strings.Join(readmodel.ViewNames(), ", ") + `.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&output, "output", "", "file, or with --all or a slash at its end a folder (default VIEW.parquet)")
-	flags.StringVar(&where, "where", "", "condition in SQL that rows must meet")
-	flags.BoolVar(&all, "all", false, "every view, each to a file of its name")
+	flags.StringVar(&output, "output", "",
+		"output file, or directory with --all or a trailing slash (default: VIEW.parquet)")
+	flags.StringVar(&where, "where", "", "SQL condition on the rows")
+	flags.BoolVar(&all, "all", false, "export every view, each to a file of its name")
 	return cmd
 }
 
@@ -276,25 +282,26 @@ func exportView(ctx context.Context, client *analyst.Client, view, where, path s
 	if where != "" {
 		statement += " WHERE (" + where + "\n)"
 	}
-	return client.Query(ctx, statement, "Parquet", map[string]string{"output_format_parquet_compression_method": "zstd"}, f)
+	return client.Query(ctx, statement, "Parquet",
+		map[string]string{"output_format_parquet_compression_method": "zstd"}, f)
 }
 
-// wholeFile is a file that appears when it is complete.
-type wholeFile struct {
+// atomicFile is a file that appears when it is complete.
+type atomicFile struct {
 	*os.File
 	path string
 }
 
-func newFile(path string) (*wholeFile, error) {
+func newFile(path string) (*atomicFile, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return nil, err
 	}
-	return &wholeFile{f, path}, nil
+	return &atomicFile{f, path}, nil
 }
 
-// close ends the file, and shows it if it is whole.
-func (f *wholeFile) close(whole bool) error {
+// close closes the file. If complete, it is moved to its path, else removed.
+func (f *atomicFile) close(whole bool) error {
 	err := f.Close()
 	if whole && err == nil {
 		err = os.Rename(f.Name(), f.path)

@@ -19,11 +19,11 @@ func (c *command) statusCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show services, lag, and what the read models hold",
-		Long: `Shows which services are ready, how many offsets of each topic its consumer has not done yet and
-how old the oldest of them is, and how many records the read models hold. With --wait it returns once everything that was published before is
-visible in the API, and the calls that were answered before are in the ledger's read model. Of several replicas of query-api it asks the
-one at MUSTER_ADMIN_URL, if any, for the calls that it has not published yet, and waits two seconds for the others'.
+		Short: "Show services, consumer lag, and read model sizes",
+		Long: `Shows which services are ready, the lag of each topic's consumer (messages, and the age of the oldest),
+and the number of records in the read models. With --wait it returns once everything that was published before is
+visible in the API, and calls that were answered before are in the ledger's read model. If query-api has several
+replicas, it flushes the unpublished usage of the one at MUSTER_ADMIN_URL, and waits two seconds for the others.
 
 Exit status: 0 all services are ready; 1 one is not; 2 the status could not be read, or --timeout passed.`,
 		GroupID: "run",
@@ -77,14 +77,13 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when everything published so far is visible")
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long --wait may take")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until everything published so far is visible")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "maximum duration of --wait")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// partlyError is the error of a command that did its work and found something
-// wrong: exit status 1.
+// partlyError is the error of a command that did its work with failures. Its exit status is 1.
 type partlyError struct{ error }
 
 func (partlyError) ExitCode() int { return 1 }

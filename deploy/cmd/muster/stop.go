@@ -15,38 +15,42 @@ func (c *command) stopCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "stop",
-		Short: "Stop the muster up, or muster engine, of the data folder, in order",
-		Long: `Asks the process that has locked the data folder to stop, as Ctrl-C does, and returns when it has ended. Whoever
-starts it again by itself, such as systemd, is to be told instead. What runs in a container is stopped from within it.
+		Short: "Stop the process that serves a data directory",
+		Long: `Sends SIGTERM to the "muster up" or "muster engine" that has locked the data directory, and waits until
+it has exited. If a supervisor such as systemd restarts it, stop it there instead. Stop a container from within it.
 
-Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, --wait passed, or other work
-has the folder, such as a backup, a restore or "erase foreign", which is left to end.`,
+Exit status: 0 the process has exited, or none was running; 2 it could not be stopped, --wait passed, or another
+command such as a backup, a restore or "erase foreign" holds the lock. Such a command is not interrupted.`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pid, work, err := standalone.Holder(c.dataDir)
+			pid, work, err := standalone.LockOwner(c.dataDir)
 			if err != nil {
 				return err
 			}
 			if pid == 0 {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "nothing serves from %s\n", c.dataDir)
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "no process serves %s\n", c.dataDir)
 				return err
 			}
 			if work != "" {
-				return fmt.Errorf("nothing serves from %s, but process %d (%s) has it: it ends by itself, and is not stopped half way", c.dataDir, pid, work)
+				return fmt.Errorf(
+					"no process serves %s, but process %d (%s) has locked it: wait until that command ends",
+					c.dataDir, pid, work)
 			}
-			if !standalone.Holds(c.dataDir, pid) {
-				return fmt.Errorf("process %d here is not the one that has locked %s: stop it in its own container", pid, c.dataDir)
+			if !standalone.IsLockOwner(c.dataDir, pid) {
+				return fmt.Errorf("process %d does not hold the lock of %s: stop the process in its own container",
+					pid, c.dataDir)
 			}
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 				return fmt.Errorf("stop process %d: %w", pid, err)
 			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), wait, fmt.Errorf("process %d still runs after --wait of %s", pid, wait))
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), wait,
+				fmt.Errorf("process %d is still running after --wait of %s", pid, wait))
 			defer cancel()
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
 			for {
-				switch now, _, err := standalone.Holder(c.dataDir); {
+				switch now, _, err := standalone.LockOwner(c.dataDir); {
 				case err != nil:
 					return err
 				case now != pid:
@@ -61,6 +65,6 @@ has the folder, such as a backup, a restore or "erase foreign", which is left to
 			}
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait until it has ended")
+	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "maximum time to wait until the process has exited")
 	return cmd
 }

@@ -12,14 +12,14 @@ import (
 	"muster/deploy/standalone"
 )
 
-// The number in the lock is of the holder's container: whoever has it here is not signalled.
-func TestStopAsksTheHolderAlone(t *testing.T) {
+// The process ID in the lock file is from the owner's PID namespace, and may be another process here.
+func TestStop_DoesNotSignalAnotherContainersPID(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
 	release, err := standalone.Lock(dir)
 	require.NoError(t, err)
 	defer release()
-	require.True(t, standalone.Holds(dir, os.Getpid()))
+	require.True(t, standalone.IsLockOwner(dir, os.Getpid()))
 
 	stranger := exec.Command("sleep", "600")
 	require.NoError(t, stranger.Start())

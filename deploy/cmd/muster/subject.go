@@ -18,13 +18,13 @@ import (
 	"muster/schemas/suppress"
 )
 
-// errNothingHeld ends the command with status 1.
+// errNothingHeld reports that no data was found. Its exit status is 1.
 var errNothingHeld = errors.New("no data found for these identifiers")
 
 func (c *command) subjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "subject",
-		Short:   "Answer people who ask what is held about them",
+		Short:   "Answer data subject access requests",
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
@@ -37,21 +37,20 @@ func (c *command) subjectShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show TYPE=VALUE...",
-		Short: "Show everything that is held about a person, where it came from, and who was given it",
-		Long: `Looks through every read model for whoever has one of the identifiers, and for the account of the other webset
-when the two name each other, and lists
+		Short: "Show stored data about a person, its sources and recipients",
+		Long: `Data subject access report: searches every read model for records with any of the identifiers, and for
+the account of the other webset if both accounts link to each other, and lists
 
-  - each row: table, identity, version, the message that made it (topic/partition@offset), and where that
-    record came from (file:line, run of ingest, time) as long as the log still holds the message;
-  - each call of the API that returned the person: organization, time, endpoint, groups of fields, from the
-    ledger, which has keyed hashes of identities in place of identities;
-  - where it cannot look.
+  - each row: table, identity, version, the message it comes from (topic/partition@offset), and the source of that
+    record (file:line, run of ingest, time) while the log retains the message;
+  - each API call that returned the person: organization, time, endpoint, groups of fields, from the ledger, which has
+    keyed hashes instead of identities;
+  - what was not searched.
 
-Types: ` + suppress.TypeNames() + `; a VALUE is as in "muster erase". E-mail
-addresses and telephone numbers are looked for in all fields of a record. The rows' contents are in --json only.
-The output is personal data.
+Types: ` + suppress.TypeNames() + `; for VALUE see "muster erase". Email addresses and telephone numbers are searched in
+all fields of a record. The content of rows is only in --json. The output is personal data.
 
-Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
+Exit status: 0; 1 no data found; 2 the search failed.`,
 		Example: `  muster subject show email=ada@example.com
   muster subject show codehost_username=ada user_id=42 --json > ada.json`,
 		Args: cobra.MinimumNArgs(1),
@@ -61,7 +60,7 @@ Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 				return err
 			}
 			if opts.Rows < 1 || opts.Rows > maxListed || opts.Messages < 0 || opts.Messages > maxListed {
-				return fmt.Errorf("--rows is 1 to %d, --messages 0 to %d", maxListed, maxListed)
+				return fmt.Errorf("invalid limit: want --rows 1 to %d, --messages 0 to %d", maxListed, maxListed)
 			}
 			tel, err := c.telemetry(cmd.Context(), "subject")
 			if err != nil {
@@ -79,10 +78,11 @@ Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 			if err != nil {
 				return err
 			}
-			// With another root secret the ledger would name nobody: the set of erased people tells.
+			// With another root secret no ledger entry would match; withOurs detects that.
 			return c.withOurs(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
-					r, err := subject.Show(ctx, subject.Source{Conn: conn, Bus: kafka, LedgerKey: key}, identifiers, opts)
+					r, err := subject.Show(ctx, subject.Source{Conn: conn, Bus: kafka, LedgerKey: key},
+						identifiers, opts)
 					if err != nil {
 						return err
 					}
@@ -99,9 +99,11 @@ Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&opts.Rows, "rows", 1000, "how many rows of each table, and calls, to list at most; all are counted")
-	cmd.Flags().IntVar(&opts.Messages, "messages", 500, "how many messages to look up at most, for the file and line of rows")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the rows' contents")
+	cmd.Flags().IntVar(&opts.Rows, "rows", 1000,
+		"maximum number of rows to list per table, and of calls; all are counted")
+	cmd.Flags().IntVar(&opts.Messages, "messages", 500,
+		"maximum number of messages to read for the file and line of rows")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the content of rows")
 	return cmd
 }
 
@@ -111,17 +113,19 @@ func printSubject(out io.Writer, r *subject.Report) error {
 	for _, a := range r.Accounts {
 		by := "identifier"
 		if a.Linked {
-			by = "a link that both accounts state"
+			by = "mutual link of both accounts"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", a.Platform, a.ID, console.Line(strings.Join(a.Usernames, ", ")), by)
 	}
 	fmt.Fprintln(tw, "\nTABLE\tIDENTITY\tVERSION\tMESSAGE\tFROM")
 	for _, row := range r.Rows {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Table, oneLine(row.Identity), row.Version, placeOf(row.Message), console.Line(originOf(row.Message)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Table, oneLine(row.Identity), row.Version, placeOf(row.Message),
+			console.Line(originOf(row.Message)))
 	}
 	fmt.Fprintln(tw, "\nGIVEN TO\tAT\tENDPOINT\tFIELDS\tRECORDS\tREQUEST")
 	for _, u := range r.Received {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", u.OrganizationID, u.At.UTC().Format(time.RFC3339), u.Endpoint, strings.Join(u.Fields, ", "),
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", u.OrganizationID, u.At.UTC().Format(time.RFC3339), u.Endpoint,
+			strings.Join(u.Fields, ", "),
 			strings.Join(u.Identities, ", "), u.RequestID)
 	}
 	if err := tw.Flush(); err != nil {
@@ -130,13 +134,13 @@ func printSubject(out io.Writer, r *subject.Report) error {
 	fmt.Fprintf(out, "\n%d rows, %d calls\n", r.Held(), r.Calls)
 	for _, t := range r.Tables {
 		if t.Rows > uint64(t.Listed) { //nolint:gosec // a count
-			fmt.Fprintf(out, "of %s %d of %d rows are listed: --rows lists more\n", t.Name, t.Listed, t.Rows)
+			fmt.Fprintf(out, "%s: %d of %d rows listed (--rows lists more)\n", t.Name, t.Listed, t.Rows)
 		}
 	}
 	if r.Calls > uint64(len(r.Received)) {
-		fmt.Fprintf(out, "the newest %d of %d calls are listed: --rows lists more\n", len(r.Received), r.Calls)
+		fmt.Fprintf(out, "newest %d of %d calls listed (--rows lists more)\n", len(r.Received), r.Calls)
 	}
-	fmt.Fprintln(out, "Not looked through:")
+	fmt.Fprintln(out, "Not searched:")
 	for _, s := range r.NotLookedThrough {
 		fmt.Fprintln(out, "  -", s)
 	}
@@ -147,13 +151,13 @@ func placeOf(m subject.Message) string {
 	return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)
 }
 
-// originOf is where a message's record came from, for people.
+// originOf formats the source location of a message's record.
 func originOf(m subject.Message) string {
 	switch {
 	case m.Gone:
-		return "(the log does not hold it any more)"
+		return "(no longer in the log)"
 	case m.Unread:
-		return "(not looked up: --messages)"
+		return "(not read: --messages)"
 	case m.File != "":
 		return fmt.Sprintf("%s:%s, run %s, %s", m.File, m.Line, m.Run, m.Time.Format(time.RFC3339))
 	case m.Source != "":

@@ -8,11 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version that whoever builds names: -ldflags "-X main.release=1.2.3".
+// release is the version set at build time with -ldflags "-X main.release=1.2.3".
 var release string //nolint:gochecknoglobals // the linker sets nothing else
 
-// version is the release, or the module version that the binary was built from, or the
-// commit of a working tree.
+// version returns the release, else the module version of the binary, else the commit of the working tree.
 func version() string {
 	if release != "" {
 		return release
@@ -42,7 +41,8 @@ func (c *command) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS,
+				runtime.GOARCH)
 			return err
 		},
 	}

@@ -24,10 +24,10 @@ import (
 
 func addAllowFlag(flags *pflag.FlagSet, allow *[]string) {
 	flags.StringSliceVar(allow, "webhook-allow", nil,
-		"addresses (CIDR) that webhooks may go to although they are private, by plain http too: for development")
+		"private address ranges (CIDR) that webhooks may be sent to, also with http: for development")
 }
 
-// parseAllow reads prefixes and single addresses.
+// parseAllow parses prefixes and single addresses.
 func parseAllow(values []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, v := range values {
@@ -35,7 +35,8 @@ func parseAllow(values []string) ([]netip.Prefix, error) {
 		if err != nil {
 			addr, addrErr := netip.ParseAddr(v)
 			if addrErr != nil {
-				return nil, fmt.Errorf("--webhook-allow: %q is no range of addresses such as 127.0.0.0/8", v)
+				return nil,
+					fmt.Errorf("--webhook-allow: invalid address range %q: want a prefix such as 127.0.0.0/8", v)
 			}
 			p = netip.PrefixFrom(addr, addr.BitLen())
 		}
@@ -47,10 +48,10 @@ func parseAllow(values []string) ([]netip.Prefix, error) {
 func (c *command) webhookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhook",
-		Short: "Look after webhook deliveries, their endpoints and secrets",
-		Long: `Results that take longer than a caller waits are delivered to the caller's endpoint, signed by Standard
-Webhooks with the organization's secret, and tried again for about three days. deploy/docs/webhooks.md tells
-receivers how to check a signature.`,
+		Short: "Manage webhook deliveries, endpoints and secrets",
+		Long: `Results that take longer than the caller waits are delivered to the caller's endpoint, signed as in
+Standard Webhooks with the organization's secret, and retried for about three days. deploy/docs/webhooks.md explains
+to receivers how to verify a signature.`,
 		Example: `  muster webhook secret create ORGANIZATION
   muster webhook test ORGANIZATION https://example.com/hooks
   muster webhook list --status dead
@@ -58,19 +59,21 @@ receivers how to check a signature.`,
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
-	endpoint := &cobra.Command{Use: "endpoint", Short: "Look after endpoints", Args: cobra.NoArgs}
+	endpoint := &cobra.Command{Use: "endpoint", Short: "Manage endpoints", Args: cobra.NoArgs}
 	endpoint.AddCommand(c.webhookEndpointList(), c.webhookEndpointResume())
-	secret := &cobra.Command{Use: "secret", Short: "Look after the secrets that deliveries are signed with", Args: cobra.NoArgs}
-	secret.AddCommand(c.webhookSecretCreate(), c.webhookSecretRotate(), c.webhookSecretList("list", "List an organization's secrets, without showing them", false),
-		c.webhookSecretList("show", "Show an organization's valid secrets", true))
+	secret := &cobra.Command{Use: "secret", Short: "Manage signing secrets", Args: cobra.NoArgs}
+	secret.AddCommand(c.webhookSecretCreate(), c.webhookSecretRotate(),
+		c.webhookSecretList("list", "List the secrets of an organization, without their values", false),
+		c.webhookSecretList("show", "Show the valid secrets of an organization", true))
 	cmd.AddCommand(c.webhookList(), c.webhookShow(), c.webhookResend(), c.webhookTest(), endpoint, secret)
 	return cmd
 }
 
-// accountWebhookSecret is `muster account webhook-secret`.
 func (c *command) accountWebhookSecret() *cobra.Command {
-	cmd := &cobra.Command{Use: "webhook-secret", Short: "Show or rotate the secret of an organization's webhooks", Args: cobra.NoArgs}
-	cmd.AddCommand(c.webhookSecretList("show", "Show an organization's valid secrets", true), c.webhookSecretRotate())
+	cmd := &cobra.Command{Use: "webhook-secret", Short: "Show or rotate the webhook secret of an organization",
+		Args: cobra.NoArgs}
+	cmd.AddCommand(c.webhookSecretList("show", "Show the valid secrets of an organization", true),
+		c.webhookSecretRotate())
 	return cmd
 }
 
@@ -86,7 +89,7 @@ func (c *command) operator(ctx context.Context) (*webhook.Operator, error) {
 	return webhook.NewOperator(webhook.OperatorConfig{Bus: kafka, Logger: tel.Logger}), nil
 }
 
-// clickHouse reaches the store of the instance, or that which the environment names. It needs no brokers.
+// clickHouse returns the ClickHouse server of CLICKHOUSE_DSN, else of the running instance. It needs no brokers.
 func (c *command) clickHouse() (clickhouse.Config, error) {
 	cfg, err := clickhouse.ConfigFromEnv(c.getenv)
 	if err != nil || cfg.DSN != "" {
@@ -95,7 +98,8 @@ func (c *command) clickHouse() (clickhouse.Config, error) {
 	in, err := instance.Find(c.dataDir, c.getenv)
 	cfg.DSN = in.ClickHouseURL
 	if strings.HasPrefix(cfg.DSN, "http://") {
-		cfg.TLS = nil // the embedded engine has none
+		// The embedded engine has no TLS.
+		cfg.TLS = nil
 	}
 	return cfg, err
 }
@@ -128,7 +132,7 @@ func (c *command) webhookList() *cobra.Command {
 			switch f.Status {
 			case "", event.WebhookPending, event.WebhookDelivered, event.WebhookDead:
 			default:
-				return fmt.Errorf("--status: %q is none of pending, delivered and dead", status)
+				return fmt.Errorf("--status: invalid value %q: want pending, delivered or dead", status)
 			}
 			if f.Limit < 1 {
 				return errors.New("--limit must be at least 1")
@@ -149,10 +153,10 @@ func (c *command) webhookList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization (its id or name)")
-	cmd.Flags().StringVar(&f.Endpoint, "endpoint", "", "only those to an endpoint (its id)")
-	cmd.Flags().StringVar(&status, "status", "", "only those that are pending, delivered or dead")
-	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only of this organization (ID or name)")
+	cmd.Flags().StringVar(&f.Endpoint, "endpoint", "", "only to this endpoint (ID)")
+	cmd.Flags().StringVar(&status, "status", "", "only with this status: pending, delivered or dead")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -170,8 +174,10 @@ func printAttempts(cmd *cobra.Command, list []event.WebhookAttempt) error {
 		if a.HTTPStatus > 0 {
 			answer = fmt.Sprint(a.HTTPStatus)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.At.Format(time.RFC3339), a.DeliveryID, a.Attempt, a.Status, answer,
-			orDash(a.Error), (time.Duration(a.DurationMicros) * time.Microsecond).Round(time.Millisecond), next, a.Address)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.At.Format(time.RFC3339), a.DeliveryID, a.Attempt,
+			a.Status, answer,
+			orDash(a.Error), (time.Duration(a.DurationMicros) * time.Microsecond).Round(time.Millisecond),
+			next, a.Address)
 	}
 	return tw.Flush()
 }
@@ -183,8 +189,8 @@ func orDash(s string) string {
 	return s
 }
 
-// errNoDelivery says that the read model knows no delivery of an id.
-var errNoDelivery = errors.New("no attempt of this delivery is known yet; `muster webhook list` lists deliveries")
+// errNoDelivery reports that the read model has no attempt of a delivery.
+var errNoDelivery = errors.New("no attempt of this delivery found yet; `muster webhook list` lists deliveries")
 
 func (c *command) webhookShow() *cobra.Command {
 	var asJSON bool
@@ -194,7 +200,8 @@ func (c *command) webhookShow() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withReadModels(cmd.Context(), func(conn driver.Conn) error {
-				list, err := readmodel.WebhookAttempts(cmd.Context(), conn, readmodel.WebhookFilter{Delivery: args[0], Limit: 1000})
+				list, err := readmodel.WebhookAttempts(cmd.Context(), conn,
+					readmodel.WebhookFilter{Delivery: args[0], Limit: 1000})
 				if err != nil {
 					return err
 				}
@@ -205,13 +212,15 @@ func (c *command) webhookShow() *cobra.Command {
 					return printJSON(cmd, list)
 				}
 				last := &list[len(list)-1]
-				fmt.Fprintf(cmd.OutOrStdout(), "delivery      %s\norganization  %s\nendpoint      %s\nrequest       %s\nordered       %s\n\n",
-					last.DeliveryID, last.OrganizationID, last.EndpointID, orDash(last.RequestID), last.CreatedAt.Format(time.RFC3339))
+				fmt.Fprintf(cmd.OutOrStdout(),
+					"delivery      %s\norganization  %s\nendpoint      %s\nrequest       %s\ncreated       %s\n\n",
+					last.DeliveryID, last.OrganizationID, last.EndpointID, orDash(last.RequestID),
+					last.CreatedAt.Format(time.RFC3339))
 				if err := printAttempts(cmd, list); err != nil {
 					return err
 				}
 				if last.Response != "" {
-					fmt.Fprintf(cmd.OutOrStdout(), "\nlast answer, redacted: %s\n", last.Response)
+					fmt.Fprintf(cmd.OutOrStdout(), "\nlast response, redacted: %s\n", last.Response)
 				}
 				return nil
 			})
@@ -224,9 +233,9 @@ func (c *command) webhookShow() *cobra.Command {
 func (c *command) webhookResend() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resend DELIVERY",
-		Short: "Send a delivery again, under the same webhook-id",
-		Long: `Orders a delivery to be made again from its first attempt on, whatever came of it. Its body is read from the
-topic of tasks, which keeps it for seven days.`,
+		Short: "Send a delivery again, with the same webhook-id",
+		Long: `Sends a delivery again, from its first attempt on, whatever its outcome was. Its body is read from the
+task topic, which retains it for seven days.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -235,7 +244,8 @@ topic of tasks, which keeps it for seven days.`,
 				return err
 			}
 			return c.withReadModels(ctx, func(conn driver.Conn) error {
-				list, err := readmodel.WebhookDeliveries(ctx, conn, readmodel.WebhookFilter{Delivery: args[0], Limit: 2})
+				list, err := readmodel.WebhookDeliveries(ctx, conn,
+					readmodel.WebhookFilter{Delivery: args[0], Limit: 2})
 				if err != nil {
 					return err
 				}
@@ -244,11 +254,12 @@ topic of tasks, which keeps it for seven days.`,
 				}
 				if err := op.Resend(ctx, args[0], list[0].TaskPartition, list[0].TaskOffset); err != nil {
 					if errors.Is(err, bus.ErrNoMessage) {
-						return fmt.Errorf("%s: its body is gone: the topic of tasks keeps it for seven days", args[0])
+						return fmt.Errorf("%s: its body has expired: the task topic retains it for seven days", args[0])
 					}
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "delivery %s will be sent again; `muster webhook show %s` shows the attempts\n", args[0], args[0])
+				_, err = fmt.Fprintf(cmd.OutOrStdout(),
+					"delivery %s will be sent again; `muster webhook show %s` shows the attempts\n", args[0], args[0])
 				return err
 			})
 		},
@@ -260,14 +271,15 @@ func (c *command) webhookTest() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test ORGANIZATION URL",
-		Short: "Send a small signed delivery and show what came of it",
-		Long: `Sends a small JSON object, signed with the organization's secret, through the webhook-sender and shows its
-first attempt. A failed one is tried again like any other.
+		Short: "Send a small signed delivery and show the outcome",
+		Long: `Sends a small JSON object, signed with the organization's secret, through the webhook-sender and shows
+the first attempt. A failed delivery is retried like any other.
 
-Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
+Exit status: 0 delivered; 1 not delivered; 2 no attempt was made.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("--timeout of %s passed", timeout))
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout,
+				fmt.Errorf("--timeout of %s passed", timeout))
 			defer cancel()
 			organization, err := c.organizationID(ctx, args[0])
 			if err != nil {
@@ -287,53 +299,55 @@ Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
 				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
 			}
 			if err == nil && attempt.Status != event.WebhookDelivered {
-				return undelivered{hint(&attempt)}
+				return undelivered{deliveryHint(&attempt)}
 			}
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the attempt")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "maximum time to wait for the attempt")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// undelivered ends a command with status 1.
+// undelivered is the error of a failed test delivery. Its exit status is 1.
 type undelivered struct{ hint string }
 
-// Error says what to do.
 func (e undelivered) Error() string { return e.hint }
 
-// ExitCode is that of work that was done and did not go well.
 func (undelivered) ExitCode() int { return 1 }
 
-// hint says how to mend what kept a delivery from being made, and whether it is tried
-// again.
-func hint(a *event.WebhookAttempt) string {
+// deliveryHint explains how to fix the cause of a failed delivery, and whether it will be retried.
+func deliveryHint(a *event.WebhookAttempt) string {
 	switch a.Error {
 	case "no_secret":
-		return "the organization has no webhook secret: make one with `muster webhook secret create`"
+		return "the organization has no webhook secret: create one with `muster webhook secret create`"
 	case "forbidden_address":
-		return "the address is private or reserved, or plain http: start the sender with --webhook-allow to allow it in development"
+		return "the address is private or reserved, or uses http: for development, start the sender with " +
+			"--webhook-allow"
 	case "redirect":
-		return "the receiver redirects, which is not followed: give the final address"
+		return "the receiver redirects, which is not followed: use the final address"
 	case "tls":
-		return "the receiver's certificate is not valid for its name, or not from a known authority"
+		return "the receiver's certificate is invalid for its name, or not from a trusted authority"
 	case "gone":
-		return "the receiver answered 410, so that nothing more is sent there: when it takes webhooks again, " + resume(a)
+		return "the receiver answered 410, so deliveries are stopped: when it accepts webhooks again, " +
+			resumeCommand(a)
 	case "endpoint_stopped":
-		return "it was given up, since the receiver answered an earlier delivery with 410: when it takes webhooks again, " + resume(a)
+		return "dead-lettered, because the receiver answered an earlier delivery with 410: when it accepts webhooks " +
+			"again, " + resumeCommand(a)
 	case "subject_erased":
-		return "it was given up, since it tells of somebody who was erased"
+		return "dead-lettered, because it is about an erased person"
 	case "organization_inactive":
-		return "it was given up, since the organization is deactivated: after `muster account activate " + a.OrganizationID + "`, `muster webhook resend " + a.DeliveryID + "`"
+		return "dead-lettered, because the organization is deactivated: after `muster account activate " +
+			a.OrganizationID + "`, `muster webhook resend " + a.DeliveryID + "`"
 	}
 	if a.Status == event.WebhookDead {
-		return "it was not delivered (" + a.Error + ") and is not tried again: when that is mended, `muster webhook resend " + a.DeliveryID + "`"
+		return "not delivered (" + a.Error +
+			"), and will not be retried: after fixing the cause, `muster webhook resend " + a.DeliveryID + "`"
 	}
-	return "it was not delivered (" + a.Error + ") and will be tried again"
+	return "not delivered (" + a.Error + "), and will be retried"
 }
 
-func resume(a *event.WebhookAttempt) string {
+func resumeCommand(a *event.WebhookAttempt) string {
 	return "`muster webhook endpoint resume " + a.EndpointID + "`"
 }
 

@@ -19,7 +19,7 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// endpointView is an endpoint as it is printed.
+// endpointView is the JSON form of an endpoint.
 type endpointView struct {
 	EndpointID     string    `json:"endpoint_id"`
 	OrganizationID string    `json:"organization_id"`
@@ -38,7 +38,7 @@ func (c *command) webhookEndpointList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List endpoints: stopped ones, those whose breaker is open, and those last used",
+		Short: "List stopped, failing and recently used endpoints",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -67,19 +67,20 @@ func (c *command) webhookEndpointList() *cobra.Command {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(tw, "ENDPOINT\tSTATE\tPENDING\tATTEMPTS\tDELIVERED\tDEAD\tLAST ERROR\tORGANIZATION\tADDRESS")
 			for _, v := range views {
-				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.EndpointID, v.State, v.Pending, v.Attempts, v.Delivered, v.Dead,
+				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.EndpointID, v.State, v.Pending, v.Attempts,
+					v.Delivered, v.Dead,
 					orDash(v.LastError), v.OrganizationID, v.Address)
 			}
 			return tw.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization (its id or name)")
-	cmd.Flags().IntVar(&f.Limit, "limit", 100, "how many of those last used")
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only of this organization (ID or name)")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of recently used endpoints")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// endpoints reads what is known of endpoints. How long it waits for the brokers and the topic is bounded, how long it reads is not.
+// endpoints reads the state topic of endpoints. The wait for the brokers and the topic has a timeout, reading has none.
 func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.Troubled, error) {
 	op, err := c.operator(ctx)
 	if err != nil {
@@ -89,20 +90,22 @@ func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.Tro
 	if err != nil {
 		return nil, webhook.Troubled{}, err
 	}
-	connecting, cancel := c.connecting(ctx)
+	withTimeout, cancel := c.withTimeout(ctx)
 	defer cancel()
-	end := bus.Follow(connecting, cfg, bus.FollowConfig{
-		Topics: []string{event.TopicWebhookState}, FromEnd: true, Handle: func(context.Context, kafka.Message) error { return nil },
+	end := bus.Follow(withTimeout, cfg, bus.FollowConfig{
+		Topics: []string{event.TopicWebhookState}, FromEnd: true,
+		Handle: func(context.Context, kafka.Message) error { return nil },
 	})
-	if err := errors.Join(end.WaitReady(connecting), end.Close()); err != nil {
+	if err := errors.Join(end.WaitReady(withTimeout), end.Close()); err != nil {
 		return nil, webhook.Troubled{}, fmt.Errorf("read webhook states: %w", err)
 	}
 	states, err := op.Endpoints(ctx)
 	return op, states, err
 }
 
-// endpointViews joins what the topic of states and the read model know.
-func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, organization string, now time.Time) []endpointView {
+// endpointViews joins the states from the topic with the usage from the read model.
+func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, organization string,
+	now time.Time) []endpointView {
 	views := []endpointView{}
 	at := make(map[string]int)
 	for _, e := range states.Endpoints {
@@ -118,7 +121,8 @@ func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, or
 		}
 		at[e.EndpointID] = len(views)
 		views = append(views, endpointView{
-			EndpointID: e.EndpointID, OrganizationID: e.OrganizationID, Address: e.Address, State: state, Pending: states.Pending[e.EndpointID],
+			EndpointID: e.EndpointID, OrganizationID: e.OrganizationID, Address: e.Address, State: state,
+			Pending: states.Pending[e.EndpointID],
 		})
 	}
 	for _, u := range used {
@@ -130,7 +134,8 @@ func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, or
 				state = "failing"
 			}
 			views = append(views, endpointView{
-				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: state, Pending: states.Pending[u.EndpointID],
+				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: state,
+				Pending: states.Pending[u.EndpointID],
 			})
 		}
 		v := &views[i]
@@ -142,23 +147,29 @@ func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, or
 func (c *command) webhookEndpointResume() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume ENDPOINT",
-		Short: "Let an endpoint that answered 410 receive again",
+		Short: "Resume deliveries to an endpoint that answered 410",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !strings.HasPrefix(args[0], "ep_") {
-				return fmt.Errorf("%q is no endpoint's id (ep_...): `muster webhook endpoint list` lists them", args[0])
+				return fmt.Errorf("invalid endpoint ID %q: want ep_...; `muster webhook endpoint list` lists them",
+					args[0])
 			}
 			op, states, err := c.endpoints(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if !slices.ContainsFunc(states.Endpoints, func(e event.EndpointState) bool { return e.EndpointID == args[0] }) {
-				return fmt.Errorf("%s is neither stopped nor failing, or unknown: `muster webhook endpoint list` lists the endpoints", args[0])
+			if !slices.ContainsFunc(states.Endpoints,
+				func(e event.EndpointState) bool { return e.EndpointID == args[0] }) {
+				return fmt.Errorf(
+					"endpoint %s is unknown, or neither stopped nor failing: `muster webhook endpoint list` lists "+
+						"endpoints", args[0])
 			}
 			if err := op.Resume(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "endpoint %s receives again; what was given up meanwhile: `muster webhook list --endpoint %s --status dead`\n", args[0], args[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(),
+				"endpoint %s resumed; to list dead-lettered deliveries: `muster webhook list --endpoint %s --status "+
+					"dead`\n", args[0], args[0])
 			return err
 		},
 	}

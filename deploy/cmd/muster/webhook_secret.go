@@ -14,8 +14,9 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// withSecrets runs do with the webhook secrets of an organization, which is given by its ID or its name.
-func (c *command) withSecrets(cmd *cobra.Command, idOrName string, do func(s *webhook.Secrets, organization string) error) error {
+// withSecrets runs do with the webhook secrets of an organization, given by ID or name.
+func (c *command) withSecrets(cmd *cobra.Command, idOrName string,
+	do func(s *webhook.Secrets, organization string) error) error {
 	ctx := cmd.Context()
 	organization, err := c.organizationID(ctx, idOrName)
 	if err != nil {
@@ -37,7 +38,7 @@ func (c *command) withSecrets(cmd *cobra.Command, idOrName string, do func(s *we
 	if err != nil {
 		return err
 	}
-	// With another root secret the sender could not read what is stored: the set of erased people tells.
+	// With another root secret the sender could not decrypt what is stored; withOurs detects that.
 	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, _ *suppress.Set) (err error) {
 		s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
 		if err != nil {
@@ -52,13 +53,15 @@ func (c *command) webhookSecretCreate() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create ORGANIZATION",
-		Short: "Make an organization's first secret and show it",
+		Short: "Create the first secret of an organization",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets, organization string) error {
 				made, err := s.Create(cmd.Context(), organization)
 				if errors.Is(err, webhook.ErrSecretsExist) {
-					return fmt.Errorf("%w: `muster webhook secret show %s` shows it, `muster webhook secret rotate %[2]s` replaces it", err, organization)
+					return fmt.Errorf(
+						"%w: `muster webhook secret show %s` shows it, `muster webhook secret rotate %[2]s` "+
+							"replaces it", err, organization)
 				}
 				if err != nil {
 					return err
@@ -76,11 +79,11 @@ func (c *command) webhookSecretRotate() *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use:   "rotate ORGANIZATION",
-		Short: "Make a new secret and show it; the old one, if any, stays valid for a while",
+		Short: "Replace the secret, with an overlap with the old one",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if overlap <= 0 {
-				return errors.New("--overlap must be positive; --now ends the old secret at once")
+				return errors.New("--overlap must be positive; --now revokes the old secret immediately")
 			}
 			if now {
 				overlap = 0
@@ -94,8 +97,9 @@ func (c *command) webhookSecretRotate() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long deliveries are signed with the old secret too")
-	cmd.Flags().BoolVar(&now, "now", false, "end the old secrets at once, as after a leak")
+	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour,
+		"how long deliveries are also signed with the old secret")
+	cmd.Flags().BoolVar(&now, "now", false, "revoke the old secrets immediately, as after a leak")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -104,7 +108,8 @@ func printSecret(cmd *cobra.Command, s webhook.Secret, asJSON bool) error {
 	if asJSON {
 		return printJSON(cmd, s)
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "secret %s\n%s\nGive it to whoever runs the receiver: it proves that a delivery is yours.\n", s.ID, s.Secret)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(),
+		"secret %s\n%s\nGive it to the operator of the receiver, who verifies signatures with it.\n", s.ID, s.Secret)
 	return err
 }
 
@@ -124,7 +129,9 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 					return printJSON(cmd, list)
 				}
 				if len(list) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster webhook secret create "+organization+"` makes one.")
+					fmt.Fprintln(cmd.ErrOrStderr(),
+						"The organization has no webhook secret, so nothing is sent: create one with `muster "+
+							"webhook secret create "+organization+"`.")
 				}
 				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")

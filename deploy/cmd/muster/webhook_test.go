@@ -10,17 +10,15 @@ import (
 	"muster/schemas/event"
 )
 
-// A delivery that was given up is not said to be tried again, and the hint names the
-// command that helps.
-func TestHint(t *testing.T) {
-	const again = "will be tried again"
+func TestHint_NamesTheNextCommand(t *testing.T) {
+	const again = "will be retried"
 	for _, tc := range []struct {
 		status event.WebhookStatus
 		class  string
 		says   string
 	}{
-		{event.WebhookPending, "status", "(status) and " + again},
-		{event.WebhookPending, "timeout", "(timeout) and " + again},
+		{event.WebhookPending, "status", "(status), and " + again},
+		{event.WebhookPending, "timeout", "(timeout), and " + again},
 		{event.WebhookPending, "no_secret", "`muster webhook secret create`"},
 		{event.WebhookPending, "redirect", "final address"},
 		{event.WebhookPending, "tls", "certificate"},
@@ -32,7 +30,8 @@ func TestHint(t *testing.T) {
 		{event.WebhookDead, "invalid_url", "`muster webhook resend test-1`"},
 		{event.WebhookDead, "task_lost", "`muster webhook resend test-1`"},
 	} {
-		said := hint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", OrganizationID: "org_1", Status: tc.status, Error: tc.class})
+		said := deliveryHint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", OrganizationID: "org_1",
+			Status: tc.status, Error: tc.class})
 		require.Contains(t, said, tc.says, tc.class)
 		if tc.status == event.WebhookDead {
 			require.NotContains(t, said, again, tc.class)
@@ -40,9 +39,7 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// An order to resume names an endpoint that is stopped: one that is misspelt, or of nobody,
-// is not said to receive again.
-func TestResumeUnknown(t *testing.T) {
+func TestWebhookEndpointResume_RejectsUnknownEndpoints(t *testing.T) {
 	addrs := brokertest.Start(t).Addrs()
 	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: addrs}, []bus.Topic{
 		{Name: event.TopicWebhookState, Partitions: 1}, {Name: event.TopicWebhookTask, Partitions: 1},
@@ -50,5 +47,5 @@ func TestResumeUnknown(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": addrs[0], "MUSTER_DATA_DIR": t.TempDir()}}
 	out, errors := c.run(2, "webhook", "endpoint", "resume", "ep_anything")
 	require.Empty(t, out)
-	require.Contains(t, errors, "ep_anything is neither stopped nor failing, or unknown")
+	require.Contains(t, errors, "endpoint ep_anything is unknown, or neither stopped nor failing")
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rules are those of alerts.yaml as Prometheus reads them, templates and all.
+// rules returns the parsed rules of alerts.yaml, with templates.
 func rules(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
-	groups, errs := rulefmt.ParseFile("../alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.ParseFile("../alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+		slog.New(slog.DiscardHandler))
 	require.Empty(t, errs)
 	out := map[string]rulefmt.Rule{}
 	for _, r := range groups.Groups[0].Rules {
@@ -30,10 +31,10 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 	return out
 }
 
-// step is how often Prometheus evaluates rules (compose/prometheus.yaml leaves the default).
+// step is the evaluation interval of rules: the default, which compose/prometheus.yaml does not change.
 const step = time.Minute
 
-// firing are the alerts of a rule that fire at a time: their condition has held at every evaluation since For.
+// firing returns the alerts of a rule that fire at a time: their condition has held at every evaluation since For.
 func firing(t *testing.T, engine *promql.Engine, series string, rule rulefmt.Rule, at time.Duration) []string {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, series)
@@ -67,7 +68,7 @@ func firing(t *testing.T, engine *promql.Engine, series string, rule rulefmt.Rul
 	return out
 }
 
-// healthy are the series without which a service counts as gone, for two hours.
+// healthy are the series without which a service counts as absent, for two hours.
 const healthy = `
 	muster_bus_lag_seconds{group="muster.projector.records", topic="t", partition="0", instance="p"} 0x480
 	muster_http_requests_in_flight{instance="q"} 0x480
@@ -76,11 +77,12 @@ const healthy = `
 	muster_webhook_running{instance="w"} 0x480
 `
 
-// Each alert fires for what it is for, and for nothing near it. Samples are 15 s apart, as the scrapes are: 40 are ten minutes.
-func TestAlerts(t *testing.T) {
+// Samples are 15 s apart, like the scrapes: 40 are ten minutes.
+func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 	known := rules(t)
 	engine := promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{
-		MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{}),
+		MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute,
+		Parser: parser.NewParser(parser.Options{}),
 	})
 	tried := map[string]bool{}
 	for _, c := range []struct {
@@ -88,56 +90,96 @@ func TestAlerts(t *testing.T) {
 		at                  time.Duration
 		want                []string
 	}{
-		{"a target does not answer", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x20`, 8 * time.Minute, []string{"q muster"}},
-		{"it did not for a minute", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x4 1x20`, 6 * time.Minute, nil},
+		{"a target does not answer", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x20`, 8 * time.Minute,
+			[]string{"q muster"}},
+		{"it did not for a minute", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x4 1x20`,
+			6 * time.Minute, nil},
 
 		{"all are at work", "MusterServiceGone", healthy, time.Hour, nil},
-		{"nothing is scraped", "MusterServiceGone", `up{job="other"} 1x480`, time.Hour, []string{"discovery-worker", "ingest", "muster.projector.records projector", "query-api", "webhook-sender"}},
-		{"the projector has no partitions", "MusterServiceGone", strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute, []string{"muster.projector.records projector"}},
-		{"others of its groups have", "MusterServiceGone", `muster_bus_lag_seconds{group="muster.projector.usage"} 0x480` +
-			strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute, []string{"muster.projector.records projector"}},
+		{"nothing is scraped", "MusterServiceGone", `up{job="other"} 1x480`, time.Hour,
+			[]string{"discovery-worker", "ingest", "muster.projector.records projector", "query-api",
+				"webhook-sender"}},
+		{"the projector has no partitions", "MusterServiceGone",
+			strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
+			[]string{"muster.projector.records projector"}},
+		{"others of its groups have", "MusterServiceGone",
+			`muster_bus_lag_seconds{group="muster.projector.usage"} 0x480` +
+				strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
+			[]string{"muster.projector.records projector"}},
 
-		// As the consumers count: a series is born with its first loss.
-		{"the first loss", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5x400`, 25 * time.Minute, []string{"g t"}},
-		{"the projector has died of it", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5 stale`, 25 * time.Minute, []string{"g t"}},
-		{"Prometheus came later", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute, []string{"g t"}},
-		{"a second loss", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400 6x60`, 110 * time.Minute, []string{"g t"}},
-		{"a loss of two hours ago", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x480`, 2 * time.Hour, nil},
-		{"Prometheus was away for a quarter of an hour", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` + started("p", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
-		{"as many again after a restart", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` + started("p", "1x80 2x1000"), 190 * time.Minute, []string{"g t"}},
-		{"none is lost", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
+		// As the consumers count: a series starts with its first loss.
+		{"the first loss", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5x400`,
+			25 * time.Minute, []string{"g t"}},
+		{"the projector has died of it", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5 stale`,
+			25 * time.Minute, []string{"g t"}},
+		{"Prometheus came later", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute,
+			[]string{"g t"}},
+		{"a second loss", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400 6x60`,
+			110 * time.Minute, []string{"g t"}},
+		{"a loss of two hours ago", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x480`,
+			2 * time.Hour, nil},
+		{"Prometheus was away for a quarter of an hour", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` +
+				started("p", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
+		{"as many again after a restart", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` +
+				started("p", "1x80 2x1000"), 190 * time.Minute, []string{"g t"}},
+		{"none is lost", "MusterRecordsLost",
+			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
 
-		{"far behind", "MusterProjectionBehind", `muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0+15x480`, time.Hour, []string{"g t"}},
-		{"behind for a while", "MusterProjectionBehind", `muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0x100 400x20 0x100`, 29 * time.Minute, nil},
+		{"far behind", "MusterProjectionBehind",
+			`muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0+15x480`, time.Hour,
+			[]string{"g t"}},
+		{"behind for a while", "MusterProjectionBehind",
+			`muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0x100 400x20 0x100`,
+			29 * time.Minute, nil},
 
-		{"nobody may join", "MusterCannotConsume", `muster_bus_join_errors_total{group="g", instance="p"} _x80 1+20x400`, 35 * time.Minute, []string{"g"}},
-		{"commits are refused", "MusterCannotConsume", `muster_bus_commit_errors_total{group="g", instance="p"} 0+3x400`, 35 * time.Minute, []string{"g"}},
-		{"a broker was restarted", "MusterCannotConsume", `muster_bus_join_errors_total{group="g", instance="p"} 0x80 1x2 2x2 3x400`, 25 * time.Minute, nil},
+		{"cannot join", "MusterCannotConsume", `muster_bus_join_errors_total{group="g", instance="p"} _x80 1+20x400`,
+			35 * time.Minute, []string{"g"}},
+		{"commits are refused", "MusterCannotConsume",
+			`muster_bus_commit_errors_total{group="g", instance="p"} 0+3x400`, 35 * time.Minute, []string{"g"}},
+		{"a broker was restarted", "MusterCannotConsume",
+			`muster_bus_join_errors_total{group="g", instance="p"} 0x80 1x2 2x2 3x400`, 25 * time.Minute, nil},
 
 		// Open for 30 s at a time; the scrape itself finds it half-open.
 		{"stays open", "MusterBreakerOpen", breaker("2 2 1 ", 40, "0 0 1+0.5x120"), 15 * time.Minute, []string{"k s"}},
 		{"was open for a minute", "MusterBreakerOpen", breaker("2 2 1 2 ", 1, "0 0 1x120"), 4 * time.Minute, nil},
 		{"closes in between", "MusterBreakerOpen", breaker("2 2 1 0 0 0 ", 20, "0 0 1+0.2x120"), 15 * time.Minute, nil},
-		{"nobody calls it since", "MusterBreakerOpen", breaker("2 2 1 1 ", 1, "0 1x120"), 20 * time.Minute, nil},
+		{"not called since", "MusterBreakerOpen", breaker("2 2 1 1 ", 1, "0 1x120"), 20 * time.Minute, nil},
 
 		{"errors", "MusterErrors", requests("200", 10) + requests("500", 1), 20 * time.Minute, []string{""}},
-		{"callers' deadlines are none", "MusterErrors", requests("200", 10) + requests("504", 9), 20 * time.Minute, nil},
+		{"callers' deadlines are none", "MusterErrors", requests("200", 10) + requests("504", 9),
+			20 * time.Minute, nil},
 
 		{"slow", "MusterSlow", durations("/v1/person/enrich"), 30 * time.Minute, []string{"/v1/person/enrich"}},
-		{"as slow as the caller allows", "MusterSlow", durations("/v1/context") + durations("/v1/person/discover"), 30 * time.Minute, nil},
+		{"as slow as the caller allows", "MusterSlow", durations("/v1/context") + durations("/v1/person/discover"),
+			30 * time.Minute, nil},
 
-		{"many at once", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} _x80 11x400`, 25 * time.Minute, []string{""}},
+		{"many at once", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} _x80 11x400`,
+			25 * time.Minute, []string{""}},
 		{"a few on each replica", "MusterWebhooksDead", dead(4, 2, 2), 25 * time.Minute, []string{""}},
 		{"a few", "MusterWebhooksDead", dead(2, 2, 2), 25 * time.Minute, nil},
-		{"long ago", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x480`, 2 * time.Hour, nil},
-		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
+		{"long ago", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x480`,
+			2 * time.Hour, nil},
+		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDead",
+			`muster_webhook_dead_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"),
+			4*time.Hour + 10*time.Minute, nil},
 
-		{"more wait than half of the memory holds", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"), 40 * time.Minute, []string{"w1"}},
-		{"as many on two replicas", "MusterWebhooksWaiting", waiting("200000x480", "200000x480"), 40 * time.Minute, nil},
+		{"more wait than half of the memory holds", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"),
+			40 * time.Minute, []string{"w1"}},
+		{"as many on two replicas", "MusterWebhooksWaiting", waiting("200000x480", "200000x480"),
+			40 * time.Minute, nil},
 		{"a burst", "MusterWebhooksWaiting", waiting("0x80 300000x30 0x400", "0x480"), 26 * time.Minute, nil},
 
-		{"batches fail", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} _x80 1+2x400`, time.Hour, []string{"g p"}},
-		{"one failed", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} 0x80 1x400`, 24 * time.Minute, nil},
+		{"batches fail", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} _x80 1+2x400`,
+			time.Hour, []string{"g p"}},
+		{"one failed", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} 0x80 1x400`,
+			24 * time.Minute, nil},
 	} {
 		t.Run(c.alert+"/"+c.name, func(t *testing.T) {
 			rule, ok := known[c.alert]
@@ -150,46 +192,53 @@ func TestAlerts(t *testing.T) {
 		tried[c.alert] = true
 	}
 	for alert := range known {
-		require.True(t, tried[alert], "%s is not tried", alert)
+		require.True(t, tried[alert], "%s has no test", alert)
 	}
 }
 
-// waiting are the deliveries that wait on two replicas.
+// waiting returns the series of pending deliveries on two replicas.
 func waiting(first, second string) string {
-	return fmt.Sprintf("muster_webhook_waiting{instance=\"w1\"} %s\n\tmuster_webhook_waiting{instance=\"w2\"} %s\n", first, second)
+	return fmt.Sprintf("muster_webhook_waiting{instance=\"w1\"} %s\n\tmuster_webhook_waiting{instance=\"w2\"} %s\n",
+		first, second)
 }
 
-// breaker is a breaker's state, a pattern some times over and then as it last was, and how often it opened.
+// breaker returns the series of a breaker: its states, a pattern repeated several times before the last state, and the
+// number of times it opened.
 func breaker(states string, times int, opened string) string {
 	states = strings.TrimSpace(strings.Repeat(states, times))
-	return fmt.Sprintf("muster_breaker_state{set=\"s\", key=\"k\", instance=\"d\"} %s %sx120\n\tmuster_breaker_transitions_total{set=\"s\", to=\"open\", instance=\"d\"} %s\n",
+	return fmt.Sprintf(
+		"muster_breaker_state{set=\"s\", key=\"k\", instance=\"d\"} %s "+
+			"%sx120\n\tmuster_breaker_transitions_total{set=\"s\", to=\"open\", instance=\"d\"} %s\n",
 		states, states[len(states)-1:], opened)
 }
 
 func requests(status string, each int) string {
-	return fmt.Sprintf("\tmuster_http_requests_total{route=\"/v1/person/enrich\", status=%q, instance=\"q\"} 0+%dx480\n", status, each)
+	return fmt.Sprintf(
+		"\tmuster_http_requests_total{route=\"/v1/person/enrich\", status=%q, instance=\"q\"} 0+%dx480\n", status, each)
 }
 
-// durations are those of calls of which half take more than five seconds.
+// durations returns the series of calls, half of which take more than five seconds.
 func durations(route string) string {
 	var out strings.Builder
 	for bucket, each := range map[string]int{"1": 5, "5": 5, "10": 10, "+Inf": 10} {
-		fmt.Fprintf(&out, "\tmuster_http_request_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route, bucket, each)
+		fmt.Fprintf(&out, "\tmuster_http_request_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
+			bucket, each)
 	}
 	return out.String()
 }
 
-// started is when a process was started, at each scrape.
+// started returns the start times of a process, at each scrape.
 func started(instance, times string) string {
 	return fmt.Sprintf("\n\tprocess_start_time_seconds{instance=%q} %s\n", instance, times)
 }
 
-// dead are deliveries given up lately: some of each code on each replica.
+// dead returns the series of recently dead-lettered deliveries: some with each code on each replica.
 func dead(replicas, codes, each int) string {
 	var out strings.Builder
 	for replica := range replicas {
 		for code := range codes {
-			fmt.Fprintf(&out, "\tmuster_webhook_dead_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code, replica, each)
+			fmt.Fprintf(&out, "\tmuster_webhook_dead_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
+				replica, each)
 		}
 	}
 	return out.String()

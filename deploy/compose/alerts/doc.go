@@ -1,6 +1,6 @@
-// Package alerts holds the tests of alerts.yaml, one folder up: Prometheus' own
-// code reads the rules and evaluates them over invented series.
+// Package alerts contains the tests of alerts.yaml in the parent directory: Prometheus' own
+// code parses the rules and evaluates them on synthetic series.
 //
-// It is a module of its own, outside of the workspace, so that Prometheus weighs
-// on no other: GOWORK=off go test ./... (make test-alerts).
+// It is a separate module, outside of the workspace, so that no other module depends on
+// Prometheus: GOWORK=off go test ./... (make test-alerts).
 package alerts

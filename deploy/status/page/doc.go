@@ -1,5 +1,4 @@
-// Package page serves the status of an instance for people, on the admin port:
-// one page that asks for a JSON document every few seconds. What is dear to read
-// is read once for all who look, and only while somebody does; what cannot be
-// read is named and the rest is shown.
+// Package page serves the status page of an instance on the admin port: an HTML page that polls
+// a JSON document every few seconds. Expensive parts are read once for all viewers, and only on
+// request. If a part cannot be read, the document names the problem and has the rest.
 package page

@@ -13,10 +13,10 @@ import (
 	"muster/projector"
 )
 
-// shownRuns is how many ingest runs are shown, the newest.
+// shownRuns is the number of newest ingest runs that are shown.
 const shownRuns = 10
 
-// metrics reads what the services of this process count.
+// metrics reads the metrics of this process.
 func (p *Page) metrics(_ context.Context, d *Document) error {
 	families, err := p.src.Gatherer.Gather()
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *Document) take(name string, labels map[string]string, m *dto.Metric) {
 	}
 }
 
-// lag reads how far the consumers are behind.
+// lag reads the lag of the consumers.
 func (p *Page) lag(ctx context.Context, d *Document) (err error) {
 	topics, err := status.Topics(ctx, p.src.Kafka, consumers(), p.src.Now())
 	if err == nil {
@@ -76,7 +76,7 @@ func (p *Page) lag(ctx context.Context, d *Document) (err error) {
 	return err
 }
 
-// letters counts rejected records and dead letters that are still kept.
+// letters counts the retained rejected records and dead letters.
 func (p *Page) letters(ctx context.Context, d *Document) error {
 	rejected, dead, err := ingest.LetterTopics(ctx, p.src.Kafka)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *Page) letters(ctx context.Context, d *Document) error {
 	return nil
 }
 
-// runs reads the newest ingest runs of this machine.
+// runs reads the newest ingest runs on this machine.
 func (p *Page) runs(_ context.Context, d *Document) error {
 	if p.src.StateDir == "" {
 		return nil
@@ -111,7 +111,8 @@ func (p *Page) runs(_ context.Context, d *Document) error {
 	d.Runs = nil
 	for _, run := range runs {
 		one := Run{
-			ID: run.ID, Kind: string(run.Kind), State: string(run.State), Began: run.Began, Files: len(run.Files), Rejected: run.Rejected(), Error: run.Error,
+			ID: run.ID, Kind: string(run.Kind), State: string(run.State), Began: run.Began, Files: len(run.Files),
+			Rejected: run.Rejected(), Error: run.Error,
 		}
 		var done, all int64
 		known := true
@@ -120,7 +121,8 @@ func (p *Page) runs(_ context.Context, d *Document) error {
 			if f.Complete {
 				done += f.Size
 			} else {
-				done += min(f.Offset, f.Size) // of what is unpacked: of a compressed file more than was read
+				// The offset in an uncompressed file; in a compressed one it is more than was read.
+				done += min(f.Offset, f.Size)
 			}
 			all += f.Size
 			known = known && f.Absolute != ""

@@ -26,34 +26,36 @@ import (
 //go:embed web
 var files embed.FS
 
-// How old what is shown may be. The counts read whole columns of every table.
+// Maximum ages of the cached parts. The counts read whole columns of every table.
 const (
 	light   = time.Second
 	heavy   = 15 * time.Second
 	timeout = 10 * time.Second
 )
 
-// Source is what the page is made of.
+// Source is what the page reads.
 type Source struct {
 	Version string
-	// Service is the one service of the process; empty: all of them.
+	// Service is the name of the only service in the process; empty if it runs all of them.
 	Service   string
 	Readiness func(context.Context) service.Readiness
 	Gatherer  prometheus.Gatherer
 	Kafka     bus.Config
-	// ClickHouse is nil in a process that has no connection: then nothing of the tables is shown.
+	// ClickHouse is nil in a process without a connection; then the page has no tables.
 	ClickHouse driver.Conn
-	// StateDir is that of ingest; empty: no runs are shown.
+	// StateDir is the state directory of ingest; if empty, the page has no runs.
 	StateDir string
 	Now      func() time.Time
 }
 
-// consumers are the groups whose lag is shown.
+// consumers returns the groups whose lag is shown.
 func consumers() []status.Consumer {
-	return slices.Concat([]status.Consumer{{Group: projector.Group, Topics: projector.Topics()}}, status.EventConsumers(), status.TaskConsumers())
+	return slices.Concat([]status.Consumer{{Group: projector.Group, Topics: projector.Topics()}},
+		status.EventConsumers(), status.TaskConsumers())
 }
 
-// Document is what the page shows. What could not be read is left as it was, and Problems says why.
+// Document is the content of the page. Parts that could not be read keep their previous values, and Problems has the
+// reasons.
 type Document struct {
 	At         time.Time             `json:"at"`
 	Began      time.Time             `json:"began"`
@@ -72,13 +74,13 @@ type Document struct {
 	Deliveries []Deliveries          `json:"deliveries"`
 }
 
-// Counters only grow while the process lives; the page makes rates of them.
-// Published has counted since the topics exist.
+// Counters are counters since the start of the process; the page computes rates from them. Published counts since the
+// topics exist.
 type Counters struct {
 	Published float64 `json:"published"`
 	Projected float64 `json:"projected"`
 	Requests  float64 `json:"requests"`
-	Errors    float64 `json:"errors"` // of the requests, those answered with a 5xx
+	Errors    float64 `json:"errors"` // requests with a 5xx response
 }
 
 // Breaker is a circuit breaker: closed, half-open or open.
@@ -88,7 +90,7 @@ type Breaker struct {
 	State string `json:"state"`
 }
 
-// Run is an ingest run. Percent is absent when nobody knows how much there is.
+// Run is an ingest run. Percent is absent if the total is unknown.
 type Run struct {
 	ID       string    `json:"id"`
 	Kind     string    `json:"kind"`
@@ -101,14 +103,14 @@ type Run struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Letters is a topic of rejected records or dead letters, and how many messages it keeps.
+// Letters is a topic of rejected records or dead letters, with the number of retained messages.
 type Letters struct {
 	Topic string `json:"topic"`
 	Dead  bool   `json:"dead"`
 	Kept  int64  `json:"kept"`
 }
 
-// Freshness is how old the records of a kind are.
+// Freshness is the age of the records of a kind.
 type Freshness struct {
 	Kind    string    `json:"kind"`
 	Records uint64    `json:"records"`
@@ -116,27 +118,27 @@ type Freshness struct {
 	Newest  time.Time `json:"newest"`
 }
 
-// Deliveries counts the webhook deliveries of the last seven days in a status.
+// Deliveries counts the webhook deliveries of the last seven days with a status.
 type Deliveries struct {
 	Status string `json:"status"`
 	Count  uint64 `json:"count"`
 }
 
-// Page serves the status. It is safe for concurrent use.
+// Page serves the status page. It is safe for concurrent use.
 type Page struct {
 	src   Source
 	began time.Time
 
-	mu    sync.Mutex
-	last  Document
-	dear  []string // problems of what is read seldom
-	heavy time.Time
+	mu           sync.Mutex
+	last         Document
+	slowProblems []string // problems of the parts with the longer cache time
+	heavy        time.Time
 }
 
-// New makes the page.
+// New returns a page that reads src.
 func New(src Source) *Page { return &Page{src: src, began: src.Now()} }
 
-// Add puts the page on the admin server: /, /status.json and what / loads.
+// Add registers the page on the admin server: /, /status.json and the files that / loads.
 func (p *Page) Add(admin *service.Admin) {
 	admin.Handle("GET /{$}", p.file("index.html", "text/html; charset=utf-8"))
 	admin.Handle("GET /status.css", p.file("status.css", "text/css; charset=utf-8"))
@@ -148,7 +150,7 @@ func (p *Page) file(name, kind string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := files.ReadFile("web/" + name)
 		if err != nil {
-			http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+			http.Error(w, "cannot read the file", http.StatusInternalServerError)
 			return
 		}
 		h := w.Header()
@@ -156,7 +158,9 @@ func (p *Page) file(name, kind string) http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri "+
+				"'none'; form-action 'none'; frame-ancestors 'none'")
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 	})
 }
@@ -169,11 +173,11 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	// The reader may be gone; there is nobody else to tell.
+	// The client may have gone; there is no other place to report that.
 	_, _ = w.Write(body)
 }
 
-// Read returns the status, not older than a second; what is dear not older than fifteen.
+// Read returns a status that is at most a second old; expensive parts are at most fifteen seconds old.
 func (p *Page) Read(ctx context.Context) Document {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +185,7 @@ func (p *Page) Read(ctx context.Context) Document {
 	if now.Sub(p.last.At) < light {
 		return p.last
 	}
-	// What is read is for all who look: one of them who goes away stops nothing.
+	// The result is shared: one viewer who disconnects must not cancel it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	d := p.last
@@ -194,14 +198,14 @@ func (p *Page) Read(ctx context.Context) Document {
 		}
 	}
 	if p.src.ClickHouse != nil && now.Sub(p.heavy) >= heavy {
-		p.dear, p.heavy = nil, now
+		p.slowProblems, p.heavy = nil, now
 		for _, read := range []func(context.Context, *Document) error{p.counts, p.freshness, p.deliveries} {
 			if err := read(ctx, &d); err != nil {
-				p.dear = append(p.dear, err.Error())
+				p.slowProblems = append(p.slowProblems, err.Error())
 			}
 		}
 	}
-	d.Problems = append(append([]string{}, d.Problems...), p.dear...)
+	d.Problems = append(append([]string{}, d.Problems...), p.slowProblems...)
 	p.last = d
 	return d
 }
@@ -222,8 +226,9 @@ func (p *Page) freshness(ctx context.Context, d *Document) error {
 	if err := p.src.ClickHouse.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
 		return err
 	}
-	rows, err := p.src.ClickHouse.Query(ctx, "SELECT toString(kind) AS kind, sum(records) AS records, min(oldest) AS oldest, max(newest) AS newest FROM "+
-		readmodel.ViewsDatabase(database)+".freshness GROUP BY kind ORDER BY kind")
+	rows, err := p.src.ClickHouse.Query(ctx,
+		"SELECT toString(kind) AS kind, sum(records) AS records, min(oldest) AS oldest, max(newest) AS newest FROM "+
+			readmodel.ViewsDatabase(database)+".freshness GROUP BY kind ORDER BY kind")
 	if err != nil {
 		return err
 	}

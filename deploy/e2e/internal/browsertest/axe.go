@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The npm package that judges accessibility, and the hash of its archive.
+// The npm package of axe-core and the hash of its archive.
 const (
 	axePackage = "axe-core@4.14.1"
 	axeHash    = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 )
 
-// Axe is the script of axe-core, fetched by npm once and then kept.
+// Axe provides the script of axe-core, which npm fetches once.
 type Axe struct {
 	once   sync.Once
 	script string
@@ -34,7 +34,8 @@ func (a *Axe) fetch(t testing.TB) string {
 	t.Helper()
 	a.once.Do(func() {
 		dir := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage) //nolint:gosec // a folder of the test and a constant
+		//nolint:gosec // a folder of the test and a constant
+		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "npm pack %s: %s", axePackage, out)
@@ -49,7 +50,7 @@ func (a *Axe) fetch(t testing.TB) string {
 		require.NoError(t, err)
 		for files := tar.NewReader(plain); ; {
 			header, err := files.Next()
-			require.NoError(t, err, "%s has no axe.min.js", axePackage)
+			require.NoError(t, err, "no axe.min.js in %s", axePackage)
 			if header.Name == "package/axe.min.js" {
 				script, err := io.ReadAll(files)
 				require.NoError(t, err)
@@ -58,12 +59,12 @@ func (a *Axe) fetch(t testing.TB) string {
 			}
 		}
 	})
-	require.NotEmpty(t, a.script, "%s could not be fetched", axePackage)
+	require.NotEmpty(t, a.script, "could not fetch %s", axePackage)
 	return a.script
 }
 
-// Accessible wants axe-core to find nothing serious or critical in the page as
-// it stands, in the light and in the dark, and leaves it in the light.
+// Accessible requires that axe-core finds nothing serious or critical on the current page, in light and dark mode. The
+// mode is light afterwards.
 func (tab *Tab) Accessible(axe *Axe) {
 	tab.t.Helper()
 	tab.Scheme(true)
@@ -79,7 +80,7 @@ func (tab *Tab) accessible(axe *Axe, scheme string) {
 	tab.Do("run axe-core", chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations
 		.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.map((v) => v.impact + " " + v.id + ": " + v.help + "\n" + v.nodes.slice(0, 8).map((n) => "  " + n.target.join(" ") + "\n    " + n.html.slice(0, 200) + "\n    " + (n.any[0]?.message ?? "")).join("\n")).join("\n"))`, &found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
-	if found != "" { // both schemes are looked at before the test ends
+	if found != "" { // no FailNow, so that both modes are checked
 		tab.t.Errorf("%s, %s: axe-core found\n%s", tab.Eval("location.href"), scheme, found)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Env names the environment variable with the path of the browser.
+// Env is the environment variable with the path of the browser.
 const Env = "MUSTER_TEST_CHROMIUM"
 
-// patience bounds one step in the browser.
-const patience = 30 * time.Second
+// stepTimeout is the maximum duration of a step in the browser.
+const stepTimeout = 30 * time.Second
 
-// Tab is a page in a browser of its own.
+// Tab is a page in a separate browser.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -33,13 +33,13 @@ type Tab struct {
 	asked    []string
 }
 
-// Open starts a browser with a window of the given size in pixels and the dark
-// or the light colour scheme.
+// Open starts a browser with a window of the given size in pixels, in dark or light mode.
 func Open(t testing.TB, width, height int, dark bool) *Tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("hide-scrollbars", true),
 	)
 	if path := os.Getenv(Env); path != "" {
 		options = append(options, chromedp.ExecPath(path))
@@ -55,14 +55,15 @@ func Open(t testing.TB, width, height int, dark bool) *Tab {
 		}
 	})
 	chromedp.ListenTarget(ctx, tab.note)
-	tab.Do("start the browser: is Debian's package chromium installed?", network.Enable(), log.Enable(), runtime.Enable(), scheme(dark))
+	tab.Do("start the browser: is Debian's package chromium installed?", network.Enable(), log.Enable(),
+		runtime.Enable(), scheme(dark))
 	return tab
 }
 
-// Scheme changes to the dark or the light colour scheme.
+// Scheme switches to dark or light mode.
 func (tab *Tab) Scheme(dark bool) {
 	tab.t.Helper()
-	tab.Do("change the colour scheme", scheme(dark))
+	tab.Do("change the color scheme", scheme(dark))
 }
 
 func scheme(dark bool) chromedp.Action {
@@ -70,10 +71,11 @@ func scheme(dark bool) chromedp.Action {
 	if dark {
 		name = "dark"
 	}
-	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}})
+	return emulation.SetEmulatedMedia().WithFeatures(
+		[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}})
 }
 
-// note keeps what went wrong in the page and what it asked for.
+// note records problems and requests of the page.
 func (tab *Tab) note(event any) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -89,18 +91,19 @@ func (tab *Tab) note(event any) {
 	}
 }
 
-// Do runs steps, each of which must come to its end within half a minute.
+// Do runs steps. Each has a timeout of half a minute.
 func (tab *Tab) Do(what string, steps ...chromedp.Action) {
 	tab.t.Helper()
-	// The browser starts under the context of the first step, which must not end with it.
+	// The browser runs under the context of the first step, which must not end it.
 	done := make(chan error, 1)
 	go func() { done <- chromedp.Run(tab.ctx, steps...) }()
 	select {
 	case err := <-done:
 		require.NoError(tab.t, err, what)
-	case <-time.After(patience):
+	case <-time.After(stepTimeout):
 		cancelled := chromedp.Cancel(tab.ctx)
-		require.Fail(tab.t, "the browser did not come to an end: "+what, "ended with %v (cancelling: %v); problems: %s", <-done, cancelled, tab.Problems())
+		require.Fail(tab.t, "the browser timed out: "+what, "ended with %v (cancelling: %v); problems: %s", <-done,
+			cancelled, tab.Problems())
 	}
 }
 
@@ -108,9 +111,10 @@ func (tab *Tab) Do(what string, steps ...chromedp.Action) {
 func (tab *Tab) Eval(script string) string {
 	tab.t.Helper()
 	var value string
-	tab.Do(script, chromedp.Evaluate("String("+script+")", &value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
-		return p.WithAwaitPromise(true)
-	}))
+	tab.Do(script,
+		chromedp.Evaluate("String("+script+")", &value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+			return p.WithAwaitPromise(true)
+		}))
 	return value
 }
 
@@ -118,14 +122,15 @@ func (tab *Tab) Eval(script string) string {
 func (tab *Tab) Eventually(script string) {
 	tab.t.Helper()
 	var ok bool
-	tab.Do("wait for "+script, chromedp.Poll(script, &ok, chromedp.WithPollingTimeout(patience)))
+	tab.Do("wait for "+script, chromedp.Poll(script, &ok, chromedp.WithPollingTimeout(stepTimeout)))
 }
 
-// Screenshot writes what the window shows to a file when update is set.
+// Screenshot writes a screenshot to a file if update is set.
 func (tab *Tab) Screenshot(path string, update bool) {
 	tab.t.Helper()
-	// What moves comes to its end first, but for what moves for ever.
-	tab.Eventually(`document.getAnimations().every((a) => a.playState !== "running" || a.effect.getComputedTiming().iterations === Infinity)`)
+	// Wait for the end of animations, except endless ones.
+	tab.Eventually(
+		`document.getAnimations().every((a) => a.playState !== "running" || a.effect.getComputedTiming().iterations === Infinity)`)
 	var picture []byte
 	tab.Do("take a picture", chromedp.CaptureScreenshot(&picture))
 	require.NotEmpty(tab.t, picture)
@@ -135,20 +140,21 @@ func (tab *Tab) Screenshot(path string, update bool) {
 	}
 }
 
-// Problems are what the page complained of: errors, and what a policy kept out.
+// Problems returns the errors and policy violations of the page.
 func (tab *Tab) Problems() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	return append([]string(nil), tab.problems...)
 }
 
-// Strangers are the addresses that the page asked for outside of a server's.
+// Strangers returns the requested URLs outside of a server.
 func (tab *Tab) Strangers(base string) []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	var out []string
 	for _, url := range tab.asked {
-		if !strings.HasPrefix(url, base) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && url != "about:blank" {
+		if !strings.HasPrefix(url, base) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") &&
+			url != "about:blank" {
 			out = append(out, url)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package browsertest drives a headless Chromium in tests of pages: a tab is
-// opened, looked at and closed with the test. The program is Debian's package
-// chromium, or what MUSTER_TEST_CHROMIUM names; without one a test fails and
-// says so. Only tests that are built with the tag browser use it.
+// Package browsertest drives a headless Chromium in tests of web pages. A tab is closed at
+// the end of its test. The browser is Debian's package chromium, or the path in
+// MUSTER_TEST_CHROMIUM; without one, a test fails with that hint. Only tests with the build
+// tag browser use it.
 package browsertest
