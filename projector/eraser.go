@@ -179,9 +179,10 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 			}
 		case <-told:
 			told, whole = nil, true
-			if len(e.pending) > 0 && !due {
+			if len(e.pending) > 0 {
+				// The sweep of the start was not for them, and pause may be long after it.
 				due = true
-				next.Reset(pause)
+				next.Reset(e.cfg.Gather)
 			}
 		case <-look.C:
 			if begun && !due && e.replaced(ctx) {

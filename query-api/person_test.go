@@ -118,6 +118,8 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		codehostPerson(15, "hugo", "2026-01-01", `"emails":["hugo@x.example"]`),
 		codehostPerson(16, "iris", "2026-02-01", `"emails":["pair@x.example"]`),
 		codehostPerson(17, "张伟-😀", "2026-02-01"),
+		codehostPerson(20, "kate", "2026-01-01"), codehostPerson(21, "claims-kate", "2026-02-01", `"network_username":"kate-net"`),
+		codehostPerson(22, "leo", "2026-06-01", `"network_username":"leo-net"`),
 	)
 	f.insert(record.KindNetworkPerson,
 		networkPerson("n1", "anna-net", "2026-01-01", `"codehost_username":"anna"`),
@@ -131,6 +133,9 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		networkPerson("n16", "iris-net", "2026-03-01", `"personal_email":"pair@x.example"`),
 		networkPerson("n18", "jan-net", "2026-01-01", `"codehost_username":"jan"`),
 		networkPerson("n18b", "jan-old", "2025-01-01", `"codehost_username":"jan"`),
+		networkPerson("n20", "kate-net", "2026-06-01", `"codehost_username":"kate"`),
+		networkPerson("n22", "leo-net", "2026-01-01"),
+		networkPerson("n22b", "claims-leo", "2026-02-01", `"codehost_username":"leo"`),
 	)
 	f.insert(record.KindAccountLink,
 		accountLink("carl", "carl-net", "registry", "2026-01-01"),
@@ -186,6 +191,8 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		{"each webset by itself: another one's record does not empty it", `{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
 		{"declared before a link of less confidence that is newer", `{"codehost":"finn"` + both, "13/n13"},
 		{"two declare one account: the newest", `{"codehost":"jan","websets":["network"]}`, "-/n18"},
+		{"the newer declaration, its own", `{"network_username":"kate-net"}`, "20/-"},
+		{"the newer declaration, its own, from the other side", `{"codehost":"leo","websets":["network"]}`, "-/n22"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := *f

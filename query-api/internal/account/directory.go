@@ -35,8 +35,12 @@ type Directory struct {
 	mu            sync.RWMutex
 	organizations map[string]event.Organization
 	keys          map[string]event.Key
-	changed       chan struct{} // closed, and replaced, by each change
+	changed       chan struct{}   // closed, and replaced, by each change
+	loaded        <-chan struct{} // closed when all events have been read; nil of a Directory that follows no topic
 }
+
+// ErrLoading is the error of a call that comes before all accounts have been read: the key may be valid.
+var ErrLoading = errors.New("the accounts are being read")
 
 // NewDirectory returns an empty Directory.
 func NewDirectory() *Directory {
@@ -98,9 +102,9 @@ func (d *Directory) Await(ctx context.Context, key, value []byte) error {
 }
 
 // Authenticate says who sends the values of an Authorization header. The error
-// is an [*Unauthorized]. What is no API key, or has a wrong checksum, is refused
-// without a look at the state; of well-formed keys right and wrong ones cost
-// the same.
+// is an [*Unauthorized], or [ErrLoading] until all accounts have been read. What
+// is no API key, or has a wrong checksum, is refused without a look at the state;
+// of well-formed keys right and wrong ones cost the same.
 func (d *Directory) Authenticate(authorization []string, now time.Time) (Principal, error) {
 	if len(authorization) == 0 {
 		return Principal{}, &Unauthorized{`missing API key: send the header "Authorization: Bearer <API key>"`}
@@ -122,7 +126,15 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 	d.mu.RLock()
 	key, known := d.keys[presented.ID()]
 	organization, owned := d.organizations[key.OrganizationID]
+	loaded := d.loaded
 	d.mu.RUnlock()
+	if loaded != nil {
+		select {
+		case <-loaded:
+		default:
+			return Principal{}, ErrLoading
+		}
+	}
 	// An unknown key is compared too, with a hash that nothing has.
 	matches := presented.Matches(cmp.Or(key.SHA256, noHash))
 	switch {

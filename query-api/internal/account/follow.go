@@ -15,7 +15,7 @@ import (
 // the follower is closed. The follower is ready once everything that was stored
 // at the start has been applied.
 func (d *Directory) Follow(ctx context.Context, cfg bus.Config, logger *slog.Logger) *bus.Follower {
-	return bus.Follow(ctx, cfg, bus.FollowConfig{
+	follower := bus.Follow(ctx, cfg, bus.FollowConfig{
 		Topics: []string{event.TopicAccount},
 		Logger: logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
@@ -34,4 +34,8 @@ func (d *Directory) Follow(ctx context.Context, cfg bus.Config, logger *slog.Log
 			return nil
 		},
 	})
+	d.mu.Lock()
+	d.loaded = follower.Ready()
+	d.mu.Unlock()
+	return follower
 }

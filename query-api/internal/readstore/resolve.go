@@ -79,7 +79,8 @@ func (r *resolver) readNamed(ctx context.Context) error {
 			keys = append(keys, lookupKey{p.email, e})
 		}
 	}
-	if err := s.readAccounts(ctx, keys, accounts...); err != nil || !r.combines() && r.resolve() {
+	// A record that a link leads to counts only when all links are read: another one may be better.
+	if err := s.readAccounts(ctx, keys, accounts...); err != nil || !r.combines() && r.isHeld() {
 		return err
 	}
 	var named []account
@@ -89,6 +90,17 @@ func (r *resolver) readNamed(ctx context.Context) error {
 		}
 	}
 	return s.loadLinks(ctx, named...)
+}
+
+// isHeld reports whether every requested webset has a holder of the username that the query names in it.
+func (r *resolver) isHeld() bool {
+	rows := r.session.rows()
+	for w, requested := range r.query.Requested {
+		if requested && resolution.Holder(rows, resolution.Webset(w), r.query.Usernames[w]) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // missingOrCombined are the websets for which the links of the other webset's accounts matter.

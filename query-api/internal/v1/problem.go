@@ -73,6 +73,11 @@ func problemOf(op *operation, err error) *problem {
 		}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
+	case errors.Is(err, account.ErrLoading):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("this service is starting, and API keys cannot be checked yet: call again in %d seconds", retryAfter),
+		}
 	case errors.As(err, &refused):
 		return &problem{
 			status: http.StatusTooManyRequests, detail: refused.Detail,

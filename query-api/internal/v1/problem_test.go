@@ -8,8 +8,15 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/account"
 	"muster/query-api/internal/readstore"
 )
+
+func TestProblemOf_KeysThatCannotBeCheckedYetAreCalledForAgain(t *testing.T) {
+	p := problemOf(&operation{unavailable: http.StatusServiceUnavailable}, account.ErrLoading)
+	require.Equal(t, http.StatusServiceUnavailable, p.status)
+	require.Equal(t, retryAfter, p.retryAfter)
+}
 
 func TestProblemOf_DamagedDataIsNotCalledForAgain(t *testing.T) {
 	op := &operation{unavailable: http.StatusServiceUnavailable}
