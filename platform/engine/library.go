@@ -42,8 +42,8 @@ type LibraryConfig struct {
 type pin struct{ platform, pkg, version, integrity string }
 
 // EnsureLibrary returns the path of the engine's library. It takes the path in
-// MUSTER_LIBCHDB if that is set, else the cached copy, else it fetches the
-// pinned package with the npm client, checks its sha512 against the one kept
+// MUSTER_LIBCHDB if that is set, else the copy installed with the program, else
+// the cached copy, else it fetches the pinned package with the npm client, checks its sha512 against the one kept
 // in this repository, and unpacks it into the cache. Concurrent processes wait
 // for each other.
 func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
@@ -57,6 +57,11 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if executable, err := os.Executable(); err == nil && cfg.CacheDir == "" {
+		if path := bundledLibrary(p, executable); path != "" {
+			return path, nil
+		}
+	}
 	if cfg.CacheDir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
@@ -64,8 +69,8 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 		}
 		cfg.CacheDir = filepath.Join(base, "muster", "libchdb")
 	}
-	dir := filepath.Join(cfg.CacheDir, p.version, strings.ReplaceAll(p.platform, "/", "-"))
-	path := filepath.Join(dir, "libchdb.so")
+	path := p.libraryPath(cfg.CacheDir)
+	dir := filepath.Dir(path)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}

@@ -80,8 +80,9 @@ type command struct {
 
 func newRoot(c *command) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "muster",
-		Short: "Answers who a person is and what a company is, from your own machine",
+		Use:     "muster",
+		Version: version(),
+		Short:   "Answers who a person is and what a company is, from your own machine",
 		Long: `muster streams crawled code-host and professional-network records through Kafka into
 ClickHouse read models and answers from them over HTTP.
 
@@ -133,6 +134,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.eraseCommand(), c.subjectCommand(),
 		c.versionCommand(),
 	)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	tellUsage(root)
 	return root
 }
