@@ -135,7 +135,11 @@ generate: ## regenerate what is generated
 	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
 clean: ## remove build output (not the data folder, not the engine's cache)
-	rm -rf bin
+	rm -rf bin dist
+
+.PHONY: dist
+dist: ## build dist/: tarballs, .deb, .rpm, a bundle with the engine, SHA256SUMS (a module of its own: minutes the first time)
+	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
 
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')
