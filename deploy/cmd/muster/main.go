@@ -72,6 +72,10 @@ type command struct {
 	dataDir   string
 	logLevel  string
 	logFormat string
+	// config is --config, file what the configuration file holds, fromFile its values by their variables.
+	config   string
+	file     configFile
+	fromFile map[string]string
 	// connectTimeout bounds how long a command waits for the brokers, and for topics to be there.
 	connectTimeout time.Duration
 	// signals is where it is said that a signal came.
@@ -96,7 +100,13 @@ The commands find a running instance through its data folder (--data-dir). To wo
 against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// The engine's process can read no configuration, and needs none.
+			if !cmd.Hidden && cmd.Name() != "version" {
+				if err := c.loadSettings(cmd); err != nil {
+					return err
+				}
+			}
 			if _, err := filepath.Abs(c.dataDir); err != nil {
 				return fmt.Errorf("the working directory does not exist any more: change to another one, or give an absolute --data-dir: %w", err)
 			}
@@ -111,12 +121,9 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 			return err
 		},
 	}
-	dataDir := ".muster"
-	if v := c.getenv("MUSTER_DATA_DIR"); v != "" {
-		dataDir = v
-	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.dataDir, "data-dir", dataDir, "data folder of the instance (MUSTER_DATA_DIR)")
+	flags.StringVar(&c.config, "config", "", "configuration file, YAML (MUSTER_CONFIG; see muster config)")
+	flags.StringVar(&c.dataDir, "data-dir", ".muster", "data folder of the instance (MUSTER_DATA_DIR)")
 	flags.StringVar(&c.logLevel, "log-level", "info", "least severe level to log: debug, info, warn or error")
 	flags.StringVar(&c.logFormat, "log-format", "auto", "log format: text, json, or auto (text on a terminal)")
 
@@ -127,6 +134,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 	)
 	root.AddCommand(
 		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(), c.backupCommand(),
+		c.configCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),
@@ -135,6 +143,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.versionCommand(),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.InitDefaultVersionFlag()
 	tellUsage(root)
 	return root
 }

@@ -151,8 +151,7 @@ Services:
 const adminHostsEnv = "MUSTER_ADMIN_HOSTS"
 
 func (c *command) addAdminHostsFlag(flags *pflag.FlagSet, hosts *[]string) {
-	names := strings.FieldsFunc(c.getenv(adminHostsEnv), func(r rune) bool { return r == ',' || r == ' ' })
-	flags.StringSliceVar(hosts, "admin-hosts", names,
+	flags.StringSliceVar(hosts, "admin-hosts", nil,
 		"names by which the admin address is called, beside localhost and IP addresses; *.DOMAIN for all below it ("+
 			adminHostsEnv+")")
 }
