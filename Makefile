@@ -141,6 +141,10 @@ clean: ## remove build output (not the data folder, not the engine's cache)
 dist: ## build dist/: tarballs, .deb, .rpm, a bundle with the engine, SHA256SUMS (a module of its own: minutes the first time)
 	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
 
+.PHONY: test-packages
+test-packages: engine ## install the .deb on this machine (Debian, root), run, upgrade and remove it; cleans up after itself
+	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -v $(TESTFLAGS) ./...
+
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')
 	$(GO) run ./discovery-worker/evaldiscovery $(EVALFLAGS)

@@ -180,7 +180,7 @@ func (c *command) configPath() string {
 // readConfig reads a configuration file: a mapping from names of settings to values or lists of values.
 func readConfig(path string, known []setting) (configFile, error) {
 	file := configFile{path: path, values: map[string][]string{}}
-	raw, err := os.ReadFile(path) //nolint:gosec // the operator names it
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return file, fmt.Errorf("read configuration: %w", err)
 	}

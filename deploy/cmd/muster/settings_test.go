@@ -110,7 +110,7 @@ redis-url: redis://sentinel:26379/0?master_name=a&password=hunter2
 		require.Contains(t, out, maskedSecret)
 		require.Contains(t, out, "http://muster:xxxxx@db:8123/muster")
 	}
-	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // what is refused
+	require.NoError(t, os.Chmod(path, 0o644))
 	_, failed := c.run(2, "config")
 	require.Contains(t, failed, "secret-key: every user can read it")
 }
