@@ -143,7 +143,7 @@ dist: ## build dist/: tarballs, .deb, .rpm, a bundle with the engine, SHA256SUMS
 
 .PHONY: test-packages
 test-packages: engine ## install the .deb on this machine (Debian, root), run, upgrade and remove it; cleans up after itself
-	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -v $(TESTFLAGS) ./...
+	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -tags packages -v $(TESTFLAGS) ./...
 
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')

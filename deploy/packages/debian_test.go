@@ -1,3 +1,5 @@
+//go:build packages
+
 package main
 
 import (
@@ -33,9 +35,7 @@ const (
 
 // The package is installed on this machine, so the test needs root, and refuses a machine that has muster.
 func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to install a package")
-	}
+	require.Zero(t, os.Getuid(), "needs root, to install a package")
 	for _, path := range []string{"/usr/bin/muster", configDir, dataDir, cacheDir, libraryDir} {
 		_, err := os.Lstat(path)
 		require.ErrorIs(t, err, fs.ErrNotExist, "the test installs muster and removes it: not on a machine that has %s", path)
@@ -67,6 +67,7 @@ func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 	require.Contains(t, m.enrich(key), "Packaged One")
 	require.Equal(t, sourceOf(m.muster("config", "api-addr")), "environment")
 	require.Equal(t, sourceOf(m.muster("config", "data-dir")), "file")
+	require.NoDirExists(t, filepath.Join(cacheDir, "libchdb"), "the installed library was used")
 	service.stop()
 
 	m.run("dpkg", "-i", newer)
@@ -158,7 +159,7 @@ func (m *machine) library() library {
 			return lib
 		}
 	}
-	m.t.Fatal("no engine for this platform")
+	require.Fail(m.t, "no engine for this platform")
 	return library{}
 }
 

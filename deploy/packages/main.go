@@ -76,7 +76,9 @@ func (r *release) prepare(ctx context.Context) error {
 	}
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
-		out, err := exec.CommandContext(ctx, "git", "-C", r.root, "log", "-1", "--format=%ct").Output()
+		cmd := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct")
+		cmd.Dir = r.root
+		out, err := cmd.Output()
 		if err != nil {
 			return fmt.Errorf("time of the commit (or set SOURCE_DATE_EPOCH): %w", err)
 		}
