@@ -38,7 +38,8 @@ func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 	require.Zero(t, os.Getuid(), "needs root, to install a package")
 	for _, path := range []string{"/usr/bin/muster", configDir, dataDir, cacheDir, libraryDir} {
 		_, err := os.Lstat(path)
-		require.ErrorIs(t, err, fs.ErrNotExist, "the test installs muster and removes it: not on a machine that has %s", path)
+		require.ErrorIs(t, err, fs.ErrNotExist,
+			"%s: the test installs and removes muster, so this machine must have none", path)
 	}
 	_, err := user.Lookup("muster")
 	require.Error(t, err, "there is a user muster")
@@ -59,9 +60,10 @@ func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 	service := m.start()
 	key := m.apiKey()
 	record := filepath.Join(m.sharedDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(record, []byte(
-		`{"profile_id":"package1","username":"packaged-one","last_updated":"2026-11-21","full_name":"Packaged One"}`+"\n"), 0o600))
-	require.NoError(t, os.Chmod(record, 0o644)) //nolint:gosec // read by the user muster
+	const person = `{"profile_id":"package1","username":"packaged-one","last_updated":"2026-11-21",` +
+		`"full_name":"Packaged One"}`
+	require.NoError(t, os.WriteFile(record, []byte(person+"\n"), 0o600))
+	require.NoError(t, os.Chmod(record, 0o644))
 	m.muster("ingest", "network-person", record)
 	m.muster("status", "--wait")
 	require.Contains(t, m.enrich(key), "Packaged One")
@@ -105,7 +107,7 @@ type machine struct {
 // run returns what a command prints, and requires that it succeeds.
 func (m *machine) run(name string, args ...string) string {
 	m.t.Helper()
-	out, err := exec.CommandContext(m.ctx, name, args...).CombinedOutput() //nolint:gosec // the test's own
+	out, err := exec.CommandContext(m.ctx, name, args...).CombinedOutput()
 	require.NoError(m.t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 	return string(out)
 }
@@ -130,7 +132,7 @@ func (m *machine) sharedDir() string {
 	if m.dir == "" {
 		dir, err := os.MkdirTemp("", "muster-package-test-*")
 		require.NoError(m.t, err)
-		require.NoError(m.t, os.Chmod(dir, 0o755)) //nolint:gosec // read by the user muster
+		require.NoError(m.t, os.Chmod(dir, 0o755))
 		m.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		m.dir = dir
 	}
@@ -178,7 +180,7 @@ func (m *machine) configure() {
 	for _, name := range []string{"API", "INGEST", "ADMIN", "CLICKHOUSE", "KAFKA"} {
 		lines += "MUSTER_" + name + "_ADDR=127.0.0.1:0\n"
 	}
-	require.NoError(m.t, os.WriteFile(environment, []byte(lines), 0o640)) //nolint:gosec // its mode is the package's
+	require.NoError(m.t, os.WriteFile(environment, []byte(lines), 0o640))
 }
 
 // apiKey returns the key of the running instance.
@@ -187,7 +189,8 @@ func (m *machine) apiKey() string { return m.described("api_key") }
 // described returns a member of the instance's description.
 func (m *machine) described(member string) string {
 	m.t.Helper()
-	found := regexp.MustCompile(`"` + member + `": *"([^"]+)"`).FindStringSubmatch(m.read(filepath.Join(dataDir, "standalone.json")))
+	text := m.read(filepath.Join(dataDir, "standalone.json"))
+	found := regexp.MustCompile(`"` + member + `": *"([^"]+)"`).FindStringSubmatch(text)
 	require.NotNil(m.t, found, member)
 	return found[1]
 }
@@ -227,12 +230,14 @@ func (m *machine) start() *process {
 		return found[1]
 	}
 	name := setting("User")
-	args := []string{"--reuid", name, "--regid", setting("Group"), "--init-groups", "--no-new-privs", "--bounding-set", "-all", "--"}
+	args := []string{
+		"--reuid", name, "--regid", setting("Group"), "--init-groups", "--no-new-privs", "--bounding-set", "-all", "--",
+	}
 	p := &process{m: m, ended: make(chan error, 1)}
-	p.cmd = exec.CommandContext(m.ctx, "setpriv", append(args, strings.Fields(setting("ExecStart"))...)...) //nolint:gosec // the unit's
+	p.cmd = exec.CommandContext(m.ctx, "setpriv", append(args, strings.Fields(setting("ExecStart"))...)...)
 	p.cmd.Dir = setting("WorkingDirectory")
-	p.cmd.Env = append(strings.Fields(setting("Environment")),
-		"HOME="+dataDir, "USER="+name, "LOGNAME="+name, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	p.cmd.Env = append(strings.Fields(setting("Environment")), "HOME="+dataDir, "USER="+name, "LOGNAME="+name,
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	for line := range strings.Lines(m.read(setting("EnvironmentFile"))) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			p.cmd.Env = append(p.cmd.Env, line)
@@ -274,7 +279,7 @@ func (m *machine) cleanUp() {
 		{"sh", "-c", "! getent passwd muster >/dev/null || userdel muster"},
 		{"sh", "-c", "! getent group muster >/dev/null || groupdel muster"},
 	} {
-		out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput() //nolint:gosec // the test's own
+		out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 		if err != nil {
 			m.t.Errorf("clean up: %s: %s: %s", strings.Join(command, " "), err, out)
 		}

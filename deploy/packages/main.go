@@ -140,8 +140,8 @@ func (r *release) compile(ctx context.Context, lib library, program string) erro
 		return err
 	}
 	//nolint:gosec // the version is the repository's
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags", "-s -w -X main.release="+r.version,
-		"-o", program, "./deploy/cmd/muster")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto",
+		"-ldflags", "-s -w -X main.release="+r.version, "-o", program, "./deploy/cmd/muster")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+lib.os, "GOARCH="+lib.arch,
 		"GOWORK="+filepath.Join(root, "go.work"))

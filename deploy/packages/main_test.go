@@ -70,7 +70,8 @@ func TestRelease_TarballHoldsProgramUnitAndDocuments(t *testing.T) {
 	}
 	for name, mode := range map[string]int64{
 		"muster": 0o755, "LICENSE": 0o644, "NOTICE": 0o644, "README.md": 0o644, "deploy/docs/install.md": 0o644,
-		"systemd/muster.service": 0o644, "systemd/muster.yaml": 0o644, "systemd/muster.env": 0o644, "libchdb/README": 0o644,
+		"systemd/muster.service": 0o644, "systemd/muster.yaml": 0o644, "systemd/muster.env": 0o644,
+		"libchdb/README": 0o644,
 	} {
 		require.Equal(t, mode, modes["muster_1.2.3/"+name], name)
 	}

@@ -29,7 +29,8 @@ type file struct {
 // documents are the files of the repository that every package has, under their own names, so that links hold.
 func (r *release) documents() ([]string, error) {
 	names := []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "SECURITY.md"}
-	err := filepath.WalkDir(filepath.Join(r.root, "deploy", "docs"), func(name string, entry fs.DirEntry, err error) error {
+	pages := filepath.Join(r.root, "deploy", "docs")
+	err := filepath.WalkDir(pages, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -67,7 +68,8 @@ func (r *release) offlineFiles(ctx context.Context, program string, files []file
 	out := append(slices.Clone(files),
 		file{name: lib.bundledPath(), mode: 0o644, source: source},
 		file{name: "libchdb/README", mode: 0o644, content: fmt.Sprintf(
-			"libchdb.so is from the npm package %s@%s (https://github.com/chdb-io), Apache-2.0.\nIntegrity of the package: %s\n",
+			"libchdb.so is from the npm package %s@%s (https://github.com/chdb-io/chdb), Apache-2.0.\n"+
+				"Integrity of the package: %s\n",
 			lib.pkg, lib.version, lib.integrity)},
 	)
 	for _, name := range written {
@@ -101,8 +103,8 @@ func (r *release) writeTarball(name, top string, files []file) (err error) {
 
 func (r *release) appendFile(tarball *tar.Writer, top string, f file) error {
 	header := &tar.Header{
-		Typeflag: tar.TypeReg, Name: path.Join(top, f.name), Mode: f.mode, ModTime: r.mtime, Uname: "root", Gname: "root",
-		Size: int64(len(f.content)), Format: tar.FormatPAX,
+		Typeflag: tar.TypeReg, Name: path.Join(top, f.name), Mode: f.mode, ModTime: r.mtime,
+		Uname: "root", Gname: "root", Size: int64(len(f.content)), Format: tar.FormatPAX,
 	}
 	if f.source == "" {
 		if err := tarball.WriteHeader(header); err != nil {

@@ -28,8 +28,8 @@ func (p pin) libraryPath(dir string) string {
 // (the offline bundle), or in ../lib/muster/libchdb (packages). It returns "" if there is none.
 func bundledLibrary(p pin, executable string) string {
 	dir := filepath.Dir(executable)
-	for _, libraries := range []string{filepath.Join(dir, "libchdb"), filepath.Join(dir, "..", "lib", "muster", "libchdb")} {
-		path := p.libraryPath(libraries)
+	for _, libraries := range []string{"libchdb", filepath.Join("..", "lib", "muster", "libchdb")} {
+		path := p.libraryPath(filepath.Join(dir, libraries))
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}

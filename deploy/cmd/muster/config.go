@@ -17,8 +17,8 @@ func (c *command) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config [SETTING...]",
 		Short: "List settings with their values and sources",
-		Long: `Lists the settings of the commands up, run and engine: flag, environment variable, default, current value and
-source. Named settings are explained. Secrets and passwords in URLs are masked.
+		Long: `Lists the settings of the commands up, run and engine: flag, environment variable, default, current value
+and source. Named settings are explained. Secrets and passwords in URLs are masked.
 
 A value comes from the flag, else from the environment variable, else from the configuration file, else it is the
 default. The configuration file is --config, else MUSTER_CONFIG, else, for the program installed by a package,
@@ -102,7 +102,8 @@ func (c *command) listSettings(out io.Writer, settings []setting) error {
 		return s
 	}
 	for _, s := range settings {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Flag), s.Variable, dash(s.Default), dash(s.Value), s.Source)
+		row := []string{s.Name, dash(s.Flag), s.Variable, dash(s.Default), dash(s.Value), s.Source}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	return table.Flush()
 }

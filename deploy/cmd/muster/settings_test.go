@@ -46,12 +46,14 @@ no-sample: true
 sample:
 `)
 	c := cli{t: t, env: map[string]string{
-		configEnv: path, "MUSTER_LOG_FORMAT": "text", "MUSTER_DATA_DIR": "/from/environment", "REDIS_URL": "redis://env:6379",
+		configEnv: path, "MUSTER_LOG_FORMAT": "text", "MUSTER_DATA_DIR": "/from/environment",
+		"REDIS_URL": "redis://env:6379",
 	}}
 	got := c.settingsOf("--data-dir", "/from/flag")
 	for name, want := range map[string][2]string{
-		"data-dir": {"/from/flag", sourceFlag}, "log-format": {"text", sourceEnvironment}, "log-level": {"warn", sourceFile},
-		"api-addr": {"127.0.0.1:1111", sourceFile}, "ingest-addr": {"127.0.0.1:8081", sourceDefault},
+		"data-dir": {"/from/flag", sourceFlag}, "log-format": {"text", sourceEnvironment},
+		"log-level": {"warn", sourceFile},
+		"api-addr":  {"127.0.0.1:1111", sourceFile}, "ingest-addr": {"127.0.0.1:8081", sourceDefault},
 		"kafka-brokers": {"a:9092,b:9092", sourceFile}, "redis-url": {"redis://env:6379", sourceEnvironment},
 		"webhook-allow": {"10.0.0.0/8,192.168.0.0/16", sourceFile}, "no-sample": {"true", sourceFile},
 		"sample": {"2000", sourceDefault}, "clickhouse-dsn": {"", sourceDefault},
@@ -87,13 +89,14 @@ libchdb: /nowhere/libchdb.so
 	require.NoError(t, up.ParseFlags([]string{"--erase-within", "3h", "--sample", "10"}))
 	require.NoError(t, c.loadSettings(up))
 	for name, want := range map[string]string{
-		"api-addr": "127.0.0.1:1111", "search-memory": "88", "erase-within": "3h0m0s", "admin-hosts": "[c.example,d.example]",
-		"sample": "10", "no-sample": "false", "webhook-allow": "[]", "kafka-addr": "127.0.0.1:9092",
+		"api-addr": "127.0.0.1:1111", "search-memory": "88", "erase-within": "3h0m0s",
+		"admin-hosts": "[c.example,d.example]",
+		"sample":      "10", "no-sample": "false", "webhook-allow": "[]", "kafka-addr": "127.0.0.1:9092",
 	} {
 		require.Equal(t, want, up.Flags().Lookup(name).Value.String(), name)
 	}
 	require.Equal(t, "a:9092", c.getenv("KAFKA_BROKERS"))
-	require.Equal(t, "/nowhere/libchdb.so", os.Getenv("MUSTER_LIBCHDB"), "read by the engine from the process's environment")
+	require.Equal(t, "/nowhere/libchdb.so", os.Getenv("MUSTER_LIBCHDB"), "read from the environment")
 }
 
 func TestConfig_SecretsAreMasked(t *testing.T) {
@@ -102,8 +105,10 @@ secret-key: 0123456789012345678901234567890123456789
 clickhouse-dsn: http://muster:hunter2@db:8123/muster
 redis-url: redis://sentinel:26379/0?master_name=a&password=hunter2
 `)
-	c := cli{t: t, env: map[string]string{configEnv: path, "KAFKA_SASL_PASSWORD": "hunter2", "MODEL_API_KEY": "hunter2"}}
-	for _, args := range [][]string{{"config"}, {"config", "--json"}, {"config", "secret-key", "clickhouse-dsn", "redis-url"}} {
+	c := cli{t: t, env: map[string]string{configEnv: path, "KAFKA_SASL_PASSWORD": "hunter2"}}
+	for _, args := range [][]string{
+		{"config"}, {"config", "--json"}, {"config", "secret-key", "clickhouse-dsn", "redis-url"},
+	} {
 		out, _ := c.run(0, args...)
 		require.NotContains(t, out, "hunter2")
 		require.NotContains(t, out, "0123456789")
@@ -149,8 +154,11 @@ func TestConfig_ListsEveryVariable(t *testing.T) {
 	variable := regexp.MustCompile(
 		`"((?:MUSTER|KAFKA|CLICKHOUSE|REDIS|OTEL|DISCOVERY|SEARXNG|BRAVE|TAVILY|EXA|CODEHOST|MODEL)_[A-Z_]+)"`)
 	found := 0
-	for _, dir := range []string{"platform", "ingest", "projector", "query-api", "discovery-worker", "webhook-sender", "deploy"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join(repository, dir), func(path string, entry fs.DirEntry, err error) error {
+	for _, dir := range []string{
+		"platform", "ingest", "projector", "query-api", "discovery-worker", "webhook-sender", "deploy",
+	} {
+		dir = filepath.Join(repository, dir)
+		require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
