@@ -37,6 +37,8 @@ type release struct {
 	version string
 	// mtime is the time of every packaged file: SOURCE_DATE_EPOCH, else that of the commit.
 	mtime time.Time
+	// commit is that of the tree, with "+changes" if files were modified; empty without git.
+	commit string
 }
 
 // build writes all files of the release, and their checksums, to out.
@@ -74,15 +76,13 @@ func (r *release) prepare(ctx context.Context) error {
 		}
 		r.version = strings.TrimSpace(string(raw))
 	}
+	committed, err := r.readCommit(ctx)
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
-		cmd := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct")
-		cmd.Dir = r.root
-		out, err := cmd.Output()
 		if err != nil {
 			return fmt.Errorf("time of the commit (or set SOURCE_DATE_EPOCH): %w", err)
 		}
-		seconds = strings.TrimSpace(string(out))
+		seconds = committed
 	}
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
@@ -90,6 +90,25 @@ func (r *release) prepare(ctx context.Context) error {
 	}
 	r.mtime = time.Unix(unix, 0).UTC()
 	return os.MkdirAll(r.out, 0o755) //nolint:gosec // what is in it is for everyone
+}
+
+// readCommit sets the commit, and returns its time in seconds.
+func (r *release) readCommit(ctx context.Context) (seconds string, err error) {
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = r.root
+		out, failed := cmd.Output()
+		err = errors.Join(err, failed)
+		return strings.TrimSpace(string(out))
+	}
+	seconds, commit := git("log", "-1", "--format=%ct"), git("rev-parse", "--short=12", "HEAD")
+	if changes := git("status", "--porcelain"); changes != "" {
+		commit += "+changes"
+	}
+	if err == nil {
+		r.commit = commit
+	}
+	return seconds, err
 }
 
 // buildPlatform builds the program for a platform and packages it. It returns the names of the files.
@@ -140,8 +159,8 @@ func (r *release) compile(ctx context.Context, lib library, program string) erro
 		return err
 	}
 	//nolint:gosec // the version is the repository's
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto",
-		"-ldflags", "-s -w -X main.release="+r.version, "-o", program, "./deploy/cmd/muster")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.release="+r.version+" -X main.revision="+r.commit, "-o", program, "./deploy/cmd/muster")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+lib.os, "GOARCH="+lib.arch,
 		"GOWORK="+filepath.Join(root, "go.work"))

@@ -14,26 +14,32 @@ import (
 // release is the version in the file VERSION. A build can set another one: -ldflags "-X main.release=1.2.3".
 var release = "0.1.0" //nolint:gochecknoglobals // the linker sets variables only
 
+// revision is the commit, if the build names it; else that of the go command's version control is used.
+var revision string //nolint:gochecknoglobals // the linker sets variables only
+
 // version returns the release.
 func version() string { return release }
 
 // commit returns the commit that the binary was built from, with "+changes" if files were modified.
 // It returns "unknown" if the build had no version control.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	revision, modified := "unknown", ""
+	found, modified := "unknown", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
+			found = s.Value[:min(12, len(s.Value))]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			modified = "+changes"
 		}
 	}
-	return revision + modified
+	return found + modified
 }
 
 // printVersion writes the versions of the program and of what it is built on.
