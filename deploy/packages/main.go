@@ -160,7 +160,8 @@ func (r *release) compile(ctx context.Context, lib library, program string) erro
 	}
 	//nolint:gosec // the version is the repository's
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.release="+r.version+" -X main.revision="+r.commit, "-o", program, "./deploy/cmd/muster")
+		"-ldflags", "-s -w -X main.release="+r.version+" -X main.revision="+r.commit,
+		"-o", program, "./deploy/cmd/muster")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+lib.os, "GOARCH="+lib.arch,
 		"GOWORK="+filepath.Join(root, "go.work"))
