@@ -138,11 +138,11 @@ clean: ## remove build output (not the data folder, not the engine's cache)
 	rm -rf bin dist
 
 .PHONY: dist
-dist: ## build dist/: tarballs, .deb, .rpm, a bundle with the engine, SHA256SUMS (a module of its own: minutes the first time)
+dist: ## build dist/: tarball, .deb, .rpm, offline bundle, checksums (a module of its own: minutes the first time)
 	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
 
 .PHONY: test-packages
-test-packages: engine ## install the .deb on this machine (Debian, root), run, upgrade and remove it; cleans up after itself
+test-packages: engine ## install, run, upgrade and remove the .deb on this machine (Debian, root)
 	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -tags packages -v $(TESTFLAGS) ./...
 
 .PHONY: eval-discovery
