@@ -139,7 +139,15 @@ generate: ## regenerate what is generated
 	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
 clean: ## remove build output (not the data folder, not the engine's cache)
-	rm -rf bin
+	rm -rf bin dist
+
+.PHONY: dist
+dist: ## build dist/: tarball, .deb, .rpm, offline bundle, checksums (a module of its own: minutes the first time)
+	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
+
+.PHONY: test-packages
+test-packages: engine ## install, run, upgrade and remove the .deb on this machine (Debian, root)
+	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -tags packages -v $(TESTFLAGS) ./...
 
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')

@@ -47,7 +47,7 @@ func TestAnswers_EqualBruteForceAfterRandomFaults(t *testing.T) {
 func answersEqualBruteForce(t *testing.T, drawn uint64) {
 	w := newPropertyWorld(drawn)
 	rng := rand.New(rand.NewPCG(drawn, 7))
-	p := start(t, fresh(t), "--no-sample")
+	p := start(t, newDataDir(t), "--no-sample")
 	store, err := url.Parse(p.ClickHouseURL)
 	require.NoError(t, err)
 	ports := []string{

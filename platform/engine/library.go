@@ -38,9 +38,9 @@ type LibraryConfig struct {
 // pin is the pinned package of a platform.
 type pin struct{ platform, pkg, version, integrity string }
 
-// EnsureLibrary returns the path of the engine's library: the one in MUSTER_LIBCHDB, or the cached one. Otherwise it
-// downloads the pinned package with the npm client, verifies its sha512 and unpacks it into the cache. Concurrent
-// processes wait for each other.
+// EnsureLibrary returns the path of the engine's library: the one in MUSTER_LIBCHDB, else the one installed with the
+// program, else the cached one. Otherwise it downloads the pinned package with the npm client, verifies its sha512 and
+// unpacks it into the cache. Concurrent processes wait for each other.
 func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if path := os.Getenv(LibraryEnv); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -52,6 +52,11 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if executable, err := os.Executable(); err == nil && cfg.CacheDir == "" {
+		if path := bundledLibrary(p, executable); path != "" {
+			return path, nil
+		}
+	}
 	if cfg.CacheDir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
@@ -59,8 +64,8 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 		}
 		cfg.CacheDir = filepath.Join(base, "muster", "libchdb")
 	}
-	dir := filepath.Join(cfg.CacheDir, p.version, strings.ReplaceAll(p.platform, "/", "-"))
-	path := filepath.Join(dir, "libchdb.so")
+	path := p.libraryPath(cfg.CacheDir)
+	dir := filepath.Dir(path)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}

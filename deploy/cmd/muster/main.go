@@ -71,6 +71,10 @@ type command struct {
 	dataDir   string
 	logLevel  string
 	logFormat string
+	// config is --config. file has the configuration file's content, and fromFile its values by variable.
+	config   string
+	file     configFile
+	fromFile map[string]string
 	// connectTimeout bounds the wait for the brokers and for missing topics.
 	connectTimeout time.Duration
 	// signals logs the signals that stop the process.
@@ -79,8 +83,9 @@ type command struct {
 
 func newRoot(c *command) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "muster",
-		Short: "Run a person and company enrichment platform",
+		Use:     "muster",
+		Version: version(),
+		Short:   "Run a person and company enrichment platform",
 		Long: `muster streams crawled code-host and professional-network records through Kafka into
 ClickHouse read models and answers from them over HTTP.
 
@@ -94,7 +99,13 @@ The commands find a running instance through its data directory (--data-dir). To
 external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// The engine's process can read no configuration, and needs none.
+			if !cmd.Hidden && cmd.Name() != "version" {
+				if err := c.loadSettings(cmd); err != nil {
+					return err
+				}
+			}
 			if _, err := filepath.Abs(c.dataDir); err != nil {
 				return fmt.Errorf(
 					"the working directory does not exist any more: change to another one, or pass an absolute "+
@@ -112,12 +123,9 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 			return err
 		},
 	}
-	dataDir := ".muster"
-	if v := c.getenv("MUSTER_DATA_DIR"); v != "" {
-		dataDir = v
-	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.dataDir, "data-dir", dataDir, "data directory of the instance (MUSTER_DATA_DIR)")
+	flags.StringVar(&c.config, "config", "", "configuration file, YAML (MUSTER_CONFIG; see muster config)")
+	flags.StringVar(&c.dataDir, "data-dir", ".muster", "data directory of the instance (MUSTER_DATA_DIR)")
 	flags.StringVar(&c.logLevel, "log-level", "info", "minimum level to log: debug, info, warn or error")
 	flags.StringVar(&c.logFormat, "log-format", "auto", "log format: text, json, or auto (text on a terminal)")
 
@@ -128,7 +136,7 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 	)
 	root.AddCommand(
 		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
-		c.backupCommand(),
+		c.backupCommand(), c.configCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),
@@ -136,6 +144,8 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.eraseCommand(), c.subjectCommand(),
 		c.versionCommand(),
 	)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.InitDefaultVersionFlag()
 	addUsageToErrors(root)
 	return root
 }

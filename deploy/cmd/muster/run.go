@@ -147,8 +147,7 @@ Services:
 const adminHostsEnv = "MUSTER_ADMIN_HOSTS"
 
 func (c *command) addAdminHostsFlag(flags *pflag.FlagSet, hosts *[]string) {
-	names := strings.FieldsFunc(c.getenv(adminHostsEnv), func(r rune) bool { return r == ',' || r == ' ' })
-	flags.StringSliceVar(hosts, "admin-hosts", names,
+	flags.StringSliceVar(hosts, "admin-hosts", nil,
 		"host names of the admin address, in addition to localhost and IP addresses; *.DOMAIN matches all subdomains ("+
 			adminHostsEnv+")")
 }

@@ -2,48 +2,62 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"muster/platform/engine"
 )
 
-// release is the version set at build time with -ldflags "-X main.release=1.2.3".
-var release string //nolint:gochecknoglobals // the linker sets nothing else
+// release is the version in the file VERSION. A build can set another one: -ldflags "-X main.release=1.2.3".
+var release = "0.1.0" //nolint:gochecknoglobals // the linker sets variables only
 
-// version returns the release, else the module version of the binary, else the commit of the working tree.
-func version() string {
-	if release != "" {
-		return release
+// revision is the commit, if the build names it; else that of the go command's version control is used.
+var revision string //nolint:gochecknoglobals // the linker sets variables only
+
+// version returns the release.
+func version() string { return release }
+
+// commit returns the commit that the binary was built from, with "+changes" if files were modified.
+// It returns "unknown" if the build had no version control.
+func commit() string {
+	if revision != "" {
+		return revision
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	revision, modified := "", ""
+	found, modified := "unknown", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
+			found = s.Value[:min(12, len(s.Value))]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			modified = "+changes"
 		}
 	}
-	if revision == "" {
-		return info.Main.Version
+	return found + modified
+}
+
+// printVersion writes the versions of the program and of what it is built on.
+func printVersion(w io.Writer) error {
+	library := engine.LibraryVersion()
+	if library == "" {
+		library = "none for this platform"
 	}
-	return revision + modified
+	_, err := fmt.Fprintf(w, "muster %s\ncommit %s\ngo     %s %s/%s\nengine libchdb %s\n",
+		version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, library)
+	return err
 }
 
 func (c *command) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the versions of the program, Go and the engine",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS,
-				runtime.GOARCH)
-			return err
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
 	}
 }
