@@ -21,7 +21,7 @@ func TestList(t *testing.T) {
 	require.Equal(t, []uint64{3, 12, 1 << 60}, numbers)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.log"), nil, 0o600))
 	_, err = numbered.List(dir, ".log")
-	require.ErrorContains(t, err, "x.log is not a segment's name")
+	require.ErrorContains(t, err, "x.log is not a valid segment name")
 	_, err = numbered.List(filepath.Join(dir, "none"), ".log")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
