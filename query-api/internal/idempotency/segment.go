@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"muster/query-api/internal/numbered"
+	"muster/query-api/internal/segmentfile"
 )
 
 // checksum returns the CRC-32C of the concatenated parts.
@@ -60,10 +60,10 @@ type segment struct {
 
 const segmentSuffix = ".answers"
 
-func segmentPath(dir string, number uint64) string { return numbered.Path(dir, number, segmentSuffix) }
+func segmentPath(dir string, number uint64) string { return segmentfile.Path(dir, number, segmentSuffix) }
 
 // segmentNumbers returns the numbers of the segments in a directory, oldest first.
-func segmentNumbers(dir string) ([]uint64, error) { return numbered.List(dir, segmentSuffix) }
+func segmentNumbers(dir string) ([]uint64, error) { return segmentfile.List(dir, segmentSuffix) }
 
 func createSegment(dir string, number uint64, now time.Time) (*segment, error) {
 	file, err := os.OpenFile(segmentPath(dir, number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

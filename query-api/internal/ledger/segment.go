@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"muster/query-api/internal/numbered"
+	"muster/query-api/internal/segmentfile"
 )
 
 // Kinds of a frame.
@@ -83,10 +83,10 @@ type segment struct {
 
 const segmentSuffix = ".outbox"
 
-func segmentPath(dir string, number uint64) string { return numbered.Path(dir, number, segmentSuffix) }
+func segmentPath(dir string, number uint64) string { return segmentfile.Path(dir, number, segmentSuffix) }
 
 // segmentNumbers returns the numbers of the segments in a directory, oldest first.
-func segmentNumbers(dir string) ([]uint64, error) { return numbered.List(dir, segmentSuffix) }
+func segmentNumbers(dir string) ([]uint64, error) { return segmentfile.List(dir, segmentSuffix) }
 
 func createSegment(dir string, number uint64) (*segment, error) {
 	file, err := os.OpenFile(segmentPath(dir, number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -1,5 +1,5 @@
-// Package numbered names and lists the segment files of a log.
-package numbered
+// Package segmentfile names and lists the segment files of a log.
+package segmentfile
 
 import (
 	"fmt"
