@@ -89,8 +89,8 @@ type CallTracker struct {
 // call is a tracked call.
 type call struct {
 	id       string
-	in       *list.List // idle or held
-	at       *list.Element
+	list     *list.List // idle or held
+	element  *list.Element
 	state    *event.Context
 	ours     bool
 	answered bool          // the client was answered without the result
@@ -190,11 +190,11 @@ func (d *CallTracker) place(c *call) {
 	if c.done != nil || c.ours && c.state.Status == event.ContextProcessing {
 		to = &d.held
 	}
-	if c.in != to {
-		if c.in != nil {
-			c.in.Remove(c.at)
+	if c.list != to {
+		if c.list != nil {
+			c.list.Remove(c.element)
 		}
-		c.in, c.at = to, to.PushBack(c)
+		c.list, c.element = to, to.PushBack(c)
 	}
 	for len(d.known) > maxCalls || d.bytes > maxBytes {
 		oldest := d.oldest()
@@ -226,7 +226,7 @@ func (d *CallTracker) drop(c *call) {
 		d.bytes -= len(c.state.Profile)
 	}
 	delete(d.known, c.id)
-	c.in.Remove(c.at)
+	c.list.Remove(c.element)
 }
 
 // ReportUndelivered reports that a result returned by Ask did not reach the client.

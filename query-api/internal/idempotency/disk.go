@@ -42,11 +42,11 @@ type item struct {
 	name, fingerprint, owner string
 	until                    time.Time
 
-	in     *segment // nil: running
-	served bool     // the value was returned by Begin
-	offset int64    // of the value
-	length int
-	sum    uint32
+	segment *segment // nil: running
+	served  bool     // the value was returned by Begin
+	offset  int64    // of the value
+	length  int
+	sum     uint32
 }
 
 // OpenDisk opens the store and reads its index.
@@ -103,7 +103,7 @@ func (d *Disk) load(number uint64) error {
 		if f.kind == frameAnswer {
 			d.items[f.name] = d.order.PushBack(&item{
 				name: f.name, fingerprint: f.fingerprint, owner: f.owner, until: f.until,
-				in: s, offset: f.offset, length: f.length, sum: f.sum,
+				segment: s, offset: f.offset, length: f.length, sum: f.sum,
 			})
 		}
 	}
@@ -124,10 +124,10 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 			d.remove(e)
 		case i.fingerprint != fingerprint:
 			return Mismatch, nil, nil
-		case i.in == nil && i.owner == owner:
+		case i.segment == nil && i.owner == owner:
 			d.renew(e, now.Add(lease))
 			return New, nil, nil
-		case i.in == nil:
+		case i.segment == nil:
 			return Running, nil, nil
 		default:
 			value, err := i.value()
@@ -148,7 +148,7 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 // value reads a stored value; nil if its checksum does not match.
 func (i *item) value() ([]byte, error) {
 	value := make([]byte, i.length)
-	if _, err := i.in.file.ReadAt(value, i.offset); err != nil {
+	if _, err := i.segment.file.ReadAt(value, i.offset); err != nil {
 		return nil, fmt.Errorf("read stored response: %w", err)
 	}
 	if checksum(value) != i.sum {
@@ -170,7 +170,7 @@ func (d *Disk) Renew(_ context.Context, name, owner string, lease time.Duration)
 	now := d.cfg.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.held(name, owner); e != nil && e.Value.(*item).in == nil && now.Before(e.Value.(*item).until) {
+	if e := d.held(name, owner); e != nil && e.Value.(*item).segment == nil && now.Before(e.Value.(*item).until) {
 		d.renew(e, now.Add(lease))
 	}
 	return nil
@@ -196,7 +196,7 @@ func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, ttl
 	if err != nil {
 		return err
 	}
-	i.until, i.in, i.offset, i.length, i.sum = f.until, s, offset, len(value), checksum(value)
+	i.until, i.segment, i.offset, i.length, i.sum = f.until, s, offset, len(value), checksum(value)
 	d.order.MoveToBack(e)
 	return nil
 }
@@ -225,12 +225,12 @@ func (d *Disk) delete(e *list.Element) error {
 		return nil
 	}
 	i := e.Value.(*item)
-	if i.in != nil {
+	if i.segment != nil {
 		f := frame{kind: frameForgotten, until: i.until, name: i.name, owner: i.owner}
 		if _, _, err := d.write(d.cfg.Now(), f, nil); err != nil {
 			return err
 		}
-		if _, err := i.in.file.WriteAt(make([]byte, i.length), i.offset); err != nil {
+		if _, err := i.segment.file.WriteAt(make([]byte, i.length), i.offset); err != nil {
 			return fmt.Errorf("overwrite stored response: %w", err)
 		}
 	}
@@ -287,7 +287,7 @@ func (d *Disk) sweep(now time.Time) error {
 		}
 		for e := d.order.Front(); e != nil; {
 			following := e.Next()
-			if e.Value.(*item).in == s {
+			if e.Value.(*item).segment == s {
 				d.remove(e)
 			}
 			e = following
@@ -310,7 +310,7 @@ func (d *Disk) Each(ctx context.Context, f func(name string, value []byte) error
 	d.mu.Lock()
 	var names []string
 	for e := d.order.Front(); e != nil; e = e.Next() {
-		if i := e.Value.(*item); i.in != nil {
+		if i := e.Value.(*item); i.segment != nil {
 			names = append(names, i.name)
 		}
 	}
@@ -322,7 +322,7 @@ func (d *Disk) Each(ctx context.Context, f func(name string, value []byte) error
 		d.mu.Lock()
 		var value []byte
 		var err error
-		if e := d.items[name]; e != nil && e.Value.(*item).in != nil {
+		if e := d.items[name]; e != nil && e.Value.(*item).segment != nil {
 			value, err = e.Value.(*item).value()
 		}
 		d.mu.Unlock()

@@ -60,7 +60,9 @@ type segment struct {
 
 const segmentSuffix = ".answers"
 
-func segmentPath(dir string, number uint64) string { return segmentfile.Path(dir, number, segmentSuffix) }
+func segmentPath(dir string, number uint64) string {
+	return segmentfile.Path(dir, number, segmentSuffix)
+}
 
 // segmentNumbers returns the numbers of the segments in a directory, oldest first.
 func segmentNumbers(dir string) ([]uint64, error) { return segmentfile.List(dir, segmentSuffix) }

@@ -81,13 +81,13 @@ func (s *session) stillValid(ctx context.Context, p platform, username, id strin
 		return false, nil //nolint:nilerr // not a code-host ID
 	}
 	var row *readmodel.AnswerRow
-	err = one(ctx, s.store.codehost, user, &row)
+	err = getOne(ctx, s.store.codehost, user, &row)
 	return row == nil, err
 }
 
 func (s *Store) microblogStillValid(ctx context.Context, username, id string) (bool, error) {
 	var holders []*readmodel.ProfileRow
-	err := one(ctx, s.microblog, readmodel.KeyHash(readmodel.LookupMicroblogUsername, username), &holders)
+	err := getOne(ctx, s.microblog, readmodel.KeyHash(readmodel.LookupMicroblogUsername, username), &holders)
 	if err != nil || len(holders) == 0 {
 		return false, err
 	}

@@ -139,7 +139,7 @@ func (s *Store) company(
 	}
 	var rows [][]*readmodel.CompanyRow
 	var seen [][]readmodel.SeenRow
-	err := both(
+	err := runBoth(
 		true, func() (err error) {
 			rows, err = s.companies.Get(ctx, hashes)
 			return err

@@ -38,8 +38,8 @@ func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.Loo
 	return found[lookupKey{readmodel.LookupCodehostUsername, n.username}]
 }
 
-// of returns the address if it belongs to the account, else "".
-func (n noReply) of(r *readmodel.AnswerRow) string {
+// addressOf returns the address if it belongs to the account, else "".
+func (n noReply) addressOf(r *readmodel.AnswerRow) string {
 	if n.userID != 0 && r.UserID == n.userID || n.username != "" && r.UsernameKey == n.username {
 		return n.address
 	}

@@ -268,14 +268,14 @@ func (s *session) read(ctx context.Context, targets []target) error {
 			row := *r.WithoutAddresses(s.store.suppressed.Author)
 			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
 				seen[len(hashes)+i])
-			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.of(r)}
+			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
 		}
 	}
 	return nil
 }
 
-// both runs the wanted functions, concurrently if both are wanted.
-func both(wantA bool, a func() error, wantB bool, b func() error) error {
+// runBoth runs the wanted functions, concurrently if both are wanted.
+func runBoth(wantA bool, a func() error, wantB bool, b func() error) error {
 	switch {
 	case wantA && wantB:
 		var g errgroup.Group
@@ -344,8 +344,8 @@ func (s *session) holder(ctx context.Context, p platform, key string) (*person, 
 	return found[0], nil
 }
 
-// one reads a single key.
-func one[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
+// getOne reads a single key.
+func getOne[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
 	values, err := g.Get(ctx, []K{key})
 	if err != nil {
 		return err

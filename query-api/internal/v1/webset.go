@@ -87,7 +87,7 @@ func (s *Server) GetNetworkPerson(
 	ctx context.Context, request api.GetNetworkPersonRequestObject,
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostNetworkPerson is POST /v1/webset/network/person.
@@ -95,7 +95,7 @@ func (s *Server) PostNetworkPerson(
 	ctx context.Context, request api.PostNetworkPersonRequestObject,
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
-	return s.many(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // GetCodehostPerson is GET /v1/webset/codehost/person.
@@ -103,7 +103,7 @@ func (s *Server) GetCodehostPerson(
 	ctx context.Context, request api.GetCodehostPersonRequestObject,
 ) (api.GetCodehostPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostCodehostPerson is POST /v1/webset/codehost/person.
@@ -111,7 +111,7 @@ func (s *Server) PostCodehostPerson(
 	ctx context.Context, request api.PostCodehostPersonRequestObject,
 ) (api.PostCodehostPersonResponseObject, error) {
 	b := request.Body
-	return s.many(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.
@@ -150,8 +150,8 @@ func texts[T ~string](list *[]T) []string {
 	return out
 }
 
-// one responds to one identifier with one record.
-func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool) (answer, error) {
+// respondOne responds to one identifier with one record.
+func (s *Server) respondOne(ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool) (answer, error) {
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err
@@ -221,8 +221,8 @@ func (s *Server) readAndCharge(
 	return records, err
 }
 
-// many responds to one identifier with one record, and to a list with a list.
-func (s *Server) many(
+// respondMany responds to one identifier with one record, and to a list with a list.
+func (s *Server) respondMany(
 	ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool,
 ) (records, error) {
 	names, isList, err := identifiers(w.name, ids)
@@ -230,7 +230,7 @@ func (s *Server) many(
 		return nil, err
 	}
 	if !isList {
-		return s.one(ctx, w, names[0], addons, mustHave, dryRun)
+		return s.respondOne(ctx, w, names[0], addons, mustHave, dryRun)
 	}
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
