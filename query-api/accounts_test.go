@@ -136,14 +136,14 @@ func TestApply_RevokesBothKeysOfARotation(t *testing.T) {
 			if k.Name == "ci" && k.ValidAt(time.Now()) {
 				old, _, _, err := a.RotateKey(t.Context(), k.ID, grace)
 				require.NoError(t, err)
-				require.Equal(t, grace == 0, !old.RevokedAt.IsZero(), "without a grace it ends whatever the time is")
+				require.Equal(t, grace == 0, !old.RevokedAt.IsZero(), "without a grace period it is revoked")
 			}
 		}
 		require.Empty(t, apply("{name: ci}"), "it is there")
 		apply("{name: ci, revoked: true}")
 		require.Equal(t, []string{"other"}, valid(), grace)
 		require.Empty(t, apply("{name: ci, revoked: true}"))
-		require.Len(t, apply("{name: ci}"), 1, "a name that was revoked can have a new key")
+		require.Len(t, apply("{name: ci}"), 1, "a new key can reuse the name of a revoked one")
 	}
 }
 
@@ -162,10 +162,10 @@ func TestApply_UpdatesScopesAndExpiryOfKeys(t *testing.T) {
 	done := apply(", scopes: [usage, enrich]")
 	require.Len(t, done, 1)
 	require.Contains(t, done[0].Change, "scopes enrich, usage")
-	require.Empty(t, done[0].Key, "no key was drawn")
+	require.Empty(t, done[0].Key, "no key was generated")
 	require.Equal(t, []string{"enrich", "usage"}, a.Keys(id)[0].Scopes)
 	require.Empty(t, apply(", scopes: [enrich, usage, enrich]"))
-	require.Empty(t, apply(""), "what is left out stays")
+	require.Empty(t, apply(""), "omitted values stay")
 
 	// The replaced key gets the narrower scopes, too, but its grace period is not extended.
 	old, _, _, err := a.RotateKey(t.Context(), a.Keys(id)[0].ID, time.Hour)
@@ -195,7 +195,7 @@ func TestApply_NeedsIDIfNameIsAmbiguous(t *testing.T) {
 	done, err := a.Apply(t.Context(), accountsFile(t, `organizations: [{name: " Example Ltd ", plan: development}]`))
 	require.NoError(t, err)
 	require.Len(t, done, 1)
-	require.Equal(t, first.ID, done[0].OrganizationID, "the spaces are no part of the name")
+	require.Equal(t, first.ID, done[0].OrganizationID, "surrounding spaces are trimmed")
 
 	second, err := a.CreateOrganization(t.Context(), "Example Ltd", "")
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestApply_NeedsIDIfNameIsAmbiguous(t *testing.T) {
 		accountsFile(t, "organizations: [{name: New}, {name: Example Ltd, active: false}]"))
 	require.ErrorContains(t, err, first.ID+", "+second.ID)
 	require.Empty(t, done)
-	require.Len(t, a.Organizations(), 2, "nothing is done of a file that says too little")
+	require.Len(t, a.Organizations(), 2, "an ambiguous file changes nothing")
 
 	file := "organizations: [{name: Example Ltd, id: " + second.ID + ", active: false}, {name: Example Ltd, id: " +
 		first.ID + "}]"

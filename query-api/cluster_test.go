@@ -139,7 +139,7 @@ func TestCluster(t *testing.T) {
 			`{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
 		require.Equal(t, http.StatusOK, explained.status, explained.body)
 		require.Contains(t, explained.body, `"presence"`)
-		require.NotContains(t, explained.body, "mergeTreeTextIndex", "what is shown is what is asked")
+		require.NotContains(t, explained.body, "mergeTreeTextIndex", "only requested fields are returned")
 		queries := []string{
 			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
 			`{"match":{"profile.headline":"senior engineer"}}`,

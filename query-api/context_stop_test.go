@@ -71,5 +71,5 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.deliveries[second]) > 0
-	}, waitTimeout, 5*time.Millisecond, "the service that is left delivers it")
+	}, waitTimeout, 5*time.Millisecond, "the remaining service delivers it")
 }

@@ -195,7 +195,7 @@ func TestContext(t *testing.T) {
 		require.Contains(t, again.detail(),
 			"(request_id "+r.header.Get("X-Request-Id")+"): the data store could not answer in time")
 		require.Equal(t, "2", r.header.Get("Retry-After"))
-		require.Empty(t, again.header.Get("Retry-After"), "it stays as it is")
+		require.Empty(t, again.header.Get("Retry-After"), "the failure is final")
 		require.EqualValues(t, 1, f.credits())
 	})
 	t.Run("late without a webhook", func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestContext(t *testing.T) {
 		done.Call, done.Degraded = w.task(id).Call, []string{event.StageLanguageModel}
 		require.NoError(t, w.publish(t.Context(), done))
 		require.Equal(t, done.Degraded, w.delivery(id).Degraded)
-		require.Equal(t, "language_model", f.get("/v1/context/"+id).header.Get("X-Degraded"), "as the delivery has it")
+		require.Equal(t, "language_model", f.get("/v1/context/"+id).header.Get("X-Degraded"), "same as the delivery")
 	})
 	t.Run("delivered by the worker's clock", func(t *testing.T) {
 		before := f.credits()
@@ -244,7 +244,7 @@ func TestContext(t *testing.T) {
 		f.spends(before + 1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Empty(t, w.deliveries[id], "the worker has handed it over")
+		require.Empty(t, w.deliveries[id], "the worker has delivered it")
 	})
 	t.Run("another organization's", func(t *testing.T) {
 		other, err := f.accounts.CreateOrganization(t.Context(), "Other", "development")
@@ -286,7 +286,7 @@ func TestContext(t *testing.T) {
 		for range 2 {
 			r := f.do(http.MethodPost, "/v1/context", `{"person":"degraded"}`,
 				map[string]string{"Idempotency-Key": "k2"})
-			require.Equal(t, "language_model", r.header.Get("X-Degraded"), "what is repeated is not whole either")
+			require.Equal(t, "language_model", r.header.Get("X-Degraded"), "the repeated response is incomplete, too")
 		}
 	})
 	t.Run("methods", func(t *testing.T) {

@@ -127,7 +127,7 @@ func TestDiscover(t *testing.T) {
 		require.Contains(t, r.body, "0.97")
 		require.NotEmpty(t, r.header.Get("Age"))
 		require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
-		require.Equal(t, before, w.asked(), "answered without work")
+		require.Equal(t, before, w.asked(), "no task")
 		once := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`,
 			idempotent("kept"))
 		again := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`,
@@ -239,5 +239,5 @@ func TestDiscover_StoredResultIsDroppedIfAccountChanged(t *testing.T) {
 		require.True(t, kept(), a.kind)
 	}
 	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "live-only", "99", 0.99))
-	require.True(t, kept(), "an account of the code host that was never on record")
+	require.True(t, kept(), "a code-host account without a record")
 }

@@ -93,7 +93,7 @@ func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 		codehost, _ = person(`{"email":"found@muster.example"}`)
 		require.Equal(t, "found", codehost["network_username"])
 		_, network = person(`{"codehost":"unknown","websets":["network"]}`)
-		require.Equal(t, "p5", network["profile_id"], "of an account that is on no record")
+		require.Equal(t, "p5", network["profile_id"], "of an account without a record")
 		require.Equal(t, mark("codehost", "unknown", 0.95), network["discovered_link"])
 	})
 	t.Run("websets", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 		require.NotContains(t, codehost, "discovered_link")
 		require.NotNil(t, network)
 		codehost, network = person(`{"codehost":"dev-declared"` + both)
-		require.Nil(t, network, "who calls another account their own")
+		require.Nil(t, network, "declares another account")
 		require.NotContains(t, codehost, "network_username")
 	})
 	t.Run("surer one elsewhere", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 		codehost, _ := person(`{"network_username":"found"` + both)
 		require.Nil(t, codehost)
 		_, network := person(`{"codehost":"dev-found"` + both)
-		require.Equal(t, "p2", network["profile_id"], "the next surest")
+		require.Equal(t, "p2", network["profile_id"], "the next most confident")
 	})
 	t.Run("erased", func(t *testing.T) {
 		erase(t, set, suppress.NetworkUsername, "weak")

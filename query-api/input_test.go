@@ -359,7 +359,7 @@ func TestInput_ChunkedBodyIsLimited(t *testing.T) {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+f.key)
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		require.NoError(t, err, "the answer arrives although the body is too large")
+		require.NoError(t, err, "the response arrives although the body is too large")
 		_, err = io.Copy(io.Discard, resp.Body)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

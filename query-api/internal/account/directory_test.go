@@ -120,7 +120,7 @@ func TestApply(t *testing.T) {
 	o.Active = false
 	apply(t, d, o.EventKey(), o)
 	p, err = d.Authenticate(header, now)
-	require.NoError(t, err, "an inactive organization is known: it is refused with 403, not 401")
+	require.NoError(t, err, "an inactive organization gets 403, not 401")
 	require.False(t, p.Organization.Active)
 
 	for _, bad := range []struct{ key, value string }{

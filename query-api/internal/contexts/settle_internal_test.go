@@ -78,7 +78,7 @@ func TestContextCall_ResultIsDeliveredBeforeItIsSettled(t *testing.T) {
 
 	waiting, answer := ask("waiting", time.Minute)
 	require.NoError(t, settle(waiting))
-	require.NotNil(t, <-answer, "who still waits is answered with it")
+	require.NotNil(t, <-answer, "a waiting call returns the result")
 
 	accepted, answer := ask("accepted", 0)
 	require.Nil(t, <-answer)
@@ -223,7 +223,7 @@ func TestContextCall_CostIsIndependentOfWaitingCalls(t *testing.T) {
 		d.apply(&event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now},
 			Status: event.ContextComplete, Profile: jsontext.Value(`{}`)})
 	}
-	require.Less(t, time.Since(began), 20*time.Second, "with a look through all of them it takes minutes")
+	require.Less(t, time.Since(began), 20*time.Second, "scanning all calls would take minutes")
 	require.Len(t, d.known, maxCalls)
 	require.NotNil(t, d.known[strconv.Itoa(many-1)])
 }
@@ -262,7 +262,7 @@ func TestContextCall_IsEvictedIfNoResultCanArrive(t *testing.T) {
 	select {
 	case <-heard:
 	default:
-		require.Fail(t, "who listens is not told")
+		require.Fail(t, "the listener is not notified")
 	}
 	leave()
 

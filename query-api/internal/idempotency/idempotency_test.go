@@ -94,7 +94,7 @@ func TestDisk_SurvivesItsProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.NoError(t, os.Truncate(files[0], info.Size()-3))
-	require.NotContains(t, string(onDisk(t, cfg.Dir)), "secret", "what is forgotten is overwritten")
+	require.NotContains(t, string(onDisk(t, cfg.Dir)), "secret", "deleted contents are overwritten")
 
 	now = now.Add(2 * time.Minute)
 	for range 2 { // the second time with the files of the first

@@ -211,7 +211,7 @@ func TestOutbox_LingersToBatchEvents(t *testing.T) {
 	require.Equal(t, []string{"slow"}, ids(<-batches))
 	want = nil
 	add(1000)
-	require.Equal(t, want, ids(<-batches), "there are enough")
+	require.Equal(t, want, ids(<-batches), "a batch is full")
 	want = nil
 	add(3)
 	stop()
@@ -221,7 +221,7 @@ func TestOutbox_LingersToBatchEvents(t *testing.T) {
 	want = nil
 	o, stop = run(10 * time.Millisecond)
 	add(1)
-	require.Equal(t, want, ids(<-batches), "it has lingered")
+	require.Equal(t, want, ids(<-batches), "the linger time is over")
 	stop()
 	require.Empty(t, batches)
 }
@@ -249,7 +249,7 @@ func TestOutbox_IsBounded(t *testing.T) {
 		err = o.Record(refused)
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
-	require.LessOrEqual(t, o.Bytes(), int64(6_000), "refusals leave room")
+	require.LessOrEqual(t, o.Bytes(), int64(6_000), "rejections leave space")
 	for range 5 { // the rest is reserved for charges and counted requests
 		free := call("free")
 		free.Requests = 0

@@ -99,7 +99,7 @@ func TestGuard_FailsFastWhileRedisIsDown(t *testing.T) {
 			polltest.Until(t, 30*time.Second, func() bool {
 				_, err := take()
 				return errors.Is(err, redisbreaker.ErrUnavailable)
-			}, "it is not away")
+			}, "Redis is available")
 			before, began := passed.Load(), time.Now()
 			later := make([]time.Duration, 200)
 			for i := range later {
@@ -264,7 +264,7 @@ func TestOpen_SentinelsAndCertificates(t *testing.T) {
 		client, err := redisbreaker.Open(url, settings, redisbreaker.DefaultTimeouts())
 		require.NoError(t, err)
 		secure := client.Options().TLSConfig
-		require.Equal(t, host, secure.ServerName, "that of each server, where there are several")
+		require.Equal(t, host, secure.ServerName, "the name of each server")
 		require.NotNil(t, secure.GetClientCertificate)
 		require.NotNil(t, secure.RootCAs)
 		require.NoError(t, client.Close())

@@ -202,7 +202,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		err := c.Ping(ctx).Err()
 		if err == nil {
-			err = s.itself(ctx, c)
+			err = s.checkIdentity(ctx, c)
 		}
 		if err == nil {
 			return nil
@@ -220,8 +220,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// itself says whether it is this server that answers, and not another one on its port.
-func (s *Server) itself(ctx context.Context, c *redis.Client) error {
+// checkIdentity returns errPort if another server responds on the port.
+func (s *Server) checkIdentity(ctx context.Context, c *redis.Client) error {
 	info, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		return err

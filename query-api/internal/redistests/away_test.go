@@ -363,5 +363,5 @@ func TestRedis_KeyIsNotBoundByRoundTrips(t *testing.T) {
 	all.Wait()
 	took := time.Since(began)
 	t.Logf("%.0f decisions a second", callers*each/took.Seconds())
-	require.Less(t, took, callers*each*delay/2, "half of what they take one after the other")
+	require.Less(t, took, callers*each*delay/2, "half of the sequential time")
 }

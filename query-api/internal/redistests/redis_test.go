@@ -154,7 +154,7 @@ func TestCredits_KilledServerIsNotLoaded(t *testing.T) {
 	require.NoError(t, err)
 	_, err = store.Reserve(t.Context(), claim("old", 10))
 	require.NoError(t, err)
-	require.NoError(t, server.Save(t.Context(), client), "an old state is on its disk")
+	require.NoError(t, server.Save(t.Context(), client), "old data is on disk")
 	_, err = store.Commit(t.Context(), claim("old", 10), 0, 10)
 	require.NoError(t, err)
 	_, err = store.Reserve(t.Context(), claim("in flight", 10))
@@ -167,12 +167,12 @@ func TestCredits_KilledServerIsNotLoaded(t *testing.T) {
 	var exceeded *credits.Exceeded
 	require.False(t, errors.As(err, &exceeded))
 	_, err = limiter.Allow(t.Context(), "k", 1)
-	require.Error(t, err, "no decision: the caller lets it pass")
+	require.Error(t, err, "no decision: the caller allows the request")
 
 	require.NoError(t, server.Restart(t.Context()))
 	keys, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	require.NotEmpty(t, keys, "it has read its file")
+	require.NotEmpty(t, keys, "the server has loaded its file")
 	polltest.Until(t, waitTimeout, func() bool {
 		_, err = store.Reserve(t.Context(), claim("closed", 1))
 		return errors.Is(err, credits.ErrNotLoaded)
@@ -208,7 +208,7 @@ func TestCredits_FailoverAndBackIsNotLoaded(t *testing.T) {
 		polltest.Until(t, waitTimeout, func() bool {
 			info, err := clients[server].Info(t.Context(), "replication").Result()
 			return err == nil && strings.Contains(info, "master_link_status:up")
-		}, "it does not follow")
+		}, "replica not in sync")
 	}
 	load := func(server *redistest.Server, used int64) {
 		t.Helper()

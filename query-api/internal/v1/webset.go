@@ -151,7 +151,9 @@ func texts[T ~string](list *[]T) []string {
 }
 
 // respondOne responds to one identifier with one record.
-func (s *Server) respondOne(ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool) (answer, error) {
+func (s *Server) respondOne(
+	ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool,
+) (answer, error) {
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err

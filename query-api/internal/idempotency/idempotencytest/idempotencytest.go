@@ -121,7 +121,7 @@ func Run(t *testing.T, open Replicas) {
 				renew(one)
 				<-time.After(2 * short)
 				return state(t, s, one, "f", "b") == idempotency.Running
-			}, "it is not renewed")
+			}, "the claim is not renewed")
 		}
 		begin(t, s, "another's", "f", "a", short)
 		renew("another's", "b")
