@@ -21,38 +21,36 @@ import (
 	"muster/schemas/event"
 )
 
-// ErrNoSuchAccount is the error of operations on an organization or key that
-// does not exist.
+// ErrNoSuchAccount is returned by operations on an unknown organization or key.
 var ErrNoSuchAccount = errors.New("no such organization or key")
 
-// DefaultPlan is the plan of an organization that is created without one.
+// DefaultPlan is the plan of an organization created without one.
 const DefaultPlan = event.PlanDefault
 
 // eventSource is the CloudEvents source of account events.
 const eventSource = "/muster/account"
 
-// AccountsConfig is what [OpenAccounts] works with.
+// AccountsConfig configures [OpenAccounts].
 type AccountsConfig struct {
 	Bus    bus.Config
-	Logger *slog.Logger     // default: none
+	Logger *slog.Logger     // default: discard
 	Now    func() time.Time // default: time.Now
 }
 
-// Accounts reads and changes organizations and API keys, for operators'
-// commands. Changes are on the account topic, acknowledged, when a method
-// returns; replicas of the service have them a moment later. It is safe for
-// concurrent use, but two processes that change the same organization or key at
-// the same time overwrite each other.
+// Accounts reads and changes organizations and API keys, for operator commands. When a method
+// returns, its change is acknowledged on the account topic; replicas of the service apply it
+// shortly afterwards. It is safe for concurrent use, but two processes that change the same
+// organization or key concurrently overwrite each other's changes.
 type Accounts struct {
 	now       func() time.Time
 	directory *account.Directory
 	follower  *bus.Follower
 	writer    *bus.Writer
 
-	mu sync.Mutex // a change is a read and a write
+	mu sync.Mutex // serializes read-modify-write changes
 }
 
-// OpenAccounts returns once all accounts are read. Close must be called.
+// OpenAccounts reads all accounts and returns. The caller must call Close.
 func OpenAccounts(ctx context.Context, cfg AccountsConfig) (*Accounts, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -69,7 +67,7 @@ func OpenAccounts(ctx context.Context, cfg AccountsConfig) (*Accounts, error) {
 	return a, nil
 }
 
-// Close ends following and writing.
+// Close stops the follower and closes the writer.
 func (a *Accounts) Close() error {
 	if err := errors.Join(a.writer.Close(), a.follower.Close()); err != nil {
 		return fmt.Errorf("close accounts: %w", err)
@@ -80,8 +78,9 @@ func (a *Accounts) Close() error {
 // Organizations returns all organizations, oldest first.
 func (a *Accounts) Organizations() []event.Organization { return a.directory.Organizations() }
 
-// Organization returns the organization with an ID or, if no ID matches, the only one with that name, regardless of letter
-// case. It returns [ErrNoSuchAccount] if there is none, and an error that lists the IDs if several have the name.
+// Organization returns the organization with an ID or, if no ID matches, the only one with that
+// name, ignoring case. It returns [ErrNoSuchAccount] if there is none, and an error that lists the
+// IDs if several have the name.
 func (a *Accounts) Organization(idOrName string) (event.Organization, error) {
 	if o, ok := a.directory.Organization(idOrName); ok {
 		return o, nil
@@ -95,18 +94,20 @@ func (a *Accounts) Organization(idOrName string) (event.Organization, error) {
 	}
 	switch len(named) {
 	case 0:
-		return event.Organization{}, fmt.Errorf("organization %q: %w: give an id or a name that `muster account list` shows", idOrName, ErrNoSuchAccount)
+		return event.Organization{}, fmt.Errorf("organization %q: %w: pass an ID or name from `muster account list`",
+			idOrName, ErrNoSuchAccount)
 	case 1:
 		return named[0], nil
 	}
-	return event.Organization{}, fmt.Errorf("organization %q: %d organizations have this name: give the id, one of %s", idOrName, len(ids), strings.Join(ids, ", "))
+	return event.Organization{}, fmt.Errorf("organization %q: %d organizations have this name: pass an ID, one of %s",
+		idOrName, len(ids), strings.Join(ids, ", "))
 }
 
-// Keys returns the keys of an organization, revoked ones too, oldest first.
+// Keys returns the keys of an organization, including revoked ones, oldest first.
 func (a *Accounts) Keys(organization string) []event.Key { return a.directory.Keys(organization) }
 
-// CreateOrganization creates an active organization on a built-in plan; an
-// empty one is [DefaultPlan].
+// CreateOrganization creates an active organization on a built-in plan; the default is
+// [DefaultPlan].
 func (a *Accounts) CreateOrganization(ctx context.Context, name, plan string) (event.Organization, error) {
 	p, err := PlanOf(plan, -1, -1, -1)
 	if err != nil {
@@ -115,8 +116,8 @@ func (a *Accounts) CreateOrganization(ctx context.Context, name, plan string) (e
 	return a.CreateOrganizationOn(ctx, name, p)
 }
 
-// SetActive activates or deactivates an organization; the calls of an inactive
-// one are answered with 403.
+// SetActive activates or deactivates an organization. Calls of an inactive organization get status
+// 403.
 func (a *Accounts) SetActive(ctx context.Context, organization string, active bool) (event.Organization, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,7 +126,7 @@ func (a *Accounts) SetActive(ctx context.Context, organization string, active bo
 		return o, err
 	}
 	o.Active, o.UpdatedAt = active, a.time()
-	a.note(&o, map[bool]string{true: "activated", false: "deactivated"}[active])
+	a.recordChange(&o, map[bool]string{true: "activated", false: "deactivated"}[active])
 	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
 		return o, fmt.Errorf("change organization %s: %w", organization, err)
 	}
@@ -137,17 +138,19 @@ type KeyOptions struct {
 	Name string
 	// Scopes defaults to all of event.Scopes().
 	Scopes []string
-	// ExpiresAt is when the key ends to be valid; zero means never.
+	// ExpiresAt is the end of the key's validity; zero means never.
 	ExpiresAt time.Time
-	// Replaces is the id of the key that the new one takes over from.
+	// Replaces is the ID of the key that the new key replaces.
 	Replaces string
-	// Given is the key itself, when it exists already; nil: a new one is drawn.
+	// Given is an existing key to register; nil generates one.
 	Given *event.APIKey
 }
 
-// CreateKey creates an API key of an organization. The key itself is in the
-// second result and nowhere else: show it once.
-func (a *Accounts) CreateKey(ctx context.Context, organization string, options KeyOptions) (event.Key, event.APIKey, error) {
+// CreateKey creates an API key of an organization. The second result is the only copy of the secret
+// key: show it once.
+func (a *Accounts) CreateKey(
+	ctx context.Context, organization string, options KeyOptions,
+) (event.Key, event.APIKey, error) {
 	o, err := a.Organization(organization)
 	if err != nil {
 		return event.Key{}, event.APIKey{}, err
@@ -157,13 +160,13 @@ func (a *Accounts) CreateKey(ctx context.Context, organization string, options K
 	}
 	now := a.time()
 	if !options.ExpiresAt.IsZero() && !options.ExpiresAt.After(now) {
-		return event.Key{}, event.APIKey{}, errors.New("create key: it would have expired already")
+		return event.Key{}, event.APIKey{}, errors.New("create key: expiry time is in the past")
 	}
-	secret, err := a.freshKey()
+	secret, err := a.generateKey()
 	if options.Given != nil {
 		secret = *options.Given
 		if _, taken := a.directory.Key(secret.ID()); taken {
-			err = errors.New("a key with this public part exists already")
+			err = errors.New("a key with this public part already exists")
 		}
 	}
 	if err != nil {
@@ -187,8 +190,8 @@ func (a *Accounts) CreateKey(ctx context.Context, organization string, options K
 	return k, secret, nil
 }
 
-// freshKey draws a key whose public id nobody has.
-func (a *Accounts) freshKey() (event.APIKey, error) {
+// generateKey generates a key with an unused public ID.
+func (a *Accounts) generateKey() (event.APIKey, error) {
 	for {
 		secret, err := event.GenerateAPIKey(rand.Reader)
 		if err != nil {
@@ -200,17 +203,18 @@ func (a *Accounts) freshKey() (event.APIKey, error) {
 	}
 }
 
-// noSuchKey is the error of an id that no key has. What is too long for an id may be a
-// key, mistyped: it is not repeated.
+// noSuchKey returns the error for an unknown key ID. An ID that is too long may be a mistyped
+// secret key, so it is not repeated.
 func noSuchKey(id string) error {
-	name := strconv.Quote(id)
+	name := "key " + strconv.Quote(id)
 	if len(id) > 8 {
-		name = "that is given"
+		name = "the given key"
 	}
-	return fmt.Errorf("key %s: %w: it goes by its public part, the 8 characters behind mk_live_, which `muster account key list ORGANIZATION` shows", name, ErrNoSuchAccount)
+	return fmt.Errorf("%s: %w: pass its public part, the 8 characters after mk_live_ "+
+		"(`muster account key list ORGANIZATION` shows them)", name, ErrNoSuchAccount)
 }
 
-// RevokeKey ends a key's validity at once. Revoking it again changes nothing.
+// RevokeKey revokes a key immediately. Revoking a revoked key changes nothing.
 func (a *Accounts) RevokeKey(ctx context.Context, id string) (event.Key, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,8 +234,8 @@ func (a *Accounts) RevokeKey(ctx context.Context, id string) (event.Key, error) 
 
 func (a *Accounts) time() time.Time { return a.now().UTC() }
 
-// write states the new state on the topic, and returns when it has come back
-// from there: the next operation of this process builds on it.
+// write publishes the new state to the topic and waits until the directory has read it back, so
+// that the next operation of this process sees it.
 func (a *Accounts) write(ctx context.Context, kind, key string, state any) error {
 	value, err := json.Marshal(state, json.Deterministic(true))
 	if err != nil {
@@ -239,7 +243,7 @@ func (a *Accounts) write(ctx context.Context, kind, key string, state any) error
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("name account event: %w", err)
+		return fmt.Errorf("generate account event ID: %w", err)
 	}
 	headers := bus.SetEvent(nil, bus.Event{
 		ID: id.String(), Type: kind, Source: eventSource, Subject: key, Time: a.time(), ContentType: "application/json",

@@ -14,19 +14,20 @@ import (
 	"muster/schemas/event"
 )
 
-// Plan is what an organization has bought.
+// Plan is a named set of limits and prices.
 type Plan struct {
 	Name   string
 	Limits event.Limits
 }
 
-// PlanOf is a plan by name: that of the name, when it is built in, with other
-// numbers where they are given (not negative).
+// PlanOf returns a plan by name: the built-in plan of that name, overridden by the numbers that are
+// not negative. If the name is not a built-in plan, at least one number is required.
 func PlanOf(name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
 	set(&name, DefaultPlan)
 	limits, builtIn := event.PlanLimits(name)
 	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); !builtIn && given == 0 {
-		return Plan{}, fmt.Errorf("there is no built-in plan %q (%s, %s are): give its numbers", name, event.PlanDefault, event.PlanDevelopment)
+		return Plan{}, fmt.Errorf("plan %q is not built in (built in: %s, %s): pass its numbers",
+			name, event.PlanDefault, event.PlanDevelopment)
 	}
 	return newPlan(name, limits)
 }
@@ -38,13 +39,13 @@ func newPlan(name string, limits event.Limits) (Plan, error) {
 	return Plan{Name: name, Limits: limits}, nil
 }
 
-// overwrite puts those numbers into limits that are given (not negative), and
-// returns how many they are.
+// overwrite copies the numbers that are not negative into limits, and returns their count.
 func overwrite(limits *event.Limits, requestsPerMinute, monthlyRequests, credits int64) (given int) {
 	for _, n := range []struct {
 		value int64
 		into  *int64
-	}{{requestsPerMinute, &limits.RequestsPerMinute}, {monthlyRequests, &limits.MonthlyRequests}, {credits, &limits.Credits}} {
+	}{{requestsPerMinute, &limits.RequestsPerMinute}, {monthlyRequests, &limits.MonthlyRequests},
+		{credits, &limits.Credits}} {
 		if n.value >= 0 {
 			*n.into = n.value
 			given++
@@ -53,22 +54,25 @@ func overwrite(limits *event.Limits, requestsPerMinute, monthlyRequests, credits
 	return given
 }
 
-// changedPlan is the plan of a name for an organization that has one already,
-// with other numbers where they are given (not negative). A plan that keeps its
-// name keeps its other numbers and its prices. A built-in one brings its own.
-// Of any other nothing is known: all three numbers are needed, and the prices,
-// which cannot be given here, stay.
+// changedPlan returns the named plan for an organization that already has a plan, overridden by the
+// numbers that are not negative.
+//
+// A plan that keeps its name keeps its other numbers and its prices. A built-in plan brings its
+// own. For any other plan all three numbers are required; the prices cannot be changed here and
+// stay.
 func changedPlan(o event.Organization, name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
-	present := o.Plan
+	current := o.Plan
 	set(&name, DefaultPlan)
-	set(&present, DefaultPlan)
+	set(&current, DefaultPlan)
 	limits, builtIn := event.PlanLimits(name)
-	if name == present || !builtIn {
+	if name == current || !builtIn {
 		limits = o.LimitsOf()
 	}
-	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); name != present && !builtIn && given < 3 {
-		return Plan{}, fmt.Errorf("%q is neither the organization's present plan (%s) nor built in (%s, %s): give its three numbers",
-			name, present, event.PlanDefault, event.PlanDevelopment)
+	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); name != current && !builtIn &&
+		given < 3 {
+		return Plan{}, fmt.Errorf("%q is neither the organization's current plan (%s) nor built in (%s, %s): give "+
+			"its three numbers",
+			name, current, event.PlanDefault, event.PlanDevelopment)
 	}
 	return newPlan(name, limits)
 }
@@ -86,9 +90,10 @@ func (a *Accounts) CreateOrganizationOn(ctx context.Context, name string, plan P
 	}
 	now := a.time()
 	o := event.Organization{
-		ID: id.String(), Name: strings.TrimSpace(name), Plan: plan.Name, Limits: &plan.Limits, Active: true, CreatedAt: now, UpdatedAt: now,
+		ID: id.String(), Name: strings.TrimSpace(name), Plan: plan.Name, Limits: &plan.Limits, Active: true,
+		CreatedAt: now, UpdatedAt: now,
 	}
-	a.note(&o, "created, plan "+plan.String())
+	a.recordChange(&o, "created, plan "+plan.String())
 	if err := o.Validate(); err != nil {
 		return event.Organization{}, fmt.Errorf("create organization: %w", err)
 	}
@@ -98,15 +103,15 @@ func (a *Accounts) CreateOrganizationOn(ctx context.Context, name string, plan P
 	return o, nil
 }
 
-// SetPlan gives an organization a plan. It holds from the next call on; what was
-// used of the month stays used.
+// SetPlan sets the plan of an organization. It takes effect with the next call; usage of the
+// current month is kept.
 func (a *Accounts) SetPlan(ctx context.Context, organization string, plan Plan) (event.Organization, error) {
 	return a.setPlan(ctx, organization, func(event.Organization) (Plan, error) { return plan, nil })
 }
 
-// ChangePlan gives an organization the plan of a name, or other numbers of its
-// present one. Numbers that are negative are not given: they stay as they are
-// when the plan keeps its name, and are otherwise a built-in plan's.
+// ChangePlan sets the plan of an organization by name, or changes numbers of its current plan.
+// Negative numbers count as not set: they keep their value if the plan keeps its name, and are
+// otherwise those of the built-in plan.
 func (a *Accounts) ChangePlan(
 	ctx context.Context, organization, name string, requestsPerMinute, monthlyRequests, credits int64,
 ) (event.Organization, error) {
@@ -115,7 +120,9 @@ func (a *Accounts) ChangePlan(
 	})
 }
 
-func (a *Accounts) setPlan(ctx context.Context, organization string, planFor func(event.Organization) (Plan, error)) (event.Organization, error) {
+func (a *Accounts) setPlan(
+	ctx context.Context, organization string, planFor func(event.Organization) (Plan, error),
+) (event.Organization, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o, err := a.Organization(organization)
@@ -124,21 +131,21 @@ func (a *Accounts) setPlan(ctx context.Context, organization string, planFor fun
 	}
 	plan, err := planFor(o)
 	if err != nil {
-		return o, fmt.Errorf("change the plan of %s: %w", organization, err)
+		return o, fmt.Errorf("set plan of %s: %w", organization, err)
 	}
 	o.Plan, o.Limits, o.UpdatedAt = plan.Name, &plan.Limits, a.time()
-	a.note(&o, "plan "+plan.String())
+	a.recordChange(&o, "plan "+plan.String())
 	if err := o.Validate(); err != nil {
-		return o, fmt.Errorf("change the plan: %w", err)
+		return o, fmt.Errorf("set plan: %w", err)
 	}
 	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
-		return o, fmt.Errorf("change the plan of %s: %w", organization, err)
+		return o, fmt.Errorf("set plan of %s: %w", organization, err)
 	}
 	return o, nil
 }
 
-// note adds a change to an organization's history.
-func (a *Accounts) note(o *event.Organization, what string) {
+// recordChange appends a change to an organization's history.
+func (a *Accounts) recordChange(o *event.Organization, what string) {
 	by := "unknown"
 	if u, err := user.Current(); err == nil {
 		by = u.Username
@@ -149,21 +156,23 @@ func (a *Accounts) note(o *event.Organization, what string) {
 	o.Record(event.Change{At: a.time(), What: what, By: by})
 }
 
-// RotateKey makes a new key like an existing one, which stays valid for grace:
-// two keys live at once while callers change over. The new key itself is in the
-// last result and nowhere else: show it once.
-func (a *Accounts) RotateKey(ctx context.Context, id string, grace time.Duration) (old, created event.Key, secret event.APIKey, err error) {
+// RotateKey creates a replacement for a key, which stays valid for grace so that callers can
+// switch. The last result is the only copy of the new secret key: show it once.
+func (a *Accounts) RotateKey(
+	ctx context.Context, id string, grace time.Duration,
+) (old, created event.Key, secret event.APIKey, err error) {
 	if grace < 0 {
-		return old, created, secret, errors.New("rotate key: the old key would have ended already")
+		return old, created, secret, errors.New("rotate key: grace period is negative")
 	}
 	old, ok := a.directory.Key(id)
 	if !ok {
 		return old, created, secret, noSuchKey(id)
 	}
 	if !old.ValidAt(a.time()) {
-		return old, created, secret, fmt.Errorf("rotate key %s: it is not valid any more; create a new one", id)
+		return old, created, secret, fmt.Errorf("rotate key %s: key is no longer valid; create a new one", id)
 	}
-	created, secret, err = a.CreateKey(ctx, old.OrganizationID, KeyOptions{Name: old.Name, Scopes: old.Scopes, ExpiresAt: old.ExpiresAt, Replaces: old.ID})
+	created, secret, err = a.CreateKey(ctx, old.OrganizationID,
+		KeyOptions{Name: old.Name, Scopes: old.Scopes, ExpiresAt: old.ExpiresAt, Replaces: old.ID})
 	if err != nil {
 		return old, created, secret, err
 	}
@@ -176,12 +185,14 @@ func (a *Accounts) RotateKey(ctx context.Context, id string, grace time.Duration
 	if end := a.time().Add(grace); old.ExpiresAt.IsZero() || end.Before(old.ExpiresAt) {
 		old.ExpiresAt = end
 	}
-	if grace == 0 && old.RevokedAt.IsZero() { // at once, also where another clock is behind
+	// Revoke, too: an expiry time alone would not end the key on replicas whose clock is behind.
+	if grace == 0 && old.RevokedAt.IsZero() {
 		old.RevokedAt = a.time()
 	}
 	old.ReplacedBy = created.ID
 	if err := a.write(ctx, event.TypeKey, old.EventKey(), old); err != nil {
-		return old, created, secret, fmt.Errorf("rotate key %s: the new key exists now, the old one does not end: %w", id, err)
+		return old, created, secret,
+			fmt.Errorf("rotate key %s: new key created, but the old key was not expired: %w", id, err)
 	}
 	return old, created, secret, nil
 }

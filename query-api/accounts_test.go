@@ -12,7 +12,7 @@ import (
 	"muster/schemas/event"
 )
 
-// accountsOn opens the accounts of a broker that has none.
+// accountsOn opens the empty accounts of a broker.
 func accountsOn(t *testing.T) *queryapi.Accounts {
 	t.Helper()
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
@@ -33,8 +33,7 @@ func accountsFile(t *testing.T, text string) queryapi.AccountsFile {
 	return f
 }
 
-// What is not given of a plan that keeps its name stays as it is.
-func TestChangePlan(t *testing.T) {
+func TestChangePlan_KeepsNumbersThatAreNotSet(t *testing.T) {
 	a := accountsOn(t)
 	apply := func(text string) {
 		t.Helper()
@@ -45,7 +44,8 @@ func TestChangePlan(t *testing.T) {
 plans: {growth: {requests_per_minute: 600, monthly_requests: 100000, credits: 50000, prices: {discover: 2}}}
 organizations: [{name: Example Ltd, plan: growth}]`)
 	id := a.Organizations()[0].ID
-	limits := event.Limits{RequestsPerMinute: 600, MonthlyRequests: 100_000, Credits: 50_000, Prices: event.DefaultLimits().Prices}
+	limits := event.Limits{RequestsPerMinute: 600, MonthlyRequests: 100_000, Credits: 50_000,
+		Prices: event.DefaultLimits().Prices}
 	limits.Prices.Discover = 2
 	holds := func(plan string) {
 		t.Helper()
@@ -69,7 +69,7 @@ organizations: [{name: Example Ltd, plan: growth}]`)
 	change("growth", -1, -1, -1)
 	holds("growth")
 
-	// Another name that nobody knows needs every number, so that none is a surprise.
+	// An unknown plan name needs every number, so that no default is a surprise.
 	_, err := a.ChangePlan(t.Context(), id, "small", 1000, -1, 7)
 	require.ErrorContains(t, err, "give its three numbers")
 	holds("growth")
@@ -96,15 +96,14 @@ organizations: [{name: Example Ltd, plan: growth}]`)
 	holds("development")
 }
 
-// The price of search is that of the interface.
-func TestReadAccountsFile_RefusesAnotherPriceOfSearch(t *testing.T) {
+func TestReadAccountsFile_RejectsOtherPriceOfSearch(t *testing.T) {
 	for _, price := range []string{"0", "2"} {
 		_, err := queryapi.ReadAccountsFile([]byte("plans: {growth: {prices: {discover: 2, search: " + price + "}}}"))
-		require.ErrorContains(t, err, "plans.growth: the price of search is "+price+", and cannot be changed")
+		require.ErrorContains(t, err, "plans.growth: the price of search cannot be "+price)
 	}
 	_, err := queryapi.ReadAccountsFile([]byte("plans: {growth: {prices: {discover: 2, search: 1}}}"))
 	require.NoError(t, err)
-	// A plan of before counts as 1.
+	// A plan of an earlier version counts as 1.
 	limits := event.DefaultLimits()
 	limits.Prices.Search, limits.Prices.Discover = 2, 2
 	o := event.Organization{ID: "o", Name: "Example Ltd", CreatedAt: time.Now(), Plan: "growth", Limits: &limits}
@@ -113,12 +112,12 @@ func TestReadAccountsFile_RefusesAnotherPriceOfSearch(t *testing.T) {
 	require.Equal(t, int64(2), o.LimitsOf().Prices.Discover)
 }
 
-// After a rotation two keys have one name. Revoking it ends both.
-func TestApplyRevokesEveryKeyOfTheName(t *testing.T) {
+func TestApply_RevokesBothKeysOfARotation(t *testing.T) {
 	a := accountsOn(t)
 	apply := func(key string) []queryapi.Applied {
 		t.Helper()
-		done, err := a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Acme, keys: [{name: other}, "+key+"]}]"))
+		done, err := a.Apply(t.Context(),
+			accountsFile(t, "organizations: [{name: Acme, keys: [{name: other}, "+key+"]}]"))
 		require.NoError(t, err)
 		return done
 	}
@@ -137,19 +136,18 @@ func TestApplyRevokesEveryKeyOfTheName(t *testing.T) {
 			if k.Name == "ci" && k.ValidAt(time.Now()) {
 				old, _, _, err := a.RotateKey(t.Context(), k.ID, grace)
 				require.NoError(t, err)
-				require.Equal(t, grace == 0, !old.RevokedAt.IsZero(), "without a grace it ends whatever the time is")
+				require.Equal(t, grace == 0, !old.RevokedAt.IsZero(), "without a grace period it is revoked")
 			}
 		}
 		require.Empty(t, apply("{name: ci}"), "it is there")
 		apply("{name: ci, revoked: true}")
 		require.Equal(t, []string{"other"}, valid(), grace)
 		require.Empty(t, apply("{name: ci, revoked: true}"))
-		require.Len(t, apply("{name: ci}"), 1, "a name that was revoked can have a new key")
+		require.Len(t, apply("{name: ci}"), 1, "a new key can reuse the name of a revoked one")
 	}
 }
 
-// Scopes and expiry of a key follow the file, when it states them.
-func TestApplyAmendsKeys(t *testing.T) {
+func TestApply_UpdatesScopesAndExpiryOfKeys(t *testing.T) {
 	a := accountsOn(t)
 	apply := func(key string) []queryapi.Applied {
 		t.Helper()
@@ -164,12 +162,12 @@ func TestApplyAmendsKeys(t *testing.T) {
 	done := apply(", scopes: [usage, enrich]")
 	require.Len(t, done, 1)
 	require.Contains(t, done[0].Change, "scopes enrich, usage")
-	require.Empty(t, done[0].Key, "no key was drawn")
+	require.Empty(t, done[0].Key, "no key was generated")
 	require.Equal(t, []string{"enrich", "usage"}, a.Keys(id)[0].Scopes)
 	require.Empty(t, apply(", scopes: [enrich, usage, enrich]"))
-	require.Empty(t, apply(""), "what is left out stays")
+	require.Empty(t, apply(""), "omitted values stay")
 
-	// The key before a rotation gets narrow scopes, too, but no longer grace.
+	// The replaced key gets the narrower scopes, too, but its grace period is not extended.
 	old, _, _, err := a.RotateKey(t.Context(), a.Keys(id)[0].ID, time.Hour)
 	require.NoError(t, err)
 	const expiry = ", scopes: [usage], expires_at: 2999-01-01T00:00:00Z"
@@ -189,8 +187,7 @@ func TestApplyAmendsKeys(t *testing.T) {
 	}
 }
 
-// A name that two organizations have says too little; an id says the rest.
-func TestApplyOfNamesakes(t *testing.T) {
+func TestApply_NeedsIDIfNameIsAmbiguous(t *testing.T) {
 	a := accountsOn(t)
 	first, err := a.CreateOrganization(t.Context(), "Example Ltd", "")
 	require.NoError(t, err)
@@ -198,29 +195,31 @@ func TestApplyOfNamesakes(t *testing.T) {
 	done, err := a.Apply(t.Context(), accountsFile(t, `organizations: [{name: " Example Ltd ", plan: development}]`))
 	require.NoError(t, err)
 	require.Len(t, done, 1)
-	require.Equal(t, first.ID, done[0].OrganizationID, "the spaces are no part of the name")
+	require.Equal(t, first.ID, done[0].OrganizationID, "surrounding spaces are trimmed")
 
 	second, err := a.CreateOrganization(t.Context(), "Example Ltd", "")
 	require.NoError(t, err)
-	done, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: New}, {name: Example Ltd, active: false}]"))
+	done, err = a.Apply(t.Context(),
+		accountsFile(t, "organizations: [{name: New}, {name: Example Ltd, active: false}]"))
 	require.ErrorContains(t, err, first.ID+", "+second.ID)
 	require.Empty(t, done)
-	require.Len(t, a.Organizations(), 2, "nothing is done of a file that says too little")
+	require.Len(t, a.Organizations(), 2, "an ambiguous file changes nothing")
 
-	file := "organizations: [{name: Example Ltd, id: " + second.ID + ", active: false}, {name: Example Ltd, id: " + first.ID + "}]"
+	file := "organizations: [{name: Example Ltd, id: " + second.ID + ", active: false}, {name: Example Ltd, id: " +
+		first.ID + "}]"
 	done, err = a.Apply(t.Context(), accountsFile(t, file))
 	require.NoError(t, err)
 	require.Len(t, done, 1)
 	require.Equal(t, second.ID, done[0].OrganizationID)
 	_, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Other, id: "+second.ID+"}]"))
-	require.ErrorContains(t, err, "no organization of this name has the id")
+	require.ErrorContains(t, err, "no organization with this name has the ID")
 	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New}, {name: New}]"))
-	require.ErrorContains(t, err, "twice")
+	require.ErrorContains(t, err, "duplicate organization")
 }
 
-// What a template's empty variable leaves of a key's limits is refused: it would be a key that may do everything, or for ever.
-func TestAccountsFileStatesLimits(t *testing.T) {
-	const noScopes = "organizations[0].keys[0]: scopes has none: name some of enrich, "
+// An empty template variable would otherwise create a key with all scopes or without expiry.
+func TestReadAccountsFile_RejectsEmptyScopesAndExpiry(t *testing.T) {
+	const noScopes = "organizations[0].keys[0]: scopes is empty: name some of enrich, "
 	for key, want := range map[string]string{
 		"scopes: []":                   noScopes,
 		"scopes: ":                     noScopes,
@@ -228,7 +227,7 @@ func TestAccountsFileStatesLimits(t *testing.T) {
 		"scopes: [enrich, everything]": `organizations[0].keys[0]: unknown scope "everything"`,
 		"scopes: [~]":                  noScopes,
 		"scopes: enrich":               "organizations[0].keys[0]: line 1: scopes must be a list",
-		"expires_at: ":                 "organizations[0].keys[0]: expires_at has no time: ",
+		"expires_at: ":                 "organizations[0].keys[0]: expires_at is empty: ",
 		"expires_at: soon":             "organizations[0].keys[0]: line 1: expires_at must be a time",
 		"scope: [enrich]":              `unknown key "scope": did you mean "scopes"?`,
 	} {
@@ -252,7 +251,7 @@ func TestAccountsFileStatesLimits(t *testing.T) {
 	}
 }
 
-func TestReadAccountsFile_NamesLineAndNearestKey(t *testing.T) {
+func TestReadAccountsFile_NamesLineAndClosestKey(t *testing.T) {
 	for text, want := range map[string][]string{
 		"organizations:\n  - name: Typo Ltd\n    keys:\n      - name: laptop\n        scope: [enrich]\n": {
 			`line 5: unknown key "scope": did you mean "scopes"?`,
@@ -265,7 +264,7 @@ func TestReadAccountsFile_NamesLineAndNearestKey(t *testing.T) {
 		"organizations:\n  name: X\n":                                                     {"line 2: organizations must be a list"},
 		"organizations:\n  - X\n":                                                         {"line 2: each of organizations must have keys and values"},
 		"organizations:\n  - name: X\n    active: maybe\n":                                {"line 3: active must be true or false"},
-		"organizations:\n  - name: [X]\n":                                                 {"line 2: name must be a text"},
+		"organizations:\n  - name: [X]\n":                                                 {"line 2: name must be a string"},
 		"organizations:\n  - name: X\n    keys: [{name: k, scopes: {a: b}}]\n":            {"line 3: scopes must be a list of names"},
 		"organizations:\n  - name: X\n    keys: [{name: k, expires_at: tomorrow}]\n":      {"line 3: expires_at must be a time"},
 		"plans: {a: {prices: {search: cheap}}}\n":                                         {"line 1: search must be a whole number"},
@@ -283,7 +282,8 @@ func TestReadAccountsFile_NamesLineAndNearestKey(t *testing.T) {
 			require.NotContains(t, err.Error(), goName, text)
 		}
 	}
-	f, err := queryapi.ReadAccountsFile([]byte("organizations:\n  - &x {name: X, active: true}\n  - {<<: *x, name: Y, plan: }\n"))
+	f, err := queryapi.ReadAccountsFile([]byte("organizations:\n  - &x {name: X, active: true}\n  - {<<: *x, name: " +
+		"Y, plan: }\n"))
 	require.NoError(t, err)
 	require.Len(t, f.Organizations, 2)
 	for _, empty := range []string{"", "# nothing\n", "---\n"} {

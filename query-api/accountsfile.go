@@ -18,12 +18,12 @@ import (
 
 // AccountsFile is a declarative description of organizations and their keys.
 type AccountsFile struct {
-	// Plans are named here, beside the built-in ones.
+	// Plans adds named plans to the built-in ones.
 	Plans         map[string]PlanEntry `yaml:"plans"`
 	Organizations []OrganizationEntry  `yaml:"organizations"`
 }
 
-// PlanEntry is a plan's numbers; those that are left out are the default plan's.
+// PlanEntry is a plan's numbers. Omitted numbers are those of the default plan.
 type PlanEntry struct {
 	RequestsPerMinute *int64           `yaml:"requests_per_minute"`
 	MonthlyRequests   *int64           `yaml:"monthly_requests"`
@@ -31,8 +31,8 @@ type PlanEntry struct {
 	Prices            map[string]int64 `yaml:"prices"`
 }
 
-// OrganizationEntry is an organization, told by its name; where several have
-// the same one, by ID too.
+// OrganizationEntry is an organization, identified by its name, and by its ID if several
+// organizations have that name.
 type OrganizationEntry struct {
 	Name   string     `yaml:"name"`
 	ID     string     `yaml:"id"`
@@ -41,28 +41,30 @@ type OrganizationEntry struct {
 	Keys   []KeyEntry `yaml:"keys"`
 }
 
-// KeyEntry is a key, told by its name within the organization; after a rotation
-// two keys have that name, and the entry is about both. A key that does not exist
-// is created: from Key, when that is given, else drawn. Scopes, a list, and expiry,
-// a time, stay as they are when they are left out.
+// KeyEntry is a key, identified by its name within the organization. After a rotation two keys have
+// that name, and the entry applies to both. A missing key is created from Key or, if that is empty,
+// generated. Omitted scopes (a list) and expiry (a time) stay unchanged.
 type KeyEntry struct {
 	Name string `yaml:"name"`
-	// As nodes, a name with nothing behind it, as an empty variable of a template
-	// leaves it, is told from one that is left out.
+	// Scopes and ExpiresAt are nodes to distinguish an empty value, such as an empty template variable, from a
+	// missing one.
 	Scopes    yaml.Node `yaml:"scopes"`
 	ExpiresAt yaml.Node `yaml:"expires_at"`
 	Key       string    `yaml:"key"`
 	Revoked   bool      `yaml:"revoked"`
 }
 
-// limits are the scopes and the expiry that the entry states; zero: they are left out.
+// limits returns the scopes and expiry of the entry; zero values are omitted ones.
 func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
 	if !k.Scopes.IsZero() {
 		if err := k.Scopes.Decode(&scopes); err != nil {
-			return nil, expires, fmt.Errorf("line %d: scopes must be a list of names, such as [enrich, search]", k.Scopes.Line)
+			return nil, expires, fmt.Errorf("line %d: scopes must be a list of names, such as [enrich, search]",
+				k.Scopes.Line)
 		}
 		if len(scopes) == 0 {
-			return nil, expires, fmt.Errorf("scopes has none: name some of %s, or leave scopes out, for all of them or what the key has", strings.Join(event.Scopes(), ", "))
+			return nil, expires, fmt.Errorf("scopes is empty: name some of %s, or omit scopes for all scopes of a "+
+				"new key, or the current ones",
+				strings.Join(event.Scopes(), ", "))
 		}
 	}
 	for _, s := range scopes {
@@ -72,16 +74,19 @@ func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
 	}
 	if !k.ExpiresAt.IsZero() {
 		if err := k.ExpiresAt.Decode(&expires); err != nil {
-			return nil, expires, fmt.Errorf("line %d: expires_at must be a time, such as 2030-01-31T00:00:00Z", k.ExpiresAt.Line)
+			return nil, expires, fmt.Errorf("line %d: expires_at must be a time, such as 2030-01-31T00:00:00Z",
+				k.ExpiresAt.Line)
 		}
 		if expires.IsZero() {
-			return nil, expires, errors.New("expires_at has no time: write one, such as 2030-01-31T00:00:00Z, or leave expires_at out, for none or what the key has")
+			return nil, expires, errors.New("expires_at is empty: write a time, such as 2030-01-31T00:00:00Z, " +
+				"or omit expires_at for no expiry of a new key, or the current one")
 		}
 	}
 	return scopes, expires, nil
 }
 
-// ReadAccountsFile reads a file strictly: an unknown key is an error, which names the nearest known one.
+// ReadAccountsFile parses a file strictly. An unknown key is an error that suggests the closest
+// known key.
 func ReadAccountsFile(content []byte) (AccountsFile, error) {
 	var f AccountsFile
 	var document yaml.Node
@@ -110,20 +115,20 @@ func (f AccountsFile) validate() error {
 	for i, o := range f.Organizations {
 		at := fmt.Sprintf("accounts file: organizations[%d]", i)
 		if strings.TrimSpace(o.Name) == "" {
-			return fmt.Errorf("%s: it has no name", at)
+			return fmt.Errorf("%s: name is missing", at)
 		}
-		is := identity{strings.TrimSpace(o.Name), o.ID}
-		if names[is] {
-			return fmt.Errorf("%s: %q is there twice", at, o.Name)
+		id := identity{strings.TrimSpace(o.Name), o.ID}
+		if names[id] {
+			return fmt.Errorf("%s: duplicate organization %q", at, o.Name)
 		}
-		names[is] = true
+		names[id] = true
 		if _, err := f.plan(o.Plan); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 		keys := make(map[string]bool)
 		for j, k := range o.Keys {
 			if k.Name == "" || keys[k.Name] {
-				return fmt.Errorf("%s.keys[%d]: every key needs a name of its own", at, j)
+				return fmt.Errorf("%s.keys[%d]: name is missing or not unique", at, j)
 			}
 			keys[k.Name] = true
 			if k.Key != "" {
@@ -154,17 +159,21 @@ func (p PlanEntry) limits() (event.Limits, error) {
 	}
 	for name, price := range p.Prices {
 		if prices[name] == nil {
-			return l, fmt.Errorf("unknown price %q; prices are person_enrich, company_enrich, search, discover, webset and context", name)
+			return l, fmt.Errorf(
+				"unknown price %q; prices are person_enrich, company_enrich, search, discover, webset and context",
+				name)
 		}
 		*prices[name] = price
 	}
 	if l.Prices.Search != event.SearchPrice {
-		return l, fmt.Errorf("the price of search is %d, and cannot be changed: a result costs %d credit; remove search from prices", l.Prices.Search, event.SearchPrice)
+		return l, fmt.Errorf("the price of search cannot be %d: a result always costs %d credit; remove search from "+
+			"prices",
+			l.Prices.Search, event.SearchPrice)
 	}
 	return l, l.Validate()
 }
 
-// plan finds a plan by name, in the file or among the built-in ones.
+// plan returns a plan by name, from the file or built in.
 func (f AccountsFile) plan(name string) (Plan, error) {
 	set(&name, DefaultPlan)
 	if p, ok := f.Plans[name]; ok {
@@ -173,30 +182,31 @@ func (f AccountsFile) plan(name string) (Plan, error) {
 	}
 	limits, ok := event.PlanLimits(name)
 	if !ok {
-		return Plan{}, fmt.Errorf("there is no plan %q, neither in the file nor built in (%s, %s)", name, event.PlanDefault, event.PlanDevelopment)
+		return Plan{}, fmt.Errorf("unknown plan %q: define it under plans, or use a built-in one (%s, %s)",
+			name, event.PlanDefault, event.PlanDevelopment)
 	}
 	return Plan{Name: name, Limits: limits}, nil
 }
 
-// Applied is a change that Apply has made.
+// Applied is one change made by [Accounts.Apply].
 type Applied struct {
 	OrganizationID string `json:"organization_id"`
 	Organization   string `json:"organization"`
 	Change         string `json:"change"`
-	// Key is a key that was drawn, shown this once.
+	// Key is a generated secret key; it is not available later.
 	Key string `json:"key,omitempty"`
 }
 
-// Apply brings the accounts to what the file says, and returns what it changed:
-// nothing when it is applied again. What the file does not name stays as it is.
-// When it fails midway, applying it again goes on.
+// Apply changes the accounts to match the file and returns the changes; applying it again changes
+// nothing. Organizations and keys that are not in the file stay unchanged. After a failure,
+// applying the file again completes it.
 func (a *Accounts) Apply(ctx context.Context, f AccountsFile) ([]Applied, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
-	// Names that say too little are found before anything is changed.
+	// Ambiguous names are rejected before anything changes.
 	for _, entry := range f.Organizations {
-		if _, _, err := a.organizationOf(entry); err != nil {
+		if _, _, err := a.findOrganization(entry); err != nil {
 			return nil, fmt.Errorf("apply %q: %w", entry.Name, err)
 		}
 	}
@@ -211,12 +221,14 @@ func (a *Accounts) Apply(ctx context.Context, f AccountsFile) ([]Applied, error)
 	return done, nil
 }
 
-func (a *Accounts) applyOrganization(ctx context.Context, f AccountsFile, entry OrganizationEntry) (done []Applied, err error) {
+func (a *Accounts) applyOrganization(
+	ctx context.Context, f AccountsFile, entry OrganizationEntry,
+) (done []Applied, err error) {
 	plan, err := f.plan(entry.Plan)
 	if err != nil {
 		return nil, err
 	}
-	o, known, err := a.organizationOf(entry)
+	o, known, err := a.findOrganization(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -252,14 +264,13 @@ func (a *Accounts) applyOrganization(ctx context.Context, f AccountsFile, entry 
 	return done, nil
 }
 
-// OrganizationsNamed returns the organizations of a name, oldest first.
+// OrganizationsNamed returns the organizations with a name, oldest first.
 func (a *Accounts) OrganizationsNamed(name string) []event.Organization {
 	return a.directory.Named(strings.TrimSpace(name))
 }
 
-// organizationOf finds the organization that an entry is about; known is false
-// when it is to be created.
-func (a *Accounts) organizationOf(entry OrganizationEntry) (o event.Organization, known bool, err error) {
+// findOrganization returns the organization of an entry; known is false if it must be created.
+func (a *Accounts) findOrganization(entry OrganizationEntry) (o event.Organization, known bool, err error) {
 	named := a.OrganizationsNamed(entry.Name)
 	var ids []string
 	for _, o := range named {
@@ -270,17 +281,20 @@ func (a *Accounts) organizationOf(entry OrganizationEntry) (o event.Organization
 	}
 	switch {
 	case entry.ID != "":
-		return o, false, fmt.Errorf("no organization of this name has the id %q", entry.ID)
+		return o, false, fmt.Errorf("no organization with this name has the ID %q", entry.ID)
 	case len(named) > 1:
-		return o, false, fmt.Errorf("%d organizations have this name: say which with \"id\", one of %s", len(named), strings.Join(ids, ", "))
+		return o, false, fmt.Errorf("%d organizations have this name: set \"id\" to one of %s",
+			len(named), strings.Join(ids, ", "))
 	case len(named) == 1:
 		return named[0], true, nil
 	}
 	return o, false, nil
 }
 
-// applyKey returns the changes that it made, and the key if it drew one.
-func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyEntry) (changes []string, shown string, err error) {
+// applyKey returns the changes made, and the secret key if one was generated.
+func (a *Accounts) applyKey(
+	ctx context.Context, organization string, entry KeyEntry,
+) (changes []string, shown string, err error) {
 	scopes, expires, err := entry.limits()
 	if err != nil {
 		return nil, "", err
@@ -288,7 +302,7 @@ func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyE
 	now := a.time()
 	exists := false
 	for _, k := range a.Keys(organization) {
-		// One that was replaced and whose grace is over says nothing about the key of today.
+		// A replaced key past its grace period is not the current key.
 		if k.Name != entry.Name || !k.RevokedAt.IsZero() || k.ReplacedBy != "" && !k.ValidAt(now) {
 			continue
 		}
@@ -329,9 +343,8 @@ func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyE
 	return []string{"key " + entry.Name + " created"}, shown, nil
 }
 
-// amendKey gives a key the scopes and the expiry that an entry states, if it does,
-// and returns what it changed. A key that another one has replaced only ends earlier:
-// its grace is not prolonged.
+// amendKey sets the scopes and expiry that an entry has, and returns a description of the changes.
+// The expiry of a replaced key can only be moved earlier: its grace period is not extended.
 func (a *Accounts) amendKey(ctx context.Context, id string, scopes []string, expires time.Time) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -342,7 +355,7 @@ func (a *Accounts) amendKey(ctx context.Context, id string, scopes []string, exp
 	var changes []string
 	if len(scopes) > 0 {
 		scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
-		if present := slices.Compact(slices.Sorted(slices.Values(k.Scopes))); !slices.Equal(scopes, present) {
+		if current := slices.Compact(slices.Sorted(slices.Values(k.Scopes))); !slices.Equal(scopes, current) {
 			k.Scopes = scopes
 			changes = append(changes, "scopes "+strings.Join(scopes, ", "))
 		}

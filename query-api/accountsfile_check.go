@@ -12,14 +12,15 @@ import (
 	"muster/platform/nearest"
 )
 
-// Limits of the check of an accounts file: how deep aliases lead, and how many mistakes are told.
+// maxAccountsDepth is the maximum nesting of an accounts file, aliases included; maxAccountsMistakes is the maximum
+// number of reported mistakes.
 const (
 	maxAccountsDepth    = 16
 	maxAccountsMistakes = 20
 )
 
-// checkAccounts says what of a YAML document does not fit the type that it is decoded into: unknown keys and
-// values of another type, each with its line.
+// checkAccounts returns an error for each part of a YAML document that does not fit the target type
+// (unknown keys, values of another type), with its line.
 func checkAccounts(document *yaml.Node, into reflect.Type) error {
 	c := accountsCheck{}
 	c.value(document, into, "the file", 0)
@@ -34,7 +35,7 @@ func (c *accountsCheck) add(node *yaml.Node, format string, args ...any) {
 	}
 }
 
-// value checks a node that is known by a name.
+// value checks a node; name is used in messages.
 func (c *accountsCheck) value(node *yaml.Node, into reflect.Type, name string, depth int) {
 	for node.Kind == yaml.DocumentNode && len(node.Content) > 0 || node.Kind == yaml.AliasNode {
 		if depth++; depth > maxAccountsDepth {
@@ -51,7 +52,7 @@ func (c *accountsCheck) value(node *yaml.Node, into reflect.Type, name string, d
 		into = into.Elem()
 	}
 	if into == reflect.TypeFor[yaml.Node]() || node.Kind == 0 || node.ShortTag() == "!!null" {
-		return // read by itself, or empty
+		return // decoded separately, or empty
 	}
 	if depth > maxAccountsDepth {
 		c.add(node, "%s is nested too deep", name)
@@ -66,7 +67,7 @@ func (c *accountsCheck) value(node *yaml.Node, into reflect.Type, name string, d
 		c.members(node, into, depth+1)
 	case reflect.Slice:
 		if node.Kind != yaml.SequenceNode {
-			c.add(node, "%s must be a list: begin each entry with \"- \"", name)
+			c.add(node, "%s must be a list: start each entry with \"- \"", name)
 			return
 		}
 		for _, entry := range node.Content {
@@ -79,7 +80,7 @@ func (c *accountsCheck) value(node *yaml.Node, into reflect.Type, name string, d
 		}
 		what := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int64: "a whole number"}[into.Kind()]
 		if what == "" {
-			what = "a text"
+			what = "a string"
 		}
 		c.add(node, "%s must be %s", name, what)
 	}
@@ -102,11 +103,12 @@ func (c *accountsCheck) members(node *yaml.Node, into reflect.Type, depth int) {
 		field, ok := fields[key.Value]
 		switch {
 		case key.ShortTag() == "!!merge":
-			continue // its keys stand at its anchor
+			continue // its keys are checked at the anchor
 		case into.Kind() == reflect.Map:
 			field = into.Elem()
 		case !ok:
-			c.add(key, "unknown key %q: %s", key.Value, nearest.Hint(key.Value, known, "Known are "+strings.Join(known, ", ")))
+			c.add(key, "unknown key %q: %s", key.Value,
+				nearest.Hint(key.Value, known, "Known are "+strings.Join(known, ", ")))
 			continue
 		}
 		c.value(value, field, key.Value, depth)

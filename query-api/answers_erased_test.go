@@ -13,38 +13,43 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Answers that are kept under an Idempotency-Key are thrown away once they tell of
-// somebody who was erased, and others are not.
-func TestAnswersOfTheErased(t *testing.T) {
+func TestIdempotency_StoredAnswerOfErasedPersonIsDropped(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
 	answersOfTheErased(t, f, set, f.service.URL(), f.service.URL())
 }
 
-// Somebody is mostly erased by a username or an address: the ids that go by them are found some time later, and no stored
-// answer of enrichment, of websets or of search waits for that, whether or not it shows the address.
-func TestAnswersOfTheErasedByIdentifiers(t *testing.T) {
+// Most erasures name a username or an address, and the IDs are resolved later: stored responses are
+// checked by all identifiers.
+func TestIdempotency_ErasureByUsernameOrEmailDropsStoredAnswers(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
 	f.insert(record.KindNetworkPerson,
-		networkPerson("p1", "octavia", "2026-01-01", `"emails":["octavia@x.example"],"profile":{"headline":"engineer"}`),
+		networkPerson("p1", "octavia", "2026-01-01",
+			`"emails":["octavia@x.example"],"profile":{"headline":"engineer"}`),
 		networkPerson("p2", "juno", "2026-01-01", `"emails":["juno@x.example"],"profile":{"headline":"engineer"}`))
-	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01", `"network_username":"octavia"`), codehostPerson(8, "ada", "2026-01-01"), codehostPerson(9, "zed", "2026-01-01"))
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01", `"network_username":"octavia"`),
+		codehostPerson(8, "ada", "2026-01-01"), codehostPerson(9, "zed", "2026-01-01"))
 	f.insert(record.KindAccountLink, accountLink("zed", "octavia", "manual", "2026-01-01"))
 	calls := []struct{ path, body string }{
-		{networkPath, `{"network":"octavia"}`}, {networkPath, `{"network":["juno","octavia"]}`}, {networkPath, `{"network":"juno"}`},
-		{"/v1/person/enrich", `{"network_username":"octavia","websets":["network"]}`}, {"/v1/person/enrich", `{"codehost":"lin","websets":["codehost"]}`},
+		{networkPath, `{"network":"octavia"}`}, {networkPath, `{"network":["juno","octavia"]}`},
+		{networkPath, `{"network":"juno"}`},
+		{"/v1/person/enrich", `{"network_username":"octavia","websets":["network"]}`},
+		{"/v1/person/enrich", `{"codehost":"lin","websets":["codehost"]}`},
 		{"/v1/person/enrich", `{"codehost":"ada","websets":["codehost"]}`},
-		{"/v1/webset/codehost/person", `{"codehost":"lin","addons":["network"]}`}, {"/v1/person/search", `{"query":{"term":{"network_username.keyword":"octavia"}}}`},
-		{"/v1/person/search", `{"query":{"match_all":{}}}`}, {"/v1/person/enrich", `{"codehost":"zed","websets":["codehost"]}`},
+		{"/v1/webset/codehost/person", `{"codehost":"lin","addons":["network"]}`},
+		{"/v1/person/search", `{"query":{"term":{"network_username.keyword":"octavia"}}}`},
+		{"/v1/person/search", `{"query":{"match_all":{}}}`},
+		{"/v1/person/enrich", `{"codehost":"zed","websets":["codehost"]}`},
 	}
-	// replayed are the calls of which the stored answer is given.
+	// replayed returns the calls whose stored response is returned.
 	replayed := func() []int {
 		var out []int
 		for i, c := range calls {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+c.path, strings.NewReader(c.body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+c.path,
+				strings.NewReader(c.body))
 			require.NoError(t, err)
 			req.Header.Set("Authorization", "Bearer "+f.key)
 			req.Header.Set("Content-Type", "application/json")
@@ -68,10 +73,11 @@ func TestAnswersOfTheErasedByIdentifiers(t *testing.T) {
 	require.Equal(t, []int{0, 3, 4, 5, 6, 7, 9}, replayed())
 }
 
-// answersOfTheErased lets one replica answer and another repeat.
+// answersOfTheErased makes calls at one replica and repeats them at another.
 func answersOfTheErased(t *testing.T, f *fixture, set *suppress.Set, first, second string) {
 	t.Helper()
-	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"), networkPerson("p2", "juno", "2026-01-01"))
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"),
+		networkPerson("p2", "juno", "2026-01-01"))
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01",
 		`"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"ada@example.com","message":"more"}]`))
 	const octavia, juno, lin = `{"network":"octavia"}`, `{"network":"juno"}`, `{"codehost":"lin"}`
@@ -108,7 +114,7 @@ func answersOfTheErased(t *testing.T, f *fixture, set *suppress.Set, first, seco
 	require.Equal(t, "{}", answers[octavia])
 	repeated(map[string]bool{octavia: true, juno: true, lin: true})
 	require.Contains(t, answers[lin], "ada@example.com")
-	erase(t, set, suppress.Email, "ada@example.com") // its row is the eraser's to delete
+	erase(t, set, suppress.Email, "ada@example.com") // the eraser deletes its row
 	require.NoError(t, f.conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'ab12'"))
 	f.inserts++
 	f.build(7)

@@ -15,9 +15,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A context call that is repeated does not give the profile of somebody who was erased
-// since: neither one of a record nor one that names an account of theirs.
-func TestRepeatedContextOfTheErased(t *testing.T) {
+// The profile belongs to a record of the person, or names an account of theirs.
+func TestIdempotency_StoredContextOfErasedPersonIsDropped(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
@@ -27,7 +26,8 @@ func TestRepeatedContextOfTheErased(t *testing.T) {
 			c.Identities = []string{"network-person p1"}
 			return c
 		}
-		return complete(`{"full_name":"Juno Abara","network":{"username":"juno"},"custom":{},"confidence":{"full_name":0.97}}`)
+		return complete(
+			`{"full_name":"Juno Abara","network":{"username":"juno"},"custom":{},"confidence":{"full_name":0.97}}`)
 	})
 	repeated := func(person string) bool {
 		t.Helper()
@@ -46,15 +46,14 @@ func TestRepeatedContextOfTheErased(t *testing.T) {
 	require.False(t, repeated("name"))
 }
 
-// A discovery that is repeated does not name an account of somebody who was erased since,
-// also one of which nothing but the name is known.
-func TestRepeatedDiscoveryOfTheErased(t *testing.T) {
+func TestIdempotency_StoredDiscoveryOfErasedAccountIsDropped(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
 	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
 		d := found(task)
-		d.Socials = append(d.Socials, event.Social{Account: event.Account{Platform: "microblog", Username: "Juno_A"}, Confidence: 0.95})
+		d.Socials = append(d.Socials,
+			event.Social{Account: event.Account{Platform: "microblog", Username: "Juno_A"}, Confidence: 0.95})
 		return d
 	})
 	ask := func(body string) (replayed bool, socials int) {
@@ -77,13 +76,12 @@ func TestRepeatedDiscoveryOfTheErased(t *testing.T) {
 	erase(t, set, suppress.ProfileID, "p1")
 	want(juno, false, 1)
 	erase(t, set, suppress.CodehostUsername, "juno")
-	// What is left is what the caller knows.
+	// Only the input account remains.
 	want(juno, true, 1)
 }
 
-// Answers that the version before has stored, which do not say of what endpoint they are,
-// are looked at as a whole.
-func TestOldAnswersOfTheErased(t *testing.T) {
+// Earlier versions stored responses without their endpoint.
+func TestIdempotency_AnswersWithoutEndpointAreCheckedByBody(t *testing.T) {
 	var cfg queryapi.Config
 	var deps queryapi.Deps
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) { cfg, deps = *c, *d })
@@ -106,12 +104,14 @@ func TestOldAnswersOfTheErased(t *testing.T) {
 	}
 	for path, sent := range map[string]string{"/v1/context": person, "/v1/person/discover": asked} {
 		state, _, claim, err := answers.Begin(t.Context(), idempotency.Call{
-			Organization: f.organization.ID, Method: http.MethodPost, Path: path, Key: "k", Body: []byte(sent), Owner: "old", Lease: time.Minute,
+			Organization: f.organization.ID, Method: http.MethodPost, Path: path, Key: "k", Body: []byte(sent),
+			Owner: "old", Lease: time.Minute,
 		})
 		require.NoError(t, err)
 		require.Equal(t, idempotency.New, state)
 		require.True(t, jsontext.Value(bodies[path]).IsValid())
-		require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(bodies[path])}))
+		require.NoError(t, claim.Complete(t.Context(),
+			idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(bodies[path])}))
 	}
 	require.NoError(t, disk.Close())
 

@@ -12,15 +12,13 @@ import (
 	"muster/schemas/record"
 )
 
-// A call that is sent again under its Idempotency-Key after a restart is answered as
-// before and not charged again.
-func TestAnswersOutliveARestart(t *testing.T) {
+func TestIdempotency_AnswersSurviveRestart(t *testing.T) {
 	var cfg queryapi.Config
 	var deps queryapi.Deps
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) { cfg, deps = *c, *d })
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
 	cfg.DataDir, deps.Registerer = t.TempDir(), nil
-	// served runs a service on the folder, calls it once and stops it.
+	// served runs a service on the directory, calls it once and stops it.
 	served := func(body string) response {
 		s, err := queryapi.New(t.Context(), cfg, deps)
 		require.NoError(t, err)
@@ -32,7 +30,8 @@ func TestAnswersOutliveARestart(t *testing.T) {
 			require.NoError(t, <-done)
 		}()
 		ready(t, s)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+enrichPath, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+enrichPath,
+			strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+f.key)
 		req.Header.Set("Content-Type", "application/json")

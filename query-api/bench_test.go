@@ -18,8 +18,8 @@ import (
 	"muster/schemas/record"
 )
 
-// benchPeople is the number of linked pairs of the benchmarks' store. The
-// platform's own benchmarks use larger worlds; this one is for profiles.
+// benchPeople is the number of linked account pairs in the store of the benchmarks. Benchmarks of the platform use
+// larger data sets; this one is for CPU profiles.
 const benchPeople = 10_000
 
 func benchStore(b *testing.B, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
@@ -34,8 +34,12 @@ func benchStore(b *testing.B, change func(*queryapi.Config, *queryapi.Deps)) *fi
 	for from := 0; from < benchPeople; from += 5000 {
 		var codehost, network []string
 		for i := from; i < from+5000; i++ {
-			codehost = append(codehost, codehostPerson(i, fmt.Sprintf("user-%d", i), "2026-01-01", fmt.Sprintf(`"network_username":"slug-%d","bio":%q`, i, summary)))
-			network = append(network, networkPerson(fmt.Sprintf("p%d", i), fmt.Sprintf("slug-%d", i), "2026-01-01", fmt.Sprintf(`"codehost_username":"user-%d","summary":%q`, i, summary)))
+			codehost = append(codehost,
+				codehostPerson(i, fmt.Sprintf("user-%d", i), "2026-01-01",
+					fmt.Sprintf(`"network_username":"slug-%d","bio":%q`, i, summary)))
+			network = append(network,
+				networkPerson(fmt.Sprintf("p%d", i), fmt.Sprintf("slug-%d", i), "2026-01-01",
+					fmt.Sprintf(`"codehost_username":"user-%d","summary":%q`, i, summary)))
 		}
 		f.insert(record.KindCodehostPerson, codehost...)
 		f.insert(record.KindNetworkPerson, network...)
@@ -43,10 +47,11 @@ func benchStore(b *testing.B, change func(*queryapi.Config, *queryapi.Deps)) *fi
 	return f
 }
 
-// BenchmarkEnrich asks the handler for uniform random people.
+// BenchmarkEnrich measures enrichment of uniformly random people at the handler.
 func BenchmarkEnrich(b *testing.B) {
 	f := benchStore(b, nil)
-	for _, tc := range []struct{ name, websets string }{{"codehost", `["codehost"]`}, {"both", `["codehost","network"]`}} {
+	for _, tc := range []struct{ name, websets string }{{"codehost", `["codehost"]`},
+		{"both", `["codehost","network"]`}} {
 		for _, callers := range []int{1, 32, 256} {
 			b.Run(fmt.Sprintf("%s/%d", tc.name, callers), func(b *testing.B) {
 				handler := f.service.Handler()
@@ -58,7 +63,9 @@ func BenchmarkEnrich(b *testing.B) {
 				for range callers {
 					wg.Go(func() {
 						for next.Add(1) <= int64(b.N) {
-							r := httptest.NewRequest(http.MethodPost, enrichPath, strings.NewReader(fmt.Sprintf(`{"codehost":"user-%d","websets":%s}`, rand.IntN(benchPeople), tc.websets)))
+							r := httptest.NewRequest(http.MethodPost, enrichPath,
+								strings.NewReader(fmt.Sprintf(`{"codehost":"user-%d","websets":%s}`,
+									rand.IntN(benchPeople), tc.websets)))
 							r.Header.Set("Authorization", "Bearer "+f.key)
 							r.Header.Set("Content-Type", "application/json")
 							w := httptest.NewRecorder()
@@ -78,7 +85,7 @@ func BenchmarkEnrich(b *testing.B) {
 	}
 }
 
-// BenchmarkBadInput is what a refused request costs.
+// BenchmarkBadInput measures a rejected request.
 func BenchmarkBadInput(b *testing.B) {
 	f := start(b, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.Logger = slog.New(slog.DiscardHandler) })
 	b.ReportAllocs()

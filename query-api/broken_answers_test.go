@@ -26,10 +26,10 @@ import (
 	"muster/schemas/record"
 )
 
-// outcome waits for what the ledger says of a call.
+// outcome waits for the usage event of a call.
 func (f *fixture) outcome(id string) (u event.Usage) {
 	f.t.Helper()
-	polltest.Until(f.t, patience, func() bool {
+	polltest.Until(f.t, waitTimeout, func() bool {
 		_, err := bus.Read(f.t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
 			var e event.Usage
 			if err := json.Unmarshal(m.Value, &e); err != nil {
@@ -46,7 +46,7 @@ func (f *fixture) outcome(id string) (u event.Usage) {
 	return u
 }
 
-// bulk inserts people whose records do not compress, far more than sockets take, and returns a body that asks for all.
+// bulk inserts people with incompressible records, larger than socket buffers, and returns a body that requests all.
 func (f *fixture) bulk(people int) (list string) {
 	f.t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -58,21 +58,22 @@ func (f *fixture) bulk(people int) (list string) {
 		}
 		name := fmt.Sprintf("octavia%d", i)
 		names = append(names, strconv.Quote(name))
-		records = append(records, networkPerson(fmt.Sprintf("p%d", i), name, "2026-01-01", `"summary":"`+hex.EncodeToString(summary)+`"`))
+		records = append(records,
+			networkPerson(fmt.Sprintf("p%d", i), name, "2026-01-01", `"summary":"`+hex.EncodeToString(summary)+`"`))
 	}
 	f.insert(record.KindNetworkPerson, records...)
 	return `{"network":[` + strings.Join(names, ",") + `]}`
 }
 
-// brokenCall is a call whose caller stops reading, and resets the connection when it is told to.
+// brokenCall is a call whose client stops reading.
 type brokenCall struct {
-	id     string // of the request
+	id     string // request ID
 	status int
-	read   int64 // records of which something was read
+	read   int64 // records read, at least in part
 	conn   *net.TCPConn
 }
 
-// readPart makes a call and reads so many bytes of its answer's body.
+// readPart makes a call and reads the given number of bytes of its body.
 func (f *fixture) readPart(path, body string, header map[string]string, bytes int64) brokenCall {
 	f.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(f.t.Context(), "tcp", strings.TrimPrefix(f.service.URL(), "http://"))
@@ -102,7 +103,8 @@ func (f *fixture) readPart(path, body string, header map[string]string, bytes in
 	if err != nil {
 		require.ErrorIs(f.t, err, io.ErrUnexpectedEOF)
 	}
-	return brokenCall{resp.Header.Get("X-Request-Id"), resp.StatusCode, int64(strings.Count(string(text), `"summary"`)), tcp}
+	return brokenCall{resp.Header.Get("X-Request-Id"), resp.StatusCode, int64(strings.Count(string(text), `"summary"`)),
+		tcp}
 }
 
 func (c brokenCall) reset(t *testing.T) {
@@ -111,8 +113,7 @@ func (c brokenCall) reset(t *testing.T) {
 	require.NoError(t, c.conn.Close())
 }
 
-// An answer that broke off costs what was handed to the socket, and the whole one costs its price afterwards.
-func TestBrokenAnswer_IsChargedForWhatWasHandedOver(t *testing.T) {
+func TestBrokenAnswer_IsChargedForSentRecords(t *testing.T) {
 	f := start(t, nil)
 	const people = 100
 	list := f.bulk(people)
@@ -138,8 +139,8 @@ func TestBrokenAnswer_IsChargedForWhatWasHandedOver(t *testing.T) {
 			u := f.outcome(broken.id)
 			require.Equal(t, http.StatusOK, u.Status)
 			require.Equal(t, c.bytes > 0, broken.read > 10)
-			require.GreaterOrEqual(t, u.Credits, broken.read-5, "all that was read, but for what an hour forgives")
-			require.Less(t, u.Credits, int64(people), "what was not handed over is free")
+			require.GreaterOrEqual(t, u.Credits, broken.read-5, "records read, less the hourly allowance")
+			require.Less(t, u.Credits, int64(people), "unsent records are free")
 			whole := f.do(http.MethodPost, c.path, c.body, nil)
 			require.Equal(t, people, charged(t, whole))
 			used += u.Credits + people
@@ -148,8 +149,7 @@ func TestBrokenAnswer_IsChargedForWhatWasHandedOver(t *testing.T) {
 	}
 }
 
-// A call under an Idempotency-Key is charged once, however often its answer breaks off: the stored answer is given again.
-func TestBrokenAnswer_IsTakenAgainUnderItsKey(t *testing.T) {
+func TestBrokenAnswer_IsReplayedWithoutAnotherCharge(t *testing.T) {
 	f := start(t, nil)
 	const people = 100
 	body := f.bulk(people)
@@ -175,18 +175,18 @@ func TestBrokenAnswer_IsTakenAgainUnderItsKey(t *testing.T) {
 	}
 }
 
-// An organization whose callers read nothing takes neither the memory of other organizations' answers, nor for long.
-func TestLargeAnswers_AreSharedBetweenOrganizations(t *testing.T) {
+func TestLargeAnswers_LeaveMemoryToOtherOrganizations(t *testing.T) {
 	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) {
 		c.AnswerBytes, c.ReadGrace, c.MinReadRate = 40<<20, 2*time.Second, 4<<20
 	})
-	body := f.bulk(100) // 13 MiB, of which 4 are not counted
+	body := f.bulk(100) // 13 MiB, of which 4 MiB are not counted
 	organization, err := f.accounts.CreateOrganization(t.Context(), "Other", event.PlanDevelopment)
 	require.NoError(t, err)
 	_, secret, err := f.accounts.CreateKey(t.Context(), organization.ID, queryapi.KeyOptions{})
 	require.NoError(t, err)
 	other := map[string]string{"Authorization": "Bearer " + secret.Reveal()}
-	becomes(t, http.StatusOK, func() response { return f.do(http.MethodPost, networkPath, `{"network":["octavia1"]}`, other) })
+	waitForStatus(t, http.StatusOK,
+		func() response { return f.do(http.MethodPost, networkPath, `{"network":["octavia1"]}`, other) })
 	var slow []brokenCall
 	refused := 0
 	for range 6 {
@@ -196,15 +196,16 @@ func TestLargeAnswers_AreSharedBetweenOrganizations(t *testing.T) {
 		}
 		slow = append(slow, c)
 	}
-	require.Positive(t, refused, "no more than half of the room is one organization's")
+	require.Positive(t, refused, "one organization gets at most half of the memory")
 	require.Less(t, refused, 6)
 	for range 3 {
 		r := f.do(http.MethodPost, networkPath, body, other)
 		require.Equal(t, http.StatusOK, r.status, "another organization is answered")
 		require.Len(t, r.list(), 100)
 	}
-	require.Equal(t, http.StatusOK, f.post(networkPath, `{"network":["octavia1"]}`).status, "small answers are not counted")
-	becomes(t, http.StatusOK, func() response { return f.post(networkPath, body) }) // they were cut off
+	require.Equal(t, http.StatusOK, f.post(networkPath, `{"network":["octavia1"]}`).status,
+		"small answers are not counted")
+	waitForStatus(t, http.StatusOK, func() response { return f.post(networkPath, body) }) // they were cut off
 	for _, c := range slow {
 		require.NoError(t, c.conn.Close())
 	}

@@ -22,8 +22,7 @@ import (
 	"muster/schemas/world"
 )
 
-// openCluster makes the tables' cluster form over two engines and returns a
-// connection to the second of them.
+// openCluster creates the tables for a cluster of two engines, and returns a connection to the second one.
 func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
 	t.Helper()
 	const name, database = "muster", "muster"
@@ -56,7 +55,7 @@ func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
 	return cluster, conns
 }
 
-// rawSink keeps a world's records by kind.
+// rawSink collects records by kind.
 type rawSink map[record.Kind][]string
 
 func (s rawSink) Record(kind string, raw []byte) error {
@@ -66,15 +65,11 @@ func (s rawSink) Record(kind string, raw []byte) error {
 
 func (s rawSink) Truth([]byte) error { return nil }
 
-// Two engines as shards behind Distributed tables answer as one engine does: the
-// cluster's form of the tables and views is made on both, the rows that the
-// projector writes go through one of them to their shards, and the service and
-// the analysts' questions read from the other. Not tried is what needs a Keeper:
-// ON CLUSTER, Replicated tables, and the one record of migrations.
+// Two engines as shards behind Distributed tables return the results of a single engine.
 func TestCluster(t *testing.T) {
 	cluster, conns := openCluster(t)
 	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
-		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = patience, patience, patience
+		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = waitTimeout, waitTimeout, waitTimeout
 	}
 	one := start(t, patient)
 	two := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
@@ -92,12 +87,16 @@ func TestCluster(t *testing.T) {
 	t.Run("rows are on their shards", func(t *testing.T) {
 		for _, table := range readmodel.Tables() {
 			var key string
-			require.NoError(t, conns[0].QueryRow(t.Context(), "SELECT extract(engine_full, 'cityHash64\\((\\w+)\\)') FROM system.tables WHERE database = currentDatabase() AND name = ?", table).Scan(&key))
+			require.NoError(t, conns[0].QueryRow(t.Context(),
+				"SELECT extract(engine_full, 'cityHash64\\((\\w+)\\)') FROM system.tables WHERE database = "+
+					"currentDatabase() AND name = ?", table).Scan(&key))
 			var all, sum uint64
 			require.NoError(t, one.conn.QueryRow(t.Context(), "SELECT count() FROM "+table+" FINAL").Scan(&all))
 			for shard, conn := range conns {
 				var rows, astray uint64
-				require.NoError(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT count(), countIf(cityHash64(%s) %% 2 != %d) FROM %s_local FINAL", key, shard, table)).Scan(&rows, &astray))
+				require.NoError(t, conn.QueryRow(t.Context(),
+					fmt.Sprintf("SELECT count(), countIf(cityHash64(%s) %% 2 != %d) FROM %s_local FINAL", key, shard,
+						table)).Scan(&rows, &astray))
 				require.Zero(t, astray, "%s of shard %d", table, shard)
 				sum += rows
 			}
@@ -110,8 +109,9 @@ func TestCluster(t *testing.T) {
 		t.Helper()
 		want, got := one.do(method, path, body, nil), two.do(method, path, body, nil)
 		require.Equal(t, want.status, got.status, "%s %s: %s\n%s", path, body, got.body, two.log)
-		// A cursor is sealed, and never the same twice.
-		require.JSONEq(t, cursor.ReplaceAllString(want.body, "$1"), cursor.ReplaceAllString(got.body, "$1"), "%s %s", path, body)
+		// Cursors are encrypted with a random nonce.
+		require.JSONEq(t, cursor.ReplaceAllString(want.body, "$1"), cursor.ReplaceAllString(got.body, "$1"), "%s %s",
+			path, body)
 		return got.body
 	}
 	t.Run("enrich", func(t *testing.T) {
@@ -127,22 +127,28 @@ func TestCluster(t *testing.T) {
 				Username string `json:"codehost_username"`
 			}
 			require.NoError(t, json.Unmarshal([]byte(raw), &r))
-			found += strings.Count(same(t, "POST", "/v1/person/enrich", fmt.Sprintf(`{"codehost":%q,"websets":["codehost","network"]}`, r.Username)), `"codehost_username":`)
+			found += strings.Count(same(t, "POST", "/v1/person/enrich",
+				fmt.Sprintf(`{"codehost":%q,"websets":["codehost","network"]}`, r.Username)), `"codehost_username":`)
 			same(t, "GET", "/v1/webset/codehost/person?addons=network&codehost="+r.Username, "")
 		}
 		require.Greater(t, found, least, "people are found at all")
 	})
 	t.Run("search", func(t *testing.T) {
-		// First, when nothing has shown yet that a Distributed table has no indexes to be read as tables.
-		explained := two.do("POST", "/v1/person/search/explain", `{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
+		// This must be the first query: it detects that a Distributed table has no readable indexes.
+		explained := two.do("POST", "/v1/person/search/explain",
+			`{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
 		require.Equal(t, http.StatusOK, explained.status, explained.body)
 		require.Contains(t, explained.body, `"presence"`)
-		require.NotContains(t, explained.body, "mergeTreeTextIndex", "what is shown is what is asked")
+		require.NotContains(t, explained.body, "mergeTreeTextIndex", "only requested fields are returned")
 		queries := []string{
-			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`, `{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`, `{"prefix":{"profile.headline":"eng"}}`,
-			`{"match_phrase":{"experience.title":"engineer"}}`, `{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
-			`{"exists":{"field":"profile.connections"}}`, `{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
+			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
+			`{"match":{"profile.headline":"senior engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+			`{"prefix":{"profile.headline":"eng"}}`,
+			`{"match_phrase":{"experience.title":"engineer"}}`,
+			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
+			`{"exists":{"field":"profile.connections"}}`,
+			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
 			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
 		}
 		if testing.Short() {
@@ -155,7 +161,8 @@ func TestCluster(t *testing.T) {
 	t.Run("scored search", func(t *testing.T) {
 		for _, query := range []string{
 			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`, `{"multi_match":{"query":"senior data engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+			`{"multi_match":{"query":"senior data engineer"}}`,
 		} {
 			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
 		}
@@ -166,14 +173,15 @@ func TestCluster(t *testing.T) {
 	require.NoError(t, one.conn.QueryRow(t.Context(), "SELECT currentDatabase()").Scan(&database))
 	views := make(map[*fixture]driver.Conn)
 	for f, dsn := range map[*fixture]string{
-		one: enginetest.Get(t).DSN(readmodel.ViewsDatabase(database)), two: cluster.DSN(1, readmodel.ViewsDatabase("muster")),
+		one: enginetest.Get(t).DSN(readmodel.ViewsDatabase(database)),
+		two: cluster.DSN(1, readmodel.ViewsDatabase("muster")),
 	} {
 		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		views[f] = conn
 	}
-	// rows are those of a statement over the views, in any order.
+	// rows returns the rows of a statement over the views, sorted.
 	rows := func(t *testing.T, conn driver.Conn, statement string) []string {
 		t.Helper()
 		found, err := conn.Query(t.Context(), "SELECT toString(tuple(*)) FROM (\n"+statement+"\n)")
@@ -199,7 +207,8 @@ func TestCluster(t *testing.T) {
 	}
 	page, err := os.ReadFile("../deploy/docs/questions.md")
 	require.NoError(t, err)
-	cells := regexp.MustCompile("(?s)## (\\d+)\\.[^\n]*\n\n(?:[^\n]+\n\n)?```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	cells := regexp.MustCompile(
+		"(?s)## (\\d+)\\.[^\n]*\n\n(?:[^\n]+\n\n)?```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	require.Len(t, cells, 20)
 	for _, cell := range cells {
 		t.Run("question "+cell[1], func(t *testing.T) {

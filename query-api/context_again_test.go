@@ -23,14 +23,14 @@ import (
 	"muster/schemas/suppress"
 )
 
-// only is the id of the one task that the worker has been asked for, after so many.
-func (w *contextWorker) only(after ...string) (id string) {
+// onlyTask waits for exactly one task besides the known ones, and returns its ID.
+func (w *contextWorker) onlyTask(after ...string) (id string) {
 	w.f.t.Helper()
 	require.Eventually(w.f.t, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.tasks) > len(after)
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Len(w.f.t, w.tasks, len(after)+1)
@@ -46,20 +46,21 @@ func (w *contextWorker) only(after ...string) (id string) {
 	return ""
 }
 
-// finish publishes what came of a task.
+// finish publishes the result of a task.
 func (w *contextWorker) finish(id string, c *event.Context) {
 	w.f.t.Helper()
 	c.Call = w.task(id).Call
 	require.NoError(w.f.t, w.publish(w.f.t.Context(), c))
 }
 
-// leave makes a call, and breaks its connection once its task is there.
-func (f *fixture) leave(w *contextWorker, body, key string) (id string) {
+// abandonCall makes a call, and breaks its connection once the task is published.
+func (f *fixture) abandonCall(w *contextWorker, body, key string) (id string) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	left := make(chan error, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.service.URL()+"/v1/context", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.service.URL()+"/v1/context",
+			strings.NewReader(body))
 		if err != nil {
 			left <- err
 			return
@@ -73,19 +74,19 @@ func (f *fixture) leave(w *contextWorker, body, key string) (id string) {
 		}
 		left <- err
 	}()
-	id = w.only()
+	id = w.onlyTask()
 	cancel()
 	require.ErrorIs(f.t, <-left, context.Canceled)
 	return id
 }
 
-// again makes a call under a key, once nobody else makes it.
-func (f *fixture) again(body, key string) (r response) {
+// callWithKey makes a call with an Idempotency-Key, and retries while another call with the key runs.
+func (f *fixture) callWithKey(body, key string) (r response) {
 	f.t.Helper()
-	polltest.Until(f.t, patience, func() bool {
+	polltest.Until(f.t, waitTimeout, func() bool {
 		r = f.do(http.MethodPost, "/v1/context", body, idempotent(key))
 		return r.status != http.StatusConflict
-	}, "somebody else makes it")
+	}, "another call with the key is running")
 	return r
 }
 
@@ -100,38 +101,35 @@ func startSilent(t *testing.T, change func(*queryapi.Config, *queryapi.Deps)) (*
 	return f, startContextWorker(f, func(event.ContextTask) *event.Context { return nil })
 }
 
-// A call that is sent again after its connection has broken goes on with the same task.
-func TestContextAgainAfterABrokenConnection(t *testing.T) {
+func TestContext_RepeatAfterBrokenConnectionContinuesTask(t *testing.T) {
 	f, w := startSilent(t, nil)
 	const body = `{"person":"x"}`
-	id := f.leave(w, body, "k")
+	id := f.abandonCall(w, body, "k")
 	made := complete(aProfile)
 	made.Call = w.task(id).Call
-	time.AfterFunc(100*time.Millisecond, func() { // the second call waits by then, most times
+	time.AfterFunc(100*time.Millisecond, func() { // usually the second call is waiting by then
 		if err := w.publish(context.WithoutCancel(t.Context()), made); err != nil {
 			t.Error(err)
 		}
 	})
-	r := f.again(body, "k")
+	r := f.callWithKey(body, "k")
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.JSONEq(t, aProfile, r.body)
 	require.Equal(t, "true", r.header.Get("Idempotent-Replayed"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
 	f.spends(1)
-	third := f.again(body, "k")
+	third := f.callWithKey(body, "k")
 	require.Equal(t, r.body, third.body)
-	require.Equal(t, id, w.only())
+	require.Equal(t, id, w.onlyTask())
 	require.EqualValues(t, 1, f.credits())
-	require.Equal(t, 422, f.again(`{"person":"y"}`, "k").status)
+	require.Equal(t, 422, f.callWithKey(`{"person":"y"}`, "k").status)
 }
 
-// With a webhook_url it is answered as the first one would have been, and the profile is
-// delivered once.
-func TestContextAgainWithAWebhook(t *testing.T) {
+func TestContext_RepeatWithWebhookIsDeliveredOnce(t *testing.T) {
 	f, w := startSilent(t, nil)
 	const body = `{"person":"x","webhook_url":"https://hooks.example/a"}`
-	id := f.leave(w, body, "k")
-	r := f.again(body, "k")
+	id := f.abandonCall(w, body, "k")
+	r := f.callWithKey(body, "k")
 	require.Equal(t, "true", r.header.Get("Idempotent-Replayed"))
 	var accepted struct {
 		RequestID string `json:"request_id"`
@@ -144,71 +142,67 @@ func TestContextAgainWithAWebhook(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.deliveries[id]) > 0
-	}, patience, 5*time.Millisecond)
-	require.Equal(t, r.body, f.again(body, "k").body)
+	}, waitTimeout, 5*time.Millisecond)
+	require.Equal(t, r.body, f.callWithKey(body, "k").body)
 	f.spends(1)
-	require.Equal(t, id, w.only())
+	require.Equal(t, id, w.onlyTask())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Len(t, w.deliveries, 1)
 }
 
-// A call that ended without the profile is made again: it waits for the same one.
-func TestContextAgainAfterItsTime(t *testing.T) {
+func TestContext_RepeatAfterTimeoutWaitsForSameTask(t *testing.T) {
 	f, w := startSilent(t, nil)
 	const body = `{"person":"x","response_timeout_sec":0.05}`
-	first := f.again(body, "k")
+	first := f.callWithKey(body, "k")
 	require.Equal(t, http.StatusGatewayTimeout, first.status)
-	id := w.only()
+	id := w.onlyTask()
 	for range 2 {
-		r := f.again(body, "k")
+		r := f.callWithKey(body, "k")
 		require.Equal(t, http.StatusGatewayTimeout, r.status)
 		require.Equal(t, first.body, r.body, "it names the same request")
 	}
 	w.finish(id, complete(aProfile))
-	becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
-	require.Equal(t, "true", f.again(body, "k").header.Get("Idempotent-Replayed"))
+	waitForStatus(t, http.StatusOK, func() response { return f.callWithKey(body, "k") })
+	require.Equal(t, "true", f.callWithKey(body, "k").header.Get("Idempotent-Replayed"))
 	f.spends(1)
-	require.Equal(t, id, w.only())
+	require.Equal(t, id, w.onlyTask())
 }
 
-// A failure is not kept: the call that is sent again is a new one.
-func TestContextAgainAfterAFailure(t *testing.T) {
+func TestContext_RepeatAfterFailureStartsNewTask(t *testing.T) {
 	f, w := startSilent(t, nil)
 	const body = `{"person":"x","response_timeout_sec":0.05}`
-	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
-	id := w.only()
-	w.finish(id, &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}})
-	becomes(t, http.StatusServiceUnavailable, func() response { return f.get("/v1/context/" + id) })
-	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
-	next := w.only(id)
+	require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "k").status)
+	id := w.onlyTask()
+	w.finish(id, &event.Context{Status: event.ContextFailed,
+		Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}})
+	waitForStatus(t, http.StatusServiceUnavailable, func() response { return f.get("/v1/context/" + id) })
+	require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "k").status)
+	next := w.onlyTask(id)
 	w.finish(next, complete(aProfile))
-	becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
-	w.only(id)
+	waitForStatus(t, http.StatusOK, func() response { return f.callWithKey(body, "k") })
+	w.onlyTask(id)
 }
 
-// A profile of somebody who was erased before the call is sent again is not given, but
-// made anew.
-func TestContextAgainAfterAnErasure(t *testing.T) {
+func TestContext_RepeatAfterErasureStartsNewTask(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f, w := startSilent(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
 	const body = `{"person":"x","response_timeout_sec":0.05}`
-	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
-	id := w.only()
+	require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "k").status)
+	id := w.onlyTask()
 	made := complete(aProfile)
 	made.Identities = []string{"network-person p1"}
 	w.finish(id, made)
-	becomes(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
+	waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
 	erase(t, set, suppress.ProfileID, "p1")
-	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
-	w.only(id)
+	require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "k").status)
+	w.onlyTask(id)
 }
 
-// The key is bound to its task on disk: another process goes on with it. A process that
-// was killed before it is known to have asked for the task asks for it again, under the
-// same id.
-func TestContextAgainAfterARestart(t *testing.T) {
+// The key is bound to its task on disk. A process killed before the publication was confirmed
+// publishes the task again under the same ID.
+func TestContext_RepeatAfterRestartContinuesTask(t *testing.T) {
 	var cfg queryapi.Config
 	var deps queryapi.Deps
 	f, w := startSilent(t, func(c *queryapi.Config, d *queryapi.Deps) { cfg, deps = *c, *d })
@@ -229,13 +223,13 @@ func TestContextAgainAfterARestart(t *testing.T) {
 		require.NoError(t, <-done)
 	}
 	const body = `{"person":"x","response_timeout_sec":0.05}`
-	served(func(f *fixture) { require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status) })
-	id := w.only()
+	served(func(f *fixture) { require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "k").status) })
+	id := w.onlyTask()
 	served(func(f *fixture) {
 		w.finish(id, complete(aProfile))
-		becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
+		waitForStatus(t, http.StatusOK, func() response { return f.callWithKey(body, "k") })
 	})
-	require.Equal(t, id, w.only())
+	require.Equal(t, id, w.onlyTask())
 
 	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: filepath.Join(cfg.DataDir, "answers")})
 	require.NoError(t, err)
@@ -244,26 +238,28 @@ func TestContextAgainAfterARestart(t *testing.T) {
 	answers, err := idempotency.NewAnswers(disk, sealing)
 	require.NoError(t, err)
 	_, _, claim, err := answers.Begin(t.Context(), idempotency.Call{
-		Organization: f.organization.ID, Method: http.MethodPost, Path: "/v1/context", Key: "killed", Part: "work", Body: []byte(body), Owner: "work", Lease: time.Minute,
+		Organization: f.organization.ID, Method: http.MethodPost, Path: "/v1/context", Key: "killed", Part: "work",
+		Body: []byte(body), Owner: "work", Lease: time.Minute,
 	})
 	require.NoError(t, err)
 	const killed = "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10"
 	require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Body: []byte(`{"id":"` + killed + `"}`)}))
 	require.NoError(t, disk.Close())
 	served(func(f *fixture) {
-		require.Equal(t, http.StatusGatewayTimeout, f.again(body, "killed").status)
-		require.Equal(t, killed, w.only(id))
-		require.Equal(t, http.StatusGatewayTimeout, f.again(body, "killed").status)
+		require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "killed").status)
+		require.Equal(t, killed, w.onlyTask(id))
+		require.Equal(t, http.StatusGatewayTimeout, f.callWithKey(body, "killed").status)
 		w.finish(killed, complete(aProfile))
-		becomes(t, http.StatusOK, func() response { return f.again(body, "killed") })
+		waitForStatus(t, http.StatusOK, func() response { return f.callWithKey(body, "killed") })
 	})
-	w.only(id)
-	require.Eventually(t, func() bool { return len(charged()) == 2 }, 100*time.Second, 5*time.Millisecond, "by whichever process, which may be after the session of the one that ended")
+	w.onlyTask(id)
+	require.Eventually(t, func() bool { return len(charged()) == 2 }, 100*time.Second, 5*time.Millisecond,
+		"charged by any process, possibly after the session of the ended one")
 	require.Equal(t, map[string]bool{id: true, killed: true}, charged())
 }
 
-// followCharges returns the requests that were charged so far, by any process. Two may write of one request, which the ledger
-// counts once.
+// followCharges returns a function that returns the requests charged so far, by any process. Two processes may write an
+// event for one request, which the ledger counts once.
 func followCharges(f *fixture) func() map[string]bool {
 	var mu sync.Mutex
 	charged := make(map[string]bool)

@@ -11,9 +11,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A profile that was made is not served any more once its subject is erased: from the
-// moment a replica hears of it, whatever it still has in memory.
-func TestContextOfTheErased(t *testing.T) {
+// Also if the replica has it in memory.
+func TestContext_ProfileOfErasedPersonIsNotServed(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
@@ -23,7 +22,8 @@ func TestContextOfTheErased(t *testing.T) {
 			c.Identities = []string{"codehost-person 7"}
 			return c
 		}
-		return complete(`{"full_name":"Juno Abara","personal_email":"juno@abara.example","custom":{},"confidence":{"full_name":0.97}}`)
+		return complete(
+			`{"full_name":"Juno Abara","personal_email":"juno@abara.example","custom":{},"confidence":{"full_name":0.97}}`)
 	})
 	ids := make(map[string]string)
 	for _, person := range []string{"by e-mail", "by record"} {

@@ -13,12 +13,10 @@ import (
 	"muster/schemas/event"
 )
 
-// A service that is stopped while callers wait for a profile tells each where it will be,
-// and ends in order. The next one delivers what is ready later.
-func TestContextWhenTheServiceStops(t *testing.T) { contextWhenTheServiceStops(t, nil) }
+// Waiting calls get a response that says where the profile will be; the next process delivers it.
+func TestContext_StopAnswersWaitingCalls(t *testing.T) { contextWhenTheServiceStops(t, nil) }
 
-// contextWhenTheServiceStops gives each of the two services its own client of what they
-// share.
+// contextWhenTheServiceStops gives each of the two services its own client of the shared Redis.
 func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 	t.Helper()
 	var cfg queryapi.Config
@@ -27,10 +25,10 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		if share != nil {
 			share(d)
 		}
-		c.SetRedisPatience(redisPatience)
+		c.SetRedisTimeoutFactor(redisTimeoutFactor)
 		cfg, deps = *c, *d
 	})
-	cfg.DataDir, cfg.StopTimeout, deps.Registerer = t.TempDir(), patience, nil
+	cfg.DataDir, cfg.StopTimeout, deps.Registerer = t.TempDir(), waitTimeout, nil
 	if share != nil {
 		share(&deps)
 	}
@@ -45,7 +43,8 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		answer := make(chan response, 1)
 		go func() {
 			defer close(answer) // also when the connection was cut
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/v1/context", strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/v1/context",
+				strings.NewReader(body))
 			if err != nil {
 				t.Error(err)
 			}
@@ -56,13 +55,14 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		return answer
 	}
 	silent := call(`{"person":"x"}`)
-	id := w.only()
+	id := w.onlyTask()
 	hooked := call(`{"person":"y","webhook_url":"https://hooks.example/a"}`)
-	second := w.only(id)
+	second := w.onlyTask(id)
 	stop()
 	r := <-silent
 	require.Equal(t, http.StatusGatewayTimeout, r.status, r.body)
-	require.Equal(t, "the profile is not ready, and this server is stopping: fetch it with GET /v1/context/"+id, r.detail())
+	require.Equal(t, "the profile is not ready, and this server is stopping: fetch it with GET /v1/context/"+id,
+		r.detail())
 	require.Equal(t, second, requestID(<-hooked))
 	require.NoError(t, <-stopped)
 
@@ -71,5 +71,5 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.deliveries[second]) > 0
-	}, patience, 5*time.Millisecond, "the service that is left delivers it")
+	}, waitTimeout, 5*time.Millisecond, "the remaining service delivers it")
 }

@@ -20,7 +20,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// contextWorker stands for the discovery-worker on the other side of the topics.
+// contextWorker is a fake discovery-worker.
 type contextWorker struct {
 	f          *fixture
 	writer     *bus.Writer
@@ -29,11 +29,11 @@ type contextWorker struct {
 	deliveries map[string][]event.WebhookTask
 }
 
-// startContextWorker answers tasks with what answer makes of them; nil answers
-// nothing.
+// startContextWorker publishes the result of answer for each task; nil publishes nothing.
 func startContextWorker(f *fixture, answer func(event.ContextTask) *event.Context) *contextWorker {
 	f.t.Helper()
-	w := &contextWorker{f: f, writer: bus.NewWriter(f.bus), tasks: make(map[string]event.ContextTask), deliveries: make(map[string][]event.WebhookTask)}
+	w := &contextWorker{f: f, writer: bus.NewWriter(f.bus), tasks: make(map[string]event.ContextTask),
+		deliveries: make(map[string][]event.WebhookTask)}
 	follower := bus.Follow(context.WithoutCancel(f.t.Context()), f.bus, bus.FollowConfig{
 		Topics: []string{event.TopicContextTask, event.TopicWebhookTask},
 		Handle: func(ctx context.Context, m kafka.Message) error {
@@ -77,7 +77,8 @@ func (w *contextWorker) publish(ctx context.Context, c *event.Context) error {
 	if err != nil {
 		return err
 	}
-	return bus.WriteAll(ctx, w.writer, []kafka.Message{{Topic: event.TopicContext, Key: []byte(c.Call.RequestID), Value: value}})
+	return bus.WriteAll(ctx, w.writer,
+		[]kafka.Message{{Topic: event.TopicContext, Key: []byte(c.Call.RequestID), Value: value}})
 }
 
 func (w *contextWorker) task(id string) (task event.ContextTask) {
@@ -88,11 +89,11 @@ func (w *contextWorker) task(id string) (task event.ContextTask) {
 		var ok bool
 		task, ok = w.tasks[id]
 		return ok
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	return task
 }
 
-// delivery is the first one of a call.
+// delivery returns the first delivery of a call.
 func (w *contextWorker) delivery(id string) (task event.WebhookTask) {
 	w.f.t.Helper()
 	require.Eventually(w.f.t, func() bool {
@@ -103,7 +104,7 @@ func (w *contextWorker) delivery(id string) (task event.WebhookTask) {
 		}
 		task = w.deliveries[id][0]
 		return true
-	}, patience, 5*time.Millisecond)
+	}, waitTimeout, 5*time.Millisecond)
 	return task
 }
 
@@ -139,13 +140,15 @@ func TestContext(t *testing.T) {
 	w := startContextWorker(f, func(task event.ContextTask) *event.Context {
 		switch string(task.Person) {
 		case `"empty"`:
-			return &event.Context{Status: event.ContextComplete, Profile: jsontext.Value(`{"custom":{},"confidence":{}}`), Empty: true}
+			return &event.Context{Status: event.ContextComplete,
+				Profile: jsontext.Value(`{"custom":{},"confidence":{}}`), Empty: true}
 		case `"degraded"`:
 			c := complete(aProfile)
 			c.Degraded = []string{event.StageLanguageModel}
 			return c
 		case `"failed"`:
-			return &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}}
+			return &event.Context{Status: event.ContextFailed,
+				Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}}
 		case `"later"`:
 			return nil
 		case `"delivered"`:
@@ -155,7 +158,8 @@ func TestContext(t *testing.T) {
 		}
 		return complete(aProfile)
 	})
-	r := f.post("/v1/context", `{"person":{"name":"Juno Abara"},"schema":{"age":{"type":"integer","description":"Age"}},"confidence":0.5,"response_timeout_sec":20}`)
+	r := f.post("/v1/context",
+		`{"person":{"name":"Juno Abara"},"schema":{"age":{"type":"integer","description":"Age"}},"confidence":0.5,"response_timeout_sec":20}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.JSONEq(t, aProfile, r.body)
 	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
@@ -188,9 +192,10 @@ func TestContext(t *testing.T) {
 		require.Equal(t, "the data store could not answer in time", r.detail())
 		again := f.get("/v1/context/" + r.header.Get("X-Request-Id"))
 		require.Equal(t, http.StatusServiceUnavailable, again.status, again.body)
-		require.Contains(t, again.detail(), "(its request_id is "+r.header.Get("X-Request-Id")+"): the data store could not answer in time")
+		require.Contains(t, again.detail(),
+			"(request_id "+r.header.Get("X-Request-Id")+"): the data store could not answer in time")
 		require.Equal(t, "2", r.header.Get("Retry-After"))
-		require.Empty(t, again.header.Get("Retry-After"), "it stays as it is")
+		require.Empty(t, again.header.Get("Retry-After"), "the failure is final")
 		require.EqualValues(t, 1, f.credits())
 	})
 	t.Run("late without a webhook", func(t *testing.T) {
@@ -203,18 +208,19 @@ func TestContext(t *testing.T) {
 		late := complete(aProfile)
 		late.Call = w.task(id).Call
 		require.NoError(t, w.publish(t.Context(), late))
-		becomes(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
-		f.spends(2) // charged although its caller has left
+		waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
+		f.spends(2) // charged although the client has left
 		require.NoError(t, w.publish(t.Context(), late))
 		w.mu.Lock()
 		require.Empty(t, w.deliveries)
 		w.mu.Unlock()
 	})
 	t.Run("early return", func(t *testing.T) {
-		id := requestID(f.post("/v1/context", `{"person":"later","response_timeout_sec":0,"webhook_url":"https://hooks.example/a"}`))
+		id := requestID(f.post("/v1/context",
+			`{"person":"later","response_timeout_sec":0,"webhook_url":"https://hooks.example/a"}`))
 		require.Equal(t, "https://hooks.example/a", w.task(id).Call.WebhookURL)
 		require.Equal(t, http.StatusAccepted, f.get("/v1/context/"+id).status)
-		// The worker was in time by its clock: the delivery is made here.
+		// The worker was in time by its clock, so this service delivers.
 		done := complete(aProfile)
 		done.Call = w.task(id).Call
 		require.NoError(t, w.publish(t.Context(), done))
@@ -223,12 +229,13 @@ func TestContext(t *testing.T) {
 		f.spends(3)
 	})
 	t.Run("early return, without a stage", func(t *testing.T) {
-		id := requestID(f.post("/v1/context", `{"person":"later","response_timeout_sec":0,"webhook_url":"https://hooks.example/a"}`))
+		id := requestID(f.post("/v1/context",
+			`{"person":"later","response_timeout_sec":0,"webhook_url":"https://hooks.example/a"}`))
 		done := complete(aProfile)
 		done.Call, done.Degraded = w.task(id).Call, []string{event.StageLanguageModel}
 		require.NoError(t, w.publish(t.Context(), done))
 		require.Equal(t, done.Degraded, w.delivery(id).Degraded)
-		require.Equal(t, "language_model", f.get("/v1/context/"+id).header.Get("X-Degraded"), "as the delivery has it")
+		require.Equal(t, "language_model", f.get("/v1/context/"+id).header.Get("X-Degraded"), "same as the delivery")
 	})
 	t.Run("delivered by the worker's clock", func(t *testing.T) {
 		before := f.credits()
@@ -237,27 +244,31 @@ func TestContext(t *testing.T) {
 		f.spends(before + 1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Empty(t, w.deliveries[id], "the worker has handed it over")
+		require.Empty(t, w.deliveries[id], "the worker has delivered it")
 	})
-	t.Run("somebody else's", func(t *testing.T) {
+	t.Run("another organization's", func(t *testing.T) {
 		other, err := f.accounts.CreateOrganization(t.Context(), "Other", "development")
 		require.NoError(t, err)
 		_, secret, err := f.accounts.CreateKey(t.Context(), other.ID, queryapi.KeyOptions{Name: "other"})
 		require.NoError(t, err)
-		becomes(t, http.StatusNotFound, func() response {
-			return f.do(http.MethodGet, "/v1/context/"+id, "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
+		waitForStatus(t, http.StatusNotFound, func() response {
+			return f.do(http.MethodGet, "/v1/context/"+id, "",
+				map[string]string{"Authorization": "Bearer " + secret.Reveal()})
 		})
 		require.Contains(t, f.get("/v1/context/nothing").detail(), `"nothing"`)
 	})
 	t.Run("kept", func(t *testing.T) {
 		var rows readmodel.ContextBatch
-		for id, at := range map[string]time.Time{"young": time.Now().Add(-23 * time.Hour), "old": time.Now().Add(-25 * time.Hour)} {
+		for id, at := range map[string]time.Time{"young": time.Now().Add(-23 * time.Hour),
+			"old": time.Now().Add(-25 * time.Hour)} {
 			c := complete(aProfile)
-			c.Call = event.ContextCall{RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", RequestedAt: at, RespondBy: at}
+			c.Call = event.ContextCall{RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", RequestedAt: at,
+				RespondBy: at}
 			c.At = at
 			require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext}))
-			// What came of it when it was done again does not count.
-			c.Status, c.Profile, c.Failure, c.At = event.ContextFailed, nil, &event.ContextFailure{Status: 503, Detail: "x"}, time.Now()
+			// The result of a repeated execution is ignored.
+			c.Status, c.Profile, c.Failure, c.At = event.ContextFailed, nil,
+				&event.ContextFailure{Status: 503, Detail: "x"}, time.Now()
 			require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext, Offset: 1}))
 		}
 		require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "kept", &rows))
@@ -273,8 +284,9 @@ func TestContext(t *testing.T) {
 		require.Equal(t, "true", second.header.Get("Idempotent-Replayed"))
 		require.Equal(t, before+1, f.credits())
 		for range 2 {
-			r := f.do(http.MethodPost, "/v1/context", `{"person":"degraded"}`, map[string]string{"Idempotency-Key": "k2"})
-			require.Equal(t, "language_model", r.header.Get("X-Degraded"), "what is repeated is not whole either")
+			r := f.do(http.MethodPost, "/v1/context", `{"person":"degraded"}`,
+				map[string]string{"Idempotency-Key": "k2"})
+			require.Equal(t, "language_model", r.header.Get("X-Degraded"), "the repeated response is incomplete, too")
 		}
 	})
 	t.Run("methods", func(t *testing.T) {
@@ -293,30 +305,38 @@ func refusedContexts(t *testing.T, f *fixture) {
 		`{"person":null}`:  "person is missing",
 		`{"person":["x"]}`: "person must be a string or an object, not a list",
 		`{"person":7}`:     "person must be a string or an object, not a number",
-		`{"person":` + strings.Repeat(`{"a":`, event.MaxPersonDepth+1) + `"x"` + strings.Repeat(`}`, event.MaxPersonDepth+2): "person is nested more than 32 levels deep",
-		`{"person":{"a":[` + strings.Repeat("0,", event.MaxPersonValues-2) + `0]}}`:                                          "person has more than 200000 values",
-		`{"person":"x","confidence":1.5}`:                      "confidence is 1.5: it must be between 0 and 1",
-		`{"person":"x","confidence":"high"}`:                   "confidence must be a number, not a string",
-		`{"person":"x","response_timeout_sec":121}`:            "response_timeout_sec is 121: it must be between 0 and 120",
+		`{"person":` + strings.Repeat(`{"a":`, event.MaxPersonDepth+1) + `"x"` +
+			strings.Repeat(`}`, event.MaxPersonDepth+2): "person is nested more than 32 levels deep",
+		`{"person":{"a":[` + strings.Repeat("0,", event.MaxPersonValues-2) +
+			`0]}}`: "person has more than 200000 values",
+		`{"person":"x","confidence":1.5}`:    "confidence is 1.5: it must be between 0 and 1",
+		`{"person":"x","confidence":"high"}`: "confidence must be a number, not a string",
+		`{"person":"x","response_timeout_sec":121}`: "response_timeout_sec is 121: it must be between 0 " +
+			"and 120",
 		`{"person":"x","response_timeout_sec":-1}`:             "response_timeout_sec is -1",
 		`{"person":"x","webhook_url":"ftp://a.example"}`:       "webhook_url must begin with https://",
 		`{"person":"x","webhook_url":"http://a.b@c.example/"}`: "webhook_url must not carry a user name or password",
 		`{"person":"x","webhook_url":"https://10.0.0.1/"}`:     "webhook_url has an address that is not public",
 		`{"person":"x","webhook_url":"https://100.64.0.1/"}`:   "webhook_url has an address that is not public",
 
-		`{"person":"x","webhook_url":"https://168.63.129.16/"}`:          "webhook_url has an address that is not public",
-		`{"person":"x","webhook_url":"https://[::ffff:168.63.129.16]/"}`: "webhook_url has an address that is not public",
-		`{"person":"x","webhook_url":"https://[fd00:ec2::254]/"}`:        "webhook_url has an address that is not public",
-		`{"person":"x","webhook_url":"https://100.100.100.200:8443/"}`:   "webhook_url has an address that is not public",
-		`{"person":"x","webhook_url":"https://[fd00::1]/"}`:              "webhook_url has an address that is not public",
-		`{"person":"x","webhook_url":"https://2130706433/"}`:             "webhook_url has a number for a host",
-		`{"person":"x","webhook_url":"https://127.0.0x1./"}`:             "webhook_url has a number for a host",
-		`{"person":"x","confidence":1e999}`:                              "confidence is too large a number",
-		`{"person":"x","webhook_url":"http://1.2.3.4/"}`:                 "webhook_url must begin with https://",
-		`{"person":"x","schema":[]}`:                                     "schema must be an object, not a list",
-		`{"person":"x","schema":{"a":{"type":"text"}}}`:                  `schema.a.type is "text": it must be one of string, number, integer, boolean, array, object`,
-		`{"person":"x","schema":{"a":{"typ":"string"}}}`:                 `schema.a has the unknown member "typ": did you mean "type"?`,
-		`{"person":"x","shema":{}}`:                                      `unknown field "shema": did you mean "schema"?`,
+		`{"person":"x","webhook_url":"https://168.63.129.16/"}`: "webhook_url has an address that is not " +
+			"public",
+		`{"person":"x","webhook_url":"https://[::ffff:168.63.129.16]/"}`: "webhook_url has an address that is not " +
+			"public",
+		`{"person":"x","webhook_url":"https://[fd00:ec2::254]/"}`: "webhook_url has an address that is not " +
+			"public",
+		`{"person":"x","webhook_url":"https://100.100.100.200:8443/"}`: "webhook_url has an address that is not " +
+			"public",
+		`{"person":"x","webhook_url":"https://[fd00::1]/"}`: "webhook_url has an address that is not " +
+			"public",
+		`{"person":"x","webhook_url":"https://2130706433/"}`: "webhook_url has a number as host",
+		`{"person":"x","webhook_url":"https://127.0.0x1./"}`: "webhook_url has a number as host",
+		`{"person":"x","confidence":1e999}`:                  "confidence is too large a number",
+		`{"person":"x","webhook_url":"http://1.2.3.4/"}`:     "webhook_url must begin with https://",
+		`{"person":"x","schema":[]}`:                         "schema must be an object, not a list",
+		`{"person":"x","schema":{"a":{"type":"text"}}}`:      `schema.a.type is "text": it must be one of string, number, integer, boolean, array, object`,
+		`{"person":"x","schema":{"a":{"typ":"string"}}}`:     `schema.a has the unknown member "typ": did you mean "type"?`,
+		`{"person":"x","shema":{}}`:                          `unknown field "shema": did you mean "schema"?`,
 	} {
 		r := f.post("/v1/context", body)
 		require.Equal(t, http.StatusBadRequest, r.status, body)
@@ -326,17 +346,18 @@ func refusedContexts(t *testing.T, f *fixture) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, r.status)
 	r = f.post("/v1/context", `{"person":"`+strings.Repeat("x", 900<<10)+`"}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
-	r = f.post("/v1/context", `{"person":`+strings.Repeat(`{"a":`, event.MaxPersonDepth)+`"x"`+strings.Repeat(`}`, event.MaxPersonDepth+1))
+	r = f.post("/v1/context",
+		`{"person":`+strings.Repeat(`{"a":`, event.MaxPersonDepth)+`"x"`+strings.Repeat(`}`, event.MaxPersonDepth+1))
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	key := f.newKey(queryapi.KeyOptions{Name: "narrow", Scopes: []string{event.ScopeEnrich}})
-	becomes(t, http.StatusForbidden, func() response {
-		return f.do(http.MethodPost, "/v1/context", `{"person":"x"}`, map[string]string{"Authorization": "Bearer " + key})
+	waitForStatus(t, http.StatusForbidden, func() response {
+		return f.do(http.MethodPost, "/v1/context", `{"person":"x"}`,
+			map[string]string{"Authorization": "Bearer " + key})
 	})
 }
 
-// A process that sees an outcome again which another one has charged, as after a
-// crash, counts it once: in the ledger and in its balance.
-func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
+// A process may read a result again that another one has charged, as after a crash.
+func TestContext_ResultSeenTwiceIsChargedOnce(t *testing.T) {
 	f := start(t, nil)
 	w := startContextWorker(f, func(event.ContextTask) *event.Context { return complete(aProfile) })
 	const calls = 12
@@ -352,16 +373,17 @@ func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
 	other := *f
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
 	var err error
-	other.service, err = queryapi.New(t.Context(), cfg, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
+	other.service, err = queryapi.New(t.Context(), cfg,
+		queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
 	require.NoError(t, err)
 	run(t, other.service)
-	other.client = &http.Client{Transport: newValidator(t), Timeout: patience}
+	other.client = &http.Client{Transport: newValidator(t), Timeout: waitTimeout}
 	t.Cleanup(other.client.CloseIdleConnections)
 	require.EqualValues(t, calls, other.credits())
 	for _, c := range outcomes {
 		require.NoError(t, w.publish(t.Context(), c))
 	}
-	// What comes after them in every partition has been seen when it is charged.
+	// These are charged after everything before them in each partition was read.
 	for range calls {
 		require.Equal(t, http.StatusOK, f.post("/v1/context", `{"person":"y"}`).status)
 	}

@@ -11,7 +11,7 @@ import (
 	"muster/schemas/record"
 )
 
-// derivedPeople inserts records that leave values out which follow from them.
+// derivedPeople inserts records without values that can be derived from others.
 func derivedPeople(f *fixture) {
 	f.t.Helper()
 	f.insert(record.KindCodehostPerson,
@@ -28,16 +28,21 @@ func derivedPeople(f *fixture) {
 		networkPerson("k-n11", "jobs-two", "2026-05-01", `"experience":[
 			{"title":"Board member","start":"2015-01","end":null,"company":{"name":"Choir"}},
 			{"title":"Head of Tide","summary":"Runs it","start":"2023-04","end":null,"company":{"name":"Tide Desk"}}]`),
-		networkPerson("k-n12", "jobs-past", "2026-05-01", `"experience":[{"title":"Cook","start":"2010","end":"2012","current":false}]`),
-		networkPerson("k-n13", "jobs-own", "2026-05-01", `"current_position":{"summary":"As given"},"experience":[{"title":"Other","start":"2024"}]`),
-		networkPerson("k-n20", "bruna-lopes", "2026-05-01", `"first_name":"Bruna","last_name":"Lopes","location":{"city":"Braga","country":"Portugal"}`),
-		networkPerson("k-n21", "carl-moss", "2026-05-01", `"full_name":"Carl Moss","location":{"raw_address":"Malmö, Sweden"}`),
-		networkPerson("k-n22", "fumi-abe", "2026-05-01", `"full_name":"Fumi Abe","location":{"city":"Sapporo","country_code":"JP"}`),
+		networkPerson("k-n12", "jobs-past", "2026-05-01",
+			`"experience":[{"title":"Cook","start":"2010","end":"2012","current":false}]`),
+		networkPerson("k-n13", "jobs-own", "2026-05-01",
+			`"current_position":{"summary":"As given"},"experience":[{"title":"Other","start":"2024"}]`),
+		networkPerson("k-n20", "bruna-lopes", "2026-05-01",
+			`"first_name":"Bruna","last_name":"Lopes","location":{"city":"Braga","country":"Portugal"}`),
+		networkPerson("k-n21", "carl-moss", "2026-05-01",
+			`"full_name":"Carl Moss","location":{"raw_address":"Malmö, Sweden"}`),
+		networkPerson("k-n22", "fumi-abe", "2026-05-01",
+			`"full_name":"Fumi Abe","location":{"city":"Sapporo","country_code":"JP"}`),
 		networkPerson("k-n23", "plato", "2026-05-01", `"full_name":"Plato","location":{"raw_address":"Remote"}`),
 	)
 }
 
-// pick returns the named members of an answer; a path has dots.
+// pick returns the named members of a response; paths are dotted.
 func pick(t *testing.T, body string, names ...string) string {
 	t.Helper()
 	var answer map[string]any
@@ -67,16 +72,19 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},"derived":["first_name","last_name","location_canonical","names","url"]}`},
 		"given ones stay": {codehost + "derive-not", []string{"location_canonical", "url", "derived"}, `{
 			"location_canonical":{"city":"Own City","country":"Own Land"},"url":"https://codehost.example/derive-not","derived":["first_name","last_name","names"]}`},
-		"no place":       {codehost + "nowhere", []string{"location_canonical", "first_name", "last_name"}, `{"first_name":"Mononym"}`},
-		"account is met": {codehost + "derive-me&must_have=location_canonical,url,first_name,last_name", []string{"user_id"}, `{"user_id":630010}`},
+		"no place": {codehost + "nowhere", []string{"location_canonical", "first_name", "last_name"},
+			`{"first_name":"Mononym"}`},
+		"account is met": {codehost + "derive-me&must_have=location_canonical,url,first_name,last_name",
+			[]string{"user_id"}, `{"user_id":630010}`},
 		"account is not": {codehost + "nowhere&must_have=location_canonical", []string{"user_id"}, `{}`},
 		"present job": {network + "jobs-one&must_have=current_position", []string{"current_position"}, `{"current_position":{"summary":"Data engineer",
 			"start":"2020-02-01","current":true,"location":{"city":"Bergen","country":"Norway"},
 			"company":{"name":"Fjord Metrics","network_url":"https://network.example/company/fjord-metrics"}}}`},
 		"newest of two": {network + "jobs-two", []string{"current_position"}, `{"current_position":{"title":"Head of Tide","summary":"Runs it",
 			"start":"2023-04-01","current":true,"company":{"name":"Tide Desk"}}}`},
-		"no job":    {network + "jobs-past&must_have=current_position", []string{"username"}, `{}`},
-		"given job": {network + "jobs-own", []string{"current_position"}, `{"current_position":{"summary":"As given"}}`},
+		"no job": {network + "jobs-past&must_have=current_position", []string{"username"}, `{}`},
+		"given job": {network + "jobs-own", []string{"current_position"},
+			`{"current_position":{"summary":"As given"}}`},
 		"structured place": {network + "bruna-lopes", []string{"full_name", "location", "url"}, `{"full_name":"Bruna Lopes","url":"https://network.example/in/bruna-lopes",
 			"location":{"city":"Braga","state":"Braga","country":"Portugal","country_code":"PT","continent":"Europe","raw_address":"Braga, Portugal"}}`},
 		"place from text": {network + "carl-moss", []string{"first_name", "last_name", "location", "derived"}, `{"first_name":"Carl","last_name":"Moss",
@@ -84,7 +92,8 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 			"derived":["first_name","last_name","location.city","location.continent","location.country","location.country_code","location.state","url"]}`},
 		"place from a code": {network + "fumi-abe", []string{"location"}, `{"location":{"city":"Sapporo","state":"Hokkaido","country":"Japan",
 			"country_code":"JP","continent":"Asia","raw_address":"Sapporo, Japan"}}`},
-		"mononym": {network + "plato", []string{"first_name", "last_name", "location"}, `{"first_name":"Plato","location":{"raw_address":"Remote"}}`},
+		"mononym": {network + "plato", []string{"first_name", "last_name", "location"},
+			`{"first_name":"Plato","location":{"raw_address":"Remote"}}`},
 		"add-on codehost": {network + "jobs-one&addons=codehost", []string{"codehost"}, `{"codehost":{"user_id":630010,"username":"derive-me","full_name":"Dag Rive",
 			"location":"Bergen, Norway","url":"https://codehost.example/derive-me","derived":["url"],"last_updated":"2026-05-01T00:00:00Z"}}`},
 	} {
@@ -100,7 +109,8 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 	require.Equal(t, "Data engineer", addon["current_position"].(map[string]any)["summary"])
 	require.Contains(t, addon["derived"], "current_position")
 	person := f.enrich(`{"codehost":"derive-me","websets":["codehost","network"]}`)["person"].(map[string]any)
-	require.Equal(t, []any{"first_name", "last_name", "location_canonical", "url"}, person["codehost"].(map[string]any)["derived"])
+	require.Equal(t, []any{"first_name", "last_name", "location_canonical", "url"},
+		person["codehost"].(map[string]any)["derived"])
 	require.Equal(t, []any{"network_url"}, person["network"].(map[string]any)["derived"])
 }
 
@@ -127,11 +137,14 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("k-n30", "ada-net", "2026-05-01", `"full_name":"Ada Maria Quell"`))
 	commit := func(sha, name, email, login string) string {
-		return fmt.Sprintf(`{"sha":%q,"author_name":%q,"author_email":%q,"author_login":%q,"author_date":"2026-01-01"}`, sha, name, email, login)
+		return fmt.Sprintf(`{"sha":%q,"author_name":%q,"author_email":%q,"author_login":%q,"author_date":"2026-01-01"}`,
+			sha, name, email, login)
 	}
 	f.insert(record.KindCodehostPerson,
-		codehostPerson(630013, "names-code", "2026-05-01", `"full_name":"Ada Quell","network_username":"ada-net","commits":[`+
-			commit("f1", "A. Quell", "ada@quell.example", "names-code")+","+commit("f2", "Ada Quell", "ada@quell.example", "")+`]`),
+		codehostPerson(630013, "names-code", "2026-05-01",
+			`"full_name":"Ada Quell","network_username":"ada-net","commits":[`+
+				commit("f1", "A. Quell", "ada@quell.example", "names-code")+","+commit("f2", "Ada Quell",
+				"ada@quell.example", "")+`]`),
 		codehostPerson(630014, "own-fields", "2026-05-01",
 			`"full_name":"Own Fields","names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example"]`),
 		codehostPerson(630010, "derive-me", "2026-05-01", `"full_name":"Dag Rive","emails":["dag@rive.example"],
@@ -153,8 +166,10 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 		}
 		return pick(t, string(answer.Person.Codehost), names...)
 	}
-	require.JSONEq(t, `{"names":["Ada Quell","Ada Maria Quell","A. Quell"]}`, members(`{"codehost":"names-code"}`, "names"))
-	require.JSONEq(t, `{"names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example","prim@fields.example"]}`,
+	require.JSONEq(t, `{"names":["Ada Quell","Ada Maria Quell","A. Quell"]}`,
+		members(`{"codehost":"names-code"}`, "names"))
+	require.JSONEq(
+		t, `{"names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example","prim@fields.example"]}`,
 		members(`{"codehost":"own-fields"}`, "names", "email", "emails"))
 	require.JSONEq(t, `{"emails":["dag@rive.example","dag@fjord.example"],"commit_count":3,"repo_languages":["Rust","Go"],
 		"derived":["commit_count","emails","first_name","last_name","names","repo_languages","url"]}`,
@@ -164,7 +179,8 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 	}
 	require.Equal(t, "none", members(`{"email":"olga@fjord.example"}`, "user_id"), "another account's author")
 	for query, want := range map[string]string{
-		"derive-me&must_have=commit_count": `{"user_id":630010}`, "derive-me&must_have=repo_languages": `{"user_id":630010}`,
+		"derive-me&must_have=commit_count":    `{"user_id":630010}`,
+		"derive-me&must_have=repo_languages":  `{"user_id":630010}`,
 		"names-code&must_have=personal_email": `{"user_id":630013}`, "own-fields&must_have=commit_count": `{}`,
 	} {
 		require.JSONEq(t, want, pick(t, f.get(codehostPath+"?codehost="+query).body, "user_id"), query)

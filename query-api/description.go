@@ -14,8 +14,7 @@ import (
 //go:embed openapi.yaml
 var descriptionYAML []byte
 
-// Description is the API description, an OpenAPI 3.1 document, as JSON, in the
-// order in which it is written.
+// Description returns the OpenAPI 3.1 document of the API as JSON, in source order.
 func Description() ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(descriptionYAML, &document); err != nil {
@@ -28,7 +27,7 @@ func Description() ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// writeJSON writes a YAML node without changing the order of its keys.
+// writeJSON writes a YAML node as JSON and preserves the order of keys.
 func writeJSON(to *jsontext.Encoder, node *yaml.Node) error {
 	switch node.Kind {
 	case yaml.DocumentNode:
@@ -60,6 +59,6 @@ func writeJSON(to *jsontext.Encoder, node *yaml.Node) error {
 		}
 		return json.MarshalEncode(to, value)
 	default:
-		return errors.New("an alias is not read")
+		return errors.New("aliases are not supported")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-func TestDescriptionNamesMustHaveFields(t *testing.T) {
+func TestOpenAPI_ListsMustHaveFields(t *testing.T) {
 	schemas := loadDescription(t).Components.Schemas
 	for name, fields := range map[string][]string{
 		"NetworkMustHave": readmodel.NetworkFields(), "CodehostMustHave": readmodel.CodehostFields(),
@@ -29,7 +29,7 @@ func TestDescriptionNamesMustHaveFields(t *testing.T) {
 	}
 }
 
-func TestDescriptionIsServed(t *testing.T) {
+func TestOpenAPI_IsServed(t *testing.T) {
 	f := start(t, nil)
 	got := f.do(http.MethodGet, "/v1/openapi.json", "", map[string]string{"Authorization": ""})
 	require.Equal(t, http.StatusOK, got.status)
@@ -42,8 +42,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, f.get("/v1/openapi.json?pretty=1").status)
 }
 
-// Whatever a result of a search shows is searched, or a query for it is told that it is not.
-func TestShownIsSearchedOrSaidNotToBe(t *testing.T) {
+func TestOpenAPI_ResponseFieldsAreSearchableOrDocumented(t *testing.T) {
 	var walk func(path string, s *openapi3.Schema)
 	walk = func(path string, s *openapi3.Schema) {
 		if s.Items != nil {
@@ -69,8 +68,7 @@ func TestShownIsSearchedOrSaidNotToBe(t *testing.T) {
 	walk("", loadDescription(t).Components.Schemas["EnrichedNetwork"].Value)
 }
 
-// A null counts as absent, in the description as at the server.
-func TestDescriptionOfDiscoveryTakesNulls(t *testing.T) {
+func TestOpenAPI_DiscoveryAcceptsNull(t *testing.T) {
 	f := start(t, nil)
 	schema := loadDescription(t).Components.Schemas["PersonDiscoverRequest"].Value
 	for body, valid := range map[string]bool{

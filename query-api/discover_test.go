@@ -20,7 +20,7 @@ import (
 	"muster/schemas/record"
 )
 
-// worker stands for the discovery-worker on the other side of the topics.
+// worker is a fake discovery-worker.
 type worker struct {
 	mu    sync.Mutex
 	tasks []event.DiscoveryTask
@@ -32,7 +32,7 @@ func (w *worker) asked() int {
 	return len(w.tasks)
 }
 
-// startWorker answers tasks with what answer makes of them; nil answers nothing.
+// startWorker publishes the result of answer for each task; nil publishes nothing.
 func startWorker(f *fixture, answer func(event.DiscoveryTask) *event.Discovery) *worker {
 	f.t.Helper()
 	w := &worker{}
@@ -56,9 +56,10 @@ func startWorker(f *fixture, answer func(event.DiscoveryTask) *event.Discovery) 
 			if err != nil {
 				return err
 			}
-			out := kafka.Message{Topic: event.TopicDiscovery, Key: m.Key, Value: value, Headers: bus.SetEvent(nil, bus.Event{
-				ID: task.RequestID, Type: event.TypeDiscovery, Source: "/test", Subject: task.RequestID, Time: d.At,
-			})}
+			out := kafka.Message{Topic: event.TopicDiscovery, Key: m.Key, Value: value,
+				Headers: bus.SetEvent(nil, bus.Event{
+					ID: task.RequestID, Type: event.TypeDiscovery, Source: "/test", Subject: task.RequestID, Time: d.At,
+				})}
 			return bus.WriteAll(ctx, writer, []kafka.Message{out})
 		},
 	})
@@ -74,7 +75,8 @@ func found(task event.DiscoveryTask) *event.Discovery {
 	return &event.Discovery{Socials: []event.Social{
 		{Account: task.Input, Confidence: 1},
 		{
-			Account: event.Account{Platform: "network", Username: "juno abara"}, Identity: "p1", Confidence: 0.97, Raw: 0.99,
+			Account: event.Account{Platform: "network", Username: "juno abara"}, Identity: "p1", Confidence: 0.97,
+			Raw:     0.99,
 			Context: &text, Evidence: []event.Evidence{{Kind: "link", Finding: "mutual", Weight: 12.5}},
 		},
 	}}
@@ -85,7 +87,8 @@ func TestDiscover(t *testing.T) {
 	w := startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
 		switch strings.ToLower(task.Input.Username) {
 		case "nobody":
-			return &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}}, Degraded: []string{"web_search", "language_model"}}
+			return &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}},
+				Degraded: []string{"web_search", "language_model"}}
 		default:
 			return found(task)
 		}
@@ -104,16 +107,18 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, "web_search,language_model", r.header.Get("X-Degraded"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"), "nothing beyond the input")
 
-	// A dry run looks for nobody, and refuses what a call would.
+	// A dry run searches nothing, and rejects the same input as a call.
 	r = f.post("/v1/person/discover", `{"codehost":"juno","dry_run":true}`)
-	require.Equal(t, map[string]any{"dry_run": true, "max_credits": 1., "credits_remaining": r.json()["credits_remaining"]}, r.json())
+	require.Equal(t, map[string]any{"dry_run": true, "max_credits": 1.,
+		"credits_remaining": r.json()["credits_remaining"]}, r.json())
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
 	require.Equal(t, http.StatusBadRequest, f.post("/v1/person/discover", `{"dry_run":true}`).status)
 
 	t.Run("kept", func(t *testing.T) {
 		var rows readmodel.DiscoveryBatch
 		d := found(event.DiscoveryTask{Input: event.Account{Platform: "microblog", Username: "Juno"}})
-		d.RequestID, d.Input, d.At = "old", event.Account{Platform: "microblog", Username: "Juno"}, time.Now().Add(-48*time.Hour)
+		d.RequestID, d.Input, d.At = "old", event.Account{Platform: "microblog", Username: "Juno"},
+			time.Now().Add(-48*time.Hour)
 		require.NoError(t, rows.Add(d, readmodel.Position{Topic: event.TopicDiscovery}))
 		require.NoError(t, readmodel.InsertDiscoveries(t.Context(), f.conn, "kept", &rows))
 		before := w.asked()
@@ -122,9 +127,11 @@ func TestDiscover(t *testing.T) {
 		require.Contains(t, r.body, "0.97")
 		require.NotEmpty(t, r.header.Get("Age"))
 		require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
-		require.Equal(t, before, w.asked(), "answered without work")
-		once := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`, idempotent("kept"))
-		again := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`, idempotent("kept"))
+		require.Equal(t, before, w.asked(), "no task")
+		once := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`,
+			idempotent("kept"))
+		again := f.do(http.MethodPost, "/v1/person/discover", `{"microblog":"juno","max_age_days":3}`,
+			idempotent("kept"))
 		require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
 		require.NotEmpty(t, once.header.Get("Age"))
 		require.Equal(t, once.header.Get("Age"), again.header.Get("Age"))
@@ -135,10 +142,11 @@ func TestDiscover(t *testing.T) {
 	})
 	t.Run("invalid", func(t *testing.T) {
 		for body, detail := range map[string]string{
-			`{}`:                                         "0 identifiers are given",
-			`{"codehost":"a","network":"b"}`:             "2 identifiers are given",
-			`{"codehost":"https://evil.example"}`:        "codehost is a URL of a foreign host",
-			`{"url":"https://evil.example/x"}`:           "url is a URL of a foreign host: give a profile's URL, such as https://codehost.example/jane or ",
+			`{}`:                                  "0 identifiers are given",
+			`{"codehost":"a","network":"b"}`:      "2 identifiers are given",
+			`{"codehost":"https://evil.example"}`: "codehost is a URL of a foreign host",
+			`{"url":"https://evil.example/x"}`: "url is a URL of a foreign host: give a profile's URL, " +
+				"such as https://codehost.example/jane or ",
 			`{"network":"network.example/company/acme"}`: "network is a company's URL",
 			`{"codehost":" "}`:                           "codehost is empty",
 			`{"codehost":"a","max_age_days":366}`:        "max_age_days is 366",
@@ -153,8 +161,7 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// Equal questions at the same time are one task, and the answer comes to all.
-func TestDiscoverShared(t *testing.T) {
+func TestDiscover_ConcurrentCallsShareATask(t *testing.T) {
 	f := start(t, nil)
 	release := make(chan struct{})
 	w := startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
@@ -173,7 +180,7 @@ func TestDiscoverShared(t *testing.T) {
 			bodies <- f.post("/v1/person/discover", fmt.Sprintf(`{"codehost":%q}`, name)).body
 		})
 	}
-	require.Eventually(t, func() bool { return w.asked() > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.asked() > 0 }, waitTimeout, time.Millisecond)
 	close(release)
 	wg.Wait()
 	close(bodies)
@@ -183,8 +190,7 @@ func TestDiscoverShared(t *testing.T) {
 	require.Less(t, w.asked(), callers)
 }
 
-// Without a worker the call ends in time, with the input.
-func TestDiscoverLate(t *testing.T) {
+func TestDiscover_WithoutWorkerReturnsInput(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.DiscoveryBudget = 200 * time.Millisecond })
 	r := f.post("/v1/person/discover", `{"codehost":"juno"}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
@@ -193,9 +199,8 @@ func TestDiscoverLate(t *testing.T) {
 	require.Len(t, r.json()["socials"], 1)
 }
 
-// What is kept is of accounts, not of usernames: one that has moved to somebody else, or
-// whose record was withdrawn, is found anew.
-func TestDiscoverKeptOfOthers(t *testing.T) {
+// A username has moved to another account, or a record was deleted.
+func TestDiscover_StoredResultIsDroppedIfAccountChanged(t *testing.T) {
 	f := start(t, nil)
 	w := startWorker(f, found)
 	kept := func() bool {
@@ -206,7 +211,8 @@ func TestDiscoverKeptOfOthers(t *testing.T) {
 		require.Equal(t, w.asked() == before, r.header.Get("Age") != "")
 		return w.asked() == before
 	}
-	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "Kept-Linked", "1", 0.99), profile("microblog", "kept_follows", "m1", 0.98))
+	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "Kept-Linked", "1", 0.99),
+		profile("microblog", "kept_follows", "m1", 0.98))
 	accounts := []struct {
 		kind         record.Kind
 		id, username string
@@ -220,17 +226,18 @@ func TestDiscoverKeptOfOthers(t *testing.T) {
 	}
 	require.True(t, kept())
 	for _, a := range accounts {
-		// Somebody else has the username, until they take another one.
+		// Another account has the username, until it changes.
 		f.insert(a.kind, fmt.Sprintf(a.id, 2)+a.username+`,"last_updated":"2026-02-01T00:00:00Z"}`)
 		require.False(t, kept(), a.kind)
-		f.insert(a.kind, fmt.Sprintf(a.id, 2)+strings.Replace(a.username, "kept", "other", 1)+`,"last_updated":"2026-03-01T00:00:00Z"}`)
+		f.insert(a.kind, fmt.Sprintf(a.id, 2)+strings.Replace(a.username, "kept", "other",
+			1)+`,"last_updated":"2026-03-01T00:00:00Z"}`)
 		require.True(t, kept(), a.kind)
-		// The record is withdrawn, until it comes back.
+		// The record is deleted, until it is restored.
 		f.insert(a.kind, fmt.Sprintf(a.id, 1)+`,"deleted":true,"last_updated":"2026-02-01T00:00:00Z"}`)
 		require.False(t, kept(), a.kind)
 		f.insert(a.kind, fmt.Sprintf(a.id, 1)+a.username+`,"last_updated":"2026-03-01T00:00:00Z"}`)
 		require.True(t, kept(), a.kind)
 	}
 	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "live-only", "99", 0.99))
-	require.True(t, kept(), "an account of the code host that was never on record")
+	require.True(t, kept(), "a code-host account without a record")
 }

@@ -15,15 +15,16 @@ import (
 	"muster/schemas/suppress"
 )
 
-// keep makes a result of discovery the newest one of its input.
+// keep stores a discovery result as the newest one of its input.
 func (f *fixture) keep(input event.Social, found ...event.Social) {
 	f.t.Helper()
 	f.inserts++
 	var rows readmodel.DiscoveryBatch
 	input.Confidence = 1
 	d := event.Discovery{
-		RequestID: fmt.Sprintf("kept-%d", f.inserts), Input: input.Account, Socials: append([]event.Social{input}, found...),
-		At: time.Now().Add(time.Duration(f.inserts) * time.Second),
+		RequestID: fmt.Sprintf("kept-%d", f.inserts), Input: input.Account,
+		Socials: append([]event.Social{input}, found...),
+		At:      time.Now().Add(time.Duration(f.inserts) * time.Second),
 	}
 	require.NoError(f.t, d.Validate())
 	require.NoError(f.t, rows.Add(&d, readmodel.Position{Topic: event.TopicDiscovery}))
@@ -31,21 +32,21 @@ func (f *fixture) keep(input event.Social, found ...event.Social) {
 }
 
 func profile(platform, username, id string, confidence float64) event.Social {
-	return event.Social{Account: event.Account{Platform: platform, Username: username}, Identity: id, Confidence: confidence}
+	return event.Social{Account: event.Account{Platform: platform, Username: username}, Identity: id,
+		Confidence: confidence}
 }
 
-// erase puts an identifier into a suppression set.
+// erase adds an identifier to a suppression set.
 func erase(t *testing.T, set *suppress.Set, kind suppress.Type, value string) {
 	t.Helper()
-	entry, err := json.Marshal(suppress.Entry{Type: kind, Scope: suppress.All, RequestedAt: "2026-11-21T00:00:00Z", Key: set.Key().ID()})
+	entry, err := json.Marshal(suppress.Entry{Type: kind, Scope: suppress.All, RequestedAt: "2026-11-21T00:00:00Z",
+		Key: set.Key().ID()})
 	require.NoError(t, err)
 	require.NoError(t, set.Apply([]byte(set.Key().Of(kind, value).String()), entry))
 }
 
-// A link that discovery found counts in enrichment, add-ons and lookups across
-// platforms from a confidence of 0.9, in both directions, and is marked; a declared
-// one comes first, and one of 0.89 never counts.
-func TestDiscoveredLinks(t *testing.T) {
+// In both directions, for enrichment, add-ons and lookups; declared links take precedence.
+func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
@@ -54,10 +55,16 @@ func TestDiscoveredLinks(t *testing.T) {
 		if name == "declared" {
 			declares = `,"codehost_username":"dev-other"`
 		}
-		f.insert(record.KindNetworkPerson, fmt.Sprintf(`{"profile_id":"p%d","username":"%s","full_name":"N %[2]s"%s,"last_updated":"2026-01-01T00:00:00Z"}`, i+1, name, declares))
-		f.insert(record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":"Dev-%s","full_name":"C %[2]s","emails":["%[2]s@muster.example"],"last_updated":"2026-01-01T00:00:00Z"}`, i+1, name))
+		f.insert(record.KindNetworkPerson,
+			fmt.Sprintf(
+				`{"profile_id":"p%d","username":"%s","full_name":"N %[2]s"%s,"last_updated":"2026-01-01T00:00:00Z"}`,
+				i+1, name, declares))
+		f.insert(record.KindCodehostPerson,
+			fmt.Sprintf(
+				`{"user_id":%d,"codehost_username":"Dev-%s","full_name":"C %[2]s","emails":["%[2]s@muster.example"],"last_updated":"2026-01-01T00:00:00Z"}`, i+1, name))
 	}
-	f.keep(profile("network", "Found", "p1", 0), profile("codehost", "dev-found", "1", 0.9312), profile("microblog", "found", "m1", 0.99))
+	f.keep(profile("network", "Found", "p1", 0), profile("codehost", "dev-found", "1", 0.9312),
+		profile("microblog", "found", "m1", 0.99))
 	f.keep(profile("network", "weak", "p2", 0), profile("codehost", "dev-weak", "2", 0.8999))
 	f.keep(profile("network", "declared", "p3", 0), profile("codehost", "dev-declared", "3", 0.99))
 	f.keep(profile("codehost", "unknown", "", 0), profile("network", "late", "p5", 0.95))
@@ -86,7 +93,7 @@ func TestDiscoveredLinks(t *testing.T) {
 		codehost, _ = person(`{"email":"found@muster.example"}`)
 		require.Equal(t, "found", codehost["network_username"])
 		_, network = person(`{"codehost":"unknown","websets":["network"]}`)
-		require.Equal(t, "p5", network["profile_id"], "of an account that is on no record")
+		require.Equal(t, "p5", network["profile_id"], "of an account without a record")
 		require.Equal(t, mark("codehost", "unknown", 0.95), network["discovered_link"])
 	})
 	t.Run("websets", func(t *testing.T) {
@@ -108,7 +115,7 @@ func TestDiscoveredLinks(t *testing.T) {
 		require.NotContains(t, codehost, "discovered_link")
 		require.NotNil(t, network)
 		codehost, network = person(`{"codehost":"dev-declared"` + both)
-		require.Nil(t, network, "who calls another account their own")
+		require.Nil(t, network, "declares another account")
 		require.NotContains(t, codehost, "network_username")
 	})
 	t.Run("surer one elsewhere", func(t *testing.T) {
@@ -120,8 +127,9 @@ func TestDiscoveredLinks(t *testing.T) {
 		f.keep(profile("codehost", "dev-late", "5", 0), profile("network", "late", "p5", 0.97))
 		_, network := person(`{"codehost":"dev-late"` + both)
 		require.Equal(t, "p5", network["profile_id"])
-		// The name is somebody else's now; the found one keeps its record under any name.
-		f.insert(record.KindNetworkPerson, `{"profile_id":"p5","username":"married","full_name":"N","last_updated":"2026-02-01T00:00:00Z"}`)
+		// Another account has the input name now; the found account keeps its record under any name.
+		f.insert(record.KindNetworkPerson,
+			`{"profile_id":"p5","username":"married","full_name":"N","last_updated":"2026-02-01T00:00:00Z"}`)
 		_, network = person(`{"codehost":"dev-late"` + both)
 		require.Equal(t, "married", network["network_username"])
 		f.insert(record.KindCodehostPerson,
@@ -136,7 +144,7 @@ func TestDiscoveredLinks(t *testing.T) {
 		codehost, _ := person(`{"network_username":"found"` + both)
 		require.Nil(t, codehost)
 		_, network := person(`{"codehost":"dev-found"` + both)
-		require.Equal(t, "p2", network["profile_id"], "the next surest")
+		require.Equal(t, "p2", network["profile_id"], "the next most confident")
 	})
 	t.Run("erased", func(t *testing.T) {
 		erase(t, set, suppress.NetworkUsername, "weak")

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDocsAreServed(t *testing.T) {
+func TestDocs_AreServed(t *testing.T) {
 	f := start(t, nil)
 	anonymous := map[string]string{"Authorization": ""}
 	for _, path := range []string{"/docs", "/docs/guides/webhooks", "/docs/assets/docs.css"} {

@@ -36,7 +36,7 @@ type described struct {
 
 type request struct{ path, body string }
 
-// operations are those that are not pages.
+// operations returns the operations, without HTML pages.
 func operations(t *testing.T) []described {
 	t.Helper()
 	var out []described
@@ -111,12 +111,12 @@ func requestsOf(t *testing.T, path string, op *openapi3.Operation) []request {
 	return out
 }
 
-// gate holds back what is asked of the store while it is shut.
+// gate blocks queries of the store while it is shut.
 type gate struct {
 	driver.Conn
 	mu     sync.Mutex
-	opened chan struct{} // nil: it is open
-	broken bool          // what is asked is no SQL
+	opened chan struct{} // nil: open
+	broken bool          // queries are replaced by invalid SQL
 }
 
 func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
@@ -149,7 +149,7 @@ func (g *gate) open() {
 	g.opened = nil
 }
 
-// examplePeople inserts those whom the description's examples name.
+// examplePeople inserts the people in the examples of the OpenAPI document.
 func examplePeople(f *fixture) {
 	f.t.Helper()
 	for _, kind := range []record.Kind{record.KindCodehostPerson, record.KindNetworkPerson, record.KindNetworkCompany} {
@@ -159,10 +159,8 @@ func examplePeople(f *fixture) {
 	}
 }
 
-// Every operation gives every answer that the description lists, its examples of
-// requests are answered, and those of errors are what is said. TestMain counts
-// what is missing, with all other tests of the package.
-func TestEveryAnswer(t *testing.T) {
+// TestMain checks that all were covered.
+func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 	store := &gate{}
 	f := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
 		store.Conn = deps.ClickHouse
@@ -180,7 +178,8 @@ func TestEveryAnswer(t *testing.T) {
 	startContextWorker(f, func(task event.ContextTask) *event.Context {
 		switch string(task.Person) {
 		case `"failed"`:
-			return &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 500, Detail: "the profile could not be made"}}
+			return &event.Context{Status: event.ContextFailed,
+				Failure: &event.ContextFailure{Status: 500, Detail: "the profile could not be made"}}
 		case `"slow"`:
 			return nil
 		}
@@ -195,7 +194,7 @@ func TestEveryAnswer(t *testing.T) {
 	}
 	for usage, key := range narrow { // the service has heard of it
 		path := map[bool]string{true: enrichPath, false: "/v1/context"}[usage]
-		becomes(t, http.StatusForbidden, func() response {
+		waitForStatus(t, http.StatusForbidden, func() response {
 			return f.do(http.MethodPost, path, `{}`, map[string]string{"Authorization": "Bearer " + key})
 		})
 	}
@@ -208,7 +207,8 @@ func TestEveryAnswer(t *testing.T) {
 			for _, r := range op.requests {
 				got := f.do(op.method, r.path, r.body, nil)
 				require.Less(t, got.status, 300, "%s %s: %s", r.path, r.body, got.body)
-				require.NotContains(t, []string{"{}", `{"websets_matched":[],"person":{}}`, `{"matched":false,"company":null}`}, got.body, "the people of examples exist")
+				require.NotContains(t, []string{"{}", `{"websets_matched":[],"person":{}}`,
+					`{"matched":false,"company":null}`}, got.body, "the people of examples exist")
 			}
 			first := op.requests[0]
 			status := func(want int, header map[string]string, path, body string) {
@@ -220,7 +220,8 @@ func TestEveryAnswer(t *testing.T) {
 			if op.Responses.Value("400") == nil {
 				invalid = 422
 			}
-			status(invalid, nil, first.path+map[bool]string{true: "&", false: "?"}[strings.Contains(first.path, "?")]+"adons=x", first.body)
+			status(invalid, nil, first.path+map[bool]string{true: "&",
+				false: "?"}[strings.Contains(first.path, "?")]+"adons=x", first.body)
 			status(413, nil, first.path, strings.Repeat(" ", 1<<20+1))
 			if op.RequestBody != nil {
 				status(415, map[string]string{"Content-Type": "text/plain"}, first.path, first.body)
@@ -230,10 +231,11 @@ func TestEveryAnswer(t *testing.T) {
 			}
 			status(401, map[string]string{"Authorization": ""}, first.path, first.body)
 			forbidden := narrow[op.OperationID != "getUsage"]
-			becomes(t, 403, func() response {
-				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + forbidden})
+			waitForStatus(t, 403, func() response {
+				return f.do(op.method, first.path, first.body,
+					map[string]string{"Authorization": "Bearer " + forbidden})
 			})
-			becomes(t, 429, func() response { // one request a minute
+			waitForStatus(t, 429, func() response { // one request a minute
 				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + slow})
 			})
 			if op.method == http.MethodPost {
@@ -244,7 +246,7 @@ func TestEveryAnswer(t *testing.T) {
 	t.Run("what is left", func(t *testing.T) { otherwise(t, f, store) })
 }
 
-// keptContext makes the call that the description's example asks for.
+// keptContext makes the context call of the documented example.
 func keptContext(t *testing.T, f *fixture) {
 	t.Helper()
 	var rows readmodel.ContextBatch
@@ -252,13 +254,14 @@ func keptContext(t *testing.T, f *fixture) {
 	c.Degraded = []string{event.StageLanguageModel}
 	c.At = time.Now()
 	c.Call = event.ContextCall{
-		RequestID: "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10", OrganizationID: f.organization.ID, KeyID: "k", RequestedAt: c.At, RespondBy: c.At,
+		RequestID: "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10", OrganizationID: f.organization.ID, KeyID: "k",
+		RequestedAt: c.At, RespondBy: c.At,
 	}
 	require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext}))
 	require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "kept", &rows))
 }
 
-// slowKey is a key of an organization that may ask once a minute.
+// slowKey returns a key of an organization with one request per minute.
 func slowKey(t *testing.T, f *fixture) string {
 	t.Helper()
 	limits := event.DefaultLimits()
@@ -270,8 +273,7 @@ func slowKey(t *testing.T, f *fixture) string {
 	return secret.Reveal()
 }
 
-// idempotently sends a call twice under one key, another one under the same key,
-// and one while the first is still worked on.
+// idempotently sends a call twice with one key, another body with the same key, and one while the first is running.
 func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	t.Helper()
 	for i, call := range op.requests {
@@ -285,13 +287,14 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	other, held := map[string]string{
 		"enrichPerson": `{"codehost":"juno"}`, "enrichCompany": `{"company_id":"c_71"}`,
 		"createContext": `{"person":"slow","response_timeout_sec":3}`, "discoverPerson": `{"codehost":"slow"}`,
-		"searchPeople": `{"query":{"match_all":{}}}`, "explainSearch": `{"query":{"match":{"profile.headline":"compiler"}}}`,
+		"searchPeople":      `{"query":{"match_all":{}}}`,
+		"explainSearch":     `{"query":{"match":{"profile.headline":"compiler"}}}`,
 		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
 	}[op.OperationID], op.OperationID == "createContext" || op.OperationID == "discoverPerson"
 	got := f.do(op.method, call.path, other, key)
 	require.Equal(t, 422, got.status, got.body)
 
-	// The first of two calls is held in the store, or by a worker that says nothing.
+	// The first of two calls blocks in the store, or waits for a silent worker.
 	at := idempotent("at-once-" + op.OperationID)
 	answers := make(chan response, 2)
 	var both sync.WaitGroup
@@ -307,7 +310,7 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	require.Equal(t, 409, second.status, "the second ends at once: %s", second.body)
 }
 
-// otherwise are the rest: single parameters, and what goes wrong inside.
+// otherwise covers the rest: single parameters and internal failures.
 func otherwise(t *testing.T, f *fixture, store *gate) {
 	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],"_source":false,"max_credits":1,"dry_run":false`
 	page := f.post("/v1/person/search", query+"}").json()
@@ -335,11 +338,10 @@ func otherwise(t *testing.T, f *fixture, store *gate) {
 	}
 }
 
-// Without a store each operation that reads it says so, and when to come again.
-func TestEveryOutage(t *testing.T) {
+func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	engine, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() }) // it was closed by the test, unless that failed
+	t.Cleanup(func() { _ = engine.Close() }) // already closed unless the test failed
 	dsn, err := engine.FreshDatabase(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, migrate(t.Context(), dsn))
@@ -347,7 +349,7 @@ func TestEveryOutage(t *testing.T) {
 	require.NoError(t, engine.Close())
 	for _, op := range operations(t) {
 		switch op.OperationID {
-		case "getDescription", "getUsage", "createContext", "discoverPerson": // do not read it, or go on without
+		case "getDescription", "getUsage", "createContext", "discoverPerson": // do not need the store
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, nil)
@@ -356,8 +358,7 @@ func TestEveryOutage(t *testing.T) {
 	}
 }
 
-// A discovery that takes longer than a request may is given up.
-func TestDiscoverTimeout(t *testing.T) {
+func TestDiscover_StopsAtRequestTimeout(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.RequestTimeout, cfg.DiscoveryBudget = time.Nanosecond, time.Nanosecond
 	})

@@ -2,11 +2,11 @@ package queryapi
 
 import "net/http"
 
-// SetRedisPatience multiplies how long Redis is waited for.
-func (c *Config) SetRedisPatience(times int) { c.redisPatience = times }
+// SetRedisTimeoutFactor multiplies the Redis timeouts.
+func (c *Config) SetRedisTimeoutFactor(times int) { c.redisTimeoutFactor = times }
 
-// Handler answers the /v1 interface without the listener.
+// Handler returns the handler of the /v1 API.
 func (s *Service) Handler() http.Handler { return s.api }
 
-// Addr is the address that is listened on, as host:port.
+// Addr returns the listening address as host:port.
 func (s *Service) Addr() string { return s.server.Addr() }

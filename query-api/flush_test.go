@@ -16,8 +16,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Once a replica has said so, the topic has every call that it answered before.
-func TestFlushUsage(t *testing.T) {
+func TestFlushUsage_TopicHasEveryAnsweredCall(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "octa", "2026-01-01"))
 	var want []string
@@ -33,17 +32,18 @@ func TestFlushUsage(t *testing.T) {
 	}
 }
 
-// ledger has the replica publish what it holds, and returns what the topic has.
+// ledger flushes the replica, and returns the events on the topic.
 func (f *fixture) ledger() (events []event.Usage) {
 	f.t.Helper()
 	rec := httptest.NewRecorder()
-	f.service.FlushUsage(rec, httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
+	f.service.FlushUsage(rec,
+		httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
 	require.Equal(f.t, http.StatusOK, rec.Code, rec.Body)
 	require.JSONEq(f.t, `{"alone":true,"pending":0}`, rec.Body.String())
 	return f.published()
 }
 
-// published is what the ledger's topic has.
+// published returns the events on the ledger topic.
 func (f *fixture) published() (events []event.Usage) {
 	f.t.Helper()
 	_, err := bus.Read(f.t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
@@ -58,16 +58,17 @@ func (f *fixture) published() (events []event.Usage) {
 	return events
 }
 
-// However often an add-on is named, the ledger names it once: it is kept for ever.
-func TestLedgerOfRepeatedAddons(t *testing.T) {
+func TestLedger_NamesRepeatedAddonOnce(t *testing.T) {
 	f := start(t, nil)
 	list := strings.Repeat(`"personal_email","codehost",`, 36_000)
-	require.Equal(t, "{}", f.post(networkPath, `{"network":"nobody","addons":[`+strings.TrimSuffix(list, ",")+`]}`).body)
+	require.Equal(t, "{}", f.post(networkPath,
+		`{"network":"nobody","addons":[`+strings.TrimSuffix(list, ",")+`]}`).body)
 	require.Equal(t, "[{}]", f.post(networkPath, `{"network":["nobody"],"addons":["codehost","codehost"]}`).body)
 	require.Equal(t, "{}", f.get(codehostPath+"?codehost=nobody").body)
 	var groups [][]string
 	for _, u := range f.ledger() {
 		groups = append(groups, u.Groups)
 	}
-	require.Equal(t, [][]string{{"network", "codehost", "personal_email"}, {"network", "codehost"}, {"codehost"}}, groups)
+	require.Equal(t, [][]string{{"network", "codehost", "personal_email"}, {"network", "codehost"}, {"codehost"}},
+		groups)
 }

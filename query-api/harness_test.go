@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// description is what every HTTP test passes through.
+// description is the checker of all HTTP tests.
 var description = sync.OnceValues(descriptiontest.New)
 
 // whole reports whether all tests of the package ran.
@@ -60,7 +60,7 @@ func whole() bool {
 	return true
 }
 
-// untested reports what of the description no test has met.
+// untested reports the parts of the OpenAPI document that no test has covered.
 func untested() int {
 	checker, err := description()
 	if err != nil {
@@ -73,7 +73,8 @@ func untested() int {
 		return 1
 	}
 	missing = slices.DeleteFunc(missing, func(name string) bool {
-		return slices.ContainsFunc(unreachable(), func(u string) bool { return name == u || strings.HasPrefix(name, u+": header ") })
+		return slices.ContainsFunc(unreachable(),
+			func(u string) bool { return name == u || strings.HasPrefix(name, u+": header ") })
 	})
 	for _, name := range missing {
 		fmt.Fprintln(os.Stderr, "openapi.yaml has what no test meets:", name)
@@ -81,45 +82,45 @@ func untested() int {
 	return min(1, len(missing))
 }
 
-// unreachable is what no request here can bring about: answers to what nobody
-// expects, where nothing outside of the process is asked (TestPanic of package v1
-// has their body), with their headers, and what is said when Redis is away (TestReplicasOnRedis).
+// unreachable are the parts that no request here can cover: unexpected errors of operations without dependencies
+// (TestServer_PanicIs500WithoutDetails of package v1 covers their body), with their headers, and responses during a
+// Redis outage (TestReplicas_ShareCreditsRatesAndAnswers).
 func unreachable() []string {
 	return []string{
 		"discoverPerson: 500", "getDescription: 500", "getUsage: 500", "getUsage: 503",
-		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call again in * *",
+		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call " +
+			"again in * *",
 	}
 }
 
-// patience bounds what should take no time.
-const patience = 30 * time.Second
+// waitTimeout bounds waits in tests.
+const waitTimeout = 30 * time.Second
 
-// redisPatience is how many times as long as in service Redis is waited for, where a
-// server that a busy machine keeps from running is not to be away.
-const redisPatience = 60
+// redisTimeoutFactor multiplies the Redis timeouts, so that a busy machine does not look like an outage.
+const redisTimeoutFactor = 60
 
-// becomes makes a call until it has a status, and returns that answer.
-func becomes(t testing.TB, status int, call func() response) (got response) {
+// waitForStatus repeats a call until it has a status, and returns that response.
+func waitForStatus(t testing.TB, status int, call func() response) (got response) {
 	t.Helper()
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		got = call()
 		return got.status == status
 	}, "it is answered %d and not %d: %s", func() any { return got.status }, status, func() any { return got.body })
 	return got
 }
 
-// spends waits until so many credits are used.
+// spends waits until the given number of credits is used.
 func (f *fixture) spends(want int64) {
 	f.t.Helper()
 	var used int64
-	polltest.Until(f.t, patience, func() bool {
+	polltest.Until(f.t, waitTimeout, func() bool {
 		used = f.credits()
 		return used == want
 	}, "%d credits are used and not %d", func() any { return used }, want)
 }
 
-// fixture is a running service on the real engine and a real broker, with one
-// organization and a key that may do everything.
+// fixture is a running service with a real ClickHouse engine and a real broker, with one organization and a key with
+// all scopes.
 type fixture struct {
 	t        testing.TB
 	conn     driver.Conn
@@ -135,8 +136,7 @@ type fixture struct {
 	inserts      int
 }
 
-// start runs a service over an empty store. change, when not nil, changes its
-// configuration.
+// start runs a service with an empty store. change, if not nil, changes its configuration.
 func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &lockedBuffer{}}
@@ -144,7 +144,8 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
 		switch topic.Name {
-		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext, event.TopicContextTask, event.TopicWebhookTask:
+		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext,
+			event.TopicContextTask, event.TopicWebhookTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))
@@ -156,7 +157,7 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	require.NoError(t, err)
 	f.key = f.newKey(queryapi.KeyOptions{Name: "all"})
 
-	// A search may take longer here than in service: other tests keep the machine busy.
+	// Longer timeouts than in production: other tests keep the machine busy.
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), SearchTimeout: 8 * time.Second}
 	deps := queryapi.Deps{
 		Secret:     testSecret(t),
@@ -169,12 +170,12 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	f.service, err = queryapi.New(t.Context(), cfg, deps)
 	require.NoError(t, err)
 	run(t, f.service)
-	f.client = &http.Client{Transport: newValidator(t), Timeout: patience}
+	f.client = &http.Client{Transport: newValidator(t), Timeout: waitTimeout}
 	t.Cleanup(f.client.CloseIdleConnections)
 	return f
 }
 
-// run runs a service until the test ends, and returns when it is ready.
+// run runs a service until the test ends, and waits until it is ready.
 func run(t testing.TB, s *queryapi.Service) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -191,7 +192,7 @@ func run(t testing.TB, s *queryapi.Service) {
 func ready(t testing.TB, s *queryapi.Service) {
 	t.Helper()
 	var err error
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		err = s.Ready(t.Context())
 		return err == nil
 	}, "it is not ready: %v", func() any { return err })
@@ -204,7 +205,7 @@ func testSecret(t testing.TB) *service.RootSecret {
 	return secret
 }
 
-// openStore connects to a database that has its tables.
+// openStore connects to a database with all tables.
 func openStore(t testing.TB, dsn string) driver.Conn {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 16})
@@ -245,7 +246,7 @@ func (f *fixture) newKey(options queryapi.KeyOptions) string {
 	return secret.Reveal()
 }
 
-// insert puts records into the read models as the projector does.
+// insert writes records to the read models like the projector.
 func (f *fixture) insert(kind record.Kind, records ...string) {
 	f.t.Helper()
 	renderer := readmodel.NewRenderer(identity.Default())
@@ -257,7 +258,8 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 		require.Empty(f.t, rejected)
 		for _, part := range append([]*record.Record{r}, parts...) {
 			f.inserts++
-			require.NoError(f.t, renderer.Rows(&batch, part, readmodel.Position{Topic: "test", Offset: int64(f.inserts)}))
+			require.NoError(f.t, renderer.Rows(&batch, part,
+				readmodel.Position{Topic: "test", Offset: int64(f.inserts)}))
 		}
 	}
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
@@ -266,7 +268,7 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 	f.build(slices.Collect(maps.Keys(touched))...)
 }
 
-// build builds the answers of accounts as the projector does.
+// build renders the documents of accounts like the projector.
 func (f *fixture) build(accounts ...int64) {
 	f.t.Helper()
 	touches := make([]readmodel.Touch, len(accounts))
@@ -276,7 +278,7 @@ func (f *fixture) build(accounts ...int64) {
 	require.NoError(f.t, readmodel.BuildAnswers(f.t.Context(), f.conn, readmodel.Builds{}, touches))
 }
 
-// response is an answer that was read to its end.
+// response is a completely read response.
 type response struct {
 	t      testing.TB
 	status int
@@ -284,7 +286,7 @@ type response struct {
 	body   string
 }
 
-// detail is the text of an error.
+// detail returns the detail of an error.
 func (r response) detail() string {
 	r.t.Helper()
 	var e map[string]string
@@ -294,7 +296,7 @@ func (r response) detail() string {
 	return e["detail"]
 }
 
-// json is the body of a 200.
+// json returns the body of a 200.
 func (r response) json() map[string]any {
 	r.t.Helper()
 	require.Equal(r.t, http.StatusOK, r.status, r.body)
@@ -303,7 +305,7 @@ func (r response) json() map[string]any {
 	return v
 }
 
-// list is the body of a 200 that is a list.
+// list returns the body of a 200 that is an array.
 func (r response) list() []map[string]any {
 	r.t.Helper()
 	require.Equal(r.t, http.StatusOK, r.status, r.body)
@@ -363,8 +365,8 @@ func loadDescription(t testing.TB) *openapi3.T {
 	return checker.Document()
 }
 
-// newValidator is a transport that compares everything with openapi.yaml. It may
-// run in other goroutines than the test's, so that it reports with Errorf.
+// newValidator returns a transport that compares exchanges with openapi.yaml. It may run in other goroutines than the
+// test, so it reports with Errorf.
 func newValidator(t testing.TB) http.RoundTripper {
 	t.Helper()
 	checker, err := description()

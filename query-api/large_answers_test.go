@@ -14,18 +14,18 @@ import (
 
 // largePerson is a record of 900 KB.
 func largePerson() string {
-	return fmt.Sprintf(`{"profile_id":"big","last_updated":"2026-01-01","username":"big","summary":%q}`, strings.Repeat("lorem ipsum ", 75_000))
+	return fmt.Sprintf(`{"profile_id":"big","last_updated":"2026-01-01","username":"big","summary":%q}`,
+		strings.Repeat("lorem ipsum ", 75_000))
 }
 
-// listOf names somebody so many times.
+// listOf returns a list that names a person n times.
 func listOf(n int) string { return `{"network":["` + strings.Repeat(`big","`, n-1) + `big"]}` }
 
-// Answers have a bounded memory together, in which one that does not fit is refused and free.
-func TestLargeAnswers(t *testing.T) {
+func TestLargeAnswers_RejectedCallIsFree(t *testing.T) {
 	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) { c.AnswerBytes = 4 << 20 })
 	f.insert(record.KindNetworkPerson, largePerson())
-	for range 4 { // it has given back what it took
-		r := becomes(t, http.StatusOK, func() response { return f.post(networkPath, listOf(5)) })
+	for range 4 { // memory is released
+		r := waitForStatus(t, http.StatusOK, func() response { return f.post(networkPath, listOf(5)) })
 		require.Len(t, r.list(), 5)
 		require.Equal(t, 5, charged(t, r))
 	}
@@ -44,12 +44,13 @@ func TestLargeAnswers(t *testing.T) {
 	require.Contains(t, r.detail(), "fewer records")
 	require.NotContains(t, f.log.String(), `"level":"ERROR"`)
 	require.Equal(t, http.StatusServiceUnavailable, f.post("/v1/person/search", search).status)
-	require.Equal(t, http.StatusOK, f.post("/v1/person/search", `{"query":{"match_all":{}},"_source":["profile.full_name"]}`).status)
+	require.Equal(t, http.StatusOK,
+		f.post("/v1/person/search", `{"query":{"match_all":{}},"_source":["profile.full_name"]}`).status)
 	f.spends(4*5 + 1 + 9)
 }
 
-// Very large answers are not kept under an Idempotency-Key, where they would push out those of others.
-func TestLargeAnswersKept(t *testing.T) {
+// They would evict the stored responses of other organizations.
+func TestLargeAnswers_AreNotStored(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, largePerson())
 	for n, kept := range map[int]bool{10: true, 20: false} {

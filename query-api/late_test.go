@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A caller who does not want to wait for a profile makes no error of the log.
-func TestLateIsNoError(t *testing.T) {
+func TestContext_TimeoutIsNotLoggedAsError(t *testing.T) {
 	f := start(t, nil)
 	r := f.post("/v1/context", `{"person":"later","response_timeout_sec":0}`)
 	require.Equal(t, http.StatusGatewayTimeout, r.status, r.body)
@@ -22,6 +21,6 @@ func TestLateIsNoError(t *testing.T) {
 		}
 		return ""
 	}
-	require.Eventually(t, func() bool { return lineOf() != "" }, patience, patience/1000)
+	require.Eventually(t, func() bool { return lineOf() != "" }, waitTimeout, waitTimeout/1000)
 	require.Contains(t, lineOf(), `"level":"DEBUG"`)
 }

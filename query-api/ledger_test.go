@@ -21,32 +21,35 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// The ledger's topic has lost its end, of which the read model has rows, and given the offsets to other events.
-func TestLedgerThatLostItsEnd(t *testing.T) {
+// The topic lost its end, of which the read model has rows, and reuses the offsets.
+func TestLedger_SumsAfterLogTruncation(t *testing.T) {
 	b := brokertest.Start(t)
 	reader := ledger.Reader{Conn: openStore(t, enginetest.Tables(t, migrate)), Bus: bus.Config{Brokers: b.Addrs()}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus, []bus.Topic{{Name: event.TopicUsage, Partitions: 2, Replication: 1}}))
+	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus,
+		[]bus.Topic{{Name: event.TopicUsage, Partitions: 2, Replication: 1}}))
 	const organization = "org"
 	at := time.Now().UTC()
 	period := event.PeriodOf(at)
 	usage := func(id string) *event.Usage {
 		return &event.Usage{
-			RequestID: id, OrganizationID: organization, At: at, Period: period, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
+			RequestID: id, OrganizationID: organization, At: at, Period: period, Outcome: event.OutcomeCharged,
+			Requests: 1, Credits: 1,
 		}
 	}
 	rows := &readmodel.UsageBatch{}
-	// Offsets 0 and 1 are projected, as 10 was of the longer log; 2 and 3 are not.
+	// Offsets 0 and 1 are projected, and so was 10 of the longer log; 2 and 3 are not.
 	rows.Add(usage("10"), readmodel.Position{Topic: event.TopicUsage, Offset: 10})
 	writer := bus.NewWriter(reader.Bus)
 	t.Cleanup(func() { require.NoError(t, writer.Close()) })
 	for i := range int64(5) {
 		u := usage(fmt.Sprint(i))
-		if i == 4 { // whose caller left: in the ledger, and no call of it
+		if i == 4 { // unanswered: in the ledger, but not counted as a call
 			u.Outcome, u.Requests, u.Credits = event.OutcomeUnanswered, 0, 0
 		}
 		raw, err := json.Marshal(u)
 		require.NoError(t, err)
-		require.NoError(t, bus.WriteAll(t.Context(), writer, []kafka.Message{{Topic: event.TopicUsage, Partition: 0, Key: []byte("a"), Value: raw}}))
+		require.NoError(t, bus.WriteAll(t.Context(), writer,
+			[]kafka.Message{{Topic: event.TopicUsage, Partition: 0, Key: []byte("a"), Value: raw}}))
 		if i < 2 {
 			rows.Add(u, readmodel.Position{Topic: event.TopicUsage, Offset: i})
 		}
@@ -73,28 +76,29 @@ func TestLedgerThatLostItsEnd(t *testing.T) {
 	for _, committed := range []int64{-1, 0, 2, 11} {
 		if committed >= 0 {
 			_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-				GroupID: readmodel.UsageGroup, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Partition: 0, Offset: committed}}},
+				GroupID: readmodel.UsageGroup, GenerationID: -1,
+				Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Partition: 0, Offset: committed}}},
 			})
 			require.NoError(t, err)
 		}
 		require.EqualValues(t, 5, sums(), "committed %d", committed)
 		for id, want := range map[string]bool{"1": true, "3": true, "10": true, "4": false} {
-			has, err := reader.Has(t.Context(), organization, period, id)
+			has, err := reader.IsCharged(t.Context(), organization, period, id)
 			require.NoError(t, err)
 			require.Equal(t, want, has, "committed %d: %s", committed, id)
 		}
 	}
 
-	// A user who may not ask for the group: the rows alone say what is projected.
+	// Without permission for the group, only the rows show what is projected.
 	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed, Count: -1})
 	require.EqualValues(t, 3, sums())
 }
 
-// Whoever asks while others are charged, or while a broker does not know the topic for a moment, reads what is not projected alone.
-func TestLedgerReadsNoOldEvents(t *testing.T) {
+func TestLedger_ReadsOnlyUnprojectedTail(t *testing.T) {
 	b := brokertest.Start(t)
 	reader := ledger.Reader{Conn: openStore(t, enginetest.Tables(t, migrate)), Bus: bus.Config{Brokers: b.Addrs()}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus, []bus.Topic{{Name: event.TopicUsage, Partitions: 1, Replication: 1}}))
+	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus,
+		[]bus.Topic{{Name: event.TopicUsage, Partitions: 1, Replication: 1}}))
 	at := time.Now().UTC()
 	period := event.PeriodOf(at)
 	writer := bus.NewWriter(reader.Bus)
@@ -102,12 +106,14 @@ func TestLedgerReadsNoOldEvents(t *testing.T) {
 	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
 	offset := int64(0)
 	charge := func() error { // publishes an event, projects it and commits
-		u := &event.Usage{RequestID: fmt.Sprint(offset), OrganizationID: "org", At: at, Period: period, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1}
+		u := &event.Usage{RequestID: fmt.Sprint(offset), OrganizationID: "org", At: at, Period: period,
+			Outcome: event.OutcomeCharged, Requests: 1, Credits: 1}
 		raw, err := json.Marshal(u)
 		if err != nil {
 			return err
 		}
-		if err := bus.WriteAll(t.Context(), writer, []kafka.Message{{Topic: event.TopicUsage, Value: raw}}); err != nil {
+		if err := bus.WriteAll(t.Context(), writer,
+			[]kafka.Message{{Topic: event.TopicUsage, Value: raw}}); err != nil {
 			return err
 		}
 		rows := &readmodel.UsageBatch{}
@@ -117,18 +123,20 @@ func TestLedgerReadsNoOldEvents(t *testing.T) {
 			return err
 		}
 		_, err = client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-			GroupID: readmodel.UsageGroup, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Offset: offset}}},
+			GroupID: readmodel.UsageGroup, GenerationID: -1,
+			Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Offset: offset}}},
 		})
 		return err
 	}
 	for range 3 {
 		require.NoError(t, charge())
 	}
-	var read atomic.Int64 // the first offset that was fetched
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1, When: func(r kmsg.Request) bool {
-		read.Store(min(read.Load(), r.(*kmsg.FetchRequest).Topics[0].Partitions[0].FetchOffset))
-		return true
-	}})
+	var read atomic.Int64 // first fetched offset
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1,
+		When: func(r kmsg.Request) bool {
+			read.Store(min(read.Load(), r.(*kmsg.FetchRequest).Topics[0].Partitions[0].FetchOffset))
+			return true
+		}})
 
 	charged := make(chan error, 1)
 	b.Cluster().ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -143,7 +151,8 @@ func TestLedgerReadsNoOldEvents(t *testing.T) {
 	require.EqualValues(t, 4, sums["org"][0].Calls)
 	require.EqualValues(t, 3, read.Load())
 
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: event.TopicUsage, Err: kerr.UnknownTopicOrPartition, Count: 1})
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: event.TopicUsage,
+		Err: kerr.UnknownTopicOrPartition, Count: 1})
 	read.Store(offset)
 	_, err = reader.Sums(t.Context(), period)
 	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition, "who asked asks again")

@@ -19,7 +19,7 @@ import (
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 )
@@ -27,45 +27,46 @@ import (
 // usageSource is the CloudEvents source of usage events.
 const usageSource = "/muster/query-api"
 
-// publishGrace is how long a service that stops waits for its last usage events
-// to be published. What is left is published by the next one on its folder.
+// publishGrace is how long a stopping service waits until its last usage events are published. The
+// rest is published by the next process that uses the data directory.
 const publishGrace = 2 * time.Second
 
-// usageBatch is how many usage events the writer makes room for, about what gathers in
-// a second: room for 1,000 is 150 KB that are cleared with every write. More go out in
-// several batches. usageWait is how long a batch waits for more, of which there are none.
+// usageBatch is the batch size of the usage writer, about the events of one second; larger writes are split. A batch of
+// 1,000 would clear a 150 KB buffer with every write. usageWait is how long a batch waits for more events; writes are
+// already batched, so it is short.
 const (
 	usageBatch = 200
 	usageWait  = 5 * time.Millisecond
 )
 
-// answersKey names the key of stored answers.
+// answersKey is the name of the key that encrypts stored responses.
 const answersKey = "idempotent-answers"
 
-// tidyEvery is how often a replica that keeps stored answers on disk removes what is
-// over, and those of who was erased since.
-const tidyEvery = 15 * time.Second
+// purgeInterval is how often a replica removes expired responses, and those about erased people,
+// from disk.
+const purgeInterval = 15 * time.Second
 
-// OtherReplicas is how long the answers that replicas have given take at most to reach
-// the ledger's topic, half of it the outbox's linger: whoever cannot ask a replica
-// ([Service.FlushUsage]) waits so long before it reads the ledger. Balances are added up
-// after it when there is more than one replica.
+// OtherReplicas is the maximum delay between a response of another replica and its usage event on
+// the ledger topic; half of it is the outbox linger. Readers that cannot call [Service.FlushUsage]
+// on every replica wait this long before reading the ledger, and so does the balance computation if
+// there are several replicas.
 const OtherReplicas = 2 * time.Second
 
-// redisPrefix begins the names of all keys in Redis.
+// redisPrefix is the prefix of all Redis keys.
 const redisPrefix = "muster:"
 
-// shared is what replicas share.
+// shared is the state shared by all replicas.
 type shared struct {
 	rates   limits.Limiter
 	credits credits.Store
 	answers idempotency.Store
 }
 
+// shared opens the shared state: in Redis, or in memory and on disk for a single replica.
 func (s *Service) shared() (out shared, err error) {
-	// Its metrics are there without Redis, too.
-	patience := max(1, s.cfg.redisPatience)
-	guard, err := redisguard.New(s.deps.Logger, s.deps.Registerer, redisguard.DefaultTimeouts().Times(patience))
+	// The breaker is created without Redis, too, to register its metrics.
+	factor := max(1, s.cfg.redisTimeoutFactor)
+	guard, err := redisbreaker.New(s.deps.Logger, s.deps.Registerer, redisbreaker.DefaultTimeouts().Times(factor))
 	if err != nil {
 		return out, err
 	}
@@ -74,19 +75,20 @@ func (s *Service) shared() (out shared, err error) {
 		if out.rates, err = limits.NewMemory(s.deps.Now); err != nil {
 			return out, err
 		}
-		s.kept, err = idempotency.OpenDisk(idempotency.DiskConfig{Dir: filepath.Join(s.cfg.DataDir, "answers"), Now: s.deps.Now})
+		s.kept, err = idempotency.OpenDisk(idempotency.DiskConfig{Dir: filepath.Join(s.cfg.DataDir, "answers"),
+			Now: s.deps.Now})
 		out.answers = s.kept
 		return out, err
 	}
 	s.deps.Redis.AddHook(guard)
 	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
 	out.answers = idempotency.NewRedis(s.deps.Redis, redisPrefix+"answers:")
-	s.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:", time.Duration(patience)*limits.TakeTimeout)
+	s.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:", time.Duration(factor)*limits.AllowTimeout)
 	out.rates = s.rates
 	return out, nil
 }
 
-// openMeter opens everything that counts and charges calls.
+// openMeter opens the stores that metering uses.
 func (s *Service) openMeter() error {
 	key, err := s.deps.Secret.Key(event.UsageIdentityKey, event.UsageIdentityKeySize)
 	if err != nil {
@@ -96,7 +98,7 @@ func (s *Service) openMeter() error {
 	if err != nil {
 		return err
 	}
-	// The outbox first: its lock keeps a second process off the folder.
+	// The outbox comes first: its lock keeps a second process off the directory.
 	s.outbox, err = ledger.Open(ledger.Config{Dir: filepath.Join(s.cfg.DataDir, "outbox"), Logger: s.deps.Logger})
 	if err != nil {
 		return err
@@ -110,14 +112,16 @@ func (s *Service) openMeter() error {
 		return errors.Join(err, s.closeMeter())
 	}
 	s.stored = answers
-	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
-		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums, Has: s.counted,
-		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.erasedAnswer,
+	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout +
+		max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
+		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key,
+		Balances: s.balances, IsCharged: s.isCharged,
+		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.isErased,
 	})
 	return nil
 }
 
-// closeMeter closes what counts, for a service that does not run.
+// closeMeter closes the metering stores of a service that does not run.
 func (s *Service) closeMeter() error {
 	s.closeRates()
 	err := s.outbox.Close()
@@ -127,24 +131,24 @@ func (s *Service) closeMeter() error {
 	return err
 }
 
-// closeRates waits for Redis to decide what nobody waits for any more.
+// closeRates waits for pending rate-limit requests to Redis.
 func (s *Service) closeRates() {
 	if s.rates != nil {
 		s.rates.Close()
 	}
 }
 
-// tidyAnswers removes stored answers from disk that are over or tell of somebody who
-// was erased, until ctx ends.
-func (s *Service) tidyAnswers(ctx context.Context) {
+// purgeAnswers removes expired responses, and responses about erased people, from disk until ctx
+// ends.
+func (s *Service) purgeAnswers(ctx context.Context) {
 	if s.kept == nil {
 		return
 	}
-	ticker := time.NewTicker(tidyEvery)
+	ticker := time.NewTicker(purgeInterval)
 	defer ticker.Stop()
-	// What an erasure reaches beyond its identifiers is found a moment after it: the
-	// answers are looked through at the next tick and at the one after it.
-	var seen, looks uint64
+	// An erasure is extended to related identifiers shortly after it arrives, so responses are checked at the next two
+	// ticks.
+	var seen, passes uint64
 	for {
 		select {
 		case <-ctx.Done():
@@ -153,19 +157,19 @@ func (s *Service) tidyAnswers(ctx context.Context) {
 		}
 		err := s.kept.Sweep()
 		if changes := s.suppressions(); changes != seen {
-			seen, looks = changes, 2
+			seen, passes = changes, 2
 		}
-		if looks > 0 && err == nil {
-			looks--
-			err = s.stored.Purge(ctx, s.erasedAnswer)
+		if passes > 0 && err == nil {
+			passes--
+			err = s.stored.Purge(ctx, s.isErased)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.deps.Logger.Warn("stored answers are not tidied", slog.Any("error", err))
+			s.deps.Logger.Warn("query-api: purge of stored responses failed", slog.Any("error", err))
 		}
 	}
 }
 
-// suppressions counts the changes of the suppression set.
+// suppressions returns the number of changes of the suppression set.
 func (s *Service) suppressions() uint64 {
 	if s.deps.Suppressed == nil {
 		return 0
@@ -174,11 +178,11 @@ func (s *Service) suppressions() uint64 {
 	return changes
 }
 
-// erasedAnswer says that an answer that was kept tells of somebody who was erased, by whatever
-// identifier: one of its records or accounts is theirs, or has their address in it, as commits do. A
-// profile of unstructured data may hold anything, and is looked at as it is when it is
-// fetched; so is what was stored without saying of what endpoint it is.
-func (s *Service) erasedAnswer(a idempotency.Answer) bool {
+// isErased reports whether a stored response is about an erased person, by any identifier: a record
+// or account of the response belongs to them, or it contains their email address, as commits do.
+// Profiles of unstructured data, and responses stored without an endpoint, may contain anything, so
+// their body is checked as well.
+func (s *Service) isErased(a idempotency.Answer) bool {
 	if s.store.Erased(a.Identities) || s.deps.Suppressed.Addresses(a.Body) {
 		return true
 	}
@@ -186,14 +190,15 @@ func (s *Service) erasedAnswer(a idempotency.Answer) bool {
 		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, a.Body)
 		return erased
 	}
-	return slices.ContainsFunc(a.Identifiers, s.store.ErasedIdentifier) || slices.ContainsFunc(a.Accounts, func(account string) bool {
-		platform, username, _ := strings.Cut(account, " ")
-		return s.store.ErasedAccount(platform, username)
-	})
+	return slices.ContainsFunc(a.Identifiers, s.store.ErasedIdentifier) ||
+		slices.ContainsFunc(a.Accounts, func(account string) bool {
+			platform, username, _ := strings.Cut(account, " ")
+			return s.store.ErasedAccount(platform, username)
+		})
 }
 
-// sums adds up the ledger, what has just been answered included.
-func (s *Service) sums(ctx context.Context, period string) (credits.Sums, error) {
+// balances sums up the ledger, including calls just answered.
+func (s *Service) balances(ctx context.Context, period string) (credits.Sums, error) {
 	if s.deps.Redis != nil {
 		timer := time.NewTimer(OtherReplicas)
 		defer timer.Stop()
@@ -209,18 +214,18 @@ func (s *Service) sums(ctx context.Context, period string) (credits.Sums, error)
 	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Sums(ctx, period)
 }
 
-// counted reports whether the ledger has a call, what is not published yet
-// included.
-func (s *Service) counted(ctx context.Context, organization, period, requestID string) (bool, error) {
+// isCharged reports whether the ledger has a call, including unpublished events.
+func (s *Service) isCharged(ctx context.Context, organization, period, requestID string) (bool, error) {
 	if err := s.outbox.Flush(ctx); err != nil {
 		return false, err
 	}
-	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Has(ctx, organization, period, requestID)
+	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.IsCharged(ctx, organization, period, requestID)
 }
 
 // writeLedger publishes usage events until ctx ends.
 func (s *Service) writeLedger(ctx context.Context) error {
-	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage), bus.WithWriterLogger(s.deps.Logger), bus.WithBatch(usageBatch, usageWait))
+	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage),
+		bus.WithWriterLogger(s.deps.Logger), bus.WithBatch(usageBatch, usageWait))
 	err := s.outbox.Run(ctx, publishGrace, func(ctx context.Context, events []ledger.Event) error {
 		messages := make([]kafka.Message, len(events))
 		for i := range events {
@@ -232,22 +237,23 @@ func (s *Service) writeLedger(ctx context.Context) error {
 		return s.settle(ctx, events)
 	})
 	if closeErr := writer.Close(); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("close the ledger's writer: %w", closeErr))
+		err = errors.Join(err, fmt.Errorf("close ledger writer: %w", closeErr))
 	}
 	return err
 }
 
-// settleAgain is how long settling waits while Redis is away.
-const settleAgain = time.Second
+// settleRetryInterval is the pause between attempts to settle while Redis is unavailable.
+const settleRetryInterval = time.Second
 
-// settle waits for Redis, rather than have what is on the topic written again.
+// settle settles published events. It retries while Redis is unavailable, because returning an
+// error would publish the events again.
 func (s *Service) settle(ctx context.Context, events []ledger.Event) error {
 	for {
 		err := s.meter.Settle(ctx, events)
-		if !errors.Is(err, redisguard.ErrAway) {
+		if !errors.Is(err, redisbreaker.ErrUnavailable) {
 			return err
 		}
-		timer := time.NewTimer(settleAgain)
+		timer := time.NewTimer(settleRetryInterval)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -261,13 +267,14 @@ func usageMessage(u *ledger.Event) kafka.Message {
 	return kafka.Message{
 		Topic: event.TopicUsage, Key: []byte(u.OrganizationID), Value: u.JSON,
 		Headers: bus.SetEvent(nil, bus.Event{
-			ID: u.RequestID, Type: event.TypeUsage, Source: usageSource, Subject: u.OrganizationID, Time: u.At, ContentType: "application/json",
+			ID: u.RequestID, Type: event.TypeUsage, Source: usageSource, Subject: u.OrganizationID, Time: u.At,
+			ContentType: "application/json",
 		}),
 	}
 }
 
-// balance loads the balances of the current period, trying until ctx ends.
-func (s *Service) balance(ctx context.Context) {
+// loadBalances loads the balances of the current period, and retries until ctx ends.
+func (s *Service) loadBalances(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second
 	for {
@@ -279,7 +286,8 @@ func (s *Service) balance(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "balances cannot be added up yet, trying again", slog.Any("error", err))
+		s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "query-api: loading balances failed, retrying",
+			slog.Any("error", err))
 		timer := time.NewTimer(pause.NextBackOff())
 		select {
 		case <-timer.C:

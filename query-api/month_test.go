@@ -12,9 +12,7 @@ import (
 	"muster/schemas/record"
 )
 
-// A month ends at midnight UTC: what was used stays with it, and the next begins
-// with everything, for counts and for credits.
-func TestMonthTurns(t *testing.T) {
+func TestUsage_MonthEndsAtMidnightUTC(t *testing.T) {
 	var clock atomic.Pointer[time.Time]
 	set := func(text string) {
 		at, err := time.Parse(time.RFC3339, text)
@@ -35,7 +33,7 @@ func TestMonthTurns(t *testing.T) {
 	require.Equal(t, 429, f.post(networkPath, `{"network":"octavia"}`).status, "no credits")
 	require.Equal(t, "2026-11", f.get("/v1/usage").json()["period"].(map[string]any)["name"])
 
-	// Local midnights of other places are not it.
+	// Midnight of other time zones does not count.
 	set("2026-12-01T01:30:00+02:00")
 	require.Equal(t, 429, f.post(enrichPath, body).status)
 

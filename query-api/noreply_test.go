@@ -49,10 +49,12 @@ func TestEnrichPerson_FindsAccountsByNoReplyAddress(t *testing.T) {
 	} {
 		require.Equal(t, want, who(t, f.enrich(request)), request)
 	}
-	found := f.enrich(`{"email":"7654+milakern@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
+	found := f.enrich(
+		`{"email":"7654+milakern@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
 	require.Equal(t, "mila@x.example", found["email"])
 	require.Equal(t, []any{"mila@x.example"}, found["emails"], "the address is no contact")
-	found = f.enrich(`{"email":"jorisalo@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
+	found = f.enrich(
+		`{"email":"jorisalo@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
 	require.NotContains(t, found, "email")
 	require.Contains(t, f.get("/v1/webset/codehost/person?codehost=pinbot%5Bbot%5D").body, `"user_id":55501`)
 }

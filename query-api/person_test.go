@@ -14,7 +14,8 @@ import (
 
 // codehostPerson is a codehost-person with further members.
 func codehostPerson(id int, username, updated string, members ...string) string {
-	return fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q%s}`, id, username, updated, tail(members))
+	return fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q%s}`, id, username, updated,
+		tail(members))
 }
 
 // networkPerson is a network-person with further members.
@@ -24,7 +25,8 @@ func networkPerson(id, username, updated string, members ...string) string {
 
 // accountLink is an account-link with further members.
 func accountLink(codehost, network, source, observed string, members ...string) string {
-	return fmt.Sprintf(`{"a":{"platform":"codehost","username":%q},"b":{"platform":"network","username":%q},"source":%q,"observed_at":%q%s}`,
+	return fmt.Sprintf(
+		`{"a":{"platform":"codehost","username":%q},"b":{"platform":"network","username":%q},"source":%q,"observed_at":%q%s}`,
 		codehost, network, source, observed, tail(members))
 }
 
@@ -35,8 +37,7 @@ func tail(members []string) string {
 	return "," + strings.Join(members, ",")
 }
 
-// who is what an answer of person enrichment says of identities: "12/p_7",
-// with "-" where a webset is not matched.
+// who returns the identities in a person enrichment response, as "12/p_7", with "-" for a webset without a match.
 func who(t *testing.T, answer map[string]any) string {
 	t.Helper()
 	person := answer["person"].(map[string]any)
@@ -54,8 +55,7 @@ func who(t *testing.T, answer map[string]any) string {
 	return codehost + "/" + network
 }
 
-// The whole answer, field for field, as MAPPING.md has it.
-func TestEnrichPersonAnswer(t *testing.T) {
+func TestEnrichPerson_ReturnsAllMappedFields(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("p_1", "Octavia-Lin", "2026-10-02", `"full_name":"Octavia Lin","headline":"Compilers",
 		"url":"https://network.example/in/octavia-lin","location":{"city":"Graz","country":"Austria"},"emails":["o@lin.example"],
@@ -94,8 +94,7 @@ func TestEnrichPersonAnswer(t *testing.T) {
 	require.Equal(t, "-/p_1", who(t, f.enrich(`{"codehost":"octavia","websets":["network"]}`)))
 }
 
-// Who is found by which identifiers. Every case has people of its own.
-func TestEnrichPersonIdentifies(t *testing.T) {
+func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 	f := start(t, nil)
 	both := `,"websets":["codehost","network"]}`
 	f.insert(record.KindCodehostPerson,
@@ -129,7 +128,8 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		networkPerson("n12", "eva-net", "2025-01-01", `"emails":["eva@x.example"]`),
 		networkPerson("n12b", "eva-else", "2025-06-01", `"emails":["eva@x.example"],"codehost_username":"carl"`),
 		networkPerson("n13", "finn-declared", "2025-01-01"), networkPerson("n13b", "finn-linked", "2026-05-01"),
-		networkPerson("n15", "hugo-net", "2026-03-01", `"emails":["hugo@x.example"],"codehost_username":"hugo-elsewhere"`),
+		networkPerson("n15", "hugo-net", "2026-03-01",
+			`"emails":["hugo@x.example"],"codehost_username":"hugo-elsewhere"`),
 		networkPerson("n16", "iris-net", "2026-03-01", `"personal_email":"pair@x.example"`),
 		networkPerson("n18", "jan-net", "2026-01-01", `"codehost_username":"jan"`),
 		networkPerson("n18b", "jan-old", "2025-01-01", `"codehost_username":"jan"`),
@@ -144,12 +144,16 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		accountLink("finn", "finn-linked", "guess", "2026-06-01", `"confidence":0.95`),
 		accountLink("dora", "anna-net", "withdrawn", "2026-01-01"),
 	)
-	// What was so and is no longer so.
-	f.insert(record.KindCodehostPerson, codehostPerson(5, "renamed", "2026-01-01"), codehostPerson(6, "moved", "2026-02-01"),
-		`{"deleted":true,"user_id":9,"last_updated":"2026-01-01"}`, codehostPerson(14, "gwen", "2026-06-01", `"emails":["now@x.example"]`))
-	f.insert(record.KindAccountLink, `{"a":{"platform":"codehost","username":"dora"},"b":{"platform":"network","username":"anna-net"},"source":"withdrawn","observed_at":"2026-02-01","deleted":true}`)
+	// Former values do not match.
+	f.insert(record.KindCodehostPerson, codehostPerson(5, "renamed", "2026-01-01"),
+		codehostPerson(6, "moved", "2026-02-01"),
+		`{"deleted":true,"user_id":9,"last_updated":"2026-01-01"}`,
+		codehostPerson(14, "gwen", "2026-06-01", `"emails":["now@x.example"]`))
+	f.insert(record.KindAccountLink,
+		`{"a":{"platform":"codehost","username":"dora"},"b":{"platform":"network","username":"anna-net"},"source":"withdrawn","observed_at":"2026-02-01","deleted":true}`)
 	// An older version that arrives late changes nothing.
-	f.insert(record.KindCodehostPerson, codehostPerson(6, "other", "2025-01-01"), codehostPerson(9, "gone", "2024-01-01"))
+	f.insert(record.KindCodehostPerson, codehostPerson(6, "other", "2025-01-01"),
+		codehostPerson(9, "gone", "2024-01-01"))
 
 	for _, tc := range []struct{ name, request, want string }{
 		{"username", `{"codehost":"anna"}`, "1/-"},
@@ -163,32 +167,39 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		{"the same from there", `{"network_username":"bela-net"` + both, "2/n2"},
 		{"account-link", `{"codehost":"carl"` + both, "3/n3"},
 		{"account-link backwards", `{"network_username":"carl-net","websets":["codehost"]}`, "3/-"},
-		{"declares somebody who is not there", `{"codehost":"dora"` + both, "4/-"},
+		{"declares an unknown account", `{"codehost":"dora"` + both, "4/-"},
 		{"renamed: the new name", `{"codehost":"renamed"}`, "5/-"},
-		{"renamed: the old name is somebody else's", `{"codehost":"moved"}`, "6/-"},
-		{"a name that nobody has any more", `{"codehost":"other"}`, "-/-"},
+		{"renamed: another account has the old name", `{"codehost":"moved"}`, "6/-"},
+		{"a former name", `{"codehost":"other"}`, "-/-"},
 		{"two holders", `{"codehost":"twin"}`, "8/-"},
 		{"withdrawn", `{"codehost":"gone"}`, "-/-"},
 		{"withdrawn, by e-mail", `{"email":"gone@x.example"}`, "-/-"},
 		{"no record of its own, but linked by a declaration", `{"codehost":"ghost","websets":["network"]}`, "-/n5"},
-		{"no record of its own, but linked by an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`, "-/n3"},
-		{"no record of its own, and the linked record's other account was not asked for", `{"codehost":"unknown-codehost"` + both, "-/n3"},
+		{"no record of its own, but linked by an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`,
+			"-/n3"},
+		{"no record of its own, and the linked record's other account was not asked for",
+			`{"codehost":"unknown-codehost"` + both, "-/n3"},
 		{"e-mail", `{"email":"ANNA@x.example"}`, "1/-"},
-		{"e-mail written with a name, by the other form of its domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`, "19/-"},
-		{"e-mail of the linked record in a webset that is not requested", `{"email":"anna@x.example","websets":["network"]}`, "-/n1"},
+		{"e-mail written with a name, by the other form of its domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`,
+			"19/-"},
+		{"e-mail of the linked record in a webset that is not requested",
+			`{"email":"anna@x.example","websets":["network"]}`, "-/n1"},
 		{"e-mail in no requested webset, without a link", `{"email":"now@x.example","websets":["network"]}`, "-/-"},
 		{"e-mail brings the linked record", `{"email":"anna@x.example"` + both, "1/n1"},
 		{"shared e-mail: the newest", `{"email":"shared@x.example"}`, "11/-"},
 		{"former e-mail", `{"email":"former@x.example"}`, "-/-"},
 		{"present e-mail", `{"email":"now@x.example"}`, "14/-"},
-		{"e-mail in both websets, the other's record leads to someone else", `{"email":"eva@x.example"` + both, "12/n12"},
+		{"e-mail in both websets, the other's record leads to someone else", `{"email":"eva@x.example"` + both,
+			"12/n12"},
 		{"e-mail in both websets, a declared link names someone else", `{"email":"hugo@x.example"` + both, "15/-"},
 		{"e-mail in both websets without links", `{"email":"pair@x.example"` + both, "16/n16"},
 		{"specific before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
-		{"e-mail when nothing specific matches", `{"codehost":"nobody","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
+		{"e-mail when nothing specific matches",
+			`{"codehost":"nobody","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
 		{"no mixture: the first decides", `{"codehost":"dora","network_username":"anna-net"` + both, "4/-"},
-		{"second specific when the first is nobody", `{"codehost":"nobody","network_username":"anna-net"}`, "1/-"},
-		{"each webset by itself: another one's record does not empty it", `{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
+		{"second specific when the first does not match", `{"codehost":"nobody","network_username":"anna-net"}`, "1/-"},
+		{"each webset by itself: another one's record does not empty it",
+			`{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
 		{"declared before a link of less confidence that is newer", `{"codehost":"finn"` + both, "13/n13"},
 		{"two declare one account: the newest", `{"codehost":"jan","websets":["network"]}`, "-/n18"},
 		{"the newer declaration, its own", `{"network_username":"kate-net"}`, "20/-"},
@@ -202,32 +213,39 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 	}
 
 	username := func(id string) any {
-		return f.enrich(`{"codehost":"` + id + `"}`)["person"].(map[string]any)["codehost"].(map[string]any)["network_username"]
+		return f.enrich(`{"codehost":"` + id +
+			`"}`)["person"].(map[string]any)["codehost"].(map[string]any)["network_username"]
 	}
 	require.Equal(t, "anna-net", username("anna"))
 	require.Equal(t, "bela-net", username("bela"), "of the linked record")
-	require.Equal(t, "nobody", username("dora"), "its own, whoever that is")
+	require.Equal(t, "nobody", username("dora"), "its own declared username")
 	require.Nil(t, username("twin"))
 }
 
 func TestEnrichCompany(t *testing.T) {
 	f := start(t, nil)
 	company := func(id, slug, network, updated, name string) string {
-		return fmt.Sprintf(`{"company_id":%q,"network_slug":%q,"network_id":%q,"last_updated":%q,"profile":{"name":%q}}`, id, slug, network, updated, name)
+		return fmt.Sprintf(
+			`{"company_id":%q,"network_slug":%q,"network_id":%q,"last_updated":%q,"profile":{"name":%q}}`, id, slug,
+			network, updated, name)
 	}
 	f.insert(record.KindNetworkCompany,
 		`{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01","profile":{"name":"Acme","employees":0,"specialties":["x"]},"headquarters":{"city":"Graz"},"images":{"logo":""},"motto":"More"}`,
-		company("c2", "beta", "7", "2026-01-01", "Beta"), company("c3", "gamma", "8", "2025-01-01", "Gamma old"), company("c4", "gamma", "9", "2026-01-01", "Gamma"),
+		company("c2", "beta", "7", "2026-01-01", "Beta"), company("c3", "gamma", "8", "2025-01-01", "Gamma old"),
+		company("c4", "gamma", "9", "2026-01-01", "Gamma"),
 	)
-	f.insert(record.KindNetworkCompany, company("c2", "beta-renamed", "7", "2026-02-01", "Beta"), `{"company_id":"c3","last_updated":"2025-02-01","deleted":true}`)
+	f.insert(record.KindNetworkCompany, company("c2", "beta-renamed", "7", "2026-02-01", "Beta"),
+		`{"company_id":"c3","last_updated":"2025-02-01","deleted":true}`)
 	text, err := json.Marshal(f.post(companyPath, `{"network_slug":"acme"}`).json())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"matched":true,"company":{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01-01T00:00:00Z",
 		"profile":{"name":"Acme","employees":0,"specialties":["x"]},"motto":"More",
 		"headquarters":{"city":"Graz","region":null,"country":null,"postal_code":null,"line1":null,"line2":null}}}`, string(text))
 	for request, want := range map[string]any{
-		`{"network_id":"1024"}`: "c1", `{"network_url":"HTTPS://www.network.example/company/ACME/about?x#y"}`: "c1", `{"company_id":"c1"}`: "c1",
-		`{"network_slug":"beta"}`: nil, `{"network_slug":"beta-renamed"}`: "c2", `{"network_slug":"gamma"}`: "c4", `{"company_id":"c3"}`: nil, `{"network_id":"8"}`: nil,
+		`{"network_id":"1024"}`: "c1", `{"network_url":"HTTPS://www.network.example/company/ACME/about?x#y"}`: "c1",
+		`{"company_id":"c1"}`:     "c1",
+		`{"network_slug":"beta"}`: nil, `{"network_slug":"beta-renamed"}`: "c2", `{"network_slug":"gamma"}`: "c4",
+		`{"company_id":"c3"}`: nil, `{"network_id":"8"}`: nil,
 		`{"company_id":"C1"}`:                                              nil,
 		`{"company_id":"c1","network_slug":"gamma"}`:                       "c4",
 		`{"company_id":"c1","network_url":"network.example/company/beta"}`: "c1",
@@ -241,7 +259,7 @@ func TestEnrichCompany(t *testing.T) {
 		require.Equal(t, want, got, request)
 		require.Equal(t, want != nil, answer["matched"], request)
 	}
-	// Identifiers after the match are not looked at; before it, and alone, a malformed one is an error.
+	// Identifiers after the match are ignored; before it, or alone, a malformed one is an error.
 	for _, tc := range []struct {
 		request string
 		want    int
@@ -260,12 +278,12 @@ func TestEnrichCompany(t *testing.T) {
 	}
 }
 
-// A withdrawal counts beside the version that it withdraws, in whatever order they come: a commit has no other version.
-func TestWithdrawnWithItsVersion(t *testing.T) {
+func TestDeletion_AppliesToItsVersionInAnyOrder(t *testing.T) {
 	f := start(t, nil)
 	var people, commits, withdrawn []string
 	for i := range 8 {
-		people = append(people, codehostPerson(100+i, "person"+strconv.Itoa(i), "2026-01-01", `"bio":"`+strconv.Itoa(i)+`"`))
+		people = append(people,
+			codehostPerson(100+i, "person"+strconv.Itoa(i), "2026-01-01", `"bio":"`+strconv.Itoa(i)+`"`))
 		withdrawn = append(withdrawn, fmt.Sprintf(`{"user_id":%d,"last_updated":"2026-01-01","deleted":true}`, 100+i))
 		commits = append(commits, fmt.Sprintf(`{"user_id":7,"sha":"c%d","author_date":"2026-01-01"}`, i))
 	}
@@ -278,15 +296,15 @@ func TestWithdrawnWithItsVersion(t *testing.T) {
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01"))
 	f.insert(record.KindCodehostCommit, commits...)
 	for i := range 7 {
-		f.insert(record.KindCodehostCommit, fmt.Sprintf(`{"user_id":7,"sha":"c%d","author_date":"2026-01-01","deleted":true}`, i))
+		f.insert(record.KindCodehostCommit,
+			fmt.Sprintf(`{"user_id":7,"sha":"c%d","author_date":"2026-01-01","deleted":true}`, i))
 	}
 	body := f.get(codehostPath + "?codehost=lin").body
 	require.Contains(t, body, `"commits_count":1`)
 	require.Contains(t, body, `"c7"`)
 }
 
-// Crawlers write the first instant of all where they know no date.
-func TestEntriesOfTheFirstInstant(t *testing.T) {
+func TestEnrichPerson_KeepsEntriesDatedAtEpoch(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "0001"))
 	f.insert(record.KindCodehostRepo, `{"user_id":7,"id":1,"name":"first","updated_at":"0001-01-01T00:00:00Z"}`)

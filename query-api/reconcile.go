@@ -17,8 +17,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// ReadUsage returns an organization's usage of a period as the read model has
-// it, by endpoint and key.
+// ReadUsage returns an organization's usage of a period from the read model, by endpoint and key.
 func ReadUsage(ctx context.Context, conn driver.Conn, organization, period string) ([]readmodel.UsageSum, error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
 		readmodel.ParameterOrganization: organization, readmodel.ParameterPeriod: period,
@@ -41,10 +40,10 @@ func ReadUsage(ctx context.Context, conn driver.Conn, organization, period strin
 	return out, nil
 }
 
-// LastUsed returns when each key of an organization was used last, as the read
-// model has it.
+// LastUsed returns the time of last use of each key of an organization, from the read model.
 func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[string]time.Time, error) {
-	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterOrganization: organization}))
+	ctx = clickhouse.Context(ctx,
+		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterOrganization: organization}))
 	rows, err := conn.Query(ctx, readmodel.LastUsedQuery())
 	if err != nil {
 		return nil, fmt.Errorf("read when keys were used: %w", err)
@@ -64,43 +63,40 @@ func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[s
 	return out, nil
 }
 
-// Seen is what a caller says of an answer: its X-Request-Id and its
-// X-Credits-Charged.
+// Seen is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
 type Seen struct {
 	RequestID string `json:"request_id"`
 	Credits   int64  `json:"credits"`
 }
 
-// Side is one of the sides that a reconciliation compares.
+// Side is the totals of one data source of a reconciliation.
 type Side struct {
 	Calls    int64 `json:"calls"`
 	Requests int64 `json:"requests"`
 	Credits  int64 `json:"credits"`
 }
 
-// Reconciliation compares, for one period, the ledger (the topic), the read
-// model, and what callers say they saw.
+// Reconciliation compares, for one period, the ledger topic, the read model, and what clients
+// observed.
 type Reconciliation struct {
 	Period    string `json:"period"`
 	Ledger    Side   `json:"ledger"`
 	ReadModel Side   `json:"read_model"`
-	// Seen is nil when callers were not asked.
+	// Seen is nil if no client observations were given.
 	Seen *Side `json:"seen,omitempty"`
-	// Unanswered counts calls whose answer did not leave for certain; they cost
-	// nothing.
+	// Unanswered is the number of calls whose response may not have left; they are not charged.
 	Unanswered int64 `json:"unanswered"`
-	// Differences name calls that the sides do not agree on; more than a hundred
-	// are counted only.
+	// Differences describes calls that differ; at most 100 are described, Different counts all.
 	Differences []string `json:"differences"`
 	Different   int64    `json:"different"`
-	// Unseen counts charges that the ledger has and no caller reports; they are
-	// among the differences. A caller whose connection broke reports none.
+	// Unseen is the number of charges in the ledger that no client reports; they count as
+	// differences. A client whose connection broke reports none.
 	Unseen int64 `json:"unseen"`
-	// InCallersFavour counts answers that say a charge which the ledger has not.
+	// InCallersFavour is the number of responses that report a charge which is not in the ledger.
 	InCallersFavour int64 `json:"in_callers_favour"`
 }
 
-// maxDifferences bounds the calls that are named.
+// maxDifferences is the maximum number of described differences.
 const maxDifferences = 100
 
 func (r *Reconciliation) differ(format string, args ...any) {
@@ -109,21 +105,22 @@ func (r *Reconciliation) differ(format string, args ...any) {
 	}
 }
 
-// OK reports whether the sides agree, or differ only in callers' favour.
+// OK reports whether the sources agree, or differ only in the clients' favor.
 func (r *Reconciliation) OK() bool { return r.Different == 0 }
 
-// entry is what a side says of a call.
+// entry is a call in one data source.
 type entry struct {
 	organization      string
 	outcome           event.Outcome
 	requests, credits int64
 }
 
-// Reconcile replays the ledger from its beginning and compares it with the read
-// model and, unless seen is nil, with what callers saw. The projector must have
-// caught up, or the read model is behind. An organization that is not empty
-// leaves out the others.
-func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []Seen) (*Reconciliation, error) {
+// Reconcile replays the ledger from its beginning and compares it with the read model and, unless
+// seen is nil, with what clients observed. The read model lags unless the projector has caught up.
+// If organization is not empty, other organizations are ignored.
+func Reconcile(
+	ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []Seen,
+) (*Reconciliation, error) {
 	if _, _, err := event.PeriodBounds(period); err != nil {
 		return nil, err
 	}
@@ -131,8 +128,9 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, or
 	ledger := make(map[string]entry)
 	_, err := bus.Read(ctx, cfg, event.TopicUsage, nil, func(m kafka.Message) error {
 		var u event.Usage
-		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period || organization != "" && u.OrganizationID != organization {
-			return nil //nolint:nilerr // what is no usage event states no charge
+		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period || organization != "" &&
+			u.OrganizationID != organization {
+			return nil //nolint:nilerr // an invalid usage event is no charge
 		}
 		now := entry{u.OrganizationID, u.Outcome, u.Requests, u.Credits}
 		before, known := ledger[u.RequestID]
@@ -140,7 +138,7 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, or
 		case !known, before.outcome == event.OutcomeUnanswered:
 			ledger[u.RequestID] = now
 		case now != before && now.outcome != event.OutcomeUnanswered:
-			r.differ("%s is in the ledger twice, with different content", u.RequestID)
+			r.differ("%s is in the ledger twice with different content", u.RequestID)
 		}
 		return nil
 	})
@@ -159,12 +157,13 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, or
 		if row, there := rows[id]; !there {
 			r.differ("%s is not in the read model", id)
 		} else if row != l {
-			r.differ("%s differs: the ledger has %s, %d credits, the read model %s, %d credits", id, l.outcome, l.credits, row.outcome, row.credits)
+			r.differ("%s differs: the ledger has %s, %d credits, the read model %s, %d credits", id, l.outcome,
+				l.credits, row.outcome, row.credits)
 		}
 	}
 	for id := range rows {
 		if _, there := ledger[id]; !there {
-			r.differ("%s is in the read model alone", id)
+			r.differ("%s is only in the read model", id)
 		}
 	}
 	if seen != nil {
@@ -188,28 +187,28 @@ func sum(entries map[string]entry) (s Side) {
 	return s
 }
 
-// compareSeen holds the ledger against what callers saw. A charge that only the
-// caller saw is in their favour; one that only the ledger has is not.
+// compareSeen compares the ledger with client observations. A charge that only the client observed
+// is in its favor; one that only the ledger has is a difference.
 func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []Seen) {
 	r.Seen = &Side{}
-	said := make(map[string]int64, len(seen))
+	observed := make(map[string]int64, len(seen))
 	for _, s := range seen {
-		said[s.RequestID] = s.Credits
+		observed[s.RequestID] = s.Credits
 	}
-	for id, credits := range said {
+	for id, credits := range observed {
 		r.Seen.Calls++
 		r.Seen.Credits += credits
-		switch has := ledger[id].credits; {
-		case has > credits:
-			r.differ("%s was charged %d, its caller saw %d", id, has, credits)
-		case has < credits:
+		switch charged := ledger[id].credits; {
+		case charged > credits:
+			r.differ("%s was charged %d, the client observed %d", id, charged, credits)
+		case charged < credits:
 			r.InCallersFavour++
 		}
 	}
 	for id, l := range ledger {
-		if _, there := said[id]; !there && l.credits > 0 {
+		if _, there := observed[id]; !there && l.credits > 0 {
 			r.Unseen++
-			r.differ("%s was charged %d, its caller saw no answer", id, l.credits)
+			r.differ("%s was charged %d, the client observed no response", id, l.credits)
 		}
 	}
 }

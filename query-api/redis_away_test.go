@@ -21,10 +21,8 @@ import (
 	"muster/schemas/record"
 )
 
-// While Redis is away, calls of one key neither hang nor queue: what the rate alone is
-// asked for passes, what costs something fails, at once. The log tells of the outage
-// once, and of its end.
-func TestRedisAway(t *testing.T) {
+// Calls fail immediately, and the log reports the outage once.
+func TestAPI_RedisOutageAllowsRatesAndFailsCharges(t *testing.T) {
 	server := redistest.Start(t)
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
 		client, err := queryapi.OpenRedis(redisAt(server.URL()))
@@ -33,7 +31,8 @@ func TestRedisAway(t *testing.T) {
 		d.Redis = client
 	})
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
-	becomes(t, http.StatusOK, func() response { return ask(t, f, f.service.URL(), networkPath, `{"network":"octavia"}`) })
+	waitForStatus(t, http.StatusOK,
+		func() response { return ask(t, f, f.service.URL(), networkPath, `{"network":"octavia"}`) })
 
 	// calls makes calls of one key at a steady rate and returns how long each took.
 	calls := func(n int, body string, status int) []time.Duration {
@@ -66,22 +65,25 @@ func TestRedisAway(t *testing.T) {
 			require.NoError(t, tc.away())
 			free := calls(50, `{}`, http.StatusBadRequest)
 			charged := calls(50, `{"network":"octavia"}`, http.StatusInternalServerError)
-			t.Logf("free: median %s, longest %s; charged: median %s, longest %s", free[25], free[49], charged[25], charged[49])
-			// Those that are under way when this process stands still take that much longer.
+			t.Logf("free: median %s, longest %s; charged: median %s, longest %s", free[25], free[49], charged[25],
+				charged[49])
+			// Durations of calls in flight include pauses of this process.
 			for _, took := range [][]time.Duration{free, charged} {
 				require.Less(t, took[25], 500*time.Millisecond)
 				require.Less(t, took[37], 1500*time.Millisecond)
 				require.Less(t, took[49], 9*time.Second, "a request that hangs ends after ten seconds")
 			}
 			require.NoError(t, tc.back())
-			// The log waits for five seconds in which nothing has failed.
+			// The end of the outage is logged after five seconds without failures.
 			var got response
 			polltest.Until(t, 2*time.Minute, func() bool {
 				got = ask(t, f, f.service.URL(), networkPath, `{"network":"octavia"}`)
-				return got.status == http.StatusOK && strings.Contains(f.log.String()[logged:], "Redis answers again")
-			}, "the last answer is %d, and the log does not say that Redis answers again", func() any { return got.status })
-			// A busy machine may have had an outage begin before, and another one after.
-			told, _, _ := strings.Cut(f.log.String()[logged:], "Redis answers again")
+				return got.status == http.StatusOK &&
+					strings.Contains(f.log.String()[logged:], "redis: available again")
+			}, "the last answer is %d, and the log does not say that redis: available again",
+				func() any { return got.status })
+			// A busy machine may cause other outages before and after.
+			told, _, _ := strings.Cut(f.log.String()[logged:], "redis: available again")
 			lines := slices.DeleteFunc(slices.Collect(strings.Lines(told)), func(line string) bool {
 				return strings.Contains(line, `"level":"DEBUG"`) || !strings.Contains(strings.ToLower(line), "redis")
 			})
@@ -90,7 +92,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// underWay counts the commands that are under way.
+// underWay counts the commands in flight.
 type underWay struct{ n atomic.Int64 }
 
 func (u *underWay) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -107,9 +109,7 @@ func (u *underWay) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return next
 }
 
-// A service that has stopped asks Redis nothing any more, also of what nobody waits for:
-// its client may be closed.
-func TestRedisIsAskedNothingAfterTheStop(t *testing.T) {
+func TestService_SendsNothingToRedisAfterStop(t *testing.T) {
 	server := redistest.Start(t)
 	u := &underWay{}
 	var cfg queryapi.Config
@@ -128,7 +128,7 @@ func TestRedisIsAskedNothingAfterTheStop(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Run(ctx) }()
 	ready(t, s)
-	becomes(t, http.StatusBadRequest, func() response { return ask(t, f, s.URL(), networkPath, `{}`) })
+	waitForStatus(t, http.StatusBadRequest, func() response { return ask(t, f, s.URL(), networkPath, `{}`) })
 
 	require.NoError(t, server.Pause())
 	resume := sync.OnceValue(server.Resume)

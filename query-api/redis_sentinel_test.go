@@ -21,7 +21,7 @@ import (
 	"muster/schemas/record"
 )
 
-// redisAt are the variables that name a server.
+// redisAt returns the environment variables for a server.
 func redisAt(url string) func(string) string {
 	return func(name string) string {
 		if name == queryapi.RedisEnv {
@@ -31,10 +31,7 @@ func redisAt(url string) func(string) string {
 	}
 }
 
-// While calls run at two replicas, the primary goes and Sentinels make its replica the
-// next one. Calls go on, and each that was answered is charged once: also when the former
-// primary comes back as what it was, with all that it knew.
-func TestRedisFailsOver(t *testing.T) {
+func TestReplicas_ChargeOnceAcrossSentinelFailover(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*redistest.Server) error
 	}{
@@ -64,7 +61,7 @@ func TestRedisFailsOver(t *testing.T) {
 			deps.Registerer, deps.Redis = nil, connect()
 			urls := []string{f.service.URL(), replica(t, deps)}
 			for _, url := range urls {
-				becomes(t, http.StatusOK, func() response { return askUsage(t, f, url) })
+				waitForStatus(t, http.StatusOK, func() response { return askUsage(t, f, url) })
 			}
 
 			ctx, stop := context.WithCancel(t.Context())
@@ -75,7 +72,8 @@ func TestRedisFailsOver(t *testing.T) {
 			for i := range 8 {
 				callers.Go(func() {
 					for n := 0; ctx.Err() == nil; n++ {
-						// Those with a key are repeated, at the other replica: those who were under way find it claimed for a while.
+						// Calls with a key are repeated at the other replica. Interrupted ones find the key claimed for
+						// a while.
 						keyed, at := i%4 >= 2, i%2
 						header := make(http.Header)
 						if keyed {
@@ -87,7 +85,8 @@ func TestRedisFailsOver(t *testing.T) {
 								answered[at].Add(1)
 								break
 							}
-							if got.status != http.StatusInternalServerError && (!keyed || got.status != http.StatusConflict) {
+							if got.status != http.StatusInternalServerError &&
+								(!keyed || got.status != http.StatusConflict) {
 								t.Errorf("%d %s", got.status, got.body)
 								return
 							}
@@ -101,7 +100,7 @@ func TestRedisFailsOver(t *testing.T) {
 							}
 							<-time.After(50 * time.Millisecond)
 							if !keyed || ctx.Err() != nil {
-								break // it is not charged
+								break // not charged
 							}
 							at = 1 - at
 						}
@@ -113,22 +112,23 @@ func TestRedisFailsOver(t *testing.T) {
 			more := func(what string, n int64) {
 				t.Helper()
 				before := [2]int64{answered[0].Load(), answered[1].Load()}
-				polltest.Until(t, 2*patience, func() bool {
+				polltest.Until(t, 2*waitTimeout, func() bool {
 					return answered[0].Load() >= before[0]+n && answered[1].Load() >= before[1]+n
 				}, what)
 			}
 			more("calls are not answered", 20)
-			// What takes over has an old state. Sentinels do not choose one of more than half a minute.
+			// The new primary has old data. Sentinels do not promote a replica disconnected for more than half a
+			// minute.
 			next.LoseTrack(t, primary)
 			more("calls are not answered without a replica", 3)
 			require.NoError(t, tc.away(primary))
 			require.NoError(t, sentinels.All()[0].Kill(), "one of three may be away, too")
-			next.Becomes(t, "master")
+			next.WaitRole(t, "master")
 			more("calls are not answered again", 20)
 			if tc.back != nil {
 				require.NoError(t, tc.back(primary))
 				more("calls end when the former primary is back", 20)
-				primary.Becomes(t, "slave")
+				primary.WaitRole(t, "slave")
 				more("calls end when the former primary follows", 20)
 			}
 			stop()
@@ -137,13 +137,13 @@ func TestRedisFailsOver(t *testing.T) {
 			t.Logf("%d calls were answered, %d failed, %d found their key claimed", want, failed.Load(), claimed.Load())
 			for _, url := range urls {
 				var used int64
-				polltest.Until(t, patience, func() bool {
+				polltest.Until(t, waitTimeout, func() bool {
 					used, _ = credits(t, f, url)
 					return used == want
 				}, "%d credits are used, %d calls were answered", func() any { return used }, want)
 			}
 			var charged int64
-			polltest.Until(t, patience, func() bool {
+			polltest.Until(t, waitTimeout, func() bool {
 				calls := make(map[string]int64)
 				for _, u := range f.published() {
 					calls[u.RequestID] = u.Credits

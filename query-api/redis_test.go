@@ -23,14 +23,13 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Three replicas share a Redis server: 64 callers spend the last 100 credits to
-// the last one and not beyond, the server is killed and comes back empty, and what
-// was spent stays spent.
-func TestReplicasOnRedis(t *testing.T) {
+// 64 clients of three replicas spend the last 100 credits exactly, also while the server is killed
+// and comes back empty.
+func TestReplicas_ShareCreditsRatesAndAnswers(t *testing.T) {
 	server := redistest.Start(t)
 	var deps queryapi.Deps
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
-		c.SetRedisPatience(redisPatience)
+		c.SetRedisTimeoutFactor(redisTimeoutFactor)
 		d.Redis = server.Client(t)
 		deps = *d
 	})
@@ -43,7 +42,7 @@ func TestReplicasOnRedis(t *testing.T) {
 	}
 	for _, url := range urls {
 		var limit int64
-		polltest.Until(t, patience, func() bool {
+		polltest.Until(t, waitTimeout, func() bool {
 			_, limit = credits(t, f, url)
 			return limit == 100
 		}, "the plan does not hold at every replica: %d", func() any { return limit })
@@ -78,7 +77,7 @@ func TestReplicasOnRedis(t *testing.T) {
 		require.EqualValues(t, 100, used)
 	}
 
-	// Without Redis nothing is charged: nobody can say what is left.
+	// Without Redis nothing is charged, because the remaining credits are unknown.
 	f.withLimits(func(l *event.Limits) { l.Credits = 120 })
 	require.NoError(t, server.Kill())
 	for _, url := range urls {
@@ -86,7 +85,8 @@ func TestReplicasOnRedis(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, got.status, got.body)
 		require.NotEmpty(t, got.header.Get("Retry-After"))
 		require.Empty(t, got.header.Get("X-Credits-Charged"))
-		require.Equal(t, "the balances of this service cannot be read at present, and nothing was charged: call again in 2 seconds", got.detail())
+		require.Equal(t, "the balances of this service cannot be read at present, and nothing was charged: call "+
+			"again in 2 seconds", got.detail())
 		got = askUsage(t, f, url)
 		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
 		require.NotEmpty(t, got.header.Get("Retry-After"))
@@ -94,10 +94,10 @@ func TestReplicasOnRedis(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity, got.status, "rates are open: the request itself is looked at")
 	}
 
-	// An empty server is given the ledger's sums before anybody is charged.
+	// An empty server is loaded with the sums of the ledger before any charge.
 	require.NoError(t, server.Restart(t.Context()))
 	for _, url := range urls {
-		becomes(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"nobody"}`) })
+		waitForStatus(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"nobody"}`) })
 		used, _ := credits(t, f, url)
 		require.EqualValues(t, 100, used, "what was spent before stays spent")
 	}
@@ -107,15 +107,13 @@ func TestReplicasOnRedis(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, ask(t, f, urls[2], networkPath, `{"network":"octavia"}`).status)
 }
 
-// What one replica has answered is thrown away at another, out of Redis, once it tells of
-// somebody who was erased.
-func TestErasedAnswersOnRedis(t *testing.T) {
+func TestReplicas_DropStoredAnswersOfErasedPerson(t *testing.T) {
 	server := redistest.Start(t)
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	var deps queryapi.Deps
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
-		c.SetRedisPatience(redisPatience)
+		c.SetRedisTimeoutFactor(redisTimeoutFactor)
 		d.Redis, d.Suppressed = server.Client(t), set
 		deps = *d
 	})
@@ -123,15 +121,12 @@ func TestErasedAnswersOnRedis(t *testing.T) {
 	answersOfTheErased(t, f, set, f.service.URL(), replica(t, deps))
 }
 
-// A replica that is stopped while a call waits leaves the delivery to another one.
-func TestContextWhenAReplicaStops(t *testing.T) {
+func TestReplicas_OtherReplicaDeliversContextOfStoppedOne(t *testing.T) {
 	server := redistest.Start(t)
 	contextWhenTheServiceStops(t, func(d *queryapi.Deps) { d.Redis = server.Client(t) })
 }
 
-// The outcome of a context call that comes while Redis is away is not refused, since it is
-// charged when Redis is back: the profile is fetched, or delivered.
-func TestContextChargedLater(t *testing.T) {
+func TestContext_IsChargedAfterRedisOutage(t *testing.T) {
 	const contextPath = "/v1/context"
 	server := redistest.Start(t)
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
@@ -144,12 +139,12 @@ func TestContextChargedLater(t *testing.T) {
 	w := startContextWorker(f, func(event.ContextTask) *event.Context { return nil })
 	var ids []string
 	for _, webhook := range []string{"", `,"webhook_url":"http://127.0.0.1:1/hook"`} {
-		becomes(t, http.StatusOK, func() response { return askUsage(t, f, f.service.URL()) })
+		waitForStatus(t, http.StatusOK, func() response { return askUsage(t, f, f.service.URL()) })
 		got := make(chan response, 1)
 		go func() {
 			got <- ask(t, f, f.service.URL(), contextPath, `{"person":"x","response_timeout_sec":120`+webhook+`}`)
 		}()
-		id := w.only(ids...)
+		id := w.onlyTask(ids...)
 		ids = append(ids, id)
 		require.NoError(t, server.Pause())
 		resume := sync.OnceValue(server.Resume)
@@ -161,11 +156,12 @@ func TestContextChargedLater(t *testing.T) {
 			require.Equal(t, http.StatusGatewayTimeout, r.status, r.body)
 			require.Contains(t, r.detail(), id)
 			require.NotContains(t, r.detail(), "nothing was charged")
-			require.JSONEq(t, aProfile, becomes(t, http.StatusOK, func() response { return f.get(contextPath + "/" + id) }).body)
+			require.JSONEq(t, aProfile,
+				waitForStatus(t, http.StatusOK, func() response { return f.get(contextPath + "/" + id) }).body)
 		} else {
 			require.Equal(t, id, requestID(r))
 			var body string
-			polltest.Until(t, patience, func() bool {
+			polltest.Until(t, waitTimeout, func() bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if len(w.deliveries[id]) > 0 {
@@ -175,7 +171,7 @@ func TestContextChargedLater(t *testing.T) {
 			}, "it is not delivered")
 			require.JSONEq(t, aProfile, body)
 		}
-		polltest.Until(t, patience, func() bool {
+		polltest.Until(t, waitTimeout, func() bool {
 			r := askUsage(t, f, f.service.URL())
 			return r.status == http.StatusOK && f.credits() == int64(len(ids))
 		}, "it is not charged")
@@ -186,14 +182,14 @@ func TestContextChargedLater(t *testing.T) {
 func replica(t *testing.T, deps queryapi.Deps) (url string) {
 	t.Helper()
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
-	cfg.SetRedisPatience(redisPatience)
+	cfg.SetRedisTimeoutFactor(redisTimeoutFactor)
 	s, err := queryapi.New(t.Context(), cfg, deps)
 	require.NoError(t, err)
 	run(t, s)
 	return s.URL()
 }
 
-// ask posts to one replica. It may run beside the test's goroutine.
+// ask posts to one replica. It may run in any goroutine.
 func ask(t *testing.T, f *fixture, url, path, body string) response {
 	return askWith(t, f, url, path, body, make(http.Header))
 }
@@ -233,7 +229,7 @@ func answerOf(t *testing.T, req *http.Request) response {
 	return response{t: t, status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
-// credits is what a replica says is used, and the limit.
+// credits returns the used credits and the limit reported by a replica.
 func credits(t *testing.T, f *fixture, url string) (used, limit int64) {
 	t.Helper()
 	got := askUsage(t, f, url)

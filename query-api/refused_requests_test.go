@@ -15,10 +15,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Every enrich call with a valid body counts as a monthly request, those included that
-// there are too few credits for: at this replica, at one that adds up the ledger's
-// topic, and at one that finds it in the read model.
-func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
+// Also at a replica that sums up the ledger.
+func TestCredits_RejectedCallCountsAsRequest(t *testing.T) {
 	f := start(t, nil)
 	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 0, 2 })
 	body := `{"network_username":"octavia","websets":["network"]}`
@@ -37,7 +35,8 @@ func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
 	require.InDelta(t, 0, want["credits"].(map[string]any)["used"], 0)
 
 	rec := httptest.NewRecorder()
-	f.service.FlushUsage(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
+	f.service.FlushUsage(rec,
+		httptest.NewRequestWithContext(t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
 	rows := &readmodel.UsageBatch{}
 	_, err := bus.Read(t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
@@ -64,8 +63,7 @@ func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
 	}
 }
 
-// A refusal for credits advises what can be done: to ask for less only where less can be asked for.
-func TestRefusedForCreditsAdvises(t *testing.T) {
+func TestCredits_RejectionAdvisesToReduceOnlyIfPossible(t *testing.T) {
 	f := start(t, nil)
 	for _, c := range []struct {
 		credits           int64
@@ -76,9 +74,13 @@ func TestRefusedForCreditsAdvises(t *testing.T) {
 		{0, networkPath, `{"network":"x"}`, "up to 1: upgrade the plan;"},
 		{0, networkPath, `{"network":["x"]}`, "up to 1: upgrade the plan;"},
 		{0, networkPath, `{"network":["x","y"]}`, "up to 2: upgrade the plan;"},
-		{2, networkPath, `{"network":["x","y","z"]}`, "up to 3: reduce the list of identifiers to at most 2 or upgrade the plan;"},
-		{3, searchPath, `{"query":{"match_all":{}},"size":10}`, "up to 10: reduce size to at most 3 or upgrade the plan;"},
-		{0, searchPath, `{"query":{"match_all":{}},"size":1}`, "up to 1: reduce size to at most 0 or upgrade the plan;"}, // the total is free
+		{2, networkPath, `{"network":["x","y","z"]}`,
+			"up to 3: reduce the list of identifiers to at most 2 or upgrade the plan;"},
+		{3, searchPath, `{"query":{"match_all":{}},"size":10}`,
+			"up to 10: reduce size to at most 3 or upgrade the plan;"},
+		// the total is free
+		{0, searchPath, `{"query":{"match_all":{}},"size":1}`,
+			"up to 1: reduce size to at most 0 or upgrade the plan;"},
 	} {
 		f.withLimits(func(l *event.Limits) { l.Credits = c.credits })
 		got := f.post(c.path, c.body)

@@ -14,9 +14,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Later pages of a search that counted nothing go by words that another search has found nobody to have, and find whoever
-// has them since.
-func TestLaterPagesAndAbsentWords(t *testing.T) {
+func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 	for name, c := range map[string]struct{ first, second, counted string }{
 		"nothing was counted": {
 			first: `"query":{"match":{"profile.headline":"data zzzz"}},"sort":["profile.connections"]`, counted: "zzzz",
@@ -32,18 +30,22 @@ func TestLaterPagesAndAbsentWords(t *testing.T) {
 			f := start(t, nil)
 			var people []string
 			for i := range 6 {
-				people = append(people, fmt.Sprintf(`{"profile_id":"p%d","last_updated":"2026","username":"p%d","last_name":"Doe","headline":"data","connections":%d}`, i, i, 10*i))
+				people = append(people,
+					fmt.Sprintf(
+						`{"profile_id":"p%d","last_updated":"2026","username":"p%d","last_name":"Doe","headline":"data","connections":%d}`, i, i, 10*i))
 			}
 			f.insert(record.KindNetworkPerson, people...)
 			page := f.search(`{` + c.first + `,"size":2}`)
 			require.Len(t, ids(page), 2)
-			// It is counted: nobody has it.
+			// The term is absent.
 			require.Zero(t, f.search(fmt.Sprintf(`{"query":{"match":{"profile.headline":%q}}}`, c.counted))["total"])
 			next := fmt.Sprintf(`{%s,"size":2,"cursor":%q}`, c.first, page["next_cursor"])
 			require.Len(t, ids(f.search(next)), 2)
 
-			// Somebody has that word in place of the one that all have.
-			f.insert(record.KindNetworkPerson, fmt.Sprintf(`{"profile_id":"p5","last_updated":"2027","username":"p5","last_name":"Doe","headline":"%s","connections":50}`, c.counted))
+			// One person has that word instead of the common one.
+			f.insert(record.KindNetworkPerson,
+				fmt.Sprintf(
+					`{"profile_id":"p5","last_updated":"2027","username":"p5","last_name":"Doe","headline":"%s","connections":50}`, c.counted))
 			all := ids(page)
 			for cursor := page["next_cursor"]; cursor != nil; {
 				page := f.search(fmt.Sprintf(`{%s,"size":2,"cursor":%q}`, c.first, cursor))
@@ -56,10 +58,10 @@ func TestLaterPagesAndAbsentWords(t *testing.T) {
 	}
 }
 
-// between does something before a statement of some kind is sent, once it is known which parts the table has.
+// between runs a function before a statement of some kind is sent, after the parts of the table were listed.
 type between struct {
 	driver.Conn
-	looked chan struct{} // that it is known
+	looked chan struct{} // closed when the parts are known
 	at     string
 	do     atomic.Pointer[func()]
 }
@@ -79,7 +81,7 @@ func (b *between) Query(ctx context.Context, query string, args ...any) (driver.
 	return rows, err
 }
 
-// lookedRows say when they have been read.
+// lookedRows signals when the rows have been read.
 type lookedRows struct {
 	driver.Rows
 	looked chan<- struct{}
@@ -94,17 +96,18 @@ func (r lookedRows) Close() error {
 	return err
 }
 
-// Whose word becomes another that the same pattern finds is found, whenever that is.
-func TestWordsThatChangeMeanwhile(t *testing.T) {
+func TestSearch_FindsTermsThatChangeDuringTheSearch(t *testing.T) {
 	conn := &between{at: "mergeTreeTextIndex", looked: make(chan struct{}, 1)}
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
 	})
-	f.insert(record.KindNetworkPerson, append(searchPeople(), `{"profile_id":"f","last_updated":"2026","username":"f","headline":"foobar"}`)...)
+	f.insert(record.KindNetworkPerson,
+		append(searchPeople(), `{"profile_id":"f","last_updated":"2026","username":"f","headline":"foobar"}`)...)
 	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), 2, "the parts are known")
 	change := func() {
-		f.insert(record.KindNetworkPerson, `{"profile_id":"f","last_updated":"2027","username":"f","headline":"foobaz"}`)
+		f.insert(record.KindNetworkPerson,
+			`{"profile_id":"f","last_updated":"2027","username":"f","headline":"foobaz"}`)
 	}
 	<-conn.looked
 	conn.do.Store(&change)

@@ -17,8 +17,7 @@ import (
 	"muster/schemas/record"
 )
 
-// slow is a store whose statements wait, while there is something to wait for, and do not
-// end early.
+// slow is a store whose statements block while held, and ignore cancellation.
 type slow struct {
 	driver.Conn
 	wait    atomic.Pointer[chan struct{}]
@@ -34,7 +33,7 @@ func (s *slow) Query(ctx context.Context, query string, args ...any) (driver.Row
 	return s.Conn.Query(ctx, query, args...)
 }
 
-// hold has statements wait until the returned function is called.
+// hold blocks statements until the returned function is called.
 func (s *slow) hold(t *testing.T) (release func()) {
 	wait := make(chan struct{})
 	s.wait.Store(&wait)
@@ -48,12 +47,12 @@ func (s *slow) hold(t *testing.T) (release func()) {
 	return release
 }
 
-// Nor is an answer of 503 stored for a query that was not answered before its deadline.
+// Neither is the 503 of a query that exceeds its deadline.
 func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
 		c.SearchQueries, c.SearchTimeout, c.SearchDeadline = 1, 500*time.Millisecond, time.Second
-		c.SearchPostings = -1 // all statements are the search's own, which it waits for
+		c.SearchPostings = -1 // no index: the search waits for all statements
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
 	})
@@ -66,7 +65,7 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 		release := conn.hold(t)
 		first := make(chan response, 1)
 		go func() { first <- f.do(http.MethodPost, path, another, idempotent("first")) }()
-		polltest.Until(t, patience, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+		polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
 		for _, path := range []string{search, explain} {
 			r := f.do(http.MethodPost, path, query, key)
 			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
@@ -84,7 +83,7 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 	for _, path := range []string{search, explain} {
 		for name, body := range map[string]string{"k": query, "first": another} {
 			var r response
-			polltest.Until(t, patience, func() bool {
+			polltest.Until(t, waitTimeout, func() bool {
 				r = f.do(http.MethodPost, path, body, idempotent(name))
 				require.Empty(t, r.header.Get("Idempotent-Replayed"))
 				return r.status == http.StatusOK && r.json()["refused"] == nil
@@ -93,8 +92,7 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 	}
 }
 
-// Credits that other calls hold come back, not with the month.
-func TestCreditsHeldByOthers(t *testing.T) {
+func TestCredits_HeldByOtherCallsAreRetryable(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
 		conn.Conn = d.ClickHouse
@@ -104,14 +102,15 @@ func TestCreditsHeldByOthers(t *testing.T) {
 	release := conn.hold(t)
 	first := make(chan response, 1)
 	go func() { first <- f.post(networkPath, `{"network":["a","b","c"]}`) }()
-	polltest.Until(t, patience, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+	polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
 	r := f.post(networkPath, `{"network":["a","b"]}`)
 	require.Equal(t, http.StatusTooManyRequests, r.status, r.body)
 	require.Equal(t, "5", r.header.Get("Retry-After"))
-	require.Contains(t, r.detail(), "insufficient credits: 0 credits are held, and this call needs up to 2: other calls that still run have set 3 aside")
+	require.Contains(t, r.detail(),
+		"insufficient credits: 0 credits are held, and this call needs up to 2: running calls have reserved 3")
 	release()
 	require.Equal(t, http.StatusOK, (<-first).status)
-	becomes(t, http.StatusOK, func() response { return f.post(networkPath, `{"network":["a","b"]}`) })
+	waitForStatus(t, http.StatusOK, func() response { return f.post(networkPath, `{"network":["a","b"]}`) })
 	r = f.post(networkPath, `{"network":["a","b","c","d"]}`)
 	require.Contains(t, r.detail(), "new credits come on")
 }

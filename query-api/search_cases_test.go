@@ -22,8 +22,8 @@ import (
 	"muster/schemas/record"
 )
 
-// searchCase is a line of testdata/searchcases/cases.jsonl: a request that was reported, of this or of another product,
-// with the right answer.
+// searchCase is a line of testdata/searchcases/cases.jsonl: a reported request, of this or another product, with the
+// correct result.
 type searchCase struct {
 	Name        string         `json:"name"`
 	Group       string         `json:"group"`
@@ -94,7 +94,7 @@ func TestSearch_ReportedCasesHaveTheRightAnswers(t *testing.T) {
 			before := store.statements.Load()
 			r := f.post("/v1/person/search", string(c.Request))
 			if c.FirstCall {
-				// Each took hundreds of statements of milliseconds, one for each word and field.
+				// Each took hundreds of short statements, one per word and field.
 				require.Less(t, store.statements.Load()-before, int64(60), "statements of a first call")
 			}
 			require.Equal(t, c.Status, r.status, "%s: %s", c.Why, r.body)
@@ -138,20 +138,28 @@ func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
 	const all = `{"query":{"match_all":{}}`
 	want := f.search(all + `}`)
 	for _, habit := range []string{
-		`"from":0`, `"from":null`, `"track_total_hits":true`, `"track_total_hits":10000`, `"track_total_hits":0`, `"min_score":0`,
-		`"min_score":0.0`, `"version":false`, `"seq_no_primary_term":false`, `"explain":false`, `"profile":false`, `"track_scores":false`,
-		`"timeout":"10s"`, `"timeout":"1.5m"`, `"timeout":"-1"`, `"timeout":"0"`, `"timeout":"2000ms"`, `"timeout":"1d"`,
+		`"from":0`, `"from":null`, `"track_total_hits":true`, `"track_total_hits":10000`, `"track_total_hits":0`,
+		`"min_score":0`,
+		`"min_score":0.0`, `"version":false`, `"seq_no_primary_term":false`, `"explain":false`, `"profile":false`,
+		`"track_scores":false`,
+		`"timeout":"10s"`, `"timeout":"1.5m"`, `"timeout":"-1"`, `"timeout":"0"`, `"timeout":"2000ms"`,
+		`"timeout":"1d"`,
 		`"from":0,"track_total_hits":true,"timeout":"10s","version":false`,
 	} {
 		require.Equal(t, want["total"], f.search(all + `,` + habit + `}`)["total"], habit)
 		require.NotContains(t, f.post("/v1/person/search/explain", all+`,`+habit+`}`).json(), "refused", habit)
 	}
 	for habit, detail := range map[string]string{
-		`"from":10`: "cursor", `"from":-1`: "from", `"track_total_hits":false`: "track_total_hits", `"track_total_hits":-5`: "track_total_hits",
-		`"track_total_hits":"yes"`: "track_total_hits", `"min_score":0.5`: "function_score", `"version":true`: "version",
-		`"seq_no_primary_term":true`: "seq_no_primary_term", `"explain":true`: "/v1/person/search/explain", `"profile":true`: "profile",
-		`"track_scores":true`: "track_scores", `"timeout":"soon"`: "timeout", `"timeout":"5"`: "timeout", `"timeout":""`: "timeout",
-		`"timeout":"-3s"`: "timeout", `"timeout":"1..5s"`: "timeout", `"after":"x"`: "cursor", `"scroll_token":"x"`: "cursor",
+		`"from":10`: "cursor", `"from":-1`: "from", `"track_total_hits":false`: "track_total_hits",
+		`"track_total_hits":-5`:    "track_total_hits",
+		`"track_total_hits":"yes"`: "track_total_hits", `"min_score":0.5`: "function_score",
+		`"version":true`:             "version",
+		`"seq_no_primary_term":true`: "seq_no_primary_term", `"explain":true`: "/v1/person/search/explain",
+		`"profile":true`:      "profile",
+		`"track_scores":true`: "track_scores", `"timeout":"soon"`: "timeout", `"timeout":"5"`: "timeout",
+		`"timeout":""`:    "timeout",
+		`"timeout":"-3s"`: "timeout", `"timeout":"1..5s"`: "timeout", `"after":"x"`: "cursor",
+		`"scroll_token":"x"`: "cursor",
 	} {
 		r := f.post("/v1/person/search", all+`,`+habit+`}`)
 		require.Equal(t, http.StatusBadRequest, r.status, habit)
@@ -162,7 +170,7 @@ func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
 	require.Contains(t, r.detail(), "query")
 }
 
-// A caller's timeout lowers the deadline, and a search that is not answered in time can be sent again.
+// A request timeout lowers the deadline, and a timed-out search can be retried.
 func TestSearch_TimeoutOfTheCallerIsAnAnswerToRepeat(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {

@@ -12,7 +12,7 @@ import (
 	"muster/schemas/record"
 )
 
-// A call for the total alone gives a cursor, with which the walk begins.
+// A call with size 0 returns a cursor that starts the first page.
 func TestSearch_CursorOfSizeZeroStartsTheFirstPage(t *testing.T) {
 	f := start(t, nil)
 	contractPeople(f)
@@ -45,7 +45,7 @@ func TestSearch_CursorOfSizeZeroStartsTheFirstPage(t *testing.T) {
 		require.Len(t, all["results"], tc.total)
 		require.EqualValues(t, tc.total, all["total"])
 		require.Nil(t, all["next_cursor"])
-		// The same from page to page, and counting again on the way.
+		// The same from page to page, with counts in between.
 		again := walk(0, count["next_cursor"])
 		require.EqualValues(t, tc.total, again["total"])
 		var found []string
@@ -58,13 +58,15 @@ func TestSearch_CursorOfSizeZeroStartsTheFirstPage(t *testing.T) {
 	}
 	other := f.search(`{"query":{"match_all":{}},"size":0}`)["next_cursor"]
 	require.Equal(t, http.StatusBadRequest,
-		f.post("/v1/person/search", fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, other)).status, "of another query")
+		f.post("/v1/person/search", fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, other)).status,
+		"of another query")
 }
 
-// Counts that depend on addresses are few, so that no address is read by counting.
+// Counts that depend on addresses are limited, so that addresses cannot be guessed by counting.
 func TestSearch_CountsOfAddressesAreLimited(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, networkPerson("p1", "quinn", "2026-01-01", `"personal_email":"quinn@post.example"`))
+	f.insert(record.KindNetworkPerson,
+		networkPerson("p1", "quinn", "2026-01-01", `"personal_email":"quinn@post.example"`))
 	count := func(query string) response {
 		return f.post("/v1/person/search", `{"query":`+query+`,"size":0}`)
 	}
@@ -85,7 +87,8 @@ func TestSearch_CountsOfAddressesAreLimited(t *testing.T) {
 	require.EqualValues(t, 1, count(`{"term":{"profile_id":"p1"}}`).json()["total"], "without addresses it is free")
 	key := f.key
 	f.key = f.newKey(queryapi.KeyOptions{Name: "another"})
-	becomes(t, http.StatusOK, func() response { return count(address) }) // each key has its own, once the service knows it
+	// each key has its own, once the service knows it
+	waitForStatus(t, http.StatusOK, func() response { return count(address) })
 	f.key = key
 	require.Equal(t, http.StatusTooManyRequests, count(address).status)
 }

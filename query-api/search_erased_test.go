@@ -11,9 +11,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Whoever was erased is neither in a page nor in a total, also while their rows are
-// still there, and pages are full without them.
-func TestSearchOfTheErased(t *testing.T) {
+// Also while their rows are still stored; pages are full without them.
+func TestSearch_ExcludesErasedPeopleFromPagesAndTotals(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
@@ -21,11 +20,13 @@ func TestSearchOfTheErased(t *testing.T) {
 	totals := func(want ...float64) {
 		t.Helper()
 		var got []any
-		polltest.Until(t, patience, func() bool {
+		polltest.Until(t, waitTimeout, func() bool {
 			got = nil
 			for _, body := range []string{
-				`{"query":{"match_all":{}},"size":0}`, `{"query":{"match":{"profile.headline":"data"}},"size":0,"sort":["_score"]}`,
-				`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`, `{"query":{"function_score":{"query":{"match":{"profile.headline":"data"}},"min_score":0}}}`,
+				`{"query":{"match_all":{}},"size":0}`,
+				`{"query":{"match":{"profile.headline":"data"}},"size":0,"sort":["_score"]}`,
+				`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`,
+				`{"query":{"function_score":{"query":{"match":{"profile.headline":"data"}},"min_score":0}}}`,
 			} {
 				got = append(got, f.search(body)["total"])
 			}
@@ -36,12 +37,14 @@ func TestSearchOfTheErased(t *testing.T) {
 			}
 			return true
 		}, "totals are %v, not %v", func() any { return got }, want)
-		require.Len(t, f.search(`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`)["results"], 2, "a page is full")
+		require.Len(t, f.search(`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`)["results"], 2,
+			"a page is full")
 	}
 	totals(5, 2, 5, 2)
 	erase(t, set, suppress.NetworkUsername, "ada") // p1, and the first of the page
 	totals(4, 1, 4, 1)
 	erase(t, set, suppress.Email, "di@example.com")
 	totals(3, 1, 3, 1)
-	require.Equal(t, []string{"p2", "p3"}, ids(f.search(`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`)))
+	require.Equal(t, []string{"p2", "p3"},
+		ids(f.search(`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`)))
 }

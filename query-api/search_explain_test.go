@@ -13,8 +13,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// sentinelQueries find the words and values of somebody by beginnings, patterns and similar words. found is how many
-// terms each becomes.
+// sentinelQueries match the words and values of a person by prefix, pattern and fuzziness. found is the number of terms
+// that each expands to.
 func sentinelQueries() map[string]int {
 	return map[string]int{
 		`{"regexp":{"profile.personal_email.keyword":"@&.+nel.*"}}`:                                              1,
@@ -39,12 +39,12 @@ func sentinel() string {
 		`"experience":[{"title":"sentinels","company":{"name":"Acme"}}]}`
 }
 
-// What is stored is given by searches alone: an explanation, which is free, says how many terms a pattern becomes, and not which.
-func TestExplainGivesNoStoredTerms(t *testing.T) {
+func TestExplain_RevealsNoStoredTerms(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, append(searchPeople(), sentinel())...)
 	for query, terms := range sentinelQueries() {
-		for _, rest := range []string{``, `,"size":0`, `,"sort":["profile_id.keyword"]`, `,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":{"experience.title":"*inel*"}}}}}]`} {
+		for _, rest := range []string{``, `,"size":0`, `,"sort":["profile_id.keyword"]`,
+			`,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":{"experience.title":"*inel*"}}}}}]`} {
 			body := `{"query":` + query + rest + `}`
 			r := f.post("/v1/person/search/explain", body)
 			require.NotContains(t, r.json(), "refused", body)
@@ -62,18 +62,17 @@ func TestExplainGivesNoStoredTerms(t *testing.T) {
 	require.NotContains(t, unasked(r.body), "sentinel")
 	require.Contains(t, r.body, `"terms_found":1`)
 	require.Contains(t, r.body, "<term 1>")
-	// What the caller wrote is there.
-	require.Contains(t, f.post("/v1/person/search/explain", `{"query":{"match_phrase_prefix":{"profile.headline":"quiet sen"}}}`).body, "quiet")
+	// The caller's own words are included.
+	require.Contains(t, f.post("/v1/person/search/explain",
+		`{"query":{"match_phrase_prefix":{"profile.headline":"quiet sen"}}}`).body, "quiet")
 }
 
-// unasked is an explanation without those words of the queries that are like the stored ones.
+// unasked returns an explanation without the query words that resemble stored ones.
 func unasked(explanation string) string {
 	return strings.ToLower(strings.NewReplacer("sentinelx", "", "sentinxl", "").Replace(explanation))
 }
 
-// Of somebody who was erased an explanation does not even say that there was such a word, also while the rows and
-// the indexes have it.
-func TestExplainAfterAnErasure(t *testing.T) {
+func TestExplain_RevealsNoTermsOfErasedPerson(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
@@ -89,11 +88,11 @@ func TestExplainAfterAnErasure(t *testing.T) {
 	}
 }
 
-// becomesTotal waits until so many people are found.
+// becomesTotal waits until the total has a value.
 func becomesTotal(t *testing.T, f *fixture, want float64) {
 	t.Helper()
 	var total any
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		total = f.search(`{"query":{"match_all":{}},"size":0}`)["total"]
 		return total == want
 	}, "%v people are found, not %v", func() any { return total }, want)

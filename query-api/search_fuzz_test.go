@@ -11,14 +11,15 @@ import (
 	"muster/schemas/record"
 )
 
-// FuzzSearch sends any bytes as the body of a search: they are answered or
-// refused, never a failure.
+// FuzzSearch sends arbitrary bytes as the body of a search: they are answered or rejected, never a failure.
 func FuzzSearch(f *testing.F) {
 	server := start(f, nil)
 	server.insert(record.KindNetworkPerson, searchPeople()...)
 	for _, body := range []string{
-		"", "{", "null", "[]", "{}", `{"query":null}`, `{"query":{"match_all":{}},"size":-1}`, "\xff\xfe", `{"query":{"match_all":{}}}}`,
-		`{"query":{"match_all":{}},"query":{"match_all":{}}}`, `{"query":{"match":{"profile.headline":"\u0000\ud83d\ude80"}}}`,
+		"", "{", "null", "[]", "{}", `{"query":null}`, `{"query":{"match_all":{}},"size":-1}`, "\xff\xfe",
+		`{"query":{"match_all":{}}}}`,
+		`{"query":{"match_all":{}},"query":{"match_all":{}}}`,
+		`{"query":{"match":{"profile.headline":"\u0000\ud83d\ude80"}}}`,
 		`{"query":{"term":{"profile.headline.keyword":"'\\\t\n{p0:String}"}},"sort":[{"profile.headline.keyword":{"missing":"{p1:String}"}}]}`,
 		`{"query":{"bool":{"should":[{"match":{"profile.headline":"data"}},{"nested":{"path":"experience","query":{"range":{"experience.start_date":{"gte":"now-10y/y"}}}}}]}},"_source":["profile.*"]}`,
 		`{"query":{"function_score":{"query":{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name^2"]}},"min_score":0.5,"functions":[{"gauss":{"profile.connections":{"origin":1e300,"scale":1e-300}}},{"field_value_factor":{"field":"profile.connections","modifier":"ln","factor":-1}}]}}}`,
@@ -36,7 +37,8 @@ func FuzzSearch(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.service.URL()+"/v1/person/search", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.service.URL()+"/v1/person/search",
+			bytes.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+server.key)
 		req.Header.Set("Content-Type", "application/json")

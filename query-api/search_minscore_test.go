@@ -8,9 +8,7 @@ import (
 	"muster/schemas/record"
 )
 
-// A least score decides who matches, whatever the scores are made of: the
-// server takes each of them in a condition, beside the terms' indexes.
-func TestSearchMinScore(t *testing.T) {
+func TestSearch_MinScoreFiltersByAnyScore(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	for _, query := range []string{
@@ -37,17 +35,20 @@ func TestSearchMinScore(t *testing.T) {
 		`{"function_score":{"query":{"match":{"profile.headline":"data"}},"functions":[{"filter":{"match":{"profile.headline":"lover"}},"weight":3},{"filter":{"match":{"profile.headline":"engineer"}},"weight":3}],"score_mode":"sum"}}`,
 		`{"query_string":{"query":"data OR engineer","fields":["profile.headline","profile.full_name"]}}`,
 	} {
-		everybody := f.search(`{"query":` + query + `}`)
-		require.NotEmpty(t, ids(everybody), query)
+		all := f.search(`{"query":` + query + `}`)
+		require.NotEmpty(t, ids(all), query)
 		limited := `{"function_score":{"query":` + query + `,"min_score":1e-9}}`
 		for _, q := range []string{
-			limited, `{"bool":{"should":[` + limited + `,{"match":{"profile.headline":"nobody"}}],"filter":[{"match_all":{}}],"minimum_should_match":1}}`,
+			limited, `{"bool":{"should":[` + limited +
+				`,{"match":{"profile.headline":"nobody"}}],"filter":[{"match_all":{}}],"minimum_should_match":1}}`,
 		} {
-			require.ElementsMatch(t, ids(everybody), ids(f.search(`{"query":`+q+`}`)), q)
+			require.ElementsMatch(t, ids(all), ids(f.search(`{"query":`+q+`}`)), q)
 		}
 		none := f.search(`{"query":{"function_score":{"query":` + query + `,"min_score":1e9}}}`)
 		require.Empty(t, ids(none), query)
 		require.Zero(t, none["total"], query)
-		require.Len(t, ids(f.search(`{"query":{"bool":{"must_not":{"function_score":{"query":`+query+`,"min_score":1e9}}}}}`)), 5, query)
+		require.Len(
+			t, ids(f.search(`{"query":{"bool":{"must_not":{"function_score":{"query":`+query+`,"min_score":1e9}}}}}`)),
+			5, query)
 	}
 }

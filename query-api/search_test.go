@@ -14,7 +14,7 @@ import (
 	"muster/schemas/record"
 )
 
-// searchPeople are five people of whom the tests know everything.
+// searchPeople returns five people with known values.
 func searchPeople() []string {
 	return []string{
 		`{"profile_id":"p1","last_updated":"2026-01-01","username":"ada","full_name":"Ada Lovelace","first_name":"Ada","headline":"Data engineer and data lover","connections":500,"location":{"country":"United Kingdom","country_code":"GB"},"experience":[{"title":"Engineer","company":{"name":"Analytical"},"current":true,"start":"1840"},{"title":"Writer","company":{"name":"Acme"},"start":"1830","end":"1835"}]}`,
@@ -30,7 +30,7 @@ func (f *fixture) search(body string) map[string]any {
 	return f.post("/v1/person/search", body).json()
 }
 
-// ids are the people of an answer, in order.
+// ids returns the people of a response, in order.
 func ids(answer map[string]any) []string {
 	var out []string
 	for _, r := range answer["results"].([]any) {
@@ -42,8 +42,11 @@ func ids(answer map[string]any) []string {
 func TestSearch(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p2","last_updated":"2025-02-01","username":"bob","headline":"late and old, must not be found: data"}`)
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p6","last_updated":"2026-02-01","username":"gone","headline":"data"}`, `{"profile_id":"p6","last_updated":"2026-03-01","deleted":true}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p2","last_updated":"2025-02-01","username":"bob","headline":"late and old, must not be found: data"}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p6","last_updated":"2026-02-01","username":"gone","headline":"data"}`,
+		`{"profile_id":"p6","last_updated":"2026-03-01","deleted":true}`)
 
 	for _, c := range []struct {
 		query string
@@ -72,7 +75,8 @@ func TestSearch(t *testing.T) {
 		{`{"wildcard":{"profile.full_name.keyword":"B?b*"}}`, []string{"p2"}},
 		{`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`, []string{"p3", "p4"}},
 		{`{"bool":{"should":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}},{"match":{"experience.title":"data"}}],"minimum_should_match":1}}`, []string{"p1", "p2", "p3", "p5"}},
-		{`{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}`, []string{"p1", "p2", "p5"}},
+		{`{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}`,
+			[]string{"p1", "p2", "p5"}},
 		{`{"nested":{"path":"experience","query":{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}}}`, []string{"p2", "p5"}},
 		{`{"nested":{"path":"experience","query":{"term":{"experience.is_current":true}}}}`, []string{"p1", "p5"}},
 		{`{"nested":{"path":"experience","query":{"match":{"profile.headline":"data"}}}}`, nil},
@@ -97,17 +101,24 @@ func TestSearch(t *testing.T) {
 		{`{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name"],"operator":"and"}}`, []string{"p2"}},
 		{`{"fuzzy":{"profile.headline":"enginere"}}`, []string{"p1", "p2"}},
 		{`{"match":{"profile.headline":{"query":"dtaa","fuzziness":"AUTO"}}}`, []string{"p1", "p3"}},
-		{`{"match":{"profile.headline":{"query":"dtaa enginere softwrae","fuzziness":"AUTO"}}}`, []string{"p1", "p2", "p3"}},
+		{`{"match":{"profile.headline":{"query":"dtaa enginere softwrae","fuzziness":"AUTO"}}}`,
+			[]string{"p1", "p2", "p3"}},
 		{`{"regexp":{"profile.headline":"eng.*r|soft(ware)?"}}`, []string{"p1", "p2"}},
 		{`{"regexp":{"profile.headline":"da.a&~(data)"}}`, nil},
-		{`{"terms_set":{"profile.headline":{"terms":["data","lover","engineer"],"minimum_should_match":2}}}`, []string{"p1"}},
+		{`{"terms_set":{"profile.headline":{"terms":["data","lover","engineer"],"minimum_should_match":2}}}`,
+			[]string{"p1"}},
 		{`{"function_score":{"query":{"match":{"profile.headline":"data"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1},"min_score":0.1}}`, []string{"p1", "p3"}},
 		{`{"function_score":{"query":{"match_all":{}},"functions":[{"gauss":{"updated_at":{"origin":"2026-03-01","scale":"10d"}}},{"filter":{"exists":{"field":"profile.connections"}},"weight":3}],"score_mode":"sum"}}`, []string{"p1", "p2", "p3", "p4", "p5"}},
-		{`{"query_string":{"query":"data AND (lover OR nobody) -bob","default_field":"profile.headline"}}`, []string{"p1"}},
-		{`{"query_string":{"query":"profile.connections:[5 TO 20] OR _exists_:languages.language"}}`, []string{"p2", "p3"}},
-		{`{"query_string":{"query":"soft* data~1 \"nobody here\"~2","fields":["profile.headline"]}}`, []string{"p1", "p2", "p3"}},
-		{`{"simple_query_string":{"query":"data + lover | nobody -(software)","fields":["profile.headline"]}}`, []string{"p1", "p3", "p4", "p5"}},
-		{`{"simple_query_string":{"query":"\"data engineer\" | softw*","fields":["profile.headline"]}}`, []string{"p1", "p2"}},
+		{`{"query_string":{"query":"data AND (lover OR nobody) -bob","default_field":"profile.headline"}}`,
+			[]string{"p1"}},
+		{`{"query_string":{"query":"profile.connections:[5 TO 20] OR _exists_:languages.language"}}`,
+			[]string{"p2", "p3"}},
+		{`{"query_string":{"query":"soft* data~1 \"nobody here\"~2","fields":["profile.headline"]}}`,
+			[]string{"p1", "p2", "p3"}},
+		{`{"simple_query_string":{"query":"data + lover | nobody -(software)","fields":["profile.headline"]}}`,
+			[]string{"p1", "p3", "p4", "p5"}},
+		{`{"simple_query_string":{"query":"\"data engineer\" | softw*","fields":["profile.headline"]}}`,
+			[]string{"p1", "p2"}},
 		{`{"function_score":{"random_score":{"seed":7}}}`, []string{"p1", "p2", "p3", "p4", "p5"}},
 	} {
 		got := f.search(`{"query":` + c.query + `,"sort":["profile_id.keyword"]}`)
@@ -128,8 +139,7 @@ func times(n int, item func(i int) string) string {
 	return strings.Join(list, ",")
 }
 
-// Lists too long for a parameter are searched all the same.
-func TestSearchLongLists(t *testing.T) {
+func TestSearch_LongTermListsAreSearched(t *testing.T) {
 	t.Run("by postings", func(t *testing.T) { testSearchLongLists(t, 0) })
 	t.Run("by SQL", func(t *testing.T) { testSearchLongLists(t, -1) })
 }
@@ -145,54 +155,76 @@ func testSearchLongLists(t *testing.T, kept int) {
 	words := times(5000, func(i int) string { return fmt.Sprintf(`"it's %d"`, i) })
 	long := times(900, func(i int) string { return fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 200)) })
 	for query, want := range map[string][]string{
-		`{"terms":{"profile.connections":[` + numbers + `]}}`:                                                      {"p1", "p3"},
-		`{"terms":{"profile.headline":[` + words + `,"lover"]}}`:                                                   {"p1"},
-		`{"terms":{"profile.headline.keyword":[` + words + `,"Data"]}}`:                                            {"p3"},
-		`{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}`:                                          {"p1"},
-		`{"nested":{"path":"experience","query":{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}}}`: {"p1"},
-		`{"terms":{"profile.headline":[` + long + `,"lover"]}}`:                                                    {"p1"},
-		`{"terms":{"experience.title.keyword":[` + long + `,"Writer"]}}`:                                           {"p1"},
-		`{"ids":{"values":[` + words + `,"p2"]}}`:                                                                  {"p2"},
+		`{"terms":{"profile.connections":[` + numbers +
+			`]}}`: {"p1", "p3"},
+		`{"terms":{"profile.headline":[` + words +
+			`,"lover"]}}`: {"p1"},
+		`{"terms":{"profile.headline.keyword":[` + words +
+			`,"Data"]}}`: {"p3"},
+		`{"terms":{"experience.title.keyword":[` + words +
+			`,"Writer"]}}`: {"p1"},
+		`{"nested":{"path":"experience","query":{"terms":{"experience.title.keyword":[` + words +
+			`,"Writer"]}}}}`: {"p1"},
+		`{"terms":{"profile.headline":[` + long +
+			`,"lover"]}}`: {"p1"},
+		`{"terms":{"experience.title.keyword":[` + long +
+			`,"Writer"]}}`: {"p1"},
+		`{"ids":{"values":[` + words +
+			`,"p2"]}}`: {"p2"},
 	} {
 		require.Equal(t, want, ids(f.search(`{"query":`+query+`,"sort":["profile_id.keyword"]}`)), query[:60])
 	}
-	// Beside such a list there is room for less, but for words that nobody has.
+	// With such a list the limits are lower, except for absent terms.
 	other := strings.ReplaceAll(times(1000, func(i int) string { return fmt.Sprintf("w%d", i) }), ",", " ")
-	both := `{"query":{"bool":{"should":[{"terms":{"profile.headline":[` + words + `]}},{"match":{"experience.description":"` + other + `"}}]}}}`
+	both := `{"query":{"bool":{"should":[{"terms":{"profile.headline":[` + words +
+		`]}},{"match":{"experience.description":"` + other + `"}}]}}}`
 	require.Empty(t, ids(f.search(both)))
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+other+`"}]}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+other+`"}]}`)
 	if r := f.post("/v1/person/search", both); kept < 0 {
 		require.Equal(t, http.StatusBadRequest, r.status, r.body)
 		require.Contains(t, r.body, "too complex beside its long lists")
-	} else { // words are looked for a few at a time
+	} else { // terms are looked up in small batches
 		require.Equal(t, []string{"p7"}, ids(r.json()))
 	}
 
 	// A sum of a thousand scores, or conditions, is no deeper than the server reads.
 	some := strings.Join(strings.Fields(other)[:700], " ")
 	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"match":{"experience.description":"`+some+`"}}}`)))
-	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"match":{"experience.description":{"query":"`+some+`","minimum_should_match":600}}},"sort":["_doc"]}`)))
-	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"terms_set":{"experience.description":{"terms":["`+strings.ReplaceAll(some, " ", `","`)+`"],"minimum_should_match":700}}},"sort":["_doc"]}`)))
+	require.Equal(t, []string{"p7"},
+		ids(
+			f.search(
+				`{"query":{"match":{"experience.description":{"query":"`+some+`","minimum_should_match":600}}},"sort":["_doc"]}`)))
+	require.Equal(t, []string{"p7"},
+		ids(f.search(`{"query":{"terms_set":{"experience.description":{"terms":["`+strings.ReplaceAll(some, " ",
+			`","`)+`"],"minimum_should_match":700}}},"sort":["_doc"]}`)))
 }
 
-func TestSearchOrder(t *testing.T) {
+func TestSearch_Order(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	require.Equal(t, []string{"p3", "p1"}, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), "the short field wins")
-	require.Equal(t, []string{"p1", "p3"}, ids(f.search(`{"query":{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}}`)))
+	require.Equal(t, []string{"p3", "p1"}, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)),
+		"the short field wins")
+	require.Equal(t, []string{"p1", "p3"},
+		ids(
+			f.search(
+				`{"query":{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}}`)))
 	all := `{"query":{"match_all":{}},"sort":`
 	require.Equal(t, []string{"p1", "p3", "p2"}, ids(f.search(all+`[{"profile.connections":"desc"}],"size":3}`)))
 	require.Equal(t, []string{"p2", "p3", "p1"}, ids(f.search(all+`["profile.connections"],"size":3}`)))
-	require.Equal(t, []string{"p2", "p3", "p1"}, ids(f.search(all + `[{"profile.connections":{"missing":"_first"}}]}`))[2:])
+	require.Equal(t, []string{"p2", "p3", "p1"},
+		ids(f.search(all + `[{"profile.connections":{"missing":"_first"}}]}`))[2:])
 	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(all+`[{"updated_at":{"order":"desc"}}]}`)))
 	require.Equal(t, "p1", ids(f.search(all + `[{"experience.start_date":{"order":"asc","mode":"max"}}]}`))[0])
-	require.Equal(t, "p2", ids(f.search(all + `[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
+	require.Equal(t, "p2", ids(f.search(all +
+		`[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
 }
 
-func TestSearchInnerHits(t *testing.T) {
+func TestSearch_InnerHits(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	got := f.search(`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"data engineer"}},"inner_hits":{"size":1}}},"_source":false}`)
+	got := f.search(
+		`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"data engineer"}},"inner_hits":{"size":1}}},"_source":false}`)
 	for _, r := range got["results"].([]any) {
 		p := r.(map[string]any)
 		hits := p["inner_hits"].(map[string]any)["experience"].(map[string]any)
@@ -207,11 +239,11 @@ func TestSearchInnerHits(t *testing.T) {
 	require.Equal(t, "p5", ids(got)[0])
 }
 
-// Inner hits have the order of their scores, wherever they are asked for and whatever the order of the people.
-func TestSearchInnerHitsOrder(t *testing.T) {
+func TestSearch_InnerHitsAreOrderedByScore(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"Head of data and of some more"},{"title":"Data"},{"title":"Data steward"}]}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"Head of data and of some more"},{"title":"Data"},{"title":"Data steward"}]}`)
 	nested := `{"nested":{"path":"experience","query":{"match":{"experience.title":"data"}},"score_mode":"none","inner_hits":{"size":2}}}`
 	for _, query := range []string{nested, `{"bool":{"filter":` + nested + `}}`} {
 		for _, sort := range []string{`"_score"`, `"_doc"`, `"profile_id.keyword"`} {
@@ -229,17 +261,17 @@ func TestSearchInnerHitsOrder(t *testing.T) {
 				}
 				got = f.search(body + fmt.Sprintf(`,"cursor":%q}`, got["next_cursor"]))
 			}
-			require.Equal(t, map[any][]any{"p5": {"Data engineer", "Data steward"}, "p9": {"Data", "Data steward"}}, titles, body)
+			require.Equal(t, map[any][]any{"p5": {"Data engineer", "Data steward"}, "p9": {"Data", "Data steward"}},
+				titles, body)
 		}
 	}
 }
 
-// Inner hits have the order that they ask for, and show what they ask for: names are those of the whole document, as in
-// Elasticsearch. Of an element of which nothing is to be shown an empty object is left, so that their number stays.
-func TestSearchInnerHitsShown(t *testing.T) {
+func TestSearch_InnerHitsHaveOwnSortAndSource(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"B","start":"2003"},{"title":"C"},{"title":"A","start":"2001"},{"title":"A","start":"2009","current":true}]}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"B","start":"2003"},{"title":"C"},{"title":"A","start":"2001"},{"title":"A","start":"2009","current":true}]}`)
 	for members, want := range map[string]string{
 		`"_source":["experience.title"]`: `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
 		`"_source":"experience.title","sort":["experience.title.keyword",{"experience.start_date":"desc"}]`:                                     `[{"title":"A"},{"title":"A"},{"title":"B"}]`,
@@ -253,7 +285,8 @@ func TestSearchInnerHitsShown(t *testing.T) {
 		`"_source":"title"`: `[{},{},{}]`,
 	} {
 		body := `{"query":{"bool":{"must":[{"ids":{"values":["p9"]}},{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{` + members + `}}}]}}}`
-		hits := f.search(body)["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)
+		hits := f.search(
+			body)["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)
 		require.EqualValues(t, 4, hits["total"], members)
 		got, err := json.Marshal(hits["hits"])
 		require.NoError(t, err)
@@ -261,25 +294,27 @@ func TestSearchInnerHitsShown(t *testing.T) {
 	}
 }
 
-// Elements without a score are not left out: their scores are refused as those of people are, where they are asked for.
-func TestSearchInnerHitsInvalidScores(t *testing.T) {
+func TestSearch_InnerHitsWithInvalidScoresAreRejected(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, searchPeople()...) // p5 has no start of anything
+	f.insert(record.KindNetworkPerson, searchPeople()...) // p5 has no start dates
 	ask := func(members string) string {
-		return `{"query":{"nested":{"path":"experience","score_mode":"none","inner_hits":{` + members + `},"query":{"function_score":{"query":{"match":{"experience.title":"data"}},"field_value_factor":{"field":"experience.start_date"}}}}},"sort":["profile_id.keyword"]}`
+		return `{"query":{"nested":{"path":"experience","score_mode":"none","inner_hits":{` + members +
+			`},"query":{"function_score":{"query":{"match":{"experience.title":"data"}},"field_value_factor":{"field":"experience.start_date"}}}}},"sort":["profile_id.keyword"]}`
 	}
 	require.Contains(t, f.post("/v1/person/search", ask("")).detail(), "function_score gives somebody")
-	require.Contains(t, f.post("/v1/person/search", ask(`"sort":["experience.start_date","_score"]`)).detail(), "function_score gives somebody")
+	require.Contains(t, f.post("/v1/person/search", ask(`"sort":["experience.start_date","_score"]`)).detail(),
+		"function_score gives somebody")
 	got := f.search(ask(`"sort":["experience.start_date"]`))
 	require.Equal(t, []string{"p5"}, ids(got))
-	require.Len(t, got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
+	require.Len(
+		t, got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
 }
 
-// Scores that are negative or no numbers are refused, and none of the people is lost to them.
-func TestSearchInvalidScores(t *testing.T) {
+func TestSearch_InvalidScoresAreRejected(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...) // p1, p2 and p3 have connections
-	f.insert(record.KindNetworkPerson, `{"profile_id":"p0","last_updated":"2026-01-01","username":"nil","headline":"data","connections":0}`)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p0","last_updated":"2026-01-01","username":"nil","headline":"data","connections":0}`)
 	function := func(query, members string) string {
 		return `{"query":{"function_score":{"query":` + query + `,` + members + `}}`
 	}
@@ -293,26 +328,33 @@ func TestSearchInvalidScores(t *testing.T) {
 		function(connected, `"field_value_factor":{"field":"profile.connections","modifier":"sqrt","factor":-1}`),
 		function(connected, `"gauss":{"profile.connections":{"origin":20,"scale":1e-200}}`),
 		function(connected, `"weight":3,"max_boost":-1`),
-		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"max"`),
-		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"boost_mode":"max"`),
+		function(
+			all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"max"`),
+		function(
+			all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"boost_mode":"max"`),
 	} {
 		require.Contains(t, f.post("/v1/person/search", body+"}").detail(), "function_score gives somebody", body)
-		require.Equal(t, http.StatusBadRequest, f.post("/v1/person/search", body+`,"sort":["_score"],"size":1}`).status, body)
-		require.Equal(t, http.StatusBadRequest, f.post("/v1/person/search", body+`,"sort":[{"_score":"asc"}],"size":1}`).status, body)
+		require.Equal(t, http.StatusBadRequest, f.post("/v1/person/search", body+`,"sort":["_score"],"size":1}`).status,
+			body)
+		require.Equal(t, http.StatusBadRequest,
+			f.post("/v1/person/search", body+`,"sort":[{"_score":"asc"}],"size":1}`).status, body)
 		require.NotEmpty(t, ids(f.search(body+`,"sort":["profile_id.keyword"]}`)), "no score is asked for")
 	}
 	for body, want := range map[string]int{
-		function(connected, `"field_value_factor":{"field":"profile.connections"}`):                                                                           4,
-		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"first"`):                               6,
-		function(all, `"functions":[{"filter":`+connected+`,"field_value_factor":{"field":"profile.connections"}},{"weight":2}],"score_mode":"max"`):          6,
-		function(all, `"functions":[{"field_value_factor":{"field":"profile.connections","missing":1,"modifier":"log1p"}}],"boost_mode":"sum","max_boost":2`): 6,
+		function(
+			connected, `"field_value_factor":{"field":"profile.connections"}`): 4,
+		function(
+			all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"first"`): 6,
+		function(
+			all, `"functions":[{"filter":`+connected+`,"field_value_factor":{"field":"profile.connections"}},{"weight":2}],"score_mode":"max"`): 6,
+		function(
+			all, `"functions":[{"field_value_factor":{"field":"profile.connections","missing":1,"modifier":"log1p"}}],"boost_mode":"sum","max_boost":2`): 6,
 	} {
 		require.Len(t, ids(f.search(body+"}")), want, body)
 	}
 }
 
-// A least score within the filter of a sort key is made of counted words, on every page.
-func TestSearchSortByElementsOfScore(t *testing.T) {
+func TestSearch_MinScoreInSortFilterUsesTermCounts(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	body := `{"query":{"exists":{"field":"experience.title"}},"size":1,"sort":[{"experience.start_date":{"order":"desc","nested":{"path":"experience","filter":{"function_score":{"query":{"match":{"experience.title":"engineer"}},"min_score":0.01}}}}}]`
@@ -324,20 +366,25 @@ func TestSearchSortByElementsOfScore(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"p2", "p1", "p5"}, found)
-	explained := f.post("/v1/person/search/explain", `{"query":{"match_all":{}},"size":0,"cursor":`+fmt.Sprintf("%q", f.search(`{"query":{"match_all":{}},"size":1}`)["next_cursor"])+`}`).json()
+	explained := f.post("/v1/person/search/explain",
+		`{"query":{"match_all":{}},"size":0,"cursor":`+fmt.Sprintf("%q",
+			f.search(`{"query":{"match_all":{}},"size":1}`)["next_cursor"])+`}`).json()
 	require.Empty(t, explained["statements"])
 }
 
-func TestSearchWalk(t *testing.T) {
+func TestSearch_Walk(t *testing.T) {
 	f := start(t, nil)
 	var people []string
 	for i := range 57 {
-		people = append(people, fmt.Sprintf(`{"profile_id":"w%02d","last_updated":"2026-01-0%d","username":"w%d","headline":%q,"connections":%s}`,
-			i, 1+i%3, i, strings.Repeat("data ", 1+i%2)+strings.Repeat("word ", i%4), []string{"null", "5", "7"}[i%3]))
+		people = append(people,
+			fmt.Sprintf(
+				`{"profile_id":"w%02d","last_updated":"2026-01-0%d","username":"w%d","headline":%q,"connections":%s}`,
+				i, 1+i%3, i, strings.Repeat("data ", 1+i%2)+strings.Repeat("word ", i%4), []string{"null", "5", "7"}[i%3]))
 	}
 	f.insert(record.KindNetworkPerson, people...)
 	for _, sort := range []string{
-		`["_score"]`, `[{"profile.connections":"asc"}]`, `[{"profile.connections":{"order":"desc","missing":"_first"}}]`,
+		`["_score"]`, `[{"profile.connections":"asc"}]`,
+		`[{"profile.connections":{"order":"desc","missing":"_first"}}]`,
 		`[{"updated_at":"desc"},"_score"]`, `["_doc"]`, `["profile.headline.keyword"]`,
 	} {
 		seen := map[string]int{}
@@ -364,20 +411,25 @@ func TestSearchWalk(t *testing.T) {
 		}
 	}
 	first := f.search(`{"query":{"match_all":{}},"size":1}`)
-	for _, none := range []string{`"size":0`, `"size":0,"max_credits":0`} { // somebody follows still
-		require.Equal(t, first["next_cursor"], f.search(fmt.Sprintf(`{"query":{"match_all":{}},%s,"cursor":%q}`, none, first["next_cursor"]))["next_cursor"])
+	for _, none := range []string{`"size":0`, `"size":0,"max_credits":0`} { // more results follow
+		require.Equal(t, first["next_cursor"],
+			f.search(fmt.Sprintf(`{"query":{"match_all":{}},%s,"cursor":%q}`, none,
+				first["next_cursor"]))["next_cursor"])
 	}
-	for _, more := range []string{``, fmt.Sprintf(`,"cursor":%q`, first["next_cursor"])} { // nor is an empty page the last
+	// nor is an empty page the last
+	for _, more := range []string{``, fmt.Sprintf(`,"cursor":%q`, first["next_cursor"])} {
 		r := f.post("/v1/person/search", `{"query":{"match_all":{}},"size":1,"max_credits":0`+more+`}`)
 		require.Equal(t, http.StatusBadRequest, r.status)
 		require.Equal(t, "max_credits is 0: one result costs 1; for the total alone use size 0", r.detail())
 	}
 	// The query may be written in another way, not its keys in another order.
 	page := func(query, sort string, cursor any) response {
-		return f.post("/v1/person/search", fmt.Sprintf(`{"query":%s,"sort":%s,"size":7,"cursor":%q}`, query, sort, cursor))
+		return f.post("/v1/person/search",
+			fmt.Sprintf(`{"query":%s,"sort":%s,"size":7,"cursor":%q}`, query, sort, cursor))
 	}
 	const headline, connected = `{"match":{"profile.headline":"data"}}`, `{"exists":{"field":"profile.connections"}}`
-	query, sort := `{"bool":{"must":[`+headline+`],"filter":[`+connected+`]}}`, `[{"profile.connections":"desc","updated_at":"asc"}]`
+	query, sort := `{"bool":{"must":[`+headline+`],"filter":[`+connected+`]}}`,
+		`[{"profile.connections":"desc","updated_at":"asc"}]`
 	start := f.search(fmt.Sprintf(`{"query":%s,"sort":%s,"size":7}`, query, sort))["next_cursor"]
 	second := page(query, sort, start)
 	require.Equal(t, http.StatusOK, second.status)
@@ -392,7 +444,8 @@ func TestSearchWalk(t *testing.T) {
 		third := page(query, sort, again.json()["next_cursor"])
 		require.Equal(t, http.StatusOK, third.status, "%s", third.body)
 	}
-	require.Equal(t, http.StatusBadRequest, page(query, `[{"updated_at":"asc","profile.connections":"desc"}]`, start).status)
+	require.Equal(t, http.StatusBadRequest,
+		page(query, `[{"updated_at":"asc","profile.connections":"desc"}]`, start).status)
 
 	forged := []byte(first["next_cursor"].(string))
 	if forged[0] != 'x' {
@@ -409,9 +462,9 @@ func TestSearchWalk(t *testing.T) {
 	}
 }
 
-// People whose profile ids have one hash are told apart, on a page and between two.
+// People with the same hash are distinguished, within a page and between pages.
 func TestSearchSharedHash(t *testing.T) {
-	for _, hash := range []string{"7", "18446744073709551615"} { // before and behind those who have their own
+	for _, hash := range []string{"7", "18446744073709551615"} { // before and after other hashes
 		t.Run(hash, func(t *testing.T) { testSharedHash(t, hash) })
 	}
 }
@@ -422,8 +475,10 @@ func testSharedHash(t *testing.T, hash string) {
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	for _, table := range []string{"search_people", "network_people"} {
 		const shared = "('p1', 'p2', 'p3')"
-		require.NoError(t, f.conn.Exec(t.Context(), "INSERT INTO "+table+" SELECT * REPLACE (toUInt64("+hash+") AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
-		require.NoError(t, f.conn.Exec(t.Context(), "ALTER TABLE "+table+" DELETE WHERE profile_hash != "+hash+" AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
+		require.NoError(t, f.conn.Exec(t.Context(),
+			"INSERT INTO "+table+" SELECT * REPLACE (toUInt64("+hash+") AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
+		require.NoError(t, f.conn.Exec(t.Context(),
+			"ALTER TABLE "+table+" DELETE WHERE profile_hash != "+hash+" AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
 	}
 	for _, size := range []int{1, 2, 5} {
 		for query, want := range map[string][]string{
@@ -432,7 +487,8 @@ func testSharedHash(t *testing.T, hash string) {
 			`{"range":{"profile.connections":{"lte":20}}}`:          {"p2", "p3"},
 			`{"term":{"profile.headline.keyword":"Data"}}`:          {"p3"},
 			`{"match_phrase":{"profile.headline":"data engineer"}}`: {"p1"},
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"engineer"}},"inner_hits":{}}}`: {"p1", "p2", "p5"},
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"engineer"}},"inner_hits":{}}}`: {"p1",
+				"p2", "p5"},
 		} {
 			for _, sort := range []string{`"_score"`, `"_doc"`, `{"profile.connections":"desc"}`} {
 				var found []string
@@ -454,10 +510,11 @@ func testSharedHash(t *testing.T, hash string) {
 	}
 }
 
-func TestSearchAnswers(t *testing.T) {
+func TestSearch_Answers(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	r := f.post("/v1/person/search", `{"query":{"match_all":{}},"size":2,"_source":["profile.full_name","experience.*"]}`)
+	r := f.post("/v1/person/search",
+		`{"query":{"match_all":{}},"size":2,"_source":["profile.full_name","experience.*"]}`)
 	got := r.json()
 	require.EqualValues(t, 2, got["credits_charged"])
 	require.Equal(t, "2", r.header.Get("X-Credits-Charged"))
@@ -488,7 +545,8 @@ func TestSearchAnswers(t *testing.T) {
 		`{"query":{"match_all":{}},"size":101}`:                                   "0 to 100",
 		`{"query":{"bool":{"must":[{"term":{"profile.connections":"many"}}]}}}`:   "query.bool.must[0].term",
 		`{"query":{"match_all":{}},"sort":["profile.headline"]}`:                  ".keyword",
-		`{"query":{"nested":{"path":"jobs","query":{"match_all":{}}}}}`:           "failed to find nested object under path",
+		`{"query":{"nested":{"path":"jobs","query":{"match_all":{}}}}}`: "failed to find nested object " +
+			"under path",
 	} {
 		r := f.post("/v1/person/search", body)
 		require.Equal(t, http.StatusBadRequest, r.status, body)

@@ -17,8 +17,8 @@ import (
 	"muster/schemas/record"
 )
 
-// Walks over two replicas and a restart, while a fifth of the people are being
-// refreshed: nobody else is shown twice or left out.
+// Walks over two replicas and a restart, while a fifth of the people are refreshed: no other person is returned twice
+// or omitted.
 func TestSearchWalkWhileRefreshing(t *testing.T) {
 	people := 600
 	if !testing.Short() {
@@ -37,7 +37,8 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 		if r.IntN(10) == 0 {
 			connections = "null"
 		}
-		return fmt.Sprintf(`{"profile_id":"w%d","last_updated":"20%02d-%02d-%02d","username":"w%d","headline":%q,"connections":%s}`,
+		return fmt.Sprintf(
+			`{"profile_id":"w%d","last_updated":"20%02d-%02d-%02d","username":"w%d","headline":%q,"connections":%s}`,
 			i, 10+version%80, 1+r.IntN(12), 1+r.IntN(28), i, headline, connections)
 	}
 	insert := func(from, to, version int) {
@@ -50,7 +51,7 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 		}
 	}
 	insert(0, people, 0)
-	// replica runs a second service over the same store and secret.
+	// replica runs a second service with the same store and secret.
 	replica := func() (url string, stop func()) {
 		deps.Registerer = nil
 		s, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, deps)
@@ -67,7 +68,8 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 	second, stop := replica()
 	defer func() { stop() }()
 	ask := func(url, body string) map[string]any {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/person/search", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/person/search",
+			strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+f.key)
 		req.Header.Set("Content-Type", "application/json")
@@ -89,7 +91,7 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 				stop()
 				second, stop = replica()
 			}
-			if page < pages/2 { // the first fifth is refreshed bit by bit
+			if page < pages/2 { // the first fifth is refreshed gradually
 				step := refreshed*2/pages + 1
 				insert(min(page*step, refreshed), min((page+1)*step, refreshed), walk+1)
 			}

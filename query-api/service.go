@@ -35,80 +35,82 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Config is the configuration of a [Service]. Zero fields take their defaults.
+// Config configures a [Service]. Zero fields take their defaults.
 type Config struct {
-	// Addr is host:port to listen on; port 0 takes a free one. Default 127.0.0.1:8080.
+	// Addr is the host:port to listen on; port 0 selects a free port. Default 127.0.0.1:8080.
 	Addr string
-	// DataDir is a folder of this replica alone, for usage events that are not
-	// published yet and, without Redis, answers to calls with an Idempotency-Key. Required.
+	// DataDir is the directory of this replica, for usage events that are not published yet and,
+	// without Redis, stored responses of calls with an Idempotency-Key. Required.
 	DataDir string
-	// RequestTimeout bounds the work on one request; default 10 s.
+	// RequestTimeout bounds the processing of one request; default 10 s.
 	RequestTimeout time.Duration
-	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout are those of
-	// a connection; defaults 10 s, 30 s, 60 s and 2 min.
+	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout are connection timeouts as in
+	// [net/http.Server]; defaults 10 s, 30 s, 60 s and 2 min.
 	ReadHeaderTimeout time.Duration
 	ReadTimeout       time.Duration
 	WriteTimeout      time.Duration
 	IdleTimeout       time.Duration
-	// StopTimeout is how long requests in flight may take when the service stops; default 4 s.
+	// StopTimeout is how long in-flight requests may take during shutdown; default 4 s.
 	StopTimeout time.Duration
 	// MaxBodyBytes bounds a request body; default 1 MiB (rulings.md, Errors).
 	MaxBodyBytes int64
-	// WebhookAllow are addresses that webhooks may go to although they are not public,
-	// and by plain http too: what the webhook-sender allows.
+	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP. It
+	// must match the configuration of webhook-sender.
 	WebhookAllow []netip.Prefix
-	// AnswerBytes bounds the memory that answers of more than 4 MiB take together; default 256 MiB. An organization
-	// may hold as much of it as it leaves free.
+	// AnswerBytes bounds the total memory of responses larger than 4 MiB; default 256 MiB. An
+	// organization may hold at most as much as it leaves free.
 	AnswerBytes int64
-	// ReadGrace and MinReadRate bound how slowly a caller may read an answer of more than 64 KiB; default 10 s and then
-	// 256 KiB a second.
+	// ReadGrace and MinReadRate bound how slowly a client may read a response larger than 64 KiB:
+	// default 10 s, then 256 KiB per second.
 	ReadGrace   time.Duration
 	MinReadRate int64
-	// DiscoveryBudget is the time from a discovery call to its answer; default 20 s.
+	// DiscoveryBudget bounds a discovery call; default 20 s.
 	DiscoveryBudget time.Duration
-	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
+	// GatherKeys is the maximum number of keys of one batched read-model query; default and maximum
+	// 256.
 	GatherKeys int
-	// GatherQueries bounds the queries of one kind that run at once; default 2.
+	// GatherQueries is the maximum number of concurrent queries of one kind; default 2.
 	GatherQueries int
-	// GatherLinger is how long a query waits for more keys when many callers
-	// are about; default 200 µs, negative for none.
+	// GatherLinger is how long a query waits for more keys under concurrency; default 200 µs,
+	// negative for none.
 	GatherLinger time.Duration
-	// MaxQueries bounds all read-model queries that run at once, and is how many
-	// connections the ClickHouse pool needs; default: as many as there are
-	// processors, at least 2. Raise it for a store of many nodes.
+	// MaxQueries is the maximum number of concurrent read-model queries, and the number of
+	// ClickHouse connections they need; default: number of CPUs, at least 2. Raise it for a cluster
+	// with many nodes.
 	MaxQueries int
-	// Uncounted lets everybody call and counts nothing. It is for measuring what
-	// counting costs, and cannot be set from outside the program.
+	// Uncounted disables authentication and metering. It is for benchmarks of their cost and cannot
+	// be set from outside the program.
 	Uncounted bool
-	// redisPatience multiplies how long Redis is waited for; 0 is 1. It is for tests, which
-	// do not want a server to be away because their machine is busy.
-	redisPatience int
+	// redisTimeoutFactor multiplies the Redis timeouts; 0 is 1. Tests set it so that a busy machine does not look
+	// like an outage.
+	redisTimeoutFactor int
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration
-	// SearchTimeout bounds the work that is a search's own, SearchDeadline a search as a whole, with its wait for others and
-	// with what is read for the first time; defaults 3 s and 8 s.
+	// SearchTimeout bounds the execution of a search; default 3 s. SearchDeadline bounds a whole
+	// search, including the time in the queue and the first load of index data; default 8 s.
 	SearchTimeout, SearchDeadline time.Duration
-	// SearchMemory bounds the memory of one statement of a search, in bytes; default 1 GiB.
+	// SearchMemory bounds the memory of one search statement, in bytes; default 1 GiB.
 	SearchMemory uint64
-	// SearchRows bounds the rows that one statement of a search reads; default 200 million.
+	// SearchRows bounds the rows read by one search statement; default 200 million.
 	SearchRows uint64
-	// SearchQueries bounds the searches that run at once; default: as many as
-	// there are processors, at least 2.
+	// SearchQueries is the maximum number of concurrent searches; default: number of CPUs, at least
+	// 2.
 	SearchQueries int
-	// SearchStatsAge is how old the statistics may be that scores use; default 10 s,
-	// negative: never kept. What takes long to count is kept longer.
+	// SearchStatsAge is the maximum age of the statistics used for scoring; default 10 s, negative
+	// disables caching. Statistics that are expensive to compute are cached longer.
 	SearchStatsAge time.Duration
-	// SearchPostings bounds in bytes what is kept in memory of who has which words; default 256 MiB, negative: nothing is.
+	// SearchPostings bounds the in-memory search index, in bytes; default 256 MiB, negative
+	// disables it.
 	SearchPostings int
-	// SearchDocuments bounds in bytes what is kept in memory of the documents that searches showed lately; default 32 MiB,
-	// negative: nothing is.
+	// SearchDocuments bounds the cache of recently returned documents, in bytes; default 32 MiB,
+	// negative disables it.
 	SearchDocuments int
 }
 
-// DefaultSearchMemory is the default of SearchPostings in MiB.
+// DefaultSearchMemory is the default of Config.SearchPostings in MiB.
 const DefaultSearchMemory = postings.DefaultBytes >> 20
 
-// PostingsBytes is SearchPostings of a number of MiB, 0 or less for none.
+// PostingsBytes converts MiB to a value for Config.SearchPostings; 0 or less disables the index.
 func PostingsBytes(mebibytes int) int {
 	if mebibytes <= 0 {
 		return -1
@@ -116,7 +118,7 @@ func PostingsBytes(mebibytes int) int {
 	return mebibytes << 20
 }
 
-// WithDefaults fills in the zero fields.
+// WithDefaults returns c with zero fields set to their defaults.
 func (c Config) WithDefaults() Config {
 	set(&c.Addr, "127.0.0.1:8080")
 	set(&c.RequestTimeout, 10*time.Second)
@@ -130,23 +132,26 @@ func (c Config) WithDefaults() Config {
 	set(&c.ReadGrace, 10*time.Second)
 	set(&c.MinReadRate, 256<<10)
 	set(&c.DiscoveryBudget, event.DiscoveryBudget)
-	g := c.gathering().WithDefaults()
+	g := c.readstoreConfig().WithDefaults()
 	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
-	f := c.searching().WithDefaults()
+	f := c.searchConfig().WithDefaults()
 	c.SearchTimeout, c.SearchDeadline, c.SearchMemory, c.SearchRows = f.Timeout, f.Deadline, f.MaxMemory, f.MaxRows
 	c.SearchQueries, c.SearchStatsAge = f.Concurrent, f.StatsAge
 	return c
 }
 
-// Validate says what is wrong with a Config.
+// Validate returns an error that lists all invalid fields.
 func (c Config) Validate() error {
 	var errs []error
 	for name, value := range map[string]int64{
 		"request_timeout": int64(c.RequestTimeout), "read_header_timeout": int64(c.ReadHeaderTimeout),
-		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout), "idle_timeout": int64(c.IdleTimeout),
-		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.AnswerBytes, "read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.GatherKeys),
-		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries), "query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
+		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout),
+		"idle_timeout": int64(c.IdleTimeout),
+		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.AnswerBytes,
+		"read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.GatherKeys),
+		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries),
+		"query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
 	} {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
@@ -155,22 +160,24 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Connections is how many connections the ClickHouse pool needs: a search looks for the parts of the tables while it reads two of them.
+// Connections returns the number of ClickHouse connections the service needs. A search uses three:
+// two reads, and one that lists table parts.
 func (c Config) Connections() int {
 	c = c.WithDefaults()
 	return c.MaxQueries + 3*c.SearchQueries
 }
 
-func (c Config) searching() search.Config {
+func (c Config) searchConfig() search.Config {
 	return search.Config{
-		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows, Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge,
-		Postings: c.SearchPostings,
+		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows,
+		Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge, Postings: c.SearchPostings,
 	}
 }
 
-func (c Config) gathering() readstore.Config {
+func (c Config) readstoreConfig() readstore.Config {
 	return readstore.Config{
-		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout, Linger: c.GatherLinger,
+		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout,
+		Linger:     c.GatherLinger,
 		ShownBytes: c.SearchDocuments,
 	}
 }
@@ -182,31 +189,31 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Deps is what a [Service] works with.
+// Deps holds the dependencies of a [Service].
 type Deps struct {
-	// ClickHouse has at least Config.Connections connections. The service does
-	// not close it.
+	// ClickHouse needs at least Config.Connections connections. The service does not close it.
 	ClickHouse driver.Conn
-	// Bus is where the account topic is.
+	// Bus configures the Kafka cluster.
 	Bus bus.Config
-	// Secret is the root secret, the same for all replicas. Required.
+	// Secret is the root secret, shared by all replicas. Required.
 	Secret *service.RootSecret
-	// Redis shares limits, balances and stored answers between replicas; nil for
-	// one replica, which keeps them in memory and stored answers in DataDir. The service does not close it.
+	// Redis shares rate limits, balances and stored responses between replicas. If nil, there is
+	// only one replica, with limits and balances in memory and stored responses in DataDir. The
+	// service does not close it.
 	Redis redis.UniversalClient
-	// Suppressed says who was erased and is not to be shown; nil: nobody. Whoever
-	// makes it keeps it up to date; the service is not ready before it is loaded.
+	// Suppressed is the set of erased people; nil if there are none. The caller keeps it up to
+	// date. The service is not ready before the set is loaded.
 	Suppressed *suppress.Set
-	// Platforms says which URLs belong to whom; default identity.Default().
+	// Platforms parses profile URLs; default identity.Default().
 	Platforms *identity.Platforms
-	// Logger defaults to none, Registerer to one of its own, Tracing to none, Now to time.Now.
+	// Logger, Registerer and Tracing are discarded if nil; Now defaults to time.Now.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Tracing    trace.TracerProvider
 	Now        func() time.Time
 }
 
-// Service is query-api.
+// Service is the query-api service.
 type Service struct {
 	cfg      Config
 	deps     Deps
@@ -214,33 +221,33 @@ type Service struct {
 	meter    *metering.Meter
 	outbox   *ledger.Outbox
 	stored   *idempotency.Answers
-	kept     *idempotency.Disk // what stored is in; nil: Redis
-	rates    *limits.Redis     // nil: without Redis
+	kept     *idempotency.Disk // backend of stored; nil with Redis
+	rates    *limits.Redis     // nil without Redis
 	store    *readstore.Store
 	search   *search.Searcher
 	finder   *discovery.Finder
-	contexts *contexts.Desk
+	contexts *contexts.CallTracker
 	api      *v1.Server
 	server   *service.Server
 
 	follower atomic.Pointer[bus.Follower]
-	answered atomic.Bool                  // the store has answered once
-	balanced atomic.Bool                  // the balances are there
-	answers  atomic.Pointer[bus.Follower] // of discovery
-	outcomes atomic.Pointer[bus.Follower] // of context calls
+	answered atomic.Bool                  // ClickHouse has answered once
+	balanced atomic.Bool                  // the balances are loaded
+	answers  atomic.Pointer[bus.Follower] // discovery results
+	outcomes atomic.Pointer[bus.Follower] // context results
 }
 
-// New builds a service that listens already: connections queue until Run.
-// Whoever does not call Run must call Close.
+// New builds a service that already listens: connections queue until Run. If Run is not called, the
+// caller must call Close.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("query-api: configuration: %w", err)
 	}
 	if deps.ClickHouse == nil {
-		return nil, errors.New("query-api: no ClickHouse connection")
+		return nil, errors.New("query-api: ClickHouse connection is missing")
 	}
 	if deps.Secret == nil {
-		return nil, errors.New("query-api: no root secret")
+		return nil, errors.New("query-api: root secret is missing")
 	}
 	cfg = cfg.WithDefaults()
 	if deps.Logger == nil {
@@ -264,8 +271,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	tracer := deps.Tracing.Tracer("muster/query-api")
 	s := &Service{cfg: cfg, deps: deps, accounts: account.NewDirectory()}
-	s.store, err = readstore.New(ctx, cfg.gathering(), readstore.Deps{
-		Conn: deps.ClickHouse, Suppressed: deps.Suppressed, Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer,
+	s.store, err = readstore.New(ctx, cfg.readstoreConfig(), readstore.Deps{
+		Conn: deps.ClickHouse, Suppressed: deps.Suppressed, Logger: deps.Logger, Registerer: deps.Registerer,
+		Tracer: tracer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
@@ -277,7 +285,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	if s.search, err = s.searcher(tracer); err != nil {
+	if s.search, err = s.newSearcher(tracer); err != nil {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
@@ -289,9 +297,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
-	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes, ReadGrace: cfg.ReadGrace, MinReadRate: cfg.MinReadRate}, v1.Deps{
-		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
-		Finder: s.finder, Contexts: s.contexts,
+	s.api, err = v1.New(v1.Config{
+		Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
+		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes, ReadGrace: cfg.ReadGrace,
+		MinReadRate: cfg.MinReadRate,
+	}, v1.Deps{
+		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
+		Description: description,
+		Finder:      s.finder, Contexts: s.contexts,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -308,24 +321,26 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// searcher makes what answers searches.
-func (s *Service) searcher(tracer trace.Tracer) (*search.Searcher, error) {
+// newSearcher returns the search executor.
+func (s *Service) newSearcher(tracer trace.Tracer) (*search.Searcher, error) {
 	key, err := s.deps.Secret.Key(cursor.KeyName, cursor.KeySize)
 	if err != nil {
 		return nil, err
 	}
-	return search.New(s.cfg.searching(), search.Deps{
-		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now, Registerer: s.deps.Registerer,
+	return search.New(s.cfg.searchConfig(), search.Deps{
+		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
+		Registerer: s.deps.Registerer,
 	})
 }
 
-// openContexts makes what takes context calls.
+// openContexts opens the tracker of context calls.
 func (s *Service) openContexts() (err error) {
 	cfg := contexts.Config{
-		Bus: s.deps.Bus, Store: s.store, Alone: s.deps.Redis == nil, Logger: s.deps.Logger, Registerer: s.deps.Registerer, Now: s.deps.Now,
+		Bus: s.deps.Bus, Store: s.store, SingleReplica: s.deps.Redis == nil, Logger: s.deps.Logger,
+		Registerer: s.deps.Registerer, Now: s.deps.Now,
 	}
 	if s.deps.Redis != nil {
-		cfg.Left = contexts.NewRedisLeft(s.deps.Redis, redisPrefix+"contexts:left:")
+		cfg.Abandoned = contexts.NewRedisAbandonedCalls(s.deps.Redis, redisPrefix+"contexts:left:")
 	}
 	cfg.Erased = func(c *event.Context) bool {
 		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, c.Profile)
@@ -338,48 +353,49 @@ func (s *Service) openContexts() (err error) {
 	return err
 }
 
-// Run follows the accounts and serves until ctx ends; requests in flight are
-// finished first. It returns what kept it from working, nil after an orderly stop.
+// Run follows the account topic and serves until ctx ends, then finishes in-flight requests. It
+// returns the error that stopped it, and nil after an orderly stop.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
 	defer s.search.Close()
 	if err := s.search.Begin(); err != nil {
 		return err
 	}
-	// The accounts are needed for as long as requests are in flight.
+	// Requests in flight need the accounts after ctx ends.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	answers := s.finder.Follow(context.WithoutCancel(ctx))
 	s.answers.Store(answers)
 	outcomes := s.contexts.Follow(context.WithoutCancel(ctx))
 	s.outcomes.Store(outcomes)
-	s.follower.Store(follower) // last: Ready looks at it first
+	// Stored last: Ready checks it first.
+	s.follower.Store(follower)
 	ctx, stop := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		<-follower.Done()
 		stop(errFollowingEnded)
 	})
-	// The ledger is written for as long as requests are in flight.
+	// Requests in flight write to the ledger after ctx ends.
 	writing, endWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWriting()
 	written := make(chan error, 1)
 	go func() { written <- s.writeLedger(writing) }()
 	var counting sync.WaitGroup
 	counting.Go(func() { s.meter.Run(writing) })
-	watch.Go(func() { s.balance(ctx) })
-	watch.Go(func() { s.store.WatchErased(ctx) })
-	watch.Go(func() { s.tidyAnswers(ctx) })
+	watch.Go(func() { s.loadBalances(ctx) })
+	watch.Go(func() { s.store.WatchErasures(ctx) })
+	watch.Go(func() { s.purgeAnswers(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
-	// Calls that wait for a profile are answered without it, in the time that requests in
-	// flight have.
-	defer context.AfterFunc(ctx, s.contexts.Leave)()
+	// Calls waiting for a profile get a response without it during shutdown.
+	defer context.AfterFunc(ctx, s.contexts.StopWaiting)()
 	err := s.server.Run(ctx)
 	if errors.Is(context.Cause(ctx), errFollowingEnded) {
 		err = errors.Join(err, errFollowingEnded)
 	}
 	stop(nil)
-	err = errors.Join(err, <-charged, s.finder.Close(), answers.Close(), s.contexts.Close(), outcomes.Close(), follower.Close())
+	err = errors.Join(err, <-charged, s.finder.Close(), answers.Close(), s.contexts.Close(), outcomes.Close(),
+		follower.Close())
 	watch.Wait()
 	endWriting()
 	counting.Wait()
@@ -394,10 +410,10 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// errFollowingEnded: without the accounts nobody could be let in or kept out.
-var errFollowingEnded = errors.New("following the accounts has ended")
+// errFollowingEnded stops the service: without the accounts no call can be authenticated.
+var errFollowingEnded = errors.New("account follower exited")
 
-// Close frees what New took, for a service whose Run is never called.
+// Close releases the resources of New, for a service whose Run is never called.
 func (s *Service) Close() error {
 	s.search.Close()
 	s.store.Close()
@@ -407,12 +423,12 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// URL is the address that is listened on, as an http URL without a path.
+// URL returns the listening address as an http URL without a path.
 func (s *Service) URL() string { return s.server.URL() }
 
-// Ready is a readiness check: the accounts are known, the balances are there, and the store has answered
-// once. A store that goes away later does not make the service unready, since
-// it then answers better than nobody.
+// Ready is a readiness check: accounts and balances are loaded, and ClickHouse has answered once. A
+// later ClickHouse outage does not make the service unready, since it can still respond with
+// errors.
 func (s *Service) Ready(ctx context.Context) error {
 	follower := s.follower.Load()
 	if follower == nil {
@@ -421,29 +437,29 @@ func (s *Service) Ready(ctx context.Context) error {
 	select {
 	case <-follower.Ready():
 	default:
-		return errors.New("the accounts are being read")
+		return errors.New("accounts are loading")
 	}
 	if !s.deps.Suppressed.IsLoaded() {
-		return errors.New("the suppression set is being read")
+		return errors.New("suppression set is loading")
 	}
 	if !s.balanced.Load() {
-		return errors.New("the balances are being added up")
+		return errors.New("balances are loading")
 	}
 	select {
 	case <-s.answers.Load().Ready():
 	default:
-		return errors.New("the topic of discovery's results is being opened")
+		return errors.New("discovery result topic is opening")
 	}
 	select {
 	case <-s.outcomes.Load().Ready():
 	default:
-		return errors.New("the topic of context calls is being opened")
+		return errors.New("context topic is opening")
 	}
 	if s.answered.Load() {
 		return nil
 	}
 	if err := s.store.Ping(ctx); err != nil {
-		return fmt.Errorf("the store does not answer: %w", err)
+		return fmt.Errorf("ClickHouse unavailable: %w", err)
 	}
 	s.answered.Store(true)
 	return nil

@@ -27,7 +27,8 @@ import (
 
 func TestCompression(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 500)+`"`))
+	f.insert(record.KindNetworkPerson,
+		networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 500)+`"`))
 	plain := f.get(networkPath + "?network=octavia")
 	require.Empty(t, plain.header.Get("Content-Encoding"))
 	require.Contains(t, plain.header.Values("Vary"), "Accept-Encoding")
@@ -46,10 +47,10 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// An answer of a few hundred bytes is compressed when asked, too; less does not get shorter.
-func TestCompressionOfSmallAnswers(t *testing.T) {
+func TestCompression_SmallResponses(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 20)+`"`))
+	f.insert(record.KindNetworkPerson,
+		networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 20)+`"`))
 	zipped := map[string]string{"Accept-Encoding": "gzip"}
 	got := f.do("GET", networkPath+"?network=octavia", "", zipped)
 	require.Equal(t, "gzip", got.header.Get("Content-Encoding"))
@@ -68,18 +69,17 @@ func TestRequestIDs(t *testing.T) {
 		require.False(t, seen[id])
 		seen[id] = true
 	}
-	// A caller's own id does not become ours: it names a call in the ledger.
+	// The request ID of a client is not used: the ID identifies a call in the ledger.
 	got := f.do("GET", codehostPath+"?codehost=x", "", map[string]string{"X-Request-Id": "mine"})
 	require.NotEqual(t, "mine", got.header.Get("X-Request-Id"))
 }
 
-// A change of an account reaches a running replica.
-func TestAccounts(t *testing.T) {
+func TestAccounts_ChangesReachRunningReplica(t *testing.T) {
 	f := start(t, nil)
 	other := openAccounts(t, f.bus)
 	keyBecomes := func(key string, status int, detail string) {
 		t.Helper()
-		got := becomes(t, status, func() response {
+		got := waitForStatus(t, status, func() response {
 			return f.do("POST", enrichPath, `{"codehost":"x"}`, map[string]string{"Authorization": "Bearer " + key})
 		})
 		if detail != "" {
@@ -97,7 +97,8 @@ func TestAccounts(t *testing.T) {
 	require.NoError(t, err)
 	keyBecomes(f.key, 200, "")
 
-	k, secret, err := other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{Name: "ci", Scopes: []string{"enrich", "enrich"}, ExpiresAt: time.Now().Add(time.Hour)})
+	k, secret, err := other.CreateKey(t.Context(), f.organization.ID,
+		queryapi.KeyOptions{Name: "ci", Scopes: []string{"enrich", "enrich"}, ExpiresAt: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, []string{"enrich"}, k.Scopes)
 	keyBecomes(secret.Reveal(), 200, "")
@@ -120,8 +121,9 @@ func TestAccounts(t *testing.T) {
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
 	_, _, err = other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{Scopes: []string{"everything"}})
 	require.ErrorContains(t, err, `unknown scope "everything"`)
-	_, _, err = other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{ExpiresAt: time.Now().Add(-time.Hour)})
-	require.ErrorContains(t, err, "expired")
+	_, _, err = other.CreateKey(t.Context(), f.organization.ID,
+		queryapi.KeyOptions{ExpiresAt: time.Now().Add(-time.Hour)})
+	require.ErrorContains(t, err, "expiry time is in the past")
 	_, err = other.CreateOrganization(t.Context(), " ", "")
 	require.Error(t, err)
 
@@ -131,12 +133,12 @@ func TestAccounts(t *testing.T) {
 	require.NotContains(t, f.log.String(), f.key[20:])
 }
 
-// Many callers at once are answered in few queries, each with their own person.
-func TestGathering(t *testing.T) {
+func TestBatching_ConcurrentCallsShareQueries(t *testing.T) {
 	f := start(t, nil)
 	var people []string
 	for i := range 64 {
-		people = append(people, codehostPerson(i, "user-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2026-01-01"))
+		people = append(people,
+			codehostPerson(i, "user-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2026-01-01"))
 	}
 	f.insert(record.KindCodehostPerson, people...)
 	var wg sync.WaitGroup
@@ -158,7 +160,8 @@ func TestGathering(t *testing.T) {
 					return
 				}
 				body, err := io.ReadAll(resp.Body)
-				if err != nil || !bytes.Contains(body, []byte(`"user_id":`+people[i][len(`{"user_id":`):strings.IndexByte(people[i], ',')]+`,`)) {
+				if err != nil || !bytes.Contains(body,
+					[]byte(`"user_id":`+people[i][len(`{"user_id":`):strings.IndexByte(people[i], ',')]+`,`)) {
 					t.Errorf("%d: %v %s", i, err, body)
 				}
 				_ = resp.Body.Close()
@@ -169,8 +172,7 @@ func TestGathering(t *testing.T) {
 	require.Less(t, f.queries(readmodel.AnswersTable), 320/2)
 }
 
-// A store that goes away is a 500 with Retry-After, without a word of what it is.
-func TestStoreAway(t *testing.T) {
+func TestStore_OutageIs500WithRetryAfter(t *testing.T) {
 	engine, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
 	dsn, err := engine.FreshDatabase(t.Context())
@@ -188,25 +190,23 @@ func TestStoreAway(t *testing.T) {
 		require.Equal(t, "the data store cannot answer at present: call again in 2 seconds", got.detail())
 	}
 	require.NoError(t, f.service.Ready(t.Context()), "it goes on answering")
-	require.Contains(t, f.log.String(), "read model query failed")
+	require.Contains(t, f.log.String(), "readstore: query failed")
 }
 
-// A store without a table is as good as away.
-func TestStoreNotMigrated(t *testing.T) {
+func TestStore_MissingTableIsAnOutage(t *testing.T) {
 	f := start(t, nil)
 	require.NoError(t, f.conn.Exec(t.Context(), "DROP TABLE lookups SYNC"))
 	require.Equal(t, 500, f.post(enrichPath, `{"codehost":"x"}`).status)
 }
 
-// A request that takes too long is given up.
-func TestRequestTimeout(t *testing.T) {
+func TestRequest_TimesOut(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.RequestTimeout = time.Nanosecond })
 	got := f.post(enrichPath, `{"codehost":"x"}`)
 	require.Equal(t, 500, got.status)
 	require.Equal(t, "2", got.header.Get("Retry-After"))
 }
 
-func TestLogHoldsNoPersonalData(t *testing.T) {
+func TestLog_HasNoPersonalData(t *testing.T) {
 	f := start(t, nil)
 	f.post(enrichPath, `{"email":"somebody@private.example"}`)
 	f.get(networkPath + "?network=somebody-private")
@@ -239,11 +239,12 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{"POST " + enrichPath + " 200": 1, "POST " + enrichPath + " 422": 1}, counts)
 }
 
-// Requests in flight are finished when the service stops.
-func TestOrderlyStop(t *testing.T) {
+func TestStop_FinishesRequestsInFlight(t *testing.T) {
 	f := start(t, nil)
 	registry := prometheus.NewRegistry()
-	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), StopTimeout: patience}, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
+	service, err := queryapi.New(t.Context(),
+		queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), StopTimeout: waitTimeout},
+		queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
 	require.NoError(t, err)
 	require.ErrorContains(t, service.Ready(t.Context()), "not running")
 	ctx, stop := context.WithCancel(t.Context())
@@ -256,11 +257,13 @@ func TestOrderlyStop(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	body := `{"codehost":"nobody"}`
-	_, err = io.WriteString(conn, "POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: 21\r\n\r\n"+body[:5])
+	_, err = io.WriteString(conn,
+		"POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+
+			"application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: 21\r\n\r\n"+body[:5])
 	require.NoError(t, err)
-	polltest.Until(t, patience, func() bool { return inFlight(t, registry) }, "the request does not begin")
+	polltest.Until(t, waitTimeout, func() bool { return inFlight(t, registry) }, "the request does not begin")
 	stop()
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		c, err := net.Dial("tcp", service.Addr())
 		if err == nil {
 			_ = c.Close()
@@ -275,7 +278,7 @@ func TestOrderlyStop(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// The generated client works against the service.
+// The generated client works with the service.
 func TestClient(t *testing.T) {
 	f := start(t, nil)
 	websetPeople(f)
@@ -286,7 +289,8 @@ func TestClient(t *testing.T) {
 		}))
 	require.NoError(t, err)
 	username := "octavia"
-	answer, err := c.EnrichPersonWithResponse(t.Context(), nil, client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
+	answer, err := c.EnrichPersonWithResponse(t.Context(), nil,
+		client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
 	require.NoError(t, err)
 	require.Equal(t, []client.WebsetName{"codehost", "network"}, answer.JSON200.WebsetsMatched)
 	require.Equal(t, int64(12), *answer.JSON200.Person.Codehost.UserId)
@@ -296,17 +300,17 @@ func TestClient(t *testing.T) {
 	require.InDelta(t, 39, shoe, 0)
 
 	addons := []client.NetworkAddon{"codehost"}
-	webset, err := c.GetNetworkPersonWithResponse(t.Context(), &client.GetNetworkPersonParams{Network: "octavia-lin", Addons: &addons})
+	webset, err := c.GetNetworkPersonWithResponse(t.Context(),
+		&client.GetNetworkPersonParams{Network: "octavia-lin", Addons: &addons})
 	require.NoError(t, err)
 	require.Equal(t, "Octavia", *webset.JSON200.Codehost.Username)
-	webset, err = c.GetNetworkPersonWithResponse(t.Context(), &client.GetNetworkPersonParams{Network: "https://evil.example/in/x"})
+	webset, err = c.GetNetworkPersonWithResponse(t.Context(),
+		&client.GetNetworkPersonParams{Network: "https://evil.example/in/x"})
 	require.NoError(t, err)
 	require.Contains(t, webset.JSON400.Detail, "foreign host")
 }
 
-// A request line that is too long is refused as anything is that is not valid; only what
-// is much longer is answered before it comes to the service.
-func TestLongAddress(t *testing.T) {
+func TestRequestLine_TooLongIsInvalidInput(t *testing.T) {
 	f := start(t, nil)
 	for bytes, header := range map[int]bool{70_000: false, 250_000: false, 69_999: true} {
 		path, headers := networkPath+"?network="+strings.Repeat("x", bytes), map[string]string{}

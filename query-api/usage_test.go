@@ -15,7 +15,7 @@ import (
 	"muster/schemas/record"
 )
 
-// withLimits gives the fixture's organization other numbers.
+// withLimits changes the limits of the fixture's organization.
 func (f *fixture) withLimits(change func(*event.Limits)) {
 	f.t.Helper()
 	limits := event.DefaultLimits()
@@ -24,7 +24,7 @@ func (f *fixture) withLimits(change func(*event.Limits)) {
 	_, err := f.accounts.SetPlan(f.t.Context(), f.organization.ID, queryapi.Plan{Name: "test", Limits: limits})
 	require.NoError(f.t, err)
 	var got any
-	polltest.Until(f.t, patience, func() bool {
+	polltest.Until(f.t, waitTimeout, func() bool {
 		got = f.get("/v1/usage").json()["credits"].(map[string]any)["limit"]
 		return got == float64(limits.Credits)
 	}, "the limit is %v and not %d", func() any { return got }, limits.Credits)
@@ -48,7 +48,8 @@ func TestCharges(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"codehost_username":"octa"`))
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "octa", "2026-01-01"))
-	f.insert(record.KindNetworkCompany, `{"company_id":"c1","last_updated":"2026-01-01","network_slug":"acme","name":"Acme"}`)
+	f.insert(record.KindNetworkCompany,
+		`{"company_id":"c1","last_updated":"2026-01-01","network_slug":"acme","name":"Acme"}`)
 	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 100, 50 })
 	for _, tc := range []struct {
 		what     string
@@ -99,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	require.InDelta(t, 2, requests, 0)
 	require.InDelta(t, 2, credits, 0)
 
-	// A larger plan holds at once, and what was used stays used.
+	// A larger plan applies immediately, and the usage is kept.
 	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 5, 3 })
 	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"nobody"}`).status)
 	_, credits = f.usage()
@@ -133,7 +134,8 @@ func idempotent(key string) map[string]string { return map[string]string{"Idempo
 
 func TestIdempotencyKey(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"), networkPerson("p2", "juno", "2026-01-01"))
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"),
+		networkPerson("p2", "juno", "2026-01-01"))
 	body := `{"network_username":"octavia","websets":["network"]}`
 	first := f.do("POST", enrichPath, body, idempotent("k1"))
 	require.Equal(t, 1, charged(t, first))
@@ -151,7 +153,8 @@ func TestIdempotencyKey(t *testing.T) {
 	got := f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, idempotent("k1"))
 	require.Equal(t, 422, got.status)
 	require.Contains(t, got.detail(), "another body")
-	require.Equal(t, 1, charged(t, f.do("POST", networkPath, `{"network":"octavia"}`, idempotent("k1"))), "another path")
+	require.Equal(t, 1, charged(t, f.do("POST", networkPath, `{"network":"octavia"}`, idempotent("k1"))),
+		"another path")
 	require.Equal(t, 422, f.do("POST", enrichPath, `{}`, idempotent("k2")).status)
 	require.Equal(t, 1, charged(t, f.do("POST", enrichPath, body, idempotent("k2"))), "invalid input uses up no key")
 	for _, bad := range []string{"two words", strings.Repeat("x", 256), "ü"} {
@@ -165,7 +168,7 @@ func TestIdempotencyKey(t *testing.T) {
 	require.NoError(t, err)
 	header := idempotent("k1")
 	header["Authorization"] = "Bearer " + secret.Reveal()
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		got = f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, header)
 		return got.status != 401
 	}, "the key is unknown")
@@ -176,15 +179,14 @@ func TestIdempotencyKey(t *testing.T) {
 	require.Equal(t, got.body, again.body)
 	require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
 
-	// Refusals are not stored.
+	// Rejections are not stored.
 	f.withLimits(func(l *event.Limits) { l.Credits = 3 })
 	require.Equal(t, 429, f.do("POST", enrichPath, body, idempotent("k3")).status)
 	f.withLimits(func(l *event.Limits) { l.Credits = 100 })
 	require.Equal(t, 1, charged(t, f.do("POST", enrichPath, body, idempotent("k3"))))
 }
 
-// The same call many times at once is worked on once.
-func TestIdempotencyKeyAtOnce(t *testing.T) {
+func TestIdempotencyKey_ConcurrentCallsRunOnce(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
 	var wg sync.WaitGroup

@@ -13,8 +13,7 @@ import (
 	"muster/schemas/record"
 )
 
-// websetPeople inserts a linked pair, a person without anything, and accounts
-// whose names are digits.
+// websetPeople inserts a linked pair, an empty person, and accounts with numeric names.
 func websetPeople(f *fixture) {
 	f.t.Helper()
 	f.insert(record.KindNetworkPerson,
@@ -51,19 +50,24 @@ func TestNetworkPerson(t *testing.T) {
 			"commits":[{"sha":"ab12","author_date":"2026-02-03",` + authorEmail + `"message":"Signed-off-by: ` + email + `"}],"commits_count":1}`
 	}
 	for name, tc := range map[string]struct{ query, want string }{
-		"record":            {"network=octavia-lin", "{" + plain + "," + closed + "}"},
-		"by URL":            {"network=" + url.QueryEscape("https://www.network.example/in/OCTAVIA-LIN/?x=y"), "{" + plain + "," + closed + "}"},
-		"with e-mail":       {"network=octavia-lin&addons=personal_email", "{" + plain + "," + open + "}"},
-		"with the account":  {"network=octavia-lin&addons=codehost", "{" + plain + "," + closed + "," + account("[e-mail removed]", "") + "}"},
-		"with both":         {"network=octavia-lin&addons=personal_email,codehost", "{" + plain + "," + open + "," + account("o@lin.example", `"author_email":"o@lin.example",`) + "}"},
-		"nobody":            {"network=nobody", "{}"},
-		"bare":              {"network=bare&addons=personal_email,codehost", `{"profile_id":"p2","username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://network.example/in/bare","derived":["url"]}`},
+		"record": {"network=octavia-lin", "{" + plain + "," + closed + "}"},
+		"by URL": {"network=" + url.QueryEscape("https://www.network.example/in/OCTAVIA-LIN/?x=y"), "{" +
+			plain + "," + closed + "}"},
+		"with e-mail": {"network=octavia-lin&addons=personal_email", "{" + plain + "," + open + "}"},
+		"with the account": {"network=octavia-lin&addons=codehost", "{" + plain + "," + closed + "," +
+			account("[e-mail removed]", "") + "}"},
+		"with both": {"network=octavia-lin&addons=personal_email,codehost", "{" + plain + "," + open + "," +
+			account("o@lin.example", `"author_email":"o@lin.example",`) + "}"},
+		"no match": {"network=nobody", "{}"},
+		"bare": {"network=bare&addons=personal_email,codehost",
+			`{"profile_id":"p2","username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://network.example/in/bare","derived":["url"]}`},
 		"must_have met":     {"network=octavia-lin&must_have=education,experience", "{" + plain + "," + closed + "}"},
 		"must_have unmet":   {"network=octavia-lin&must_have=education,location", "{}"},
 		"must_have account": {"network=octavia-lin&must_have=codehost", "{" + plain + "," + closed + "}"},
 		"no account":        {"network=bare&must_have=codehost", "{}"},
-		"must_have e-mail":  {"network=octavia-lin&addons=personal_email&must_have=personal_email", "{" + plain + "," + open + "}"},
-		"no e-mail":         {"network=bare&addons=personal_email&must_have=personal_email", "{}"},
+		"must_have e-mail": {"network=octavia-lin&addons=personal_email&must_have=personal_email", "{" + plain + "," +
+			open + "}"},
+		"no e-mail": {"network=bare&addons=personal_email&must_have=personal_email", "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
@@ -105,14 +109,17 @@ func TestCodehostPerson(t *testing.T) {
 		"derived":["current_position","first_name","last_name","url"],
 		"experience":[{"summary":"Engineer","start":"2021-03","end":null,"current":true,"company":{"name":"Acme"}}],"experience_count":1}`
 	for name, tc := range map[string]struct{ query, want string }{
-		"record":              {"codehost=octavia", "{" + plain + "}"},
-		"by URL":              {"codehost=" + url.QueryEscape("codehost.example/OCTAVIA/"), "{" + plain + "}"},
-		"by id":               {"codehost=12", "{" + plain + "}"},
-		"digits as a name":    {"codehost=99", `{"user_id":15,"codehost_username":"99","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/99","derived":["url"]}`},
-		"digits in a URL":     {"codehost=" + url.QueryEscape("https://codehost.example/12"), `{"user_id":14,"codehost_username":"12","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/12","derived":["url"]}`},
-		"with the profile":    {"codehost=octavia&addons=network", "{" + plain + "," + linked + "}"},
-		"by id, with it":      {"codehost=12&addons=network", "{" + plain + "," + linked + "}"},
-		"no profile":          {"codehost=bare&addons=network", `{"user_id":13,"codehost_username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/bare","derived":["url"]}`},
+		"record": {"codehost=octavia", "{" + plain + "}"},
+		"by URL": {"codehost=" + url.QueryEscape("codehost.example/OCTAVIA/"), "{" + plain + "}"},
+		"by id":  {"codehost=12", "{" + plain + "}"},
+		"digits as a name": {"codehost=99",
+			`{"user_id":15,"codehost_username":"99","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/99","derived":["url"]}`},
+		"digits in a URL": {"codehost=" + url.QueryEscape("https://codehost.example/12"),
+			`{"user_id":14,"codehost_username":"12","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/12","derived":["url"]}`},
+		"with the profile": {"codehost=octavia&addons=network", "{" + plain + "," + linked + "}"},
+		"by id, with it":   {"codehost=12&addons=network", "{" + plain + "," + linked + "}"},
+		"no profile": {"codehost=bare&addons=network",
+			`{"user_id":13,"codehost_username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/bare","derived":["url"]}`},
 		"must_have link":      {"codehost=octavia&must_have=network", "{" + plain + "}"},
 		"no link":             {"codehost=bare&must_have=network", "{}"},
 		"must_have repos":     {"codehost=octavia&must_have=company,repos", "{" + plain + "}"},
@@ -120,8 +127,8 @@ func TestCodehostPerson(t *testing.T) {
 		"no repos":            {"codehost=bare&must_have=repos,commits,network", "{}"},
 		"must_have unmet":     {"codehost=octavia&must_have=company,hireable", "{}"},
 		"must_have stored":    {"codehost=octavia&must_have=location,repos", "{" + plain + "}"},
-		"nobody":              {"codehost=nobody&addons=network", "{}"},
-		"an id of nobody":     {"codehost=987654321", "{}"},
+		"no match":            {"codehost=nobody&addons=network", "{}"},
+		"an unknown ID":       {"codehost=987654321", "{}"},
 		"more than an id":     {"codehost=99999999999999999999", "{}"},
 		"an id with a zero":   {"codehost=012", "{}"},
 		"a sign before an id": {"codehost=-12", "{}"},
@@ -136,12 +143,13 @@ func TestCodehostPerson(t *testing.T) {
 	}
 }
 
-// A list answers in its order, with {} at each miss.
-func TestWebsetList(t *testing.T) {
+func TestWebset_ListKeepsOrderAndMisses(t *testing.T) {
 	f := start(t, nil)
 	var people []string
 	for i := range 100 {
-		people = append(people, codehostPerson(1000+i, fmt.Sprintf("user-%d", i), "2026-01-01", fmt.Sprintf(`"repos":[{"id":%d,"updated_at":"2026"}]`, i)))
+		people = append(people,
+			codehostPerson(1000+i, fmt.Sprintf("user-%d", i), "2026-01-01",
+				fmt.Sprintf(`"repos":[{"id":%d,"updated_at":"2026"}]`, i)))
 	}
 	f.insert(record.KindCodehostPerson, people...)
 	var ids []string
@@ -169,16 +177,19 @@ func TestWebsetList(t *testing.T) {
 		require.EqualValues(t, 1000+i, r["user_id"])
 		require.EqualValues(t, i, r["repos"].([]any)[0].(map[string]any)["id"])
 	}
-	require.Equal(t, []map[string]any{got[4], got[4]}, f.post(codehostPath, `{"codehost":["user-4","1004"]}`).list(), "one person twice")
-	require.Equal(t, []map[string]any{got[8]}, f.post(codehostPath, `{"codehost":["user-8"]}`).list(), "a list of one is a list")
-	require.Equal(t, []map[string]any{{}, got[8]}, f.post(codehostPath, `{"codehost":["nobody","user-8"],"must_have":["repos"]}`).list())
+	require.Equal(t, []map[string]any{got[4], got[4]}, f.post(codehostPath, `{"codehost":["user-4","1004"]}`).list(),
+		"one person twice")
+	require.Equal(t, []map[string]any{got[8]}, f.post(codehostPath, `{"codehost":["user-8"]}`).list(),
+		"a list of one is a list")
+	require.Equal(t, []map[string]any{{}, got[8]},
+		f.post(codehostPath, `{"codehost":["nobody","user-8"],"must_have":["repos"]}`).list())
 
-	// The keys of a list are gathered: one or two queries a table, not a hundred.
+	// The keys of a list are batched: one or two queries per table, not a hundred.
 	require.Less(t, f.queries("lookups"), 30)
 	require.Less(t, f.queries(readmodel.AnswersTable), 30)
 }
 
-// queries counts the read-model queries of a table so far.
+// queries returns the number of read-model queries of a table.
 func (f *fixture) queries(table string) int {
 	f.t.Helper()
 	families, err := f.registry.Gather()

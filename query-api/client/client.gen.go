@@ -518,7 +518,7 @@ type Certification struct {
 	CredentialId  *string `json:"credential_id,omitempty"`
 	CredentialUrl *string `json:"credential_url,omitempty"`
 
-	// IssueDate A year, a month, a day or a timestamp, as the source gave it.
+	// IssueDate A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	IssueDate            *PartialDate           `json:"issue_date,omitempty"`
@@ -533,7 +533,7 @@ type CodehostAccount struct {
 	CodehostUsername *string `json:"codehost_username,omitempty"`
 	Company          *string `json:"company,omitempty"`
 
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt   *Day    `json:"created_at,omitempty"`
@@ -544,7 +544,7 @@ type CodehostAccount struct {
 	PublicRepos *int64  `json:"public_repos,omitempty"`
 	Type        *string `json:"type,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt            *Day                   `json:"updated_at,omitempty"`
@@ -555,7 +555,7 @@ type CodehostAccount struct {
 // CodehostAddon defines model for CodehostAddon.
 type CodehostAddon string
 
-// CodehostAddonData With the add-on `codehost` only, through the account link.
+// CodehostAddonData Only with the add-on `codehost`, by the account link.
 type CodehostAddonData struct {
 	AvatarUrl    *string   `json:"avatar_url,omitempty"`
 	Bio          *string   `json:"bio,omitempty"`
@@ -565,22 +565,23 @@ type CodehostAddonData struct {
 	CommitsCount *int64    `json:"commits_count,omitempty"`
 	Company      *string   `json:"company,omitempty"`
 
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 	Followers      *int64          `json:"followers,omitempty"`
 	Following      *int64          `json:"following,omitempty"`
@@ -605,7 +606,7 @@ type CodehostAddonData struct {
 	StarsCount         *int64         `json:"stars_count,omitempty"`
 	Type               *string        `json:"type,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt            *PartialDate           `json:"updated_at,omitempty"`
@@ -637,15 +638,16 @@ type CodehostPerson struct {
 	CommitsCount          *int64    `json:"commits_count,omitempty"`
 	Company               *string   `json:"company,omitempty"`
 
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -672,7 +674,7 @@ type CodehostPerson struct {
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
-	// Network With the add-on `network` only, through the account link.
+	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
 	NetworkUsername     *string           `json:"network_username,omitempty"`
 	PersonalEmail       *string           `json:"personal_email,omitempty"`
@@ -690,7 +692,7 @@ type CodehostPerson struct {
 	StarredReposCount   *int64            `json:"starred_repos_count,omitempty"`
 	Type                *string           `json:"type,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt            *PartialDate           `json:"updated_at,omitempty"`
@@ -709,14 +711,14 @@ type CodehostPersonRequest struct {
 	// Codehost One identifier, or a list of 1 to 100.
 	Codehost Identifiers `json:"codehost"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun   *bool               `json:"dry_run,omitempty"`
 	MustHave *[]CodehostMustHave `json:"must_have,omitempty"`
 }
 
 // Commit defines model for Commit.
 type Commit struct {
-	// AuthorDate A year, a month, a day or a timestamp, as the source gave it.
+	// AuthorDate A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	AuthorDate           *PartialDate           `json:"author_date,omitempty"`
@@ -738,7 +740,7 @@ type Commit_Repo struct {
 
 // Company defines model for Company.
 type Company struct {
-	// CompanyId Internal company id.
+	// CompanyId Internal company ID.
 	CompanyId    *string               `json:"company_id,omitempty"`
 	Headquarters *Company_Headquarters `json:"headquarters,omitempty"`
 	Images       *Company_Images       `json:"images,omitempty"`
@@ -748,7 +750,7 @@ type Company struct {
 	// Examples: 2026-10-02T00:00:00Z
 	LastUpdated *Timestamp `json:"last_updated,omitempty"`
 
-	// NetworkId The professional network's internal company id.
+	// NetworkId The professional network's internal company ID.
 	NetworkId            *string                `json:"network_id,omitempty"`
 	NetworkSlug          *string                `json:"network_slug,omitempty"`
 	Profile              *Company_Profile       `json:"profile,omitempty"`
@@ -793,19 +795,19 @@ type Company_Profile struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in the order shown here; those after the first that matches are not looked at,
-// so that their limits (1 to 400 characters, of `network_url` 2,048) hold only until then.
+// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
+// their limits (1 to 400 characters, `network_url` 2,048).
 type CompanyEnrichRequest struct {
-	// CompanyId Internal company id.
+	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
-	// NetworkId The professional network's internal company id.
+	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
 
 	// NetworkSlug Company slug.
 	NetworkSlug *string `json:"network_slug,omitempty"`
 
-	// NetworkUrl Full company URL, with or without scheme; the slug is taken from it.
+	// NetworkUrl Full company URL, with or without scheme; the slug is extracted from it.
 	NetworkUrl *string `json:"network_url,omitempty"`
 }
 
@@ -834,19 +836,19 @@ type ContextAcceptedStatus string
 
 // ContextField defines model for ContextField.
 type ContextField struct {
-	// Description What is meant, in the words that the value is looked for with; at most 4,000 bytes of UTF-8.
+	// Description What the field means; used to find its value. At most 4,000 bytes of UTF-8.
 	Description *string `json:"description,omitempty"`
 
-	// Enum The only values that may be given, all of the type; at most 500.
+	// Enum Allowed values, all of the type; at most 500.
 	Enum *[]interface{} `json:"enum,omitempty"`
 
-	// Items Type of an array's elements, as a field.
+	// Items The elements of an array, as a field.
 	Items interface{} `json:"items,omitempty"`
 
 	// Properties Fields of an object, by name.
 	Properties *map[string]interface{} `json:"properties,omitempty"`
 
-	// Required Properties of an object without which it is not given.
+	// Required Properties of an object that must be present for it to be returned.
 	Required *[]string        `json:"required,omitempty"`
 	Type     ContextFieldType `json:"type"`
 }
@@ -859,30 +861,31 @@ type ContextProfile struct {
 	// Confidence Confidence by the path of the field, `custom.<name>` for generated ones.
 	Confidence map[string]float32 `json:"confidence"`
 
-	// Custom One entry for each key of the request's schema; null when nothing reached the confidence.
+	// Custom One entry per key of the request's `schema`; null if no value reached the confidence.
 	Custom map[string]interface{} `json:"custom"`
 
-	// Sources What each field rests on, by its path; a span of the input, or a record.
+	// Sources The source of each field by its path; a span of the input, or a record.
 	Sources              *map[string]interface{} `json:"sources,omitempty"`
 	AdditionalProperties map[string]interface{}  `json:"-"`
 }
 
 // ContextRequest defines model for ContextRequest.
 type ContextRequest struct {
-	// Confidence Least confidence of what is returned.
+	// Confidence Minimum confidence of returned values.
 	Confidence *float64 `json:"confidence,omitempty"`
 
-	// Person Unstructured data about a person, as text or as an object of any fields, nested at most 32 levels deep and of at
-	// most 200,000 values.
+	// Person Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
+	// values.
 	Person jsontext.Value `json:"person"`
 
-	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.
+	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 returns immediately.
 	ResponseTimeoutSec *float64 `json:"response_timeout_sec,omitempty"`
 
-	// Schema Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all.
+	// Schema Fields to generate, by name. Names, including those of `properties`, have at most 128 bytes. At most 5
+	// levels and 300 types in total.
 	Schema *jsontext.Value `json:"schema,omitempty"`
 
-	// WebhookUrl Where the profile goes when it is not ready in time; https.
+	// WebhookUrl The https URL for the profile if it is not ready in time.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
@@ -892,13 +895,13 @@ type CurrentPosition struct {
 	Current     *bool       `json:"current,omitempty"`
 	Description *string     `json:"description,omitempty"`
 
-	// End A day; the missing parts of a partial date are filled with 01.
+	// End A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	End      *Day             `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
-	// Start A day; the missing parts of a partial date are filled with 01.
+	// Start A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	Start                *Day                   `json:"start,omitempty"`
@@ -907,21 +910,22 @@ type CurrentPosition struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// Day A day; the missing parts of a partial date are filled with 01.
+// Day A day; missing parts of a partial date are set to 01.
 //
 // Examples: 2021-03-01
 type Day = string
 
-// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-// guess is left out. Left out when nothing was derived.
+// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+// and values are not guessed. Absent if nothing was derived.
 //
 // Examples: ["current_position","first_name","last_name","location.country_code","url"]
 type Derived = []string
 
-// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 type DiscoveredLink struct {
 	Confidence           float32                `json:"confidence"`
 	Platform             DiscoveredLinkPlatform `json:"platform"`
@@ -937,7 +941,7 @@ type Education struct {
 	Current *bool     `json:"current,omitempty"`
 	Degrees *[]string `json:"degrees,omitempty"`
 
-	// End A year, a month, a day or a timestamp, as the source gave it.
+	// End A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	End          *PartialDate      `json:"end,omitempty"`
@@ -947,7 +951,7 @@ type Education struct {
 	Minors       *[]string         `json:"minors,omitempty"`
 	School       *Education_School `json:"school,omitempty"`
 
-	// Start A year, a month, a day or a timestamp, as the source gave it.
+	// Start A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	Start                *PartialDate           `json:"start,omitempty"`
@@ -963,7 +967,7 @@ type Education_School struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// EnrichedCodehost A code-hosting person; the account details stand in `codehost` and directly.
+// EnrichedCodehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 type EnrichedCodehost struct {
 	AvatarUrl        *string          `json:"avatar_url,omitempty"`
 	Bio              *string          `json:"bio,omitempty"`
@@ -975,25 +979,26 @@ type EnrichedCodehost struct {
 	CommitsCount     *int64           `json:"commits_count,omitempty"`
 	Company          *string          `json:"company,omitempty"`
 
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 
-	// Email Primary e-mail.
+	// Email Primary email address.
 	Email       *string   `json:"email,omitempty"`
 	Emails      *[]string `json:"emails,omitempty"`
 	EmailsCount *int64    `json:"emails_count,omitempty"`
@@ -1014,7 +1019,7 @@ type EnrichedCodehost struct {
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
-	// Names Names found across sources.
+	// Names Names from all sources.
 	Names      *[]string `json:"names,omitempty"`
 	NamesCount *int64    `json:"names_count,omitempty"`
 
@@ -1033,13 +1038,13 @@ type EnrichedCodehost struct {
 	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
 	Type                *string   `json:"type,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt *Day    `json:"updated_at,omitempty"`
 	Url       *string `json:"url,omitempty"`
 
-	// UserId Account id on the code-hosting platform.
+	// UserId Account ID on the code-hosting platform.
 	UserId               *int64                 `json:"user_id,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -1050,17 +1055,18 @@ type EnrichedNetwork struct {
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
 	Education         *[]ProfileEducation  `json:"education,omitempty"`
 	EducationCount    *int64               `json:"education_count,omitempty"`
@@ -1091,7 +1097,7 @@ type EnrichedNetwork struct {
 
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt       *Day                `json:"created_at,omitempty"`
@@ -1105,7 +1111,7 @@ type EnrichedRepo struct {
 	StargazersCount *int64              `json:"stargazers_count,omitempty"`
 	Topics          *[]string           `json:"topics,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt            *Day                   `json:"updated_at,omitempty"`
@@ -1122,20 +1128,20 @@ type EnrichedRepo_Owner struct {
 
 // Error defines model for Error.
 type Error struct {
-	// Detail What is wrong, and how to mend it.
+	// Detail The problem and how to fix it.
 	Detail string `json:"detail"`
 }
 
-// Evidence One reason for or against.
+// Evidence A piece of evidence for or against a match.
 type Evidence struct {
-	// Finding What came of it.
+	// Finding The result of the comparison.
 	Finding string `json:"finding"`
 
 	// Kind What was compared: link, name, username, employer and so on.
 	Kind string `json:"kind"`
 
-	// Weight Logarithm to base 2 of how much more often this is seen of the same person than of another one;
-	// negative speaks against.
+	// Weight Base 2 logarithm of the likelihood ratio: how much more often this finding occurs for the same person than
+	// for different people. Negative values are evidence against a match.
 	Weight               float32                `json:"weight"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -1146,11 +1152,11 @@ type Experience struct {
 	Current     *bool       `json:"current,omitempty"`
 	Description *string     `json:"description,omitempty"`
 
-	// End A year, a month or a day; null when ongoing.
+	// End A year, a month or a day; null if ongoing.
 	End      *string          `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
-	// Start A year, a month, a day or a timestamp, as the source gave it.
+	// Start A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	Start                *PartialDate           `json:"start,omitempty"`
@@ -1159,7 +1165,9 @@ type Experience struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, query, fragment and
+// percent-encoding are ignored. Lengths are in bytes of UTF-8; a username has at most 400. `name[bot]` is a
+// username.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1180,23 +1188,24 @@ type Language struct {
 // NetworkAddon defines model for NetworkAddon.
 type NetworkAddon string
 
-// NetworkAddonData With the add-on `network` only, through the account link.
+// NetworkAddonData Only with the add-on `network`, by the account link.
 type NetworkAddonData struct {
 	Certifications      *[]Certification `json:"certifications,omitempty"`
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink       *DiscoveredLink        `json:"discovered_link,omitempty"`
 	Education            *[]Education           `json:"education,omitempty"`
 	EducationCount       *int64                 `json:"education_count,omitempty"`
@@ -1236,16 +1245,17 @@ type NetworkPerson struct {
 	Certifications      *[]Certification `json:"certifications,omitempty"`
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 
-	// Codehost With the add-on `codehost` only, through the account link.
+	// Codehost Only with the add-on `codehost`, by the account link.
 	Codehost         *CodehostAddonData `json:"codehost,omitempty"`
 	CodehostUsername *string            `json:"codehost_username,omitempty"`
 	Connections      *int64             `json:"connections,omitempty"`
 	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -1253,7 +1263,7 @@ type NetworkPerson struct {
 	Education      *[]Education `json:"education,omitempty"`
 	EducationCount *int64       `json:"education_count,omitempty"`
 
-	// Emails With the add-on `personal_email` only.
+	// Emails Only with the add-on `personal_email`.
 	Emails          *[]string     `json:"emails,omitempty"`
 	EmailsCount     *int64        `json:"emails_count,omitempty"`
 	Experience      *[]Experience `json:"experience,omitempty"`
@@ -1275,7 +1285,7 @@ type NetworkPerson struct {
 	MicroblogUsername *string          `json:"microblog_username,omitempty"`
 	MiddleName        *string          `json:"middle_name,omitempty"`
 
-	// PersonalEmail With the add-on `personal_email` only.
+	// PersonalEmail Only with the add-on `personal_email`.
 	PersonalEmail *struct {
 		Email string `json:"email"`
 	} `json:"personal_email,omitempty"`
@@ -1300,7 +1310,7 @@ type NetworkPersonList = []NetworkPerson
 type NetworkPersonRequest struct {
 	Addons *[]NetworkAddon `json:"addons,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun   *bool              `json:"dry_run,omitempty"`
 	MustHave *[]NetworkMustHave `json:"must_have,omitempty"`
 
@@ -1336,7 +1346,7 @@ type NetworkProfile_Location struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// PartialDate A year, a month, a day or a timestamp, as the source gave it.
+// PartialDate A year, a month, a day or a timestamp, as in the source.
 //
 // Examples: 2021, 2021-03, 2021-03-14
 type PartialDate = string
@@ -1346,10 +1356,10 @@ type PersonDiscoverRequest struct {
 	// Codehost Code-hosting username or profile URL.
 	Codehost *string `json:"codehost,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nobody is looked for and nothing charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is searched or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// MaxAgeDays How old a kept result may be; 0 finds anew.
+	// MaxAgeDays Maximum age of a stored result; 0 ignores stored results.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
 	// Microblog Microblogging username or profile URL.
@@ -1362,7 +1372,7 @@ type PersonDiscoverRequest struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// PersonDiscoverResponse The input and who was found; with `dry_run`, a `DryRun`.
+// PersonDiscoverResponse The input and the profiles found; with `dry_run`, a `DryRun`.
 type PersonDiscoverResponse struct {
 	CreditsRemaining     *int64                        `json:"credits_remaining,omitempty"`
 	DryRun               *PersonDiscoverResponseDryRun `json:"dry_run,omitempty"`
@@ -1379,8 +1389,9 @@ type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost *string `json:"codehost,omitempty"`
 
-	// Email Matched against all e-mail addresses of the records of the requested websets. A no-reply address of the
-	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its account.
+	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+	// account.
 	Email *string `json:"email,omitempty"`
 
 	// NetworkUsername Professional-network profile slug (or profile URL).
@@ -1390,16 +1401,16 @@ type PersonEnrichRequest struct {
 
 // PersonEnrichResponse defines model for PersonEnrichResponse.
 type PersonEnrichResponse struct {
-	// Person One key per matched webset; `{}` when nobody was found.
+	// Person One key per matched webset; `{}` if there is no match.
 	Person struct {
-		// Codehost A code-hosting person; the account details stand in `codehost` and directly.
+		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
 
 		// Network A professional-network person, in the shapes of the search result.
 		Network *EnrichedNetwork `json:"network,omitempty"`
 	} `json:"person"`
 
-	// WebsetsMatched The websets that matched and returned data; empty when none.
+	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched []WebsetName `json:"websets_matched"`
 }
 
@@ -1408,7 +1419,7 @@ type ProfileCertification struct {
 	CredentialId  *string `json:"credential_id,omitempty"`
 	CredentialUrl *string `json:"credential_url,omitempty"`
 
-	// IssueDate A day; the missing parts of a partial date are filled with 01.
+	// IssueDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	IssueDate            *Day                   `json:"issue_date,omitempty"`
@@ -1422,7 +1433,7 @@ type ProfileEducation struct {
 	Degree      *string `json:"degree,omitempty"`
 	Description *string `json:"description,omitempty"`
 
-	// EndDate A day; the missing parts of a partial date are filled with 01.
+	// EndDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	EndDate      *Day    `json:"end_date,omitempty"`
@@ -1431,7 +1442,7 @@ type ProfileEducation struct {
 	SchoolName   *string `json:"school_name,omitempty"`
 	SchoolUrl    *string `json:"school_url,omitempty"`
 
-	// StartDate A day; the missing parts of a partial date are filled with 01.
+	// StartDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	StartDate            *Day                   `json:"start_date,omitempty"`
@@ -1445,12 +1456,12 @@ type ProfileExperience struct {
 	CompanyUrl  *string `json:"company_url,omitempty"`
 	Description *string `json:"description,omitempty"`
 
-	// EndDate Null when ongoing.
+	// EndDate Null if ongoing.
 	EndDate   *string `json:"end_date,omitempty"`
 	IsCurrent *bool   `json:"is_current,omitempty"`
 	Location  *string `json:"location,omitempty"`
 
-	// StartDate A day; the missing parts of a partial date are filled with 01.
+	// StartDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	StartDate            *Day                   `json:"start_date,omitempty"`
@@ -1460,7 +1471,7 @@ type ProfileExperience struct {
 
 // Repo defines model for Repo.
 type Repo struct {
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt       *PartialDate `json:"created_at,omitempty"`
@@ -1473,7 +1484,7 @@ type Repo struct {
 	StargazersCount *int64       `json:"stargazers_count,omitempty"`
 	Topics          *[]string    `json:"topics,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt            *PartialDate           `json:"updated_at,omitempty"`
@@ -1482,85 +1493,87 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Rows that those statements would read at most, without what does not stand there (`step`).
+	// EstimatedRows Maximum number of rows read by these statements, without those that are not listed (`step`).
 	EstimatedRows int64 `json:"estimated_rows"`
 
-	// MaxCredits What the page would cost at most.
+	// MaxCredits Maximum cost of the page.
 	MaxCredits int64 `json:"max_credits"`
 
-	// Query The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
-	// a pattern without it is compared with each value.
+	// Query The parsed query. `terms_found` is the number of stored terms that a fuzzy word, a prefix or a pattern
+	// expands to; a pattern without it is matched against every value.
 	Query *map[string]interface{} `json:"query,omitempty"`
 
-	// Refused Why the query is refused; left out when it is not. That scores are negative or no numbers is found out by a search alone.
+	// Refused Why the query is rejected; absent if it is valid. Negative or non-numeric scores are detected only by a
+	// search.
 	Refused    *string           `json:"refused,omitempty"`
 	Statements []SearchStatement `json:"statements"`
 }
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	// UnderscoreSource Names of fields to show, with `*`; false for the profile id alone; or an object of `includes` and `excludes`.
+	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
 	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
 
-	// Cursor `next_cursor` of the previous answer; left out for the first page.
+	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor *string `json:"cursor,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// Explain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	// Explain Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 	Explain *SearchRequestExplain `json:"explain,omitempty"`
 
-	// From Accepted as 0, which client builders send. Later pages have a `cursor`.
+	// From Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
 	From *int64 `json:"from,omitempty"`
 
-	// MaxCredits The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
+	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
+	// unless `size` is 0.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
-	// MinScore Accepted as 0. The clause `function_score` has a minimum score.
+	// MinScore Accepted if 0. The clause `function_score` has a minimum score.
 	MinScore *float32 `json:"min_score,omitempty"`
 
-	// Profile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	// Profile Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 	Profile *SearchRequestProfile `json:"profile,omitempty"`
 
 	// Query A query clause, such as `{"match_all": {}}`.
 	Query jsontext.Value `json:"query"`
 
-	// SeqNoPrimaryTerm Accepted as false.
+	// SeqNoPrimaryTerm Accepted if false.
 	SeqNoPrimaryTerm *SearchRequestSeqNoPrimaryTerm `json:"seq_no_primary_term,omitempty"`
 
-	// Size Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
+	// Size Results per page; 0 returns `total` and the cursor of the first page, free of charge. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
-	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance.
 	Sort *jsontext.Value `json:"sort,omitempty"`
 
-	// Timeout Lowers the time that the search may take, such as `500ms`, `2s` or `1m`. A search that is not answered in time is a 503.
+	// Timeout Lowers the timeout of the search, such as `500ms`, `2s` or `1m`. A search that times out returns 503.
 	Timeout *string `json:"timeout,omitempty"`
 
-	// TrackScores Accepted as false. Scores are not shown.
+	// TrackScores Accepted if false. Scores are not returned.
 	TrackScores *SearchRequestTrackScores `json:"track_scores,omitempty"`
 
-	// TrackTotalHits Accepted as true or as a number, which client builders send. `total` is always exact.
+	// TrackTotalHits Accepted if true or a number, for compatibility with client libraries. `total` is always exact.
 	TrackTotalHits interface{} `json:"track_total_hits,omitempty"`
 
-	// Version Accepted as false.
+	// Version Accepted if false.
 	Version *SearchRequestVersion `json:"version,omitempty"`
 }
 
-// SearchRequestExplain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+// SearchRequestExplain Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 type SearchRequestExplain bool
 
-// SearchRequestProfile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+// SearchRequestProfile Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 type SearchRequestProfile bool
 
-// SearchRequestSeqNoPrimaryTerm Accepted as false.
+// SearchRequestSeqNoPrimaryTerm Accepted if false.
 type SearchRequestSeqNoPrimaryTerm bool
 
-// SearchRequestTrackScores Accepted as false. Scores are not shown.
+// SearchRequestTrackScores Accepted if false. Scores are not returned.
 type SearchRequestTrackScores bool
 
-// SearchRequestVersion Accepted as false.
+// SearchRequestVersion Accepted if false.
 type SearchRequestVersion bool
 
 // SearchResponse A page of people; with `dry_run`, a `DryRun`.
@@ -1570,11 +1583,11 @@ type SearchResponse struct {
 	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
 	MaxCredits       *int64                `json:"max_credits,omitempty"`
 
-	// NextCursor Null if nothing follows.
+	// NextCursor Null on the last page.
 	NextCursor *string            `json:"next_cursor,omitempty"`
 	Results    *[]EnrichedNetwork `json:"results,omitempty"`
 
-	// Total Number of all people who match.
+	// Total Number of matches.
 	Total *int64 `json:"total,omitempty"`
 }
 
@@ -1586,19 +1599,25 @@ type SearchStatement struct {
 	Parameters map[string]string `json:"parameters"`
 	Sql        string            `json:"sql"`
 
-	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
-	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
-	// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-	// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
-	// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
+	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+	// `rank` the page.
+	//
+	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
+	// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
+	// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
+	// hits.
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
-// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
-// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
-// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
+// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+// `rank` the page.
+//
+// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
+// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
+// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
+// hits.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
@@ -1612,7 +1631,7 @@ type Social struct {
 	// Confidence Calibrated probability that it is the same person; 1 for the input.
 	Confidence float32 `json:"confidence"`
 
-	// Context Summary of bio, headline, experience and skills; null when nothing is known of the profile.
+	// Context Summary of bio, headline, experience and skills; null if there is no data about the profile.
 	Context  *string     `json:"context"`
 	Evidence *[]Evidence `json:"evidence,omitempty"`
 
@@ -1639,12 +1658,12 @@ type Usage struct {
 	Endpoints      []UsageLine `json:"endpoints"`
 	OrganizationId string      `json:"organization_id"`
 
-	// Period A month of UTC.
+	// Period A calendar month in UTC.
 	Period   UsagePeriod `json:"period"`
 	Plan     string      `json:"plan"`
 	Requests UsageCount  `json:"requests"`
 
-	// RequestsPerMinute Of each key.
+	// RequestsPerMinute Limit of each key.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 
@@ -1657,20 +1676,20 @@ type UsageCount struct {
 
 // UsageLine defines model for UsageLine.
 type UsageLine struct {
-	// Calls Calls that were answered, and those that were refused for credits and count as monthly requests.
+	// Calls Answered calls, and calls rejected for lack of credits that count as monthly requests.
 	Calls    int64  `json:"calls"`
 	Credits  int64  `json:"credits"`
 	Endpoint string `json:"endpoint"`
 
-	// Key The public part of the API key, the 8 characters behind `mk_live_`.
+	// Key The public part of the API key, the 8 characters after `mk_live_`.
 	Key     string  `json:"key"`
 	KeyName *string `json:"key_name,omitempty"`
 
-	// Requests What counts against the monthly requests.
+	// Requests Calls that count towards the monthly request limit.
 	Requests int64 `json:"requests"`
 }
 
-// UsagePeriod A month of UTC.
+// UsagePeriod A calendar month in UTC.
 type UsagePeriod struct {
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end"`
@@ -1729,19 +1748,19 @@ type UnsupportedType = Error
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateContextParams defines parameters for CreateContext.
 type CreateContextParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1753,37 +1772,37 @@ type GetDescription200JSONResponseBody struct {
 
 // DiscoverPersonParams defines parameters for DiscoverPerson.
 type DiscoverPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SearchPeopleParams defines parameters for SearchPeople.
 type SearchPeopleParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExplainSearchParams defines parameters for ExplainSearch.
 type ExplainSearchParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1799,16 +1818,16 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostCodehostPersonParams defines parameters for PostCodehostPerson.
 type PostCodehostPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1829,16 +1848,16 @@ type GetNetworkPersonParams struct {
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostNetworkPersonParams defines parameters for PostNetworkPerson.
 type PostNetworkPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9740,9 +9759,8 @@ type ClientInterface interface {
 
 	// EnrichCompanyWithBody Find a company
 	//
-	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-	// 200 with `matched` false.
+	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+	// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9751,82 +9769,86 @@ type ClientInterface interface {
 
 	// EnrichCompany Find a company
 	//
-	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-	// 200 with `matched` false.
+	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+	// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
 	EnrichCompany(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateContextWithBody Make a structured profile of unstructured data
+	// CreateContextWithBody Create a structured profile from unstructured data
 	//
-	// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-	// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-	// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-	// to its confidence, `sources` to the place or the record that it rests on.
+	// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+	// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+	// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+	// its confidence, and `sources` to its position in the input or its record.
 	//
-	// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+	// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+	// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+	// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+	// result for 24 hours.
 	//
-	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+	// they are listed in the header `X-Degraded` of the response and of the delivery.
+	//
+	// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+	// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+	// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+	// new one.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
 	CreateContextWithBody(ctx context.Context, params *CreateContextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateContext Make a structured profile of unstructured data
+	// CreateContext Create a structured profile from unstructured data
 	//
-	// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-	// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-	// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-	// to its confidence, `sources` to the place or the record that it rests on.
+	// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+	// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+	// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+	// its confidence, and `sources` to its position in the input or its record.
 	//
-	// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+	// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+	// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+	// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+	// result for 24 hours.
 	//
-	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+	// they are listed in the header `X-Degraded` of the response and of the delivery.
+	//
+	// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+	// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+	// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+	// new one.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
 	CreateContext(ctx context.Context, params *CreateContextParams, body CreateContextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetContext What came of a context call
+	// GetContext Get the result of a context call
 	//
-	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
-	// `Retry-After`) of a task that failed. Free.
+	// Returns the profile for 24 hours, to the organization that made the call; 202 while it is in progress; 500 or
+	// 503 without `Retry-After` if the task failed. Free.
 	//
 	// Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 	GetContext(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetDescription This description as JSON
 	//
-	// What clients are made from, and what /docs draws.
+	// The source of generated clients and of /docs.
 	//
 	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 	GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscoverPersonWithBody Find the same person on the other platforms
 	//
-	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-	// Charged when anything beyond the input was found.
+	// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+	// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+	// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+	// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+	// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9835,44 +9857,47 @@ type ClientInterface interface {
 
 	// DiscoverPerson Find the same person on the other platforms
 	//
-	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-	// Charged when anything beyond the input was found.
+	// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+	// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+	// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+	// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+	// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
 	DiscoverPerson(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EnrichPersonWithBody Find a person by username or e-mail
+	// EnrichPersonWithBody Find a person by username or email
 	//
-	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-	// webset, `network_username` for the network webset), then by the account link of the record that the
-	// other identifier names, then by `email` among its records (of several the most recently updated),
-	// then by the account link of the other webset's record with that address. The other webset need not
-	// be requested. Two records are not combined if a declared link of one names another account: the one
-	// that an identifier names stays, then the one that a link leads to, then the one with the address;
-	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-	// Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved independently, in this order:
+	//
+	// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+	// 2. the account link of the record named by the other identifier,
+	// 3. `email` among its records; if several match, the most recently updated,
+	// 4. the account link of the other webset's record with that address.
+	//
+	// The other webset need not be requested. Two records are not combined if a declared link of one names another
+	// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+	// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
 	EnrichPersonWithBody(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EnrichPerson Find a person by username or e-mail
+	// EnrichPerson Find a person by username or email
 	//
-	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-	// webset, `network_username` for the network webset), then by the account link of the record that the
-	// other identifier names, then by `email` among its records (of several the most recently updated),
-	// then by the account link of the other webset's record with that address. The other webset need not
-	// be requested. Two records are not combined if a declared link of one names another account: the one
-	// that an identifier names stays, then the one that a link leads to, then the one with the address;
-	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-	// Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved independently, in this order:
+	//
+	// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+	// 2. the account link of the record named by the other identifier,
+	// 3. `email` among its records; if several match, the most recently updated,
+	// 4. the account link of the other webset's record with that address.
+	//
+	// The other webset need not be requested. Two records are not combined if a declared link of one names another
+	// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+	// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9881,16 +9906,16 @@ type ClientInterface interface {
 
 	// SearchPeopleWithBody Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-	// result (schema `EnrichedNetwork`) shows, and gives
-	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-	// `certifications` and `languages` are `nested` and visible from the root.
+	// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+	// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+	// same
+	// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+	// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 	//
-	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+	// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+	// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+	// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+	// reads email addresses, by field name, by a pattern or in all fields.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9899,16 +9924,16 @@ type ClientInterface interface {
 
 	// SearchPeople Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-	// result (schema `EnrichedNetwork`) shows, and gives
-	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-	// `certifications` and `languages` are `nested` and visible from the root.
+	// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+	// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+	// same
+	// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+	// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 	//
-	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+	// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+	// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+	// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+	// reads email addresses, by field name, by a pattern or in all fields.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9917,11 +9942,13 @@ type ClientInterface interface {
 
 	// ExplainSearchWithBody Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-	// where nothing of it is kept in memory, the number of rows that this
-	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+	// query would be rejected. Free.
+	//
+	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+	// so on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9930,11 +9957,13 @@ type ClientInterface interface {
 
 	// ExplainSearch Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-	// where nothing of it is kept in memory, the number of rows that this
-	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+	// query would be rejected. Free.
+	//
+	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+	// so on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9951,14 +9980,14 @@ type ClientInterface interface {
 
 	// GetCodehostPerson One code-hosting person
 	//
-	// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+	// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 	//
 	// Corresponds with GET /v1/webset/codehost/person (the `GetCodehostPerson` operationId).
 	GetCodehostPerson(ctx context.Context, params *GetCodehostPersonParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostCodehostPersonWithBody One or up to 100 code-hosting people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes any type of body and a specified content type.
@@ -9968,7 +9997,7 @@ type ClientInterface interface {
 
 	// PostCodehostPerson One or up to 100 code-hosting people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes a body of the `application/json` content type.
@@ -9978,14 +10007,14 @@ type ClientInterface interface {
 
 	// GetNetworkPerson One professional-network person
 	//
-	// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+	// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 	//
 	// Corresponds with GET /v1/webset/network/person (the `GetNetworkPerson` operationId).
 	GetNetworkPerson(ctx context.Context, params *GetNetworkPersonParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostNetworkPersonWithBody One or up to 100 professional-network people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes any type of body and a specified content type.
@@ -9995,7 +10024,7 @@ type ClientInterface interface {
 
 	// PostNetworkPerson One or up to 100 professional-network people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes a body of the `application/json` content type.
@@ -10006,9 +10035,8 @@ type ClientInterface interface {
 
 // EnrichCompanyWithBody Find a company
 //
-// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-// 200 with `matched` false.
+// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10027,9 +10055,8 @@ func (c *Client) EnrichCompanyWithBody(ctx context.Context, params *EnrichCompan
 
 // EnrichCompany Find a company
 //
-// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-// 200 with `matched` false.
+// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10046,22 +10073,25 @@ func (c *Client) EnrichCompany(ctx context.Context, params *EnrichCompanyParams,
 	return c.Client.Do(req)
 }
 
-// CreateContextWithBody Make a structured profile of unstructured data
+// CreateContextWithBody Create a structured profile from unstructured data
 //
-// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-// to its confidence, `sources` to the place or the record that it rests on.
+// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+// its confidence, and `sources` to its position in the input or its record.
 //
-// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+// result for 24 hours.
 //
-// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+// they are listed in the header `X-Degraded` of the response and of the delivery.
+//
+// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+// new one.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10078,22 +10108,25 @@ func (c *Client) CreateContextWithBody(ctx context.Context, params *CreateContex
 	return c.Client.Do(req)
 }
 
-// CreateContext Make a structured profile of unstructured data
+// CreateContext Create a structured profile from unstructured data
 //
-// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-// to its confidence, `sources` to the place or the record that it rests on.
+// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+// its confidence, and `sources` to its position in the input or its record.
 //
-// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+// result for 24 hours.
 //
-// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+// they are listed in the header `X-Degraded` of the response and of the delivery.
+//
+// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+// new one.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10110,10 +10143,10 @@ func (c *Client) CreateContext(ctx context.Context, params *CreateContextParams,
 	return c.Client.Do(req)
 }
 
-// GetContext What came of a context call
+// GetContext Get the result of a context call
 //
-// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
-// `Retry-After`) of a task that failed. Free.
+// Returns the profile for 24 hours, to the organization that made the call; 202 while it is in progress; 500 or
+// 503 without `Retry-After` if the task failed. Free.
 //
 // Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 func (c *Client) GetContext(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10130,7 +10163,7 @@ func (c *Client) GetContext(ctx context.Context, requestId string, reqEditors ..
 
 // GetDescription This description as JSON
 //
-// What clients are made from, and what /docs draws.
+// The source of generated clients and of /docs.
 //
 // Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10147,12 +10180,11 @@ func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditor
 
 // DiscoverPersonWithBody Find the same person on the other platforms
 //
-// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-// Charged when anything beyond the input was found.
+// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10171,12 +10203,11 @@ func (c *Client) DiscoverPersonWithBody(ctx context.Context, params *DiscoverPer
 
 // DiscoverPerson Find the same person on the other platforms
 //
-// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-// Charged when anything beyond the input was found.
+// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10193,16 +10224,18 @@ func (c *Client) DiscoverPerson(ctx context.Context, params *DiscoverPersonParam
 	return c.Client.Do(req)
 }
 
-// EnrichPersonWithBody Find a person by username or e-mail
+// EnrichPersonWithBody Find a person by username or email
 //
-// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-// webset, `network_username` for the network webset), then by the account link of the record that the
-// other identifier names, then by `email` among its records (of several the most recently updated),
-// then by the account link of the other webset's record with that address. The other webset need not
-// be requested. Two records are not combined if a declared link of one names another account: the one
-// that an identifier names stays, then the one that a link leads to, then the one with the address;
-// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-// Nothing found is a 200 with `{}`.
+// Each requested webset is resolved independently, in this order:
+//
+// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+// 2. the account link of the record named by the other identifier,
+// 3. `email` among its records; if several match, the most recently updated,
+// 4. the account link of the other webset's record with that address.
+//
+// The other webset need not be requested. Two records are not combined if a declared link of one names another
+// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10219,16 +10252,18 @@ func (c *Client) EnrichPersonWithBody(ctx context.Context, params *EnrichPersonP
 	return c.Client.Do(req)
 }
 
-// EnrichPerson Find a person by username or e-mail
+// EnrichPerson Find a person by username or email
 //
-// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-// webset, `network_username` for the network webset), then by the account link of the record that the
-// other identifier names, then by `email` among its records (of several the most recently updated),
-// then by the account link of the other webset's record with that address. The other webset need not
-// be requested. Two records are not combined if a declared link of one names another account: the one
-// that an identifier names stays, then the one that a link leads to, then the one with the address;
-// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-// Nothing found is a 200 with `{}`.
+// Each requested webset is resolved independently, in this order:
+//
+// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+// 2. the account link of the record named by the other identifier,
+// 3. `email` among its records; if several match, the most recently updated,
+// 4. the account link of the other webset's record with that address.
+//
+// The other webset need not be requested. Two records are not combined if a declared link of one names another
+// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10247,16 +10282,16 @@ func (c *Client) EnrichPerson(ctx context.Context, params *EnrichPersonParams, b
 
 // SearchPeopleWithBody Search for people
 //
-// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-// result (schema `EnrichedNetwork`) shows, and gives
-// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-// `certifications` and `languages` are `nested` and visible from the root.
+// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+// same
+// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 //
-// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+// reads email addresses, by field name, by a pattern or in all fields.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10275,16 +10310,16 @@ func (c *Client) SearchPeopleWithBody(ctx context.Context, params *SearchPeopleP
 
 // SearchPeople Search for people
 //
-// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-// result (schema `EnrichedNetwork`) shows, and gives
-// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-// `certifications` and `languages` are `nested` and visible from the root.
+// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+// same
+// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 //
-// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+// reads email addresses, by field name, by a pattern or in all fields.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10303,11 +10338,13 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 
 // ExplainSearchWithBody Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-// where nothing of it is kept in memory, the number of rows that this
-// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+// query would be rejected. Free.
+//
+// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+// so on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10326,11 +10363,13 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearc
 
 // ExplainSearch Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-// where nothing of it is kept in memory, the number of rows that this
-// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+// query would be rejected. Free.
+//
+// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+// so on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10367,7 +10406,7 @@ func (c *Client) GetUsage(ctx context.Context, reqEditors ...RequestEditorFn) (*
 
 // GetCodehostPerson One code-hosting person
 //
-// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 //
 // Corresponds with GET /v1/webset/codehost/person (the `GetCodehostPerson` operationId).
 func (c *Client) GetCodehostPerson(ctx context.Context, params *GetCodehostPersonParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10384,7 +10423,7 @@ func (c *Client) GetCodehostPerson(ctx context.Context, params *GetCodehostPerso
 
 // PostCodehostPersonWithBody One or up to 100 code-hosting people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes any type of body and a specified content type.
@@ -10404,7 +10443,7 @@ func (c *Client) PostCodehostPersonWithBody(ctx context.Context, params *PostCod
 
 // PostCodehostPerson One or up to 100 code-hosting people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes a body of the `application/json` content type.
@@ -10424,7 +10463,7 @@ func (c *Client) PostCodehostPerson(ctx context.Context, params *PostCodehostPer
 
 // GetNetworkPerson One professional-network person
 //
-// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 //
 // Corresponds with GET /v1/webset/network/person (the `GetNetworkPerson` operationId).
 func (c *Client) GetNetworkPerson(ctx context.Context, params *GetNetworkPersonParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10441,7 +10480,7 @@ func (c *Client) GetNetworkPerson(ctx context.Context, params *GetNetworkPersonP
 
 // PostNetworkPersonWithBody One or up to 100 professional-network people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes any type of body and a specified content type.
@@ -10461,7 +10500,7 @@ func (c *Client) PostNetworkPersonWithBody(ctx context.Context, params *PostNetw
 
 // PostNetworkPerson One or up to 100 professional-network people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes a body of the `application/json` content type.
@@ -11225,9 +11264,8 @@ type ClientWithResponsesInterface interface {
 
 	// EnrichCompanyWithBodyWithResponse Find a company
 	//
-	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-	// 200 with `matched` false.
+	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+	// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11236,63 +11274,68 @@ type ClientWithResponsesInterface interface {
 
 	// EnrichCompanyWithResponse Find a company
 	//
-	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-	// 200 with `matched` false.
+	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+	// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
 	EnrichCompanyWithResponse(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error)
 
-	// CreateContextWithBodyWithResponse Make a structured profile of unstructured data
+	// CreateContextWithBodyWithResponse Create a structured profile from unstructured data
 	//
-	// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-	// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-	// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-	// to its confidence, `sources` to the place or the record that it rests on.
+	// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+	// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+	// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+	// its confidence, and `sources` to its position in the input or its record.
 	//
-	// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+	// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+	// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+	// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+	// result for 24 hours.
 	//
-	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+	// they are listed in the header `X-Degraded` of the response and of the delivery.
+	//
+	// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+	// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+	// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+	// new one.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
 	CreateContextWithBodyWithResponse(ctx context.Context, params *CreateContextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateContextResponse, error)
 
-	// CreateContextWithResponse Make a structured profile of unstructured data
+	// CreateContextWithResponse Create a structured profile from unstructured data
 	//
-	// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-	// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-	// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-	// to its confidence, `sources` to the place or the record that it rests on.
+	// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+	// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+	// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+	// its confidence, and `sources` to its position in the input or its record.
 	//
-	// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+	// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+	// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+	// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+	// result for 24 hours.
 	//
-	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+	// they are listed in the header `X-Degraded` of the response and of the delivery.
+	//
+	// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+	// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+	// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+	// new one.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
 	CreateContextWithResponse(ctx context.Context, params *CreateContextParams, body CreateContextJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateContextResponse, error)
 
-	// GetContextWithResponse What came of a context call
+	// GetContextWithResponse Get the result of a context call
 	//
-	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
-	// `Retry-After`) of a task that failed. Free.
+	// Returns the profile for 24 hours, to the organization that made the call; 202 while it is in progress; 500 or
+	// 503 without `Retry-After` if the task failed. Free.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11301,7 +11344,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetDescriptionWithResponse This description as JSON
 	//
-	// What clients are made from, and what /docs draws.
+	// The source of generated clients and of /docs.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11310,12 +11353,11 @@ type ClientWithResponsesInterface interface {
 
 	// DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
 	//
-	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-	// Charged when anything beyond the input was found.
+	// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+	// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+	// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+	// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+	// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11324,44 +11366,47 @@ type ClientWithResponsesInterface interface {
 
 	// DiscoverPersonWithResponse Find the same person on the other platforms
 	//
-	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-	// Charged when anything beyond the input was found.
+	// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+	// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+	// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+	// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+	// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
 	DiscoverPersonWithResponse(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscoverPersonResponse, error)
 
-	// EnrichPersonWithBodyWithResponse Find a person by username or e-mail
+	// EnrichPersonWithBodyWithResponse Find a person by username or email
 	//
-	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-	// webset, `network_username` for the network webset), then by the account link of the record that the
-	// other identifier names, then by `email` among its records (of several the most recently updated),
-	// then by the account link of the other webset's record with that address. The other webset need not
-	// be requested. Two records are not combined if a declared link of one names another account: the one
-	// that an identifier names stays, then the one that a link leads to, then the one with the address;
-	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-	// Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved independently, in this order:
+	//
+	// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+	// 2. the account link of the record named by the other identifier,
+	// 3. `email` among its records; if several match, the most recently updated,
+	// 4. the account link of the other webset's record with that address.
+	//
+	// The other webset need not be requested. Two records are not combined if a declared link of one names another
+	// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+	// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
 	EnrichPersonWithBodyWithResponse(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
 
-	// EnrichPersonWithResponse Find a person by username or e-mail
+	// EnrichPersonWithResponse Find a person by username or email
 	//
-	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-	// webset, `network_username` for the network webset), then by the account link of the record that the
-	// other identifier names, then by `email` among its records (of several the most recently updated),
-	// then by the account link of the other webset's record with that address. The other webset need not
-	// be requested. Two records are not combined if a declared link of one names another account: the one
-	// that an identifier names stays, then the one that a link leads to, then the one with the address;
-	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-	// Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved independently, in this order:
+	//
+	// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+	// 2. the account link of the record named by the other identifier,
+	// 3. `email` among its records; if several match, the most recently updated,
+	// 4. the account link of the other webset's record with that address.
+	//
+	// The other webset need not be requested. Two records are not combined if a declared link of one names another
+	// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+	// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11370,16 +11415,16 @@ type ClientWithResponsesInterface interface {
 
 	// SearchPeopleWithBodyWithResponse Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-	// result (schema `EnrichedNetwork`) shows, and gives
-	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-	// `certifications` and `languages` are `nested` and visible from the root.
+	// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+	// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+	// same
+	// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+	// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 	//
-	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+	// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+	// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+	// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+	// reads email addresses, by field name, by a pattern or in all fields.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11388,16 +11433,16 @@ type ClientWithResponsesInterface interface {
 
 	// SearchPeopleWithResponse Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-	// result (schema `EnrichedNetwork`) shows, and gives
-	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-	// `certifications` and `languages` are `nested` and visible from the root.
+	// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+	// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+	// same
+	// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+	// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 	//
-	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+	// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+	// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+	// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+	// reads email addresses, by field name, by a pattern or in all fields.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11406,11 +11451,13 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithBodyWithResponse Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-	// where nothing of it is kept in memory, the number of rows that this
-	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+	// query would be rejected. Free.
+	//
+	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+	// so on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11419,11 +11466,13 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithResponse Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-	// where nothing of it is kept in memory, the number of rows that this
-	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+	// query would be rejected. Free.
+	//
+	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+	// so on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11442,7 +11491,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetCodehostPersonWithResponse One code-hosting person
 	//
-	// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+	// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11451,7 +11500,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostCodehostPersonWithBodyWithResponse One or up to 100 code-hosting people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11461,7 +11510,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostCodehostPersonWithResponse One or up to 100 code-hosting people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -11471,7 +11520,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetNetworkPersonWithResponse One professional-network person
 	//
-	// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+	// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11480,7 +11529,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostNetworkPersonWithBodyWithResponse One or up to 100 professional-network people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11490,7 +11539,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostNetworkPersonWithResponse One or up to 100 professional-network people
 	//
-	// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+	// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 	// records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -14113,9 +14162,8 @@ func (r PostNetworkPersonResponse) ContentType() string {
 
 // EnrichCompanyWithBodyWithResponse Find a company
 //
-// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-// 200 with `matched` false.
+// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14130,9 +14178,8 @@ func (c *ClientWithResponses) EnrichCompanyWithBodyWithResponse(ctx context.Cont
 
 // EnrichCompanyWithResponse Find a company
 //
-// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-// 200 with `matched` false.
+// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+// returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14145,22 +14192,25 @@ func (c *ClientWithResponses) EnrichCompanyWithResponse(ctx context.Context, par
 	return ParseEnrichCompanyResponse(rsp)
 }
 
-// CreateContextWithBodyWithResponse Make a structured profile of unstructured data
+// CreateContextWithBodyWithResponse Create a structured profile from unstructured data
 //
-// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-// to its confidence, `sources` to the place or the record that it rests on.
+// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+// its confidence, and `sources` to its position in the input or its record.
 //
-// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+// result for 24 hours.
 //
-// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+// they are listed in the header `X-Degraded` of the response and of the delivery.
+//
+// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+// new one.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14173,22 +14223,25 @@ func (c *ClientWithResponses) CreateContextWithBodyWithResponse(ctx context.Cont
 	return ParseCreateContextResponse(rsp)
 }
 
-// CreateContextWithResponse Make a structured profile of unstructured data
+// CreateContextWithResponse Create a structured profile from unstructured data
 //
-// `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-// indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-// reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-// to its confidence, `sources` to the place or the record that it rests on.
+// `person` is any text or object about one person. The response has the standard profile fields found in it, in
+// the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+// type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+// its confidence, and `sources` to its position in the input or its record.
 //
-// When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+// If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+// without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+// the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+// result for 24 hours.
 //
-// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+// A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+// they are listed in the header `X-Degraded` of the response and of the delivery.
+//
+// If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+// `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+// the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+// new one.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14201,10 +14254,10 @@ func (c *ClientWithResponses) CreateContextWithResponse(ctx context.Context, par
 	return ParseCreateContextResponse(rsp)
 }
 
-// GetContextWithResponse What came of a context call
+// GetContextWithResponse Get the result of a context call
 //
-// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
-// `Retry-After`) of a task that failed. Free.
+// Returns the profile for 24 hours, to the organization that made the call; 202 while it is in progress; 500 or
+// 503 without `Retry-After` if the task failed. Free.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14219,7 +14272,7 @@ func (c *ClientWithResponses) GetContextWithResponse(ctx context.Context, reques
 
 // GetDescriptionWithResponse This description as JSON
 //
-// What clients are made from, and what /docs draws.
+// The source of generated clients and of /docs.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14234,12 +14287,11 @@ func (c *ClientWithResponses) GetDescriptionWithResponse(ctx context.Context, re
 
 // DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
 //
-// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-// Charged when anything beyond the input was found.
+// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14254,12 +14306,11 @@ func (c *ClientWithResponses) DiscoverPersonWithBodyWithResponse(ctx context.Con
 
 // DiscoverPersonWithResponse Find the same person on the other platforms
 //
-// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-// Charged when anything beyond the input was found.
+// Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+// probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+// Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+// result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+// time are listed in `X-Degraded`. Charged if anything beyond the input was found.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14272,16 +14323,18 @@ func (c *ClientWithResponses) DiscoverPersonWithResponse(ctx context.Context, pa
 	return ParseDiscoverPersonResponse(rsp)
 }
 
-// EnrichPersonWithBodyWithResponse Find a person by username or e-mail
+// EnrichPersonWithBodyWithResponse Find a person by username or email
 //
-// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-// webset, `network_username` for the network webset), then by the account link of the record that the
-// other identifier names, then by `email` among its records (of several the most recently updated),
-// then by the account link of the other webset's record with that address. The other webset need not
-// be requested. Two records are not combined if a declared link of one names another account: the one
-// that an identifier names stays, then the one that a link leads to, then the one with the address;
-// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-// Nothing found is a 200 with `{}`.
+// Each requested webset is resolved independently, in this order:
+//
+// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+// 2. the account link of the record named by the other identifier,
+// 3. `email` among its records; if several match, the most recently updated,
+// 4. the account link of the other webset's record with that address.
+//
+// The other webset need not be requested. Two records are not combined if a declared link of one names another
+// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14294,16 +14347,18 @@ func (c *ClientWithResponses) EnrichPersonWithBodyWithResponse(ctx context.Conte
 	return ParseEnrichPersonResponse(rsp)
 }
 
-// EnrichPersonWithResponse Find a person by username or e-mail
+// EnrichPersonWithResponse Find a person by username or email
 //
-// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-// webset, `network_username` for the network webset), then by the account link of the record that the
-// other identifier names, then by `email` among its records (of several the most recently updated),
-// then by the account link of the other webset's record with that address. The other webset need not
-// be requested. Two records are not combined if a declared link of one names another account: the one
-// that an identifier names stays, then the one that a link leads to, then the one with the address;
-// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-// Nothing found is a 200 with `{}`.
+// Each requested webset is resolved independently, in this order:
+//
+// 1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+// 2. the account link of the record named by the other identifier,
+// 3. `email` among its records; if several match, the most recently updated,
+// 4. the account link of the other webset's record with that address.
+//
+// The other webset need not be requested. Two records are not combined if a declared link of one names another
+// account. Then the record found by the earlier step is returned; if both were found by the same step, the
+// codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14318,16 +14373,16 @@ func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, para
 
 // SearchPeopleWithBodyWithResponse Search for people
 //
-// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-// result (schema `EnrichedNetwork`) shows, and gives
-// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-// `certifications` and `languages` are `nested` and visible from the root.
+// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+// same
+// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 //
-// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+// reads email addresses, by field name, by a pattern or in all fields.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14342,16 +14397,16 @@ func (c *ClientWithResponses) SearchPeopleWithBodyWithResponse(ctx context.Conte
 
 // SearchPeopleWithResponse Search for people
 //
-// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-// result (schema `EnrichedNetwork`) shows, and gives
-// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-// `certifications` and `languages` are `nested` and visible from the root.
+// Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+// fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+// same
+// order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+// value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
 //
-// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+// A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+// must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+// and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+// reads email addresses, by field name, by a pattern or in all fields.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14366,11 +14421,13 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 
 // ExplainSearchWithBodyWithResponse Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-// where nothing of it is kept in memory, the number of rows that this
-// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+// query would be rejected. Free.
+//
+// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+// so on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14385,11 +14442,13 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 
 // ExplainSearchWithResponse Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-// where nothing of it is kept in memory, the number of rows that this
-// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+// query would be rejected. Free.
+//
+// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+// so on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14420,7 +14479,7 @@ func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, reqEdito
 
 // GetCodehostPersonWithResponse One code-hosting person
 //
-// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14435,7 +14494,7 @@ func (c *ClientWithResponses) GetCodehostPersonWithResponse(ctx context.Context,
 
 // PostCodehostPersonWithBodyWithResponse One or up to 100 code-hosting people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14451,7 +14510,7 @@ func (c *ClientWithResponses) PostCodehostPersonWithBodyWithResponse(ctx context
 
 // PostCodehostPersonWithResponse One or up to 100 code-hosting people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -14467,7 +14526,7 @@ func (c *ClientWithResponses) PostCodehostPersonWithResponse(ctx context.Context
 
 // GetNetworkPersonWithResponse One professional-network person
 //
-// The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+// The record, or `{}` if no profile matches or none of the `must_have` fields is present.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14482,7 +14541,7 @@ func (c *ClientWithResponses) GetNetworkPersonWithResponse(ctx context.Context, 
 
 // PostNetworkPersonWithBodyWithResponse One or up to 100 professional-network people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14498,7 +14557,7 @@ func (c *ClientWithResponses) PostNetworkPersonWithBodyWithResponse(ctx context.
 
 // PostNetworkPersonWithResponse One or up to 100 professional-network people
 //
-// The GET parameters as JSON. One identifier answers with one record, a list with a list of
+// The GET parameters as JSON. One identifier returns one record, an array returns an array of
 // records in the same order, `{}` at the place of each miss. A malformed element fails the list.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

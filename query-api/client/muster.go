@@ -15,23 +15,20 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Options of a client; the zero value is the usual one.
+// Options configures a client. The zero value has the defaults.
 type Options struct {
-	// HTTP sends the requests; [http.DefaultClient] if nil.
+	// HTTP sends the requests; default [http.DefaultClient].
 	HTTP HttpRequestDoer
-	// Retries is how many times a call is sent again: 4 if it is 0, none if it is negative.
+	// Retries is the maximum number of retries of a call; default 4, negative: none.
 	Retries int
-	// MaxWait is the longest wait that is waited, a minute if it is 0. An answer
-	// that asks for more is returned.
+	// MaxWait is the longest wait before a retry; default a minute. A response that asks for more is returned.
 	MaxWait time.Duration
 }
 
-// New makes a client of the service at a base address such as
-// http://127.0.0.1:8080, with an API key.
+// New returns a client of the service at a base address, such as http://127.0.0.1:8080, with an API key.
 //
-// A call is sent again after a broken connection, and after an answer of 409, 429,
-// 500 or 503 with Retry-After, when that long has passed. Every POST carries an
-// Idempotency-Key, so that what was sent twice is not charged twice.
+// It retries a call after a broken connection, and after a response of 409, 429, 500 or 503 with Retry-After once that
+// time has passed. Every POST has an Idempotency-Key, so that a retry is not charged again.
 func New(server, key string, options Options) (*ClientWithResponses, error) {
 	r := &retrier{next: options.HTTP, retries: options.Retries, maxWait: options.MaxWait}
 	if r.next == nil {
@@ -43,23 +40,24 @@ func New(server, key string, options Options) (*ClientWithResponses, error) {
 	if r.maxWait == 0 {
 		r.maxWait = time.Minute
 	}
-	return NewClientWithResponses(server, WithHTTPClient(r), WithRequestEditorFn(func(_ context.Context, req *http.Request) error {
-		req.Header.Set("Authorization", "Bearer "+key)
-		if req.Method == http.MethodPost && req.Header.Get("Idempotency-Key") == "" {
-			req.Header.Set("Idempotency-Key", rand.Text())
-		}
-		return nil
-	}))
+	return NewClientWithResponses(server, WithHTTPClient(r),
+		WithRequestEditorFn(func(_ context.Context, req *http.Request) error {
+			req.Header.Set("Authorization", "Bearer "+key)
+			if req.Method == http.MethodPost && req.Header.Get("Idempotency-Key") == "" {
+				req.Header.Set("Idempotency-Key", rand.Text())
+			}
+			return nil
+		}))
 }
 
-// retrier sends requests, and again what may be sent again.
+// retrier sends requests and retries them.
 type retrier struct {
 	next    HttpRequestDoer
 	retries int
 	maxWait time.Duration
 }
 
-// firstPause is the wait after the first broken connection; it doubles.
+// firstPause is the wait after the first broken connection; it doubles with each retry.
 const firstPause = 250 * time.Millisecond
 
 // Do implements HttpRequestDoer.
@@ -68,7 +66,7 @@ func (r *retrier) Do(req *http.Request) (*http.Response, error) {
 		if attempt > 0 && req.GetBody != nil {
 			body, err := req.GetBody()
 			if err != nil {
-				return nil, fmt.Errorf("send the body again: %w", err)
+				return nil, fmt.Errorf("resend body: %w", err)
 			}
 			req.Body = body
 		}
@@ -84,11 +82,12 @@ func (r *retrier) Do(req *http.Request) (*http.Response, error) {
 			}
 			wait = asked
 		}
-		if attempt >= r.retries || req.Context().Err() != nil || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		if attempt >= r.retries || req.Context().Err() != nil || req.Body != nil && req.Body != http.NoBody &&
+			req.GetBody == nil {
 			return resp, err
 		}
 		if resp != nil {
-			// So that the connection can be used again; what is left of the answer is of no interest.
+			// Drain the body, so that the connection can be reused.
 			_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 			_ = resp.Body.Close()
 		}
@@ -102,7 +101,7 @@ func (r *retrier) Do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// retryAfter is how long an answer asks to wait; again is false when it is final.
+// retryAfter returns how long a response asks to wait; again is false if it is final.
 func retryAfter(resp *http.Response) (wait time.Duration, again bool) {
 	switch resp.StatusCode {
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
@@ -113,19 +112,19 @@ func retryAfter(resp *http.Response) (wait time.Duration, again bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
-// APIError is an answer that is an error.
+// APIError is an error response.
 type APIError struct {
 	Status int
-	// Detail says what is wrong and how to mend it.
+	// Detail describes the problem and how to fix it.
 	Detail string
-	// RequestID is to be quoted when the operator is asked for help.
+	// RequestID identifies the call in support requests.
 	RequestID string
 }
 
-// Error returns status and detail.
+// Error implements error.
 func (e *APIError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// AsError makes an error of an answer that is none of the 2xx.
+// AsError converts a response with a status other than 2xx to an error.
 func AsError(resp *http.Response, body []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
@@ -139,9 +138,11 @@ func AsError(resp *http.Response, body []byte) error {
 	return e
 }
 
-// People are all whom a search finds, page by page: Size is that of a page, and
-// each result is charged when its page is fetched. An error ends the walk.
-func People(ctx context.Context, api ClientWithResponsesInterface, search SearchRequest) iter.Seq2[EnrichedNetwork, error] {
+// People iterates over all results of a search, page by page. Size is the page size; a result is charged when its
+// page is fetched. An error ends the iteration.
+func People(
+	ctx context.Context, api ClientWithResponsesInterface, search SearchRequest,
+) iter.Seq2[EnrichedNetwork, error] {
 	return func(yield func(EnrichedNetwork, error) bool) {
 		for {
 			answer, err := api.SearchPeopleWithResponse(ctx, nil, search)
@@ -149,7 +150,7 @@ func People(ctx context.Context, api ClientWithResponsesInterface, search Search
 				err = AsError(answer.HTTPResponse, answer.Body)
 			}
 			if err == nil && answer.JSON200 == nil {
-				err = errors.New("the search was not answered with JSON")
+				err = errors.New("response is not JSON")
 			}
 			if err != nil {
 				yield(EnrichedNetwork{}, fmt.Errorf("search people: %w", err))
@@ -163,7 +164,8 @@ func People(ctx context.Context, api ClientWithResponsesInterface, search Search
 				}
 			}
 			next := answer.JSON200.NextCursor
-			if next == nil || search.Cursor != nil && *next == *search.Cursor { // pages of size 0 lead nowhere
+			// Pages of size 0 do not advance.
+			if next == nil || search.Cursor != nil && *next == *search.Cursor {
 				return
 			}
 			search.Cursor = next
@@ -171,31 +173,30 @@ func People(ctx context.Context, api ClientWithResponsesInterface, search Search
 	}
 }
 
-// Delivery is what a webhook carries: a profile, or why there is none.
+// Delivery is the payload of a webhook: a profile, or why it failed.
 type Delivery struct {
-	// RequestID is that of the context call; it is the same on every try.
+	// RequestID is the ID of the context call, the same for every attempt.
 	RequestID string
 	Profile   *ContextProfile
-	// Failure is the detail of a task that failed.
+	// Failure is the detail of a failed task.
 	Failure string
 }
 
-// VerifyWebhook checks the signature and the age of a delivery (Standard Webhooks
-// 1.0.0) and reads it. body is what came, before anything parsed it; secrets are
-// the organization's, two while one is rotated.
+// VerifyWebhook verifies the signature and the age of a delivery (Standard Webhooks 1.0.0) and decodes it. body is the
+// unparsed request body; secrets are the webhook secrets of the organization, two during a rotation.
 func VerifyWebhook(header http.Header, body []byte, secrets ...string) (*Delivery, error) {
-	refusal := errors.New("no secret is given")
+	refusal := errors.New("no secret")
 	for _, secret := range secrets {
 		w, err := standardwebhooks.NewWebhook(secret)
 		if err != nil {
-			return nil, fmt.Errorf("read the webhook secret: %w", err)
+			return nil, fmt.Errorf("parse webhook secret: %w", err)
 		}
 		if refusal = w.Verify(body, header); refusal == nil {
 			break
 		}
 	}
 	if refusal != nil {
-		return nil, fmt.Errorf("verify the webhook: %w", refusal)
+		return nil, fmt.Errorf("verify webhook: %w", refusal)
 	}
 	d := &Delivery{RequestID: header.Get(standardwebhooks.HeaderWebhookID)}
 	var failed Error
@@ -205,7 +206,7 @@ func VerifyWebhook(header http.Header, body []byte, secrets ...string) (*Deliver
 	}
 	d.Profile = &ContextProfile{}
 	if err := json.Unmarshal(body, d.Profile); err != nil {
-		return nil, fmt.Errorf("read the webhook: %w", err)
+		return nil, fmt.Errorf("decode webhook: %w", err)
 	}
 	return d, nil
 }

@@ -18,7 +18,7 @@ import (
 	"muster/query-api/client"
 )
 
-// asked is a server that notes what came and answers in turn.
+// asked is a server that records requests and returns prepared responses.
 func asked(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, *[]*http.Request, *[]string) {
 	t.Helper()
 	var requests []*http.Request
@@ -49,7 +49,7 @@ func says(status int, retryAfter, body string) http.HandlerFunc {
 
 func breaks(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-const nobody = `{"websets_matched":[],"person":{}}`
+const noMatch = `{"websets_matched":[],"person":{}}`
 
 func TestRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -58,17 +58,28 @@ func TestRetries(t *testing.T) {
 		calls   int
 		status  int
 	}{
-		"a rate":                     {answers: []http.HandlerFunc{says(429, "0", `{"detail":"slower"}`), says(200, "", nobody)}, calls: 2, status: 200},
-		"a second":                   {answers: []http.HandlerFunc{says(503, "1", `{"detail":"away"}`), says(200, "", nobody)}, calls: 2, status: 200},
-		"a broken connection":        {answers: []http.HandlerFunc{breaks, says(200, "", nobody)}, calls: 2, status: 200},
-		"one that still runs":        {answers: []http.HandlerFunc{breaks, says(409, "0", `{"detail":"running"}`), says(200, "", nobody)}, calls: 3, status: 200},
-		"next month":                 {answers: []http.HandlerFunc{says(429, "864000", `{"detail":"no credits"}`)}, calls: 1, status: 429},
-		"invalid":                    {answers: []http.HandlerFunc{says(422, "0", `{"detail":"wrong"}`)}, calls: 1, status: 422},
-		"unexpected":                 {answers: []http.HandlerFunc{says(500, "", `{"detail":"oh"}`)}, calls: 1, status: 500},
-		"an end":                     {answers: []http.HandlerFunc{says(503, "0", `{"detail":"away"}`)}, calls: 5, status: 503},
-		"none":                       {options: client.Options{Retries: -1}, answers: []http.HandlerFunc{says(503, "0", `{"detail":"away"}`)}, calls: 1, status: 503},
-		"a wait that is no number":   {answers: []http.HandlerFunc{says(503, "soon", `{"detail":"away"}`)}, calls: 1, status: 503},
-		"a wait longer than allowed": {options: client.Options{MaxWait: time.Second}, answers: []http.HandlerFunc{says(503, "2", `{"detail":"away"}`)}, calls: 1, status: 503},
+		"a rate": {answers: []http.HandlerFunc{says(429, "0", `{"detail":"slower"}`),
+			says(200, "", noMatch)}, calls: 2, status: 200},
+		"a second": {answers: []http.HandlerFunc{says(503, "1", `{"detail":"away"}`),
+			says(200, "", noMatch)}, calls: 2, status: 200},
+		"a broken connection": {answers: []http.HandlerFunc{breaks, says(200, "", noMatch)}, calls: 2,
+			status: 200},
+		"one that still runs": {answers: []http.HandlerFunc{breaks, says(409, "0", `{"detail":"running"}`),
+			says(200, "", noMatch)}, calls: 3, status: 200},
+		"next month": {answers: []http.HandlerFunc{says(429, "864000", `{"detail":"no credits"}`)},
+			calls: 1, status: 429},
+		"invalid": {answers: []http.HandlerFunc{says(422, "0", `{"detail":"wrong"}`)}, calls: 1,
+			status: 422},
+		"unexpected": {answers: []http.HandlerFunc{says(500, "", `{"detail":"oh"}`)}, calls: 1,
+			status: 500},
+		"an end": {answers: []http.HandlerFunc{says(503, "0", `{"detail":"away"}`)}, calls: 5,
+			status: 503},
+		"none": {options: client.Options{Retries: -1},
+			answers: []http.HandlerFunc{says(503, "0", `{"detail":"away"}`)}, calls: 1, status: 503},
+		"a wait that is not a number": {answers: []http.HandlerFunc{says(503, "soon", `{"detail":"away"}`)}, calls: 1,
+			status: 503},
+		"a wait longer than allowed": {options: client.Options{MaxWait: time.Second},
+			answers: []http.HandlerFunc{says(503, "2", `{"detail":"away"}`)}, calls: 1, status: 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +94,8 @@ func TestRetries(t *testing.T) {
 			for i, r := range *requests {
 				require.Equal(t, "Bearer mk_live_x", r.Header.Get("Authorization"))
 				require.NotEmpty(t, r.Header.Get("Idempotency-Key"))
-				require.Equal(t, (*requests)[0].Header.Get("Idempotency-Key"), r.Header.Get("Idempotency-Key"), "one key for all")
+				require.Equal(t, (*requests)[0].Header.Get("Idempotency-Key"), r.Header.Get("Idempotency-Key"),
+					"one key for all")
 				require.Equal(t, `{"codehost":"octavia"}`, strings.TrimSpace((*bodies)[i]))
 			}
 			var problem *client.APIError
@@ -112,7 +124,8 @@ func TestPeople(t *testing.T) {
 		for i, id := range ids {
 			results[i] = fmt.Sprintf(`{"profile_id":%q}`, id)
 		}
-		return says(200, "", fmt.Sprintf(`{"total":3,"results":[%s],"next_cursor":%s,"credits_charged":%d}`, strings.Join(results, ","), next, len(ids)))
+		return says(200, "", fmt.Sprintf(`{"total":3,"results":[%s],"next_cursor":%s,"credits_charged":%d}`,
+			strings.Join(results, ","), next, len(ids)))
 	}
 	server, requests, bodies := asked(t, page(`"c1"`, "a", "b"), page("null", "c"))
 	api, err := client.New(server.URL, "k", client.Options{})
@@ -135,16 +148,17 @@ func TestPeople(t *testing.T) {
 		require.NoError(t, err)
 		break
 	}
-	require.Len(t, *requests, 1, "who stops pays for no further page")
+	require.Len(t, *requests, 1, "no further page is fetched after break")
 
 	server, requests, _ = asked(t, page(`"c1"`), page("null"))
 	api, err = client.New(server.URL, "k", client.Options{})
 	require.NoError(t, err)
 	none, at := int64(0), "c1"
-	for _, err := range client.People(t.Context(), api, client.SearchRequest{Query: search.Query, Size: &none, Cursor: &at}) {
-		t.Fatal("nobody is on a page of size 0", err)
+	for _, err := range client.People(t.Context(), api,
+		client.SearchRequest{Query: search.Query, Size: &none, Cursor: &at}) {
+		t.Fatal("noMatch is on a page of size 0", err)
 	}
-	require.Len(t, *requests, 1, "a walk that gets nowhere ends")
+	require.Len(t, *requests, 1, "iteration ends if the cursor does not advance")
 
 	server, _, _ = asked(t, says(400, "", `{"detail":"query: wrong"}`))
 	api, err = client.New(server.URL, "k", client.Options{})

@@ -22,15 +22,15 @@ import (
 	queryapi "muster/query-api"
 )
 
-// Checker compares exchanges with the API description.
+// Checker compares HTTP exchanges with the OpenAPI document.
 type Checker struct {
 	document *openapi3.T
 	router   routers.Router
-	met      met
+	coverage coverage
 }
 
-// New reads the description that the service serves; it must be valid OpenAPI 3.1,
-// with examples that fit their schemas.
+// New parses the document of the service. It returns an error unless it is valid OpenAPI 3.1 and its examples match
+// their schemas.
 func New() (*Checker, error) {
 	text, err := queryapi.Description()
 	if err != nil {
@@ -38,23 +38,23 @@ func New() (*Checker, error) {
 	}
 	document, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the API description: %w", err)
+		return nil, fmt.Errorf("read OpenAPI document: %w", err)
 	}
 	if err := document.Validate(context.Background(), openapi3.IsOpenAPI31OrLater()); err != nil {
-		return nil, fmt.Errorf("the API description is not valid: %w", err)
+		return nil, fmt.Errorf("invalid OpenAPI document: %w", err)
 	}
 	router, err := gorillamux.NewRouter(document)
 	if err != nil {
-		return nil, fmt.Errorf("route by the API description: %w", err)
+		return nil, fmt.Errorf("route by OpenAPI document: %w", err)
 	}
-	return &Checker{document: document, router: router, met: met{seen: make(map[string]struct{})}}, nil
+	return &Checker{document: document, router: router, coverage: coverage{seen: make(map[string]struct{})}}, nil
 }
 
-// Document is the parsed description.
+// Document returns the parsed document.
 func (c *Checker) Document() *openapi3.T { return c.document }
 
-// Transport checks what passes through base. What the description disagrees with
-// goes to report; without one it is the call's error.
+// Transport checks the exchanges of base. Differences from the document are passed to report; if that is nil, the call
+// fails.
 func (c *Checker) Transport(base http.RoundTripper, report func(error)) *Transport {
 	return &Transport{checker: c, base: base, report: report}
 }
@@ -66,7 +66,7 @@ type Transport struct {
 	report  func(error)
 }
 
-// CloseIdleConnections serves http.Client.
+// CloseIdleConnections supports http.Client.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -93,7 +93,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	if err := t.checker.Check(req, sent, resp, body); err != nil {
-		err = fmt.Errorf("%s %s: %d: the description disagrees: %w", req.Method, req.URL.Path, resp.StatusCode, err)
+		err = fmt.Errorf("%s %s: %d: does not match the OpenAPI document: %w", req.Method, req.URL.Path,
+			resp.StatusCode, err)
 		if t.report == nil {
 			return nil, err
 		}
@@ -102,13 +103,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Check compares one exchange, whose bodies were read, with the description.
+// Check compares one exchange with the document. The bodies are passed separately.
 func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, body []byte) error {
 	if resp.Header.Get("X-Request-Id") == "" {
 		return errors.New("no X-Request-Id")
 	}
 	if strings.HasPrefix(req.URL.Path, "/docs/") {
-		return nil // what /docs leads to
+		return nil // pages below /docs
 	}
 	plain, err := unpack(resp.Header.Get("Content-Encoding"), body)
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	copied.Body = io.NopCloser(bytes.NewReader(sent))
 	route, parameters, err := c.router.FindRoute(copied)
 	if err != nil {
-		return errors.Join(stranger(resp.StatusCode, plain), named(resp.Header, c.strangers()))
+		return errors.Join(checkUndocumented(resp.StatusCode, plain), named(resp.Header, c.undocumentedHeaders()))
 	}
 	options := &openapi3filter.Options{
 		IncludeResponseStatus: true, MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
@@ -126,7 +127,8 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	options.WithCustomSchemaErrorFunc(func(err *openapi3.SchemaError) string { // without the whole value
 		return "/" + strings.Join(err.JSONPointer(), "/") + ": " + err.Reason
 	})
-	input := &openapi3filter.RequestValidationInput{Request: copied, PathParams: parameters, Route: route, Options: options}
+	input := &openapi3filter.RequestValidationInput{Request: copied, PathParams: parameters, Route: route,
+		Options: options}
 	if resp.StatusCode < http.StatusMultipleChoices {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 			return fmt.Errorf("request: %w", err)
@@ -147,16 +149,17 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	return c.note(route.Operation, req, sent, resp, plain)
 }
 
-// strangers are the headers of answers to paths and methods that the description does not
-// have, which it tells of in prose.
-func (c *Checker) strangers() openapi3.Headers {
+// undocumentedHeaders are the response headers of paths and methods that are not in the document, which describes
+// them in prose.
+func (c *Checker) undocumentedHeaders() openapi3.Headers {
 	return openapi3.Headers{"X-Request-Id": c.document.Components.Headers["X-Request-Id"]}
 }
 
-// named checks that the description names an answer's headers, besides HTTP's own.
+// named checks that the document has the headers of a response, apart from standard ones.
 func named(got http.Header, described openapi3.Headers) error {
 	own := []string{
-		"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Cross-Origin-Opener-Policy",
+		"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type",
+		"Cross-Origin-Opener-Policy",
 		"Cross-Origin-Resource-Policy", "Date", "Etag", "Referrer-Policy", "Vary", "X-Content-Type-Options",
 	}
 	for name := range got {
@@ -165,22 +168,22 @@ func named(got http.Header, described openapi3.Headers) error {
 			found = found || http.CanonicalHeaderKey(header) == name
 		}
 		if !found {
-			return fmt.Errorf("it names no header %s of this answer", name)
+			return fmt.Errorf("undocumented response header %s", name)
 		}
 	}
 	return nil
 }
 
-// stranger is the answer to a path or a method that the description does not have.
-func stranger(status int, body []byte) error {
+// checkUndocumented checks the response to a path or method that is not in the document.
+func checkUndocumented(status int, body []byte) error {
 	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
-		return errors.New("it has no such path or method")
+		return errors.New("undocumented path or method")
 	}
 	var e struct {
 		Detail string `json:"detail"`
 	}
 	if err := json.Unmarshal(body, &e, json.RejectUnknownMembers(true)); err != nil || e.Detail == "" {
-		return fmt.Errorf("not an error's body: %.300s", body)
+		return fmt.Errorf("not an error body: %.300s", body)
 	}
 	return nil
 }
@@ -204,7 +207,7 @@ func unpack(coding string, body []byte) ([]byte, error) {
 		defer r.Close()
 		from = r
 	default:
-		return nil, fmt.Errorf("Content-Encoding %s is not one that the description names", strconv.Quote(coding))
+		return nil, fmt.Errorf("undocumented Content-Encoding %s", strconv.Quote(coding))
 	}
 	plain, err := io.ReadAll(from)
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"muster/query-api/descriptiontest"
 )
 
-// An answer has the headers that the description says it must have, and none that it does
-// not have for this answer.
-func TestHeaders(t *testing.T) {
-	const usage, enrich, stranger = "GET /v1/usage", "POST /v1/person/enrich", "GET /v1/nothing"
-	rated := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy"}
+func TestChecker_ReportsMissingAndUndocumentedHeaders(t *testing.T) {
+	const usage, enrich, checkUndocumented = "GET /v1/usage", "POST /v1/person/enrich", "GET /v1/nothing"
+	rated := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit",
+		"RateLimit-Policy"}
 	for _, c := range []struct {
 		call    string
 		status  int
@@ -29,13 +28,14 @@ func TestHeaders(t *testing.T) {
 		{call: enrich, status: 422, headers: rated},
 		{call: enrich, status: 413, headers: rated[:1]},
 		{call: usage, status: 401, headers: []string{"X-Request-Id", "WWW-Authenticate"}},
-		{call: stranger, status: 404, headers: rated[:1]},
+		{call: checkUndocumented, status: 404, headers: rated[:1]},
 		{call: usage, status: 400, headers: rated[:5], lacks: "RateLimit-Policy"},
 		{call: enrich, status: 500, headers: rated[:1], lacks: "RateLimit"},
 		{call: usage, status: 400, headers: append([]string{"X-Foo"}, rated...), extra: "X-Foo"},
-		{call: enrich, status: 422, headers: append([]string{"X-Credits-Charged"}, rated...), extra: "X-Credits-Charged"},
+		{call: enrich, status: 422, headers: append([]string{"X-Credits-Charged"}, rated...),
+			extra: "X-Credits-Charged"},
 		{call: enrich, status: 413, headers: rated[:2], extra: "X-Ratelimit-Limit"},
-		{call: stranger, status: 404, headers: rated[:2], extra: "X-Ratelimit-Limit"},
+		{call: checkUndocumented, status: 404, headers: rated[:2], extra: "X-Ratelimit-Limit"},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
 		checker, err := descriptiontest.New()
@@ -46,13 +46,14 @@ func TestHeaders(t *testing.T) {
 			answer.Header().Set(name, "1")
 		}
 		answer.WriteHeader(c.status)
-		err = checker.Check(httptest.NewRequest(method, path, http.NoBody), nil, answer.Result(), []byte(`{"detail":"x"}`))
+		err = checker.Check(httptest.NewRequest(method, path, http.NoBody), nil, answer.Result(),
+			[]byte(`{"detail":"x"}`))
 		switch {
 		case c.lacks != "":
 			require.ErrorContains(t, err, c.lacks, "%s %d", c.call, c.status)
 			require.ErrorContains(t, err, "missing")
 		case c.extra != "":
-			require.ErrorContains(t, err, "it names no header "+c.extra, "%s %d", c.call, c.status)
+			require.ErrorContains(t, err, "undocumented response header "+c.extra, "%s %d", c.call, c.status)
 		default:
 			require.NoError(t, err, "%s %d", c.call, c.status)
 		}

@@ -1,12 +1,12 @@
-// Package descriptiontest holds the HTTP exchanges of tests against the API
-// description, and tells what of the description no exchange has met.
+// Package descriptiontest checks the HTTP exchanges of tests against the OpenAPI document, and
+// reports its parts that no exchange has covered.
 //
 //	checker, err := descriptiontest.New()
 //	client := &http.Client{Transport: checker.Transport(base, nil)}
 //	// ... the tests ...
 //	missing := checker.Missing()
 //
-// Every exchange is checked: that the path and the status are described, the
-// response's headers and body in full, and the request whenever the answer says
-// that it was right. A Checker is safe for concurrent use. For tests only.
+// For every exchange it checks that path and status are documented, and the headers and body of the
+// response. If the response is a success, it checks the request as well. A Checker is safe for
+// concurrent use. It is for tests only.
 package descriptiontest

@@ -14,14 +14,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// met remembers what of the description exchanges have met, by the names that
-// Missing gives them.
-type met struct {
+// coverage is the set of covered parts of the document, by their names in Missing.
+type coverage struct {
 	mu   sync.Mutex
 	seen map[string]struct{}
 }
 
-func (m *met) add(names ...string) {
+func (m *coverage) add(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
@@ -29,14 +28,14 @@ func (m *met) add(names ...string) {
 	}
 }
 
-func (m *met) has(name string) bool {
+func (m *coverage) has(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.seen[name]
 	return ok
 }
 
-// The names of what can be met.
+// Names of the parts that can be covered.
 
 func answerName(op *openapi3.Operation, status string) string { return op.OperationID + ": " + status }
 
@@ -62,14 +61,14 @@ func parameterExampleName(op *openapi3.Operation, parameter, value string) strin
 
 func errorName(text string) string { return "example of an error: " + text }
 
-// variable is what differs between two errors of one kind: numbers, names in
-// quotes, dates and ids.
-var variable = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}|"[^"]*"|\d+|\bseconds?\b`)
+// variable matches the variable parts of error messages: numbers, quoted names, dates and IDs.
+var variable = regexp.MustCompile(
+	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}|"[^"]*"|\d+|\bseconds?\b`)
 
-// alike is the text of an error without what differs from case to case.
+// alike returns an error message without its variable parts.
 func alike(detail string) string { return variable.ReplaceAllString(detail, "*") }
 
-// note remembers an exchange that the description agrees with.
+// note records the parts covered by a valid exchange.
 func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, resp *http.Response, body []byte) error {
 	status := strconv.Itoa(resp.StatusCode)
 	names := []string{answerName(op, status)}
@@ -83,9 +82,9 @@ func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, r
 			Detail string `json:"detail"`
 		}
 		if err := json.Unmarshal(body, &e); err != nil {
-			return fmt.Errorf("not an error's body: %w", err)
+			return fmt.Errorf("not an error body: %w", err)
 		}
-		c.met.add(append(names, errorName(alike(e.Detail)))...)
+		c.coverage.add(append(names, errorName(alike(e.Detail)))...)
 		return nil
 	}
 	for _, p := range op.Parameters {
@@ -99,13 +98,14 @@ func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, r
 			given = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
 		}
 		if given != "" {
-			names = append(names, parameterName(op, p.Value.In, p.Value.Name), parameterExampleName(op, p.Value.Name, given))
+			names = append(names, parameterName(op, p.Value.In, p.Value.Name),
+				parameterExampleName(op, p.Value.Name, given))
 		}
 	}
 	if op.RequestBody != nil {
 		var given map[string]any
 		if err := json.Unmarshal(sent, &given); err != nil {
-			return fmt.Errorf("the request's body: %w", err)
+			return fmt.Errorf("request body: %w", err)
 		}
 		for name, value := range given {
 			if value != nil {
@@ -118,20 +118,19 @@ func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, r
 		}
 		names = append(names, exampleName(op, whole))
 	}
-	c.met.add(names...)
+	c.coverage.add(names...)
 	return nil
 }
 
-// canonical is a value as JSON in one order and one spelling.
+// canonical returns a value as canonical JSON.
 func canonical(v any) (string, error) {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	return string(text), err
 }
 
-// Missing lists what the description has and no exchange has met: answers by
-// operation and status, headers of answers, parameters and properties of
-// requests that were answered, the examples of both, and the texts of the
-// examples of errors, in which numbers and quoted names may differ.
+// Missing returns the parts of the document that no exchange has covered: responses by operation and status, response
+// headers, parameters and properties of successful requests, examples, and the messages of error examples, in which
+// numbers and quoted names may differ.
 func (c *Checker) Missing() ([]string, error) {
 	wanted := make(map[string]struct{})
 	want := func(name string) { wanted[name] = struct{}{} }
@@ -173,7 +172,7 @@ func (c *Checker) Missing() ([]string, error) {
 			}
 		}
 	}
-	maps.DeleteFunc(wanted, func(name string, _ struct{}) bool { return c.met.has(name) })
+	maps.DeleteFunc(wanted, func(name string, _ struct{}) bool { return c.coverage.has(name) })
 	return slices.Sorted(maps.Keys(wanted)), nil
 }
 
@@ -188,7 +187,7 @@ func examples(one any, several openapi3.Examples) []any {
 	return out
 }
 
-// written is a parameter's value as a query has it.
+// written returns a parameter value as in a query string.
 func written(value any) string {
 	list, ok := value.([]any)
 	if !ok {

@@ -13,17 +13,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mapping is the search document of rulings.md (Search): text with .keyword, lists of objects nested and visible from
-// the root, nothing else searchable.
+// mapping is the search document of rulings.md (Search): text with .keyword, arrays of objects nested and included in
+// root, nothing else searchable.
 //
 //go:embed mapping.json
 var mapping []byte
 
-// bulkBytes bounds one bulk request.
+// bulkBytes is the maximum size of a bulk request.
 const bulkBytes = 4 << 20
 
-// Make makes an index without documents; one of that name is replaced. The settings are those of the judge: one shard, no
-// copies, nothing cached; add holds more of them, or others, by their names.
+// Make creates an empty index and replaces an existing one. The settings are one shard, no replicas and no caches; add
+// has additional or different settings by name.
 func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
 	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
 		return fmt.Errorf("remove index: %w", err)
@@ -35,21 +35,21 @@ func (n *Node) Make(ctx context.Context, name string, add map[string]any) error 
 		Mappings jsontext.Value `json:"mappings"`
 	}
 	if err := json.Unmarshal(mapping, &body); err != nil {
-		return fmt.Errorf("make index: %w", err)
+		return fmt.Errorf("create index: %w", err)
 	}
 	maps.Copy(body.Settings.Index, add)
 	raw, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("make index: %w", err)
+		return fmt.Errorf("create index: %w", err)
 	}
 	if err := n.Do(ctx, http.MethodPut, "/"+name, raw, nil); err != nil {
-		return fmt.Errorf("make index: %w", err)
+		return fmt.Errorf("create index: %w", err)
 	}
 	return nil
 }
 
-// Index makes an index of the documents, each a JSON object with the member profile_id, which becomes its _id. All
-// are in one segment, so that no deleted document counts in a statistic. An index of that name is replaced.
+// Index creates an index of documents, each a JSON object whose member profile_id becomes its _id, and replaces an
+// existing one. All are in one segment, so that deleted documents do not affect statistics.
 func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
 	if err := n.Make(ctx, name, nil); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (n *Node) Add(ctx context.Context, name string, documents [][]byte) error {
 	return flush()
 }
 
-// Merge puts all documents into one segment, in which they are found.
+// Merge merges all documents into one searchable segment.
 func (n *Node) Merge(ctx context.Context, name string) error {
 	for _, action := range []string{"/_refresh", "/_forcemerge?max_num_segments=1", "/_refresh"} {
 		if err := n.Do(ctx, http.MethodPost, "/"+name+action, nil, nil); err != nil {
@@ -107,24 +107,24 @@ func (n *Node) Merge(ctx context.Context, name string) error {
 	return nil
 }
 
-// Hit is a document that a query found.
+// Hit is a document that matched a query.
 type Hit struct {
 	ID    string
-	Score *float64         // nil when the query sorts by something else
+	Score *float64         // nil if the query does not sort by score
 	Sort  []jsontext.Value // values of the query's sort keys
 	Inner map[string]Inner // inner_hits by name
 }
 
-// Inner are the elements of a nested path that matched.
+// Inner is the matching elements of a nested path.
 type Inner struct {
 	Total   int
-	Offsets []int // in the list of the document
+	Offsets []int // positions in the array of the document
 	Scores  []*float64
 	Sorts   [][]jsontext.Value // values of the sort keys
-	Sources []jsontext.Value   // what is shown of them, nil for nothing
+	Sources []jsontext.Value   // their _source, nil if excluded
 }
 
-// Result is the answer to a search.
+// Result is a search response.
 type Result struct {
 	Total int
 	Hits  []Hit
@@ -152,7 +152,8 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 	var res struct {
 		Hits hits `json:"hits"`
 	}
-	if err := n.Do(ctx, http.MethodPost, "/"+index+"/_search?track_total_hits=true&request_cache=false&_source=false", body, &res); err != nil {
+	if err := n.Do(ctx, http.MethodPost, "/"+index+"/_search?track_total_hits=true&request_cache=false&_source=false",
+		body, &res); err != nil {
 		return Result{}, err
 	}
 	out := Result{Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits))}
@@ -180,7 +181,7 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 	return out, nil
 }
 
-// Tokens is what an analyzer makes of a text.
+// Tokens returns the tokens of an analyzed text.
 func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]Token, error) {
 	body, err := json.Marshal(map[string]any{"analyzer": analyzer, "text": texts})
 	if err != nil {
@@ -195,7 +196,7 @@ func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]
 	return res.Tokens, nil
 }
 
-// Token is a word of an analysed text.
+// Token is a token of an analyzed text.
 type Token struct {
 	Text     string `json:"token"`
 	Position int    `json:"position"`

@@ -25,7 +25,7 @@ var (
 	judge []byte
 )
 
-// build returns the folder of the jars and of the compiled judge, made once for each version of the embedded files.
+// build returns the directory of the jars and of the compiled Judge.java, built once per version of the embedded files.
 func build(ctx context.Context) (string, error) {
 	return javatest.Folder("opensearch", [][]byte{pom, sums, judge}, func(dir string) error {
 		if err := javatest.FetchJars(ctx, dir, pom); err != nil {
@@ -42,7 +42,7 @@ func build(ctx context.Context) (string, error) {
 	})
 }
 
-// verify compares every jar with its pinned checksum.
+// verify checks the jars against their pinned checksums.
 func verify(dir string) error {
 	want := map[string]string{}
 	for s := bufio.NewScanner(bytes.NewReader(sums)); s.Scan(); {
@@ -54,7 +54,7 @@ func verify(dir string) error {
 		return err
 	}
 	if len(entries) != len(want) {
-		return fmt.Errorf("%d jars came, %d are pinned", len(entries), len(want))
+		return fmt.Errorf("downloaded %d jars, %d are pinned", len(entries), len(want))
 	}
 	for _, e := range entries {
 		if got, err := sumOf(filepath.Join(dir, e.Name())); err != nil {

@@ -20,21 +20,21 @@ import (
 	"muster/platform/javatest"
 )
 
-// readyTimeout bounds a start, on a machine that is busy.
+// readyTimeout bounds a start, on a busy machine.
 const readyTimeout = 2 * time.Minute
 
-// longest bounds a request; merging a million documents takes minutes.
-const longest = 30 * time.Minute
+// requestTimeout bounds a request; merging a million documents takes minutes.
+const requestTimeout = 30 * time.Minute
 
-// Options say how a node is started.
+// Options configures a node.
 type Options struct {
-	// Heap is the size of Java's heap in MiB; default 1024.
+	// Heap is the Java heap size in MiB; default 1024.
 	Heap int
-	// Dir keeps the indexes beyond Close; default: a temporary folder.
+	// Dir is the data directory, which is kept after Close; default: a temporary directory.
 	Dir string
 }
 
-// Node is a running OpenSearch.
+// Node is a running OpenSearch node.
 type Node struct {
 	dir    string
 	keep   bool
@@ -46,7 +46,7 @@ type Node struct {
 	client *http.Client
 }
 
-// Start returns when the node answers.
+// Start starts a node and waits until it responds.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	if o.Heap == 0 {
 		o.Heap = 1024
@@ -61,7 +61,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 			return nil, fmt.Errorf("opensearch: %w", err)
 		}
 	}
-	n := &Node{dir: dir, keep: o.Dir != "", output: &javatest.Tail{}, exited: make(chan struct{}), client: &http.Client{Timeout: longest}}
+	n := &Node{dir: dir, keep: o.Dir != "", output: &javatest.Tail{}, exited: make(chan struct{}),
+		client: &http.Client{Timeout: requestTimeout}}
 	if err := n.start(ctx, build, o.Heap); err != nil {
 		return nil, errors.Join(fmt.Errorf("opensearch: %w", err), n.Close())
 	}
@@ -70,10 +71,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 
 // Attach uses a node that another process started, by its URL. Close leaves it running.
 func Attach(url string) *Node {
-	return &Node{url: url, client: &http.Client{Timeout: longest}}
+	return &Node{url: url, client: &http.Client{Timeout: requestTimeout}}
 }
 
-// PID is the process that the node runs in, 0 for one that is attached.
+// PID returns the process ID of the node, 0 if it is attached.
 func (n *Node) PID() int {
 	if n.cmd == nil {
 		return 0
@@ -81,7 +82,7 @@ func (n *Node) PID() int {
 	return n.cmd.Process.Pid
 }
 
-// URL is where the node answers.
+// URL returns the base URL of the node.
 func (n *Node) URL() string { return n.url }
 
 func (n *Node) start(ctx context.Context, build string, heap int) error {
@@ -89,8 +90,9 @@ func (n *Node) start(ctx context.Context, build string, heap int) error {
 		return err
 	}
 	classpath := filepath.Join(build, "classes") + string(os.PathListSeparator) + filepath.Join(build, "jars", "*")
-	// The node outlives ctx. It ends when its standard input does, so not later than this process.
-	cmd := exec.Command("java", "-Xms256m", fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir) //nolint:gosec,noctx // see above
+	// The node outlives ctx. It exits when its standard input is closed, at the latest with this process.
+	args := []string{"-Xms256m", fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir}
+	cmd := exec.Command("java", args...) //nolint:gosec,noctx // see above
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -111,7 +113,7 @@ func (n *Node) start(ctx context.Context, build string, heap int) error {
 				port <- p
 			}
 		}
-		_ = cmd.Wait() // how it ended is in its output
+		_ = cmd.Wait() // the output has the reason
 		close(n.exited)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -121,20 +123,20 @@ func (n *Node) start(ctx context.Context, build string, heap int) error {
 		n.url = "http://127.0.0.1:" + p
 		return nil
 	case <-n.exited:
-		return fmt.Errorf("java ended:\n%s", n.output)
+		return fmt.Errorf("java exited:\n%s", n.output)
 	case <-ctx.Done():
 		return fmt.Errorf("java is not ready: %w\n%s", ctx.Err(), n.output)
 	}
 }
 
-// Close stops the node and removes its data, unless they are in a folder of the caller's.
+// Close stops the node and removes its data, unless Options.Dir is set.
 func (n *Node) Close() error {
 	n.client.CloseIdleConnections()
 	if n.dir == "" {
 		return nil
 	}
 	if n.cmd != nil {
-		_ = n.stdin.Close() // a process that is gone has closed it
+		_ = n.stdin.Close() // fails if the process has exited
 		select {
 		case <-n.exited:
 		case <-time.After(20 * time.Second):
@@ -150,19 +152,19 @@ func (n *Node) Close() error {
 	return os.RemoveAll(n.dir)
 }
 
-// StatusError is an answer that is no success.
+// StatusError is a response with a status other than 2xx.
 type StatusError struct {
 	Status int
 	Body   string
 }
 
-// Error holds the beginning of the answer.
+// Error includes the beginning of the response.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("opensearch: status %d: %.600s", e.Status, e.Body)
 }
 
-// Do sends one request and decodes the answer into out, unless that is nil. An answer that is no success is a
-// *[StatusError].
+// Do sends one request and decodes the response into out, unless that is nil. It returns a *[StatusError] if the
+// request did not succeed.
 func (n *Node) Do(ctx context.Context, method, path string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, n.url+path, bytes.NewReader(body))
 	if err != nil {

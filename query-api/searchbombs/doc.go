@@ -1,6 +1,6 @@
-// Package searchbombs lists search queries that are meant to do harm: deep, wide,
-// long, with patterns and phrases that take as much time or memory as can be had.
-// Each is to be answered or refused within what a search may take.
+// Package searchbombs lists expensive search queries: deep, wide or long ones, and patterns and
+// phrases that take as much time or memory as possible. Each must be answered or rejected within
+// the limits of a search.
 //
 // It is for tests and benchmarks.
 package searchbombs

@@ -101,9 +101,8 @@ func TestAccount_ErrorsDoNotShowMistypedKeys(t *testing.T) {
 		{"webhook", "secret", "create"},
 	} {
 		_, refused := c.run(2, append(args, "Acme Inc")...)
-		require.Contains(t, refused,
-			`organization "Acme Inc": no such organization or key: give an id or a name that `+"`muster account "+
-				"list` shows", args)
+		require.Contains(t, refused, `organization "Acme Inc": no such organization or key: pass an ID or name from `+
+			"`muster account list`", args)
 	}
 	for _, scopes := range []string{"", ","} {
 		_, refused := c.run(2, "account", "key", "create", parsed[accountView](t, out).OrganizationID,
@@ -113,7 +112,7 @@ func TestAccount_ErrorsDoNotShowMistypedKeys(t *testing.T) {
 	mistyped := key.Reveal()[:len(key.Reveal())-1]
 	for _, verb := range []string{"rotate", "revoke"} {
 		_, refused := c.run(2, "account", "key", verb, mistyped)
-		require.Contains(t, refused, "the 8 characters behind mk_live_", verb)
+		require.Contains(t, refused, "the 8 characters after mk_live_", verb)
 		require.NotContains(t, refused, mistyped, verb)
 		out, _ = c.run(0, "account", "key", verb, key.Reveal())
 		require.Contains(t, out, key.ID(), verb)

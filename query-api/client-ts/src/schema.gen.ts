@@ -14,15 +14,17 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find a person by username or e-mail
-         * @description Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
-         *     webset, `network_username` for the network webset), then by the account link of the record that the
-         *     other identifier names, then by `email` among its records (of several the most recently updated),
-         *     then by the account link of the other webset's record with that address. The other webset need not
-         *     be requested. Two records are not combined if a declared link of one names another account: the one
-         *     that an identifier names stays, then the one that a link leads to, then the one with the address;
-         *     at equal rank the codehost record. Organizations' accounts are not found; bots' are.
-         *     Nothing found is a 200 with `{}`.
+         * Find a person by username or email
+         * @description Each requested webset is resolved independently, in this order:
+         *
+         *     1. its own identifier (`codehost` for the codehost webset, `network_username` for the network webset),
+         *     2. the account link of the record named by the other identifier,
+         *     3. `email` among its records; if several match, the most recently updated,
+         *     4. the account link of the other webset's record with that address.
+         *
+         *     The other webset need not be requested. Two records are not combined if a declared link of one names another
+         *     account. Then the record found by the earlier step is returned; if both were found by the same step, the
+         *     codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
          */
         post: operations["enrichPerson"];
         delete?: never;
@@ -42,16 +44,16 @@ export interface paths {
         put?: never;
         /**
          * Search for people
-         * @description Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
-         *     result (schema `EnrichedNetwork`) shows, and gives
-         *     the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
-         *     the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
-         *     `certifications` and `languages` are `nested` and visible from the root.
+         * @description Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
+         *     fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
+         *     same
+         *     order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+         *     value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
          *
-         *     A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-         *     must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
-         *     answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
-         *     e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
+         *     A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
+         *     must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
+         *     and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
+         *     reads email addresses, by field name, by a pattern or in all fields.
          */
         post: operations["searchPeople"];
         delete?: never;
@@ -71,11 +73,13 @@ export interface paths {
         put?: never;
         /**
          * Explain a search
-         * @description Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
-         *     where nothing of it is kept in memory, the number of rows that this
-         *     would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
-         *     stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
-         *     (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
+         * @description Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
+         *     in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
+         *     query would be rejected. Free.
+         *
+         *     It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
+         *     their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
+         *     so on.
          */
         post: operations["explainSearch"];
         delete?: never;
@@ -95,9 +99,8 @@ export interface paths {
         put?: never;
         /**
          * Find a company
-         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-         *     first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
-         *     200 with `matched` false.
+         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
+         *     returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
          */
         post: operations["enrichCompany"];
         delete?: never;
@@ -117,12 +120,11 @@ export interface paths {
         put?: never;
         /**
          * Find the same person on the other platforms
-         * @description From one profile, the same person's profiles on the other platforms, at most one a platform, each with
-         *     the calibrated probability that it is the same person and the evidence that it rests on. The input comes
-         *     first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
-         *     organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
-         *     was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
-         *     Charged when anything beyond the input was found.
+         * @description Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
+         *     probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
+         *     Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+         *     result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
+         *     time are listed in `X-Degraded`. Charged if anything beyond the input was found.
          */
         post: operations["discoverPerson"];
         delete?: never;
@@ -141,21 +143,24 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a structured profile of unstructured data
-         * @description `person` is any text or object about one person. The answer holds the standard profile fields that it, the
-         *     indexed data sets and discovery give, and under `custom` one entry for each key of `schema`: null when nothing
-         *     reached `confidence`, else a value of the declared type. `confidence` in the answer maps the path of each field
-         *     to its confidence, `sources` to the place or the record that it rests on.
+         * Create a structured profile from unstructured data
+         * @description `person` is any text or object about one person. The response has the standard profile fields found in it, in
+         *     the indexed data sets and by discovery. `custom` has one entry per key of `schema`: a value of the declared
+         *     type, or null if no value reached `confidence`. In the response, `confidence` maps the path of each field to
+         *     its confidence, and `sources` to its position in the input or its record.
          *
-         *     When the profile is not ready after `response_timeout_sec`, the call answers 202 if there is a `webhook_url`:
-         *     the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
-         *     fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
-         *     `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-         *     when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
+         *     If the profile is not ready after `response_timeout_sec`, the call returns 202 with a `webhook_url` and 504
+         *     without one. With a `webhook_url` the profile is then delivered as a Standard Webhook whose `webhook-id` is
+         *     the `request_id`; a failed task is delivered as `{"detail": ...}`. `GET /v1/context/{request_id}` returns the
+         *     result for 24 hours.
          *
-         *     A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
-         *     `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
-         *     `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+         *     A complete profile that is not empty is charged once, when it is ready. A profile with missing stages is free;
+         *     they are listed in the header `X-Degraded` of the response and of the delivery.
+         *
+         *     If a call ended without the profile, by a 504 or a broken connection, repeating it with the same
+         *     `Idempotency-Key` continues the same task, which is charged and delivered once. The repeated call waits for
+         *     the profile, or with a `webhook_url` returns 202 with the first `request_id`. If the task failed, it starts a
+         *     new one.
          */
         post: operations["createContext"];
         delete?: never;
@@ -172,9 +177,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What came of a context call
-         * @description The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
-         *     `Retry-After`) of a task that failed. Free.
+         * Get the result of a context call
+         * @description Returns the profile for 24 hours, to the organization that made the call; 202 while it is in progress; 500 or
+         *     503 without `Retry-After` if the task failed. Free.
          */
         get: operations["getContext"];
         put?: never;
@@ -194,13 +199,13 @@ export interface paths {
         };
         /**
          * One professional-network person
-         * @description The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+         * @description The record, or `{}` if no profile matches or none of the `must_have` fields is present.
          */
         get: operations["getNetworkPerson"];
         put?: never;
         /**
          * One or up to 100 professional-network people
-         * @description The GET parameters as JSON. One identifier answers with one record, a list with a list of
+         * @description The GET parameters as JSON. One identifier returns one record, an array returns an array of
          *     records in the same order, `{}` at the place of each miss. A malformed element fails the list.
          */
         post: operations["postNetworkPerson"];
@@ -219,13 +224,13 @@ export interface paths {
         };
         /**
          * One code-hosting person
-         * @description The record, or `{}` when no profile matches or none of the `must_have` fields is present.
+         * @description The record, or `{}` if no profile matches or none of the `must_have` fields is present.
          */
         get: operations["getCodehostPerson"];
         put?: never;
         /**
          * One or up to 100 code-hosting people
-         * @description The GET parameters as JSON. One identifier answers with one record, a list with a list of
+         * @description The GET parameters as JSON. One identifier returns one record, an array returns an array of
          *     records in the same order, `{}` at the place of each miss. A malformed element fails the list.
          */
         post: operations["postCodehostPerson"];
@@ -265,7 +270,7 @@ export interface paths {
         };
         /**
          * This description as JSON
-         * @description What clients are made from, and what /docs draws.
+         * @description The source of generated clients and of /docs.
          */
         get: operations["getDescription"];
         put?: never;
@@ -285,8 +290,8 @@ export interface paths {
         };
         /**
          * The interactive documentation
-         * @description This description to read and to try, and guides for the first call, searches, cursors, webhooks, errors and limits. It
-         *     works without a connection to anywhere else.
+         * @description This description to read and to try, and guides for the first call, searches, cursors, webhooks, errors and
+         *     limits. It works without a connection to anywhere else.
          */
         get: operations["getDocs"];
         put?: never;
@@ -302,7 +307,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Error: {
-            /** @description What is wrong, and how to mend it. */
+            /** @description The problem and how to fix it. */
             detail: string;
         };
         Usage: {
@@ -310,7 +315,7 @@ export interface components {
             plan: string;
             /**
              * Format: int64
-             * @description Of each key.
+             * @description Limit of each key.
              */
             requests_per_minute: number;
             period: components["schemas"]["UsagePeriod"];
@@ -318,7 +323,7 @@ export interface components {
             credits: components["schemas"]["UsageCount"];
             endpoints: components["schemas"]["UsageLine"][];
         };
-        /** @description A month of UTC. */
+        /** @description A calendar month in UTC. */
         UsagePeriod: {
             /** @example 2026-11 */
             name: string;
@@ -329,17 +334,17 @@ export interface components {
         };
         UsageLine: {
             endpoint: string;
-            /** @description The public part of the API key, the 8 characters behind `mk_live_`. */
+            /** @description The public part of the API key, the 8 characters after `mk_live_`. */
             key: string;
             key_name?: string;
             /**
              * Format: int64
-             * @description Calls that were answered, and those that were refused for credits and count as monthly requests.
+             * @description Answered calls, and calls rejected for lack of credits that count as monthly requests.
              */
             calls: number;
             /**
              * Format: int64
-             * @description What counts against the monthly requests.
+             * @description Calls that count towards the monthly request limit.
              */
             requests: number;
             /** Format: int64 */
@@ -353,22 +358,26 @@ export interface components {
             /** Format: int64 */
             remaining: number;
         };
-        /** @description What a call with `dry_run` would cost. */
+        /** @description The response to a call with `dry_run`. */
         DryRun: {
             /** @enum {boolean} */
             dry_run: true;
             /**
              * Format: int64
-             * @description Credits that the call would cost at most.
+             * @description Maximum cost of the call, in credits.
              */
             max_credits: number;
             /**
              * Format: int64
-             * @description Credits that are left in this month (UTC).
+             * @description Credits remaining in this month (UTC).
              */
             credits_remaining: number;
         };
-        /** @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username. */
+        /**
+         * @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, query, fragment and
+         *     percent-encoding are ignored. Lengths are in bytes of UTF-8; a username has at most 400. `name[bot]` is a
+         *     username.
+         */
         Identifier: string;
         /** @enum {string} */
         WebsetName: "codehost" | "network";
@@ -379,8 +388,9 @@ export interface components {
             /** @description Professional-network profile slug (or profile URL). */
             network_username?: string | null;
             /**
-             * @description Matched against all e-mail addresses of the records of the requested websets. A no-reply address of the
-             *     code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its account.
+             * @description Matched against all email addresses of the records of the requested websets. A no-reply address of the
+             *     code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+             *     account.
              */
             email?: string | null;
             /**
@@ -392,25 +402,28 @@ export interface components {
         } | unknown | unknown | unknown;
         ContextRequest: {
             /**
-             * @description Unstructured data about a person, as text or as an object of any fields, nested at most 32 levels deep and of at
-             *     most 200,000 values.
+             * @description Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
+             *     values.
              */
             person: string | Record<string, unknown>;
-            /** @description Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all. */
+            /**
+             * @description Fields to generate, by name. Names, including those of `properties`, have at most 128 bytes. At most 5
+             *     levels and 300 types in total.
+             */
             schema?: {
                 [key: string]: components["schemas"]["ContextField"];
             } | null;
             /**
              * Format: double
-             * @description Least confidence of what is returned.
+             * @description Minimum confidence of returned values.
              * @default 0.9
              */
             confidence?: number | null;
-            /** @description Where the profile goes when it is not ready in time; https. */
+            /** @description The https URL for the profile if it is not ready in time. */
             webhook_url?: string | null;
             /**
              * Format: double
-             * @description How long the call waits for the profile, in seconds; 0 answers at once.
+             * @description How long the call waits for the profile, in seconds; 0 returns immediately.
              * @default 30
              */
             response_timeout_sec?: number | null;
@@ -418,19 +431,19 @@ export interface components {
         ContextField: {
             /** @enum {string} */
             type: "string" | "number" | "integer" | "boolean" | "array" | "object";
-            /** @description What is meant, in the words that the value is looked for with; at most 4,000 bytes of UTF-8. */
+            /** @description What the field means; used to find its value. At most 4,000 bytes of UTF-8. */
             description?: string | null;
-            /** @description The only values that may be given, all of the type; at most 500. */
+            /** @description Allowed values, all of the type; at most 500. */
             enum?: unknown[] | null;
-            /** @description Type of an array's elements, as a field. */
+            /** @description The elements of an array, as a field. */
             items?: unknown;
             /** @description Fields of an object, by name. */
             properties?: Record<string, unknown> | null;
-            /** @description Properties of an object without which it is not given. */
+            /** @description Properties of an object that must be present for it to be returned. */
             required?: string[] | null;
         };
         ContextProfile: {
-            /** @description One entry for each key of the request's schema; null when nothing reached the confidence. */
+            /** @description One entry per key of the request's `schema`; null if no value reached the confidence. */
             custom: {
                 [key: string]: unknown;
             };
@@ -438,7 +451,7 @@ export interface components {
             confidence: {
                 [key: string]: number;
             };
-            /** @description What each field rests on, by its path; a span of the input, or a record. */
+            /** @description The source of each field by its path; a span of the input, or a record. */
             sources?: {
                 [key: string]: unknown;
             };
@@ -461,11 +474,11 @@ export interface components {
             /** @description Profile URL of any supported platform. */
             url?: string | null;
             /**
-             * @description How old a kept result may be; 0 finds anew.
+             * @description Maximum age of a stored result; 0 ignores stored results.
              * @default 30
              */
             max_age_days?: number | null;
-            /** @description Checks the call and answers what it would cost at most; nobody is looked for and nothing charged. */
+            /** @description Validates the call and returns its maximum cost; nothing is searched or charged. */
             dry_run?: boolean | null;
         } & ({
             network: string;
@@ -476,7 +489,7 @@ export interface components {
         } | {
             url: string;
         });
-        /** @description The input and who was found; with `dry_run`, a `DryRun`. */
+        /** @description The input and the profiles found; with `dry_run`, a `DryRun`. */
         PersonDiscoverResponse: {
             socials?: components["schemas"]["Social"][];
             /** @enum {boolean} */
@@ -497,52 +510,52 @@ export interface components {
             link: string;
             /** @description Calibrated probability that it is the same person; 1 for the input. */
             confidence: number;
-            /** @description Summary of bio, headline, experience and skills; null when nothing is known of the profile. */
+            /** @description Summary of bio, headline, experience and skills; null if there is no data about the profile. */
             context: string | null;
             evidence?: components["schemas"]["Evidence"][];
         } & {
             [key: string]: unknown;
         };
-        /** @description One reason for or against. */
+        /** @description A piece of evidence for or against a match. */
         Evidence: {
             /** @description What was compared: link, name, username, employer and so on. */
             kind: string;
-            /** @description What came of it. */
+            /** @description The result of the comparison. */
             finding: string;
             /**
-             * @description Logarithm to base 2 of how much more often this is seen of the same person than of another one;
-             *     negative speaks against.
+             * @description Base 2 logarithm of the likelihood ratio: how much more often this finding occurs for the same person than
+             *     for different people. Negative values are evidence against a match.
              */
             weight: number;
         } & {
             [key: string]: unknown;
         };
         /**
-         * @description At least one identifier. They are tried in the order shown here; those after the first that matches are not looked at,
-         *     so that their limits (1 to 400 characters, of `network_url` 2,048) hold only until then.
+         * @description At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
+         *     their limits (1 to 400 characters, `network_url` 2,048).
          */
         CompanyEnrichRequest: {
             /** @description Company slug. */
             network_slug?: string | null;
-            /** @description The professional network's internal company id. */
+            /** @description The professional network's internal company ID. */
             network_id?: string | null;
-            /** @description Full company URL, with or without scheme; the slug is taken from it. */
+            /** @description Full company URL, with or without scheme; the slug is extracted from it. */
             network_url?: string | null;
-            /** @description Internal company id. */
+            /** @description Internal company ID. */
             company_id?: string | null;
         } | unknown | unknown | unknown | unknown;
         NetworkPersonRequest: {
             network: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["NetworkAddon"][] | null;
             must_have?: components["schemas"]["NetworkMustHave"][] | null;
-            /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+            /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
         };
         CodehostPersonRequest: {
             codehost: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["CodehostAddon"][] | null;
             must_have?: components["schemas"]["CodehostMustHave"][] | null;
-            /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+            /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
         };
         /** @description One identifier, or a list of 1 to 100. */
@@ -564,55 +577,56 @@ export interface components {
             query: Record<string, unknown>;
             /**
              * Format: int64
-             * @description Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
+             * @description Results per page; 0 returns `total` and the cursor of the first page, free of charge. Default 10.
              */
             size?: number | null;
-            /** @description `next_cursor` of the previous answer; left out for the first page. */
+            /** @description `next_cursor` of the previous response; omit it for the first page. */
             cursor?: string | null;
-            /** @description Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out. */
+            /** @description Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance. */
             sort?: unknown[] | Record<string, unknown> | string | null;
-            /** @description Names of fields to show, with `*`; false for the profile id alone; or an object of `includes` and `excludes`. */
+            /** @description Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`. */
             _source?: unknown;
             /**
              * Format: int64
-             * @description The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
+             * @description Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
+             *     unless `size` is 0.
              */
             max_credits?: number | null;
-            /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+            /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
-            /** @description Lowers the time that the search may take, such as `500ms`, `2s` or `1m`. A search that is not answered in time is a 503. */
+            /** @description Lowers the timeout of the search, such as `500ms`, `2s` or `1m`. A search that times out returns 503. */
             timeout?: string | null;
             /**
              * Format: int64
-             * @description Accepted as 0, which client builders send. Later pages have a `cursor`.
+             * @description Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
              */
             from?: number | null;
-            /** @description Accepted as true or as a number, which client builders send. `total` is always exact. */
+            /** @description Accepted if true or a number, for compatibility with client libraries. `total` is always exact. */
             track_total_hits?: unknown;
-            /** @description Accepted as 0. The clause `function_score` has a minimum score. */
+            /** @description Accepted if 0. The clause `function_score` has a minimum score. */
             min_score?: number | null;
             /**
-             * @description Accepted as false.
+             * @description Accepted if false.
              * @enum {boolean}
              */
             version?: false;
             /**
-             * @description Accepted as false.
+             * @description Accepted if false.
              * @enum {boolean}
              */
             seq_no_primary_term?: false;
             /**
-             * @description Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+             * @description Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
              * @enum {boolean}
              */
             explain?: false;
             /**
-             * @description Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+             * @description Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
              * @enum {boolean}
              */
             profile?: false;
             /**
-             * @description Accepted as false. Scores are not shown.
+             * @description Accepted if false. Scores are not returned.
              * @enum {boolean}
              */
             track_scores?: false;
@@ -621,11 +635,11 @@ export interface components {
         SearchResponse: {
             /**
              * Format: int64
-             * @description Number of all people who match.
+             * @description Number of matches.
              */
             total?: number;
             results?: components["schemas"]["EnrichedNetwork"][];
-            /** @description Null if nothing follows. */
+            /** @description Null on the last page. */
             next_cursor?: string | null;
             /** Format: int64 */
             credits_charged?: number;
@@ -637,11 +651,14 @@ export interface components {
             credits_remaining?: number;
         };
         SearchExplanation: {
-            /** @description Why the query is refused; left out when it is not. That scores are negative or no numbers is found out by a search alone. */
+            /**
+             * @description Why the query is rejected; absent if it is valid. Negative or non-numeric scores are detected only by a
+             *     search.
+             */
             refused?: string | null;
             /**
-             * @description The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
-             *     a pattern without it is compared with each value.
+             * @description The parsed query. `terms_found` is the number of stored terms that a fuzzy word, a prefix or a pattern
+             *     expands to; a pattern without it is matched against every value.
              */
             query?: {
                 [key: string]: unknown;
@@ -649,22 +666,25 @@ export interface components {
             statements: components["schemas"]["SearchStatement"][];
             /**
              * Format: int64
-             * @description Rows that those statements would read at most, without what does not stand there (`step`).
+             * @description Maximum number of rows read by these statements, without those that are not listed (`step`).
              */
             estimated_rows: number;
             /**
              * Format: int64
-             * @description What the page would cost at most.
+             * @description Maximum cost of the page.
              */
             max_credits: number;
         };
         SearchStatement: {
             /**
-             * @description `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
-             *     stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
-             *     Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-             *     that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
-             *     with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
+             * @description `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+             *     listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+             *     `rank` the page.
+             *
+             *     Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
+             *     without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
+             *     phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
+             *     hits.
              * @enum {string}
              */
             step: "presence" | "count" | "fields" | "rank";
@@ -674,9 +694,9 @@ export interface components {
             };
         };
         PersonEnrichResponse: {
-            /** @description The websets that matched and returned data; empty when none. */
+            /** @description The websets that matched and returned data; empty if none. */
             websets_matched: components["schemas"]["WebsetName"][];
-            /** @description One key per matched webset; `{}` when nobody was found. */
+            /** @description One key per matched webset; `{}` if there is no match. */
             person: {
                 codehost?: components["schemas"]["EnrichedCodehost"];
                 network?: components["schemas"]["EnrichedNetwork"];
@@ -687,8 +707,8 @@ export interface components {
             company: components["schemas"]["Company"] | null;
         };
         /**
-         * @description Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-         *     calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+         * @description Present if the record was reached by a discovered link that no record declares: the source account, and the
+         *     calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
          */
         DiscoveredLink: {
             /** @enum {string} */
@@ -699,10 +719,11 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-         *     username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-         *     last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-         *     guess is left out. Left out when nothing was derived.
+         * @description Paths of values of this record that its source does not have and that are derived: the URL from the username,
+         *     first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+         *     places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+         *     `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+         *     and values are not guessed. Absent if nothing was derived.
          * @example [
          *       "current_position",
          *       "first_name",
@@ -712,27 +733,27 @@ export interface components {
          *     ]
          */
         Derived: string[];
-        /** @description A code-hosting person; the account details stand in `codehost` and directly. */
+        /** @description A code-hosting person; the account details are in `codehost` and repeated at this level. */
         EnrichedCodehost: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
             derived?: components["schemas"]["Derived"];
             /**
              * Format: int64
-             * @description Account id on the code-hosting platform.
+             * @description Account ID on the code-hosting platform.
              */
             user_id?: number;
             codehost_username?: string;
             full_name?: string;
             bio?: string;
             codehost?: components["schemas"]["CodehostAccount"];
-            /** @description Names found across sources. */
+            /** @description Names from all sources. */
             names?: string[];
             /** Format: int64 */
             names_count?: number;
             emails?: string[];
             /** Format: int64 */
             emails_count?: number;
-            /** @description Primary e-mail. */
+            /** @description Primary email address. */
             email?: string;
             /** @description Social account URLs. */
             social_accounts?: string[];
@@ -894,7 +915,7 @@ export interface components {
             location?: string;
             description?: string;
             start_date?: components["schemas"]["Day"];
-            /** @description Null when ongoing. */
+            /** @description Null if ongoing. */
             end_date?: string | null;
             is_current?: boolean;
         } & {
@@ -922,10 +943,10 @@ export interface components {
             [key: string]: unknown;
         };
         Company: {
-            /** @description Internal company id. */
+            /** @description Internal company ID. */
             company_id?: string;
             network_slug?: string;
-            /** @description The professional network's internal company id. */
+            /** @description The professional network's internal company ID. */
             network_id?: string;
             profile?: {
                 name?: string;
@@ -1011,11 +1032,11 @@ export interface components {
             social_accounts?: string[];
             /** Format: int64 */
             social_accounts_count?: number;
-            /** @description With the add-on `personal_email` only. */
+            /** @description Only with the add-on `personal_email`. */
             emails?: string[];
             /** Format: int64 */
             emails_count?: number;
-            /** @description With the add-on `personal_email` only. */
+            /** @description Only with the add-on `personal_email`. */
             personal_email?: {
                 email: string;
             };
@@ -1058,7 +1079,7 @@ export interface components {
             title?: string;
             description?: string;
             start?: components["schemas"]["PartialDate"];
-            /** @description A year, a month or a day; null when ongoing. */
+            /** @description A year, a month or a day; null if ongoing. */
             end?: string | null;
             current?: boolean;
             location?: components["schemas"]["NetworkLocation"];
@@ -1106,7 +1127,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description With the add-on `codehost` only, through the account link. */
+        /** @description Only with the add-on `codehost`, by the account link. */
         CodehostAddonData: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
             derived?: components["schemas"]["Derived"];
@@ -1270,7 +1291,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description With the add-on `network` only, through the account link. */
+        /** @description Only with the add-on `network`, by the account link. */
         NetworkAddonData: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
             derived?: components["schemas"]["Derived"];
@@ -1295,12 +1316,12 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description A day; the missing parts of a partial date are filled with 01.
+         * @description A day; missing parts of a partial date are set to 01.
          * @example 2021-03-01
          */
         Day: string;
         /**
-         * @description A year, a month, a day or a timestamp, as the source gave it.
+         * @description A year, a month, a day or a timestamp, as in the source.
          * @example 2021
          * @example 2021-03
          * @example 2021-03-14
@@ -1314,7 +1335,7 @@ export interface components {
     };
     responses: {
         /**
-         * @description Too many requests a minute, the month's requests are used up, or the credits do not suffice for
+         * @description Rate limit exceeded, monthly requests used up, or insufficient credits for
          *     the worst case of this call.
          */
         TooMany: {
@@ -1332,7 +1353,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The profile was not ready after `response_timeout_sec`. It is made all the same. */
+        /** @description The profile was not ready after `response_timeout_sec`. The task continues. */
         Late: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1352,7 +1373,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is no such call of this organization, or it is older than 24 hours. */
+        /** @description The organization made no such call in the last 24 hours. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1366,7 +1387,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "there is no context call \"x\" of this organization in the last 24 hours: use the request_id of its 202, or its X-Request-Id"
+                 *       "detail": "this organization made no context call \"x\" in the last 24 hours: use the request_id of its 202, or its X-Request-Id"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -1413,7 +1434,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Invalid body, malformed JSON included; or an `Idempotency-Key` that was used with another body. */
+        /** @description Invalid body, including malformed JSON, or an `Idempotency-Key` that was used with another body. */
         Unprocessable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1499,7 +1520,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The store or the balances are away, or other calls leave this one no room; call again after `Retry-After` seconds. */
+        /** @description A store is unavailable or the server is overloaded. Retry after `Retry-After` seconds. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1520,7 +1541,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Something unexpected; or the store is away, or other calls leave this one no room, and then `Retry-After` is set. */
+        /** @description Unexpected error; or, with `Retry-After`, the store is unavailable or the server is overloaded. */
         ServerError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1541,7 +1562,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Something unexpected. */
+        /** @description Unexpected error. */
         Unexpected: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1555,7 +1576,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "something unexpected went wrong here: call again, and if it stays so, give the operator of this service the X-Request-Id of this answer"
+                 *       "detail": "unexpected error: call again, and if it persists, give the operator of this service the X-Request-Id of this response"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -1564,49 +1585,49 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-         *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-         *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-         *     search is found while its cursor lives.
+         * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+         *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+         *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+         *     as long as its cursor is valid.
          */
         IdempotencyKey: string;
-        /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+        /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
         DryRun: boolean;
     };
     requestBodies: never;
     headers: {
         /**
-         * @description Names this call; quote it when asking for help.
+         * @description Request ID; include it in support requests.
          * @example 01932e5c-7a31-7c44-9f0e-8f5a3f1f2b10
          */
         "X-Request-Id": string;
         /**
-         * @description Requests a minute that the plan allows to each key, which is also how many may come at once.
+         * @description Requests per minute and key of the plan, which is also the maximum burst.
          * @example 300
          */
         "X-RateLimit-Limit": number;
         /**
-         * @description How many requests may come at once now.
+         * @description Requests allowed now.
          * @example 299
          */
         "X-RateLimit-Remaining": number;
         /**
-         * @description When all of them are there again, in seconds since 1970-01-01T00:00:00Z.
+         * @description Time when the full limit is available again, in seconds since 1970-01-01T00:00:00Z.
          * @example 1795223021
          */
         "X-RateLimit-Reset": number;
         /**
-         * @description The same as the IETF's draft-ietf-httpapi-ratelimit-headers has it.
+         * @description The rate limit state in the format of draft-ietf-httpapi-ratelimit-headers.
          * @example "default";r=299;t=1
          */
         RateLimit: string;
         /**
-         * @description The limit as the IETF's draft-ietf-httpapi-ratelimit-headers has it.
+         * @description The rate limit policy in the format of draft-ietf-httpapi-ratelimit-headers.
          * @example "default";q=300;w=60
          */
         "RateLimit-Policy": string;
         /**
-         * @description Credits that this call has cost.
+         * @description Credits charged for this call.
          * @example 1
          */
         "X-Credits-Charged": number;
@@ -1616,31 +1637,31 @@ export interface components {
          */
         "X-Quota-Used": number;
         /**
-         * @description Credits a month of the plan.
+         * @description Credits per month of the plan.
          * @example 10000
          */
         "X-Quota-Limit": number;
         /**
-         * @description Credits that are left in this month (UTC), after this call.
+         * @description Credits remaining in this month (UTC), after this call.
          * @example 9880
          */
         "X-Quota-Remaining": number;
-        /** @description The answer was stored under the `Idempotency-Key`; this call was not charged. */
+        /** @description The response was stored for the `Idempotency-Key`; this call was not charged. */
         "Idempotent-Replayed": true;
         /**
-         * @description The stages that gave no answer, or not a whole one, comma separated: `input`, `known_links`, `code_host`,
-         *     `web_search`, `language_model`. Absent when all did.
+         * @description Stages without a complete result, comma separated: `input`, `known_links`, `code_host`,
+         *     `web_search`, `language_model`. Absent if all are complete.
          * @example web_search,language_model
          */
         "X-Degraded": string;
         /**
-         * @description How many seconds ago the result was found, when it was not found for this call. A stored answer has the one that
-         *     it had at first.
+         * @description Age of a stored result in seconds; absent for a new result. A response stored for an `Idempotency-Key` keeps its
+         *     original value.
          * @example 86400
          */
         Age: number;
         /**
-         * @description Seconds to wait before calling again.
+         * @description Seconds to wait before a retry.
          * @example 2
          */
         "Retry-After": number;
@@ -1659,10 +1680,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1675,7 +1696,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The person, or nobody (`person` is `{}`, `websets_matched` is `[]`). */
+            /** @description The person, or no match (`person` is `{}`, `websets_matched` is `[]`). */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1707,10 +1728,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1760,10 +1781,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1776,7 +1797,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What the search would do, or why it is refused. */
+            /** @description The explanation, or why the query is rejected. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1809,10 +1830,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1825,7 +1846,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The company, or none. */
+            /** @description The company, or no match. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1857,10 +1878,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1873,7 +1894,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The input and who was found. */
+            /** @description The input and the profiles found. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1909,10 +1930,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2047,7 +2068,7 @@ export interface operations {
                     "application/json": components["schemas"]["ContextProfile"];
                 };
             };
-            /** @description It is being made. */
+            /** @description The task is in progress. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2100,7 +2121,7 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["NetworkMustHaves"];
-                /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+                /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRun"];
             };
             header?: never;
@@ -2138,10 +2159,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2203,7 +2224,7 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["CodehostMustHaves"];
-                /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
+                /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRun"];
             };
             header?: never;
@@ -2241,10 +2262,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-                 *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-                 *     search is found while its cursor lives.
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2352,7 +2373,7 @@ export interface operations {
                 };
             };
             413: components["responses"]["TooLarge"];
-            /** @description Something unexpected. */
+            /** @description Unexpected error. */
             500: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

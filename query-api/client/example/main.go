@@ -1,10 +1,10 @@
-// Command example is a walk through the API with the Go client: who somebody is,
-// everybody who fits a query, and a profile that comes by webhook.
+// Command example shows the API with the Go client: it enriches a person, searches people, and receives a profile by
+// webhook.
 //
 //	MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... go run ./query-api/client/example octavia
 //
-// The webhook comes to this machine by plain http, which the service must allow:
-// muster up --webhook-allow 127.0.0.0/8. Without SECRET that step is left out.
+// The webhook uses plain HTTP on this machine, which the service must allow: muster up --webhook-allow 127.0.0.0/8.
+// Without SECRET that step is skipped.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		if person.ProfileId == nil {
-			return fmt.Errorf("result %d has no id", found)
+			return fmt.Errorf("result %d has no ID", found)
 		}
 		found++
 	}
@@ -84,30 +84,31 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// receive asks for a profile and waits for it at an endpoint of its own.
+// receive requests a profile and waits for it at its own endpoint.
 func receive(ctx context.Context, api *client.ClientWithResponses, username, secret string, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	deliveries := make(chan *client.Delivery, 1)
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		d, err := client.VerifyWebhook(r.Header, body, secret)
-		if err != nil {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-		select { // it may come more than once
-		case deliveries <- d:
-		default:
-		}
-	})}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			d, err := client.VerifyWebhook(r.Header, body, secret)
+			if err != nil {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
+			select { // delivery is at least once
+			case deliveries <- d:
+			default:
+			}
+		})}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	defer func() {
@@ -116,7 +117,8 @@ func receive(ctx context.Context, api *client.ClientWithResponses, username, sec
 
 	url, now := "http://"+listener.Addr().String()+"/muster", 0.0
 	accepted, err := api.CreateContextWithResponse(ctx, nil, client.ContextRequest{
-		Person: jsontext.Value(fmt.Sprintf(`"code at https://codehost.example/%s"`, username)), WebhookUrl: &url, ResponseTimeoutSec: &now,
+		Person: jsontext.Value(fmt.Sprintf(`"code at https://codehost.example/%s"`, username)), WebhookUrl: &url,
+		ResponseTimeoutSec: &now,
 	})
 	if err != nil {
 		return err
@@ -130,6 +132,6 @@ func receive(ctx context.Context, api *client.ClientWithResponses, username, sec
 		fmt.Fprintln(out, "webhook:", d.Profile != nil && len(d.Profile.Confidence) > 0, d.Failure)
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the webhook: %w", context.Cause(ctx))
+		return fmt.Errorf("wait for webhook: %w", context.Cause(ctx))
 	}
 }

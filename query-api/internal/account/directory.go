@@ -15,28 +15,26 @@ import (
 	"muster/schemas/event"
 )
 
-// Principal is who is calling.
+// Principal is the authenticated caller.
 type Principal struct {
 	Organization event.Organization
 	Key          event.Key
 }
 
-// Unauthorized is the error of a call without a valid API key (interface.md,
-// Authentication; 401). Its text is meant for the caller and says nothing of
-// keys that the caller does not hold.
+// Unauthorized is returned for a call without a valid API key (interface.md, Authentication; 401).
+// Its text is for the client and reveals nothing about keys that the client does not hold.
 type Unauthorized struct{ Reason string }
 
-// Error returns the reason.
 func (e *Unauthorized) Error() string { return e.Reason }
 
-// Directory is the state of all organizations and keys. The zero value is not
-// usable; it is safe for concurrent use.
+// Directory is the set of all organizations and keys. Create it with [NewDirectory]. It is safe for
+// concurrent use.
 type Directory struct {
 	mu            sync.RWMutex
 	organizations map[string]event.Organization
 	keys          map[string]event.Key
-	changed       chan struct{}   // closed, and replaced, by each change
-	loaded        <-chan struct{} // closed when all events have been read; nil of a Directory that follows no topic
+	changed       chan struct{}   // closed and replaced by each change
+	loaded        <-chan struct{} // closed when all events have been read; nil if the Directory follows no topic
 }
 
 // ErrLoading is the error of a call that comes before all accounts have been read: the key may be valid.
@@ -45,12 +43,13 @@ var ErrLoading = errors.New("the accounts are being read")
 // NewDirectory returns an empty Directory.
 func NewDirectory() *Directory {
 	return &Directory{
-		organizations: make(map[string]event.Organization), keys: make(map[string]event.Key), changed: make(chan struct{}),
+		organizations: make(map[string]event.Organization), keys: make(map[string]event.Key),
+		changed: make(chan struct{}),
 	}
 }
 
-// Apply takes over one message of the account topic. An error leaves the state
-// as it was; event.ErrNotAccount is that of a message from a later version.
+// Apply applies one message of the account topic. After an error the state is unchanged; the error
+// is event.ErrNotAccount for a message of a later version.
 func (d *Directory) Apply(key, value []byte) error {
 	organization, apiKey, err := event.DecodeAccount(key, value)
 	if err != nil {
@@ -74,7 +73,7 @@ func (d *Directory) Apply(key, value []byte) error {
 	return nil
 }
 
-// Await returns once the state is the one that a message states, or ctx ends.
+// Await waits until the state matches that of a message, or ctx ends.
 func (d *Directory) Await(ctx context.Context, key, value []byte) error {
 	organization, apiKey, err := event.DecodeAccount(key, value)
 	if err != nil {
@@ -101,16 +100,17 @@ func (d *Directory) Await(ctx context.Context, key, value []byte) error {
 	}
 }
 
-// Authenticate says who sends the values of an Authorization header. The error
-// is an [*Unauthorized], or [ErrLoading] until all accounts have been read. What
-// is no API key, or has a wrong checksum, is refused without a look at the state;
-// of well-formed keys right and wrong ones cost the same.
+// Authenticate returns the principal of the Authorization headers of a call. The error is an [*Unauthorized], or
+// [ErrLoading] until all accounts have been read. Malformed keys and wrong checksums are rejected without a lookup;
+// well-formed keys take the same time whether right or wrong.
 func (d *Directory) Authenticate(authorization []string, now time.Time) (Principal, error) {
 	if len(authorization) == 0 {
 		return Principal{}, &Unauthorized{`missing API key: send the header "Authorization: Bearer <API key>"`}
 	}
 	if len(authorization) > 1 {
-		return Principal{}, &Unauthorized{`more than one Authorization header: send one, "Authorization: Bearer <API key>"`}
+		return Principal{}, &Unauthorized{
+			`more than one Authorization header: send one, "Authorization: Bearer <API key>"`,
+		}
 	}
 	scheme, text, ok := strings.Cut(authorization[0], " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -121,7 +121,8 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 	case errors.Is(err, event.ErrKeyChecksum):
 		return Principal{}, &Unauthorized{"the API key has a wrong checksum: it was mistyped or cut off, copy it again"}
 	case err != nil:
-		return Principal{}, &Unauthorized{"this is not an API key: keys are mk_live_ followed by 8 characters, _ and 38 characters"}
+		return Principal{}, &Unauthorized{"this is not an API key: keys are mk_live_ followed by 8 characters, _ and " +
+			"38 characters"}
 	}
 	d.mu.RLock()
 	key, known := d.keys[presented.ID()]
@@ -135,20 +136,24 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 			return Principal{}, ErrLoading
 		}
 	}
-	// An unknown key is compared too, with a hash that nothing has.
+	// An unknown key is also compared, with a hash that no key has.
 	matches := presented.Matches(cmp.Or(key.SHA256, noHash))
 	switch {
 	case !known || !matches || !owned:
-		return Principal{}, &Unauthorized{"the API key is not known here: check that it belongs to this service, or ask its operator for a new one"}
+		return Principal{}, &Unauthorized{
+			"unknown API key: check that it belongs to this service, or ask its operator for a new one",
+		}
 	case !key.RevokedAt.IsZero():
-		return Principal{}, &Unauthorized{"the API key was revoked: use another one, or ask the operator of this service for one"}
+		return Principal{}, &Unauthorized{"the API key was revoked: use another one, or ask the operator of this " +
+			"service for one"}
 	case !key.ValidAt(now):
-		return Principal{}, &Unauthorized{"the API key has expired: use another one, or ask the operator of this service for one"}
+		return Principal{}, &Unauthorized{"the API key has expired: use another one, or ask the operator of this " +
+			"service for one"}
 	}
 	return Principal{Organization: organization, Key: key}, nil
 }
 
-// noHash has the length of a SHA-256 in hex and is none.
+// noHash has the length of a hex SHA-256 but matches no hash.
 const noHash = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 // Organization returns an organization by id.
@@ -174,11 +179,11 @@ func (d *Directory) Organizations() []event.Organization {
 	return slices.SortedFunc(maps.Values(d.organizations), older)
 }
 
-// Named returns the organizations of a name, oldest first.
+// Named returns the organizations with a name, oldest first.
 func (d *Directory) Named(name string) []event.Organization {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	var out []event.Organization // a few of all, which are not sorted for them
+	var out []event.Organization
 	for _, o := range d.organizations {
 		if o.Name == name {
 			out = append(out, o)

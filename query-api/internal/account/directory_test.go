@@ -30,7 +30,8 @@ func newKey(t *testing.T, organization string) (event.APIKey, event.Key) {
 	secret, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(t, err)
 	return secret, event.Key{
-		ID: secret.ID(), OrganizationID: organization, SHA256: secret.Hash(), Scopes: event.Scopes(), CreatedAt: created,
+		ID: secret.ID(), OrganizationID: organization, SHA256: secret.Hash(), Scopes: event.Scopes(),
+		CreatedAt: created,
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAuthenticate(t *testing.T) {
 	valid, k := newKey(t, "acme")
 	apply(t, d, k.EventKey(), k)
 	revoked, k := newKey(t, "acme")
-	k.RevokedAt = now.Add(10 * time.Minute) // by a machine whose clock is ahead
+	k.RevokedAt = now.Add(10 * time.Minute) // by a machine with a fast clock
 	apply(t, d, k.EventKey(), k)
 	expired, k := newKey(t, "acme")
 	k.ExpiresAt = now.Add(-time.Second)
@@ -79,9 +80,9 @@ func TestAuthenticate(t *testing.T) {
 		"foreign character":    {[]string{"Bearer " + mistyped}, "not an API key"},
 		"cut off":              {[]string{"Bearer " + text[:len(text)-1]}, "not an API key"},
 		"wrong checksum":       {[]string{"Bearer " + string(typo)}, "wrong checksum"},
-		"foreign key":          {[]string{"Bearer " + foreign.Reveal()}, "not known"},
-		"forged secret":        {[]string{"Bearer " + forged.Reveal()}, "not known"},
-		"unknown organization": {[]string{"Bearer " + orphan.Reveal()}, "not known"},
+		"foreign key":          {[]string{"Bearer " + foreign.Reveal()}, "unknown API key"},
+		"forged secret":        {[]string{"Bearer " + forged.Reveal()}, "unknown API key"},
+		"unknown organization": {[]string{"Bearer " + orphan.Reveal()}, "unknown API key"},
 		"revoked":              {[]string{"Bearer " + revoked.Reveal()}, "revoked"},
 		"expired":              {[]string{"Bearer " + expired.Reveal()}, "expired"},
 	} {
@@ -119,11 +120,12 @@ func TestApply(t *testing.T) {
 	o.Active = false
 	apply(t, d, o.EventKey(), o)
 	p, err = d.Authenticate(header, now)
-	require.NoError(t, err, "an inactive organization is known: it is refused with 403, not 401")
+	require.NoError(t, err, "an inactive organization gets 403, not 401")
 	require.False(t, p.Organization.Active)
 
 	for _, bad := range []struct{ key, value string }{
-		{"org:acme", "{"}, {"org:acme", `{"id":"other","name":"x"}`}, {"key:" + k.ID, `{"id":"` + k.ID + `"}`}, {"plan:x", "{}"}, {"", ""},
+		{"org:acme", "{"}, {"org:acme", `{"id":"other","name":"x"}`}, {"key:" + k.ID, `{"id":"` + k.ID + `"}`},
+		{"plan:x", "{}"}, {"", ""},
 	} {
 		require.Error(t, d.Apply([]byte(bad.key), []byte(bad.value)))
 	}

@@ -1,7 +1,7 @@
-// Package account knows organizations and API keys: it holds in memory what the
-// compacted account topic states, and says who is calling.
+// Package account holds organizations and API keys in memory, as stated by the compacted account
+// topic, and authenticates calls.
 //
-// The topic is the truth and every replica follows all of it, so a change is
-// effective on each of them as soon as it has read the event. Applying an event
-// again changes nothing. API keys are known by their SHA-256 only.
+// The topic is the source of truth, and every replica follows all of it. A change takes effect on a
+// replica as soon as it has read the event. Events are idempotent. Only the SHA-256 of an API key
+// is stored.
 package account

@@ -11,24 +11,23 @@ import (
 	"muster/schemas/event"
 )
 
-// Follow keeps the directory up to date with the account topic until ctx ends or
-// the follower is closed. The follower is ready once everything that was stored
-// at the start has been applied.
+// Follow applies events of the account topic to the directory until ctx ends or the follower is
+// closed. The follower is ready once all events stored at its start are applied.
 func (d *Directory) Follow(ctx context.Context, cfg bus.Config, logger *slog.Logger) *bus.Follower {
 	follower := bus.Follow(ctx, cfg, bus.FollowConfig{
 		Topics: []string{event.TopicAccount},
 		Logger: logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
 			if _, ok, _ := event.DecodeWebhookSecrets(m.Key, nil); ok {
-				return nil // the webhook-sender's
+				return nil // for webhook-sender
 			}
-			// What cannot be read must not keep later events from being applied.
+			// An invalid event must not block later ones.
 			if err := d.Apply(m.Key, m.Value); err != nil {
 				level := slog.LevelError
 				if errors.Is(err, event.ErrNotAccount) {
 					level = slog.LevelWarn
 				}
-				logger.Log(ctx, level, "account event skipped", slog.Int("partition", m.Partition),
+				logger.Log(ctx, level, "account: invalid event skipped", slog.Int("partition", m.Partition),
 					slog.Int64("offset", m.Offset), slog.Any("error", err))
 			}
 			return nil

@@ -486,7 +486,7 @@ type Certification struct {
 	CredentialId  *string `json:"credential_id,omitempty"`
 	CredentialUrl *string `json:"credential_url,omitempty"`
 
-	// IssueDate A year, a month, a day or a timestamp, as the source gave it.
+	// IssueDate A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	IssueDate *PartialDate `json:"issue_date,omitempty"`
@@ -500,7 +500,7 @@ type CodehostAccount struct {
 	CodehostUsername *string `json:"codehost_username,omitempty"`
 	Company          *string `json:"company,omitempty"`
 
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt   *Day    `json:"created_at,omitempty"`
@@ -511,7 +511,7 @@ type CodehostAccount struct {
 	PublicRepos *int64  `json:"public_repos,omitempty"`
 	Type        *string `json:"type,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt *Day   `json:"updated_at,omitempty"`
@@ -521,7 +521,7 @@ type CodehostAccount struct {
 // CodehostAddon defines model for CodehostAddon.
 type CodehostAddon string
 
-// CodehostAddonData With the add-on `codehost` only, through the account link.
+// CodehostAddonData Only with the add-on `codehost`, by the account link.
 type CodehostAddonData struct {
 	AvatarUrl    *string   `json:"avatar_url,omitempty"`
 	Bio          *string   `json:"bio,omitempty"`
@@ -531,22 +531,23 @@ type CodehostAddonData struct {
 	CommitsCount *int64    `json:"commits_count,omitempty"`
 	Company      *string   `json:"company,omitempty"`
 
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 	Followers      *int64          `json:"followers,omitempty"`
 	Following      *int64          `json:"following,omitempty"`
@@ -571,7 +572,7 @@ type CodehostAddonData struct {
 	StarsCount         *int64         `json:"stars_count,omitempty"`
 	Type               *string        `json:"type,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt *PartialDate `json:"updated_at,omitempty"`
@@ -602,15 +603,16 @@ type CodehostPerson struct {
 	CommitsCount          *int64    `json:"commits_count,omitempty"`
 	Company               *string   `json:"company,omitempty"`
 
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -637,7 +639,7 @@ type CodehostPerson struct {
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
-	// Network With the add-on `network` only, through the account link.
+	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
 	NetworkUsername     *string           `json:"network_username,omitempty"`
 	PersonalEmail       *string           `json:"personal_email,omitempty"`
@@ -655,7 +657,7 @@ type CodehostPerson struct {
 	StarredReposCount   *int64            `json:"starred_repos_count,omitempty"`
 	Type                *string           `json:"type,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt *PartialDate `json:"updated_at,omitempty"`
@@ -673,14 +675,14 @@ type CodehostPersonRequest struct {
 	// Codehost One identifier, or a list of 1 to 100.
 	Codehost Identifiers `json:"codehost"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun   *bool               `json:"dry_run,omitempty"`
 	MustHave *[]CodehostMustHave `json:"must_have,omitempty"`
 }
 
 // Commit defines model for Commit.
 type Commit struct {
-	// AuthorDate A year, a month, a day or a timestamp, as the source gave it.
+	// AuthorDate A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	AuthorDate  *PartialDate `json:"author_date,omitempty"`
@@ -697,7 +699,7 @@ type Commit struct {
 
 // Company defines model for Company.
 type Company struct {
-	// CompanyId Internal company id.
+	// CompanyId Internal company ID.
 	CompanyId    *string `json:"company_id,omitempty"`
 	Headquarters *struct {
 		City       *string `json:"city,omitempty"`
@@ -719,7 +721,7 @@ type Company struct {
 	// Examples: 2026-10-02T00:00:00Z
 	LastUpdated *Timestamp `json:"last_updated,omitempty"`
 
-	// NetworkId The professional network's internal company id.
+	// NetworkId The professional network's internal company ID.
 	NetworkId   *string `json:"network_id,omitempty"`
 	NetworkSlug *string `json:"network_slug,omitempty"`
 	Profile     *struct {
@@ -739,19 +741,19 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in the order shown here; those after the first that matches are not looked at,
-// so that their limits (1 to 400 characters, of `network_url` 2,048) hold only until then.
+// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
+// their limits (1 to 400 characters, `network_url` 2,048).
 type CompanyEnrichRequest struct {
-	// CompanyId Internal company id.
+	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
-	// NetworkId The professional network's internal company id.
+	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
 
 	// NetworkSlug Company slug.
 	NetworkSlug *string `json:"network_slug,omitempty"`
 
-	// NetworkUrl Full company URL, with or without scheme; the slug is taken from it.
+	// NetworkUrl Full company URL, with or without scheme; the slug is extracted from it.
 	NetworkUrl *string `json:"network_url,omitempty"`
 }
 
@@ -782,29 +784,30 @@ type ContextProfile struct {
 	// Confidence Confidence by the path of the field, `custom.<name>` for generated ones.
 	Confidence map[string]interface{} `json:"confidence"`
 
-	// Custom One entry for each key of the request's schema; null when nothing reached the confidence.
+	// Custom One entry per key of the request's `schema`; null if no value reached the confidence.
 	Custom map[string]interface{} `json:"custom"`
 
-	// Sources What each field rests on, by its path; a span of the input, or a record.
+	// Sources The source of each field by its path; a span of the input, or a record.
 	Sources *map[string]interface{} `json:"sources,omitempty"`
 }
 
 // ContextRequest defines model for ContextRequest.
 type ContextRequest struct {
-	// Confidence Least confidence of what is returned.
+	// Confidence Minimum confidence of returned values.
 	Confidence *float64 `json:"confidence,omitempty"`
 
-	// Person Unstructured data about a person, as text or as an object of any fields, nested at most 32 levels deep and of at
-	// most 200,000 values.
+	// Person Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
+	// values.
 	Person jsontext.Value `json:"person"`
 
-	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.
+	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 returns immediately.
 	ResponseTimeoutSec *float64 `json:"response_timeout_sec,omitempty"`
 
-	// Schema Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all.
+	// Schema Fields to generate, by name. Names, including those of `properties`, have at most 128 bytes. At most 5
+	// levels and 300 types in total.
 	Schema *jsontext.Value `json:"schema,omitempty"`
 
-	// WebhookUrl Where the profile goes when it is not ready in time; https.
+	// WebhookUrl The https URL for the profile if it is not ready in time.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
@@ -814,13 +817,13 @@ type CurrentPosition struct {
 	Current     *bool       `json:"current,omitempty"`
 	Description *string     `json:"description,omitempty"`
 
-	// End A day; the missing parts of a partial date are filled with 01.
+	// End A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	End      *Day             `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
-	// Start A day; the missing parts of a partial date are filled with 01.
+	// Start A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	Start   *Day    `json:"start,omitempty"`
@@ -828,21 +831,22 @@ type CurrentPosition struct {
 	Title   *string `json:"title,omitempty"`
 }
 
-// Day A day; the missing parts of a partial date are filled with 01.
+// Day A day; missing parts of a partial date are set to 01.
 //
 // Examples: 2021-03-01
 type Day = string
 
-// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-// guess is left out. Left out when nothing was derived.
+// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+// and values are not guessed. Absent if nothing was derived.
 //
 // Examples: ["current_position","first_name","last_name","location.country_code","url"]
 type Derived = []string
 
-// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 type DiscoveredLink struct {
 	Confidence float32                `json:"confidence"`
 	Platform   DiscoveredLinkPlatform `json:"platform"`
@@ -857,7 +861,7 @@ type Education struct {
 	Current *bool     `json:"current,omitempty"`
 	Degrees *[]string `json:"degrees,omitempty"`
 
-	// End A year, a month, a day or a timestamp, as the source gave it.
+	// End A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	End          *PartialDate     `json:"end,omitempty"`
@@ -871,14 +875,14 @@ type Education struct {
 		SchoolId   *string `json:"school_id,omitempty"`
 	} `json:"school,omitempty"`
 
-	// Start A year, a month, a day or a timestamp, as the source gave it.
+	// Start A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	Start   *PartialDate `json:"start,omitempty"`
 	Summary *string      `json:"summary,omitempty"`
 }
 
-// EnrichedCodehost A code-hosting person; the account details stand in `codehost` and directly.
+// EnrichedCodehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 type EnrichedCodehost struct {
 	AvatarUrl        *string          `json:"avatar_url,omitempty"`
 	Bio              *string          `json:"bio,omitempty"`
@@ -890,25 +894,26 @@ type EnrichedCodehost struct {
 	CommitsCount     *int64           `json:"commits_count,omitempty"`
 	Company          *string          `json:"company,omitempty"`
 
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 
-	// Email Primary e-mail.
+	// Email Primary email address.
 	Email       *string   `json:"email,omitempty"`
 	Emails      *[]string `json:"emails,omitempty"`
 	EmailsCount *int64    `json:"emails_count,omitempty"`
@@ -929,7 +934,7 @@ type EnrichedCodehost struct {
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
-	// Names Names found across sources.
+	// Names Names from all sources.
 	Names      *[]string `json:"names,omitempty"`
 	NamesCount *int64    `json:"names_count,omitempty"`
 
@@ -948,13 +953,13 @@ type EnrichedCodehost struct {
 	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
 	Type                *string   `json:"type,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt *Day    `json:"updated_at,omitempty"`
 	Url       *string `json:"url,omitempty"`
 
-	// UserId Account id on the code-hosting platform.
+	// UserId Account ID on the code-hosting platform.
 	UserId *int64 `json:"user_id,omitempty"`
 }
 
@@ -964,17 +969,18 @@ type EnrichedNetwork struct {
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
 	Education         *[]ProfileEducation  `json:"education,omitempty"`
 	EducationCount    *int64               `json:"education_count,omitempty"`
@@ -1004,7 +1010,7 @@ type EnrichedNetwork struct {
 
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
-	// CreatedAt A day; the missing parts of a partial date are filled with 01.
+	// CreatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	CreatedAt   *Day    `json:"created_at,omitempty"`
@@ -1022,7 +1028,7 @@ type EnrichedRepo struct {
 	StargazersCount *int64    `json:"stargazers_count,omitempty"`
 	Topics          *[]string `json:"topics,omitempty"`
 
-	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
+	// UpdatedAt A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	UpdatedAt *Day `json:"updated_at,omitempty"`
@@ -1030,20 +1036,20 @@ type EnrichedRepo struct {
 
 // Error defines model for Error.
 type Error struct {
-	// Detail What is wrong, and how to mend it.
+	// Detail The problem and how to fix it.
 	Detail string `json:"detail"`
 }
 
-// Evidence One reason for or against.
+// Evidence A piece of evidence for or against a match.
 type Evidence struct {
-	// Finding What came of it.
+	// Finding The result of the comparison.
 	Finding string `json:"finding"`
 
 	// Kind What was compared: link, name, username, employer and so on.
 	Kind string `json:"kind"`
 
-	// Weight Logarithm to base 2 of how much more often this is seen of the same person than of another one;
-	// negative speaks against.
+	// Weight Base 2 logarithm of the likelihood ratio: how much more often this finding occurs for the same person than
+	// for different people. Negative values are evidence against a match.
 	Weight float32 `json:"weight"`
 }
 
@@ -1053,11 +1059,11 @@ type Experience struct {
 	Current     *bool       `json:"current,omitempty"`
 	Description *string     `json:"description,omitempty"`
 
-	// End A year, a month or a day; null when ongoing.
+	// End A year, a month or a day; null if ongoing.
 	End      *string          `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
-	// Start A year, a month, a day or a timestamp, as the source gave it.
+	// Start A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	Start   *PartialDate `json:"start,omitempty"`
@@ -1065,7 +1071,9 @@ type Experience struct {
 	Title   *string      `json:"title,omitempty"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, query, fragment and
+// percent-encoding are ignored. Lengths are in bytes of UTF-8; a username has at most 400. `name[bot]` is a
+// username.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1085,23 +1093,24 @@ type Language struct {
 // NetworkAddon defines model for NetworkAddon.
 type NetworkAddon string
 
-// NetworkAddonData With the add-on `network` only, through the account link.
+// NetworkAddonData Only with the add-on `network`, by the account link.
 type NetworkAddonData struct {
 	Certifications      *[]Certification `json:"certifications,omitempty"`
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
-	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
+	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 	DiscoveredLink  *DiscoveredLink `json:"discovered_link,omitempty"`
 	Education       *[]Education    `json:"education,omitempty"`
 	EducationCount  *int64          `json:"education_count,omitempty"`
@@ -1139,16 +1148,17 @@ type NetworkPerson struct {
 	Certifications      *[]Certification `json:"certifications,omitempty"`
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 
-	// Codehost With the add-on `codehost` only, through the account link.
+	// Codehost Only with the add-on `codehost`, by the account link.
 	Codehost         *CodehostAddonData `json:"codehost,omitempty"`
 	CodehostUsername *string            `json:"codehost_username,omitempty"`
 	Connections      *int64             `json:"connections,omitempty"`
 	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
 
-	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
-	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
-	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
-	// guess is left out. Left out when nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
+	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
+	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
+	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
+	// and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -1156,7 +1166,7 @@ type NetworkPerson struct {
 	Education      *[]Education `json:"education,omitempty"`
 	EducationCount *int64       `json:"education_count,omitempty"`
 
-	// Emails With the add-on `personal_email` only.
+	// Emails Only with the add-on `personal_email`.
 	Emails          *[]string     `json:"emails,omitempty"`
 	EmailsCount     *int64        `json:"emails_count,omitempty"`
 	Experience      *[]Experience `json:"experience,omitempty"`
@@ -1178,7 +1188,7 @@ type NetworkPerson struct {
 	MicroblogUsername *string          `json:"microblog_username,omitempty"`
 	MiddleName        *string          `json:"middle_name,omitempty"`
 
-	// PersonalEmail With the add-on `personal_email` only.
+	// PersonalEmail Only with the add-on `personal_email`.
 	PersonalEmail *struct {
 		Email string `json:"email"`
 	} `json:"personal_email,omitempty"`
@@ -1202,7 +1212,7 @@ type NetworkPersonList = []NetworkPerson
 type NetworkPersonRequest struct {
 	Addons *[]NetworkAddon `json:"addons,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun   *bool              `json:"dry_run,omitempty"`
 	MustHave *[]NetworkMustHave `json:"must_have,omitempty"`
 
@@ -1233,7 +1243,7 @@ type NetworkProfile struct {
 	Summary       *string `json:"summary,omitempty"`
 }
 
-// PartialDate A year, a month, a day or a timestamp, as the source gave it.
+// PartialDate A year, a month, a day or a timestamp, as in the source.
 //
 // Examples: 2021, 2021-03, 2021-03-14
 type PartialDate = string
@@ -1243,10 +1253,10 @@ type PersonDiscoverRequest struct {
 	// Codehost Code-hosting username or profile URL.
 	Codehost *string `json:"codehost,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nobody is looked for and nothing charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is searched or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// MaxAgeDays How old a kept result may be; 0 finds anew.
+	// MaxAgeDays Maximum age of a stored result; 0 ignores stored results.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
 	// Microblog Microblogging username or profile URL.
@@ -1259,7 +1269,7 @@ type PersonDiscoverRequest struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// PersonDiscoverResponse The input and who was found; with `dry_run`, a `DryRun`.
+// PersonDiscoverResponse The input and the profiles found; with `dry_run`, a `DryRun`.
 type PersonDiscoverResponse struct {
 	CreditsRemaining *int64                        `json:"credits_remaining,omitempty"`
 	DryRun           *PersonDiscoverResponseDryRun `json:"dry_run,omitempty"`
@@ -1275,8 +1285,9 @@ type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost *string `json:"codehost,omitempty"`
 
-	// Email Matched against all e-mail addresses of the records of the requested websets. A no-reply address of the
-	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its account.
+	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+	// account.
 	Email *string `json:"email,omitempty"`
 
 	// NetworkUsername Professional-network profile slug (or profile URL).
@@ -1286,16 +1297,16 @@ type PersonEnrichRequest struct {
 
 // PersonEnrichResponse defines model for PersonEnrichResponse.
 type PersonEnrichResponse struct {
-	// Person One key per matched webset; `{}` when nobody was found.
+	// Person One key per matched webset; `{}` if there is no match.
 	Person struct {
-		// Codehost A code-hosting person; the account details stand in `codehost` and directly.
+		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
 
 		// Network A professional-network person, in the shapes of the search result.
 		Network *EnrichedNetwork `json:"network,omitempty"`
 	} `json:"person"`
 
-	// WebsetsMatched The websets that matched and returned data; empty when none.
+	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched []WebsetName `json:"websets_matched"`
 }
 
@@ -1304,7 +1315,7 @@ type ProfileCertification struct {
 	CredentialId  *string `json:"credential_id,omitempty"`
 	CredentialUrl *string `json:"credential_url,omitempty"`
 
-	// IssueDate A day; the missing parts of a partial date are filled with 01.
+	// IssueDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	IssueDate *Day    `json:"issue_date,omitempty"`
@@ -1317,7 +1328,7 @@ type ProfileEducation struct {
 	Degree      *string `json:"degree,omitempty"`
 	Description *string `json:"description,omitempty"`
 
-	// EndDate A day; the missing parts of a partial date are filled with 01.
+	// EndDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	EndDate      *Day    `json:"end_date,omitempty"`
@@ -1326,7 +1337,7 @@ type ProfileEducation struct {
 	SchoolName   *string `json:"school_name,omitempty"`
 	SchoolUrl    *string `json:"school_url,omitempty"`
 
-	// StartDate A day; the missing parts of a partial date are filled with 01.
+	// StartDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	StartDate *Day `json:"start_date,omitempty"`
@@ -1339,12 +1350,12 @@ type ProfileExperience struct {
 	CompanyUrl  *string `json:"company_url,omitempty"`
 	Description *string `json:"description,omitempty"`
 
-	// EndDate Null when ongoing.
+	// EndDate Null if ongoing.
 	EndDate   *string `json:"end_date,omitempty"`
 	IsCurrent *bool   `json:"is_current,omitempty"`
 	Location  *string `json:"location,omitempty"`
 
-	// StartDate A day; the missing parts of a partial date are filled with 01.
+	// StartDate A day; missing parts of a partial date are set to 01.
 	//
 	// Examples: 2021-03-01
 	StartDate *Day    `json:"start_date,omitempty"`
@@ -1353,7 +1364,7 @@ type ProfileExperience struct {
 
 // Repo defines model for Repo.
 type Repo struct {
-	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// CreatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt       *PartialDate `json:"created_at,omitempty"`
@@ -1366,7 +1377,7 @@ type Repo struct {
 	StargazersCount *int64       `json:"stargazers_count,omitempty"`
 	Topics          *[]string    `json:"topics,omitempty"`
 
-	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	// UpdatedAt A year, a month, a day or a timestamp, as in the source.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
 	UpdatedAt *PartialDate `json:"updated_at,omitempty"`
@@ -1374,85 +1385,87 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Rows that those statements would read at most, without what does not stand there (`step`).
+	// EstimatedRows Maximum number of rows read by these statements, without those that are not listed (`step`).
 	EstimatedRows int64 `json:"estimated_rows"`
 
-	// MaxCredits What the page would cost at most.
+	// MaxCredits Maximum cost of the page.
 	MaxCredits int64 `json:"max_credits"`
 
-	// Query The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
-	// a pattern without it is compared with each value.
+	// Query The parsed query. `terms_found` is the number of stored terms that a fuzzy word, a prefix or a pattern
+	// expands to; a pattern without it is matched against every value.
 	Query *map[string]interface{} `json:"query,omitempty"`
 
-	// Refused Why the query is refused; left out when it is not. That scores are negative or no numbers is found out by a search alone.
+	// Refused Why the query is rejected; absent if it is valid. Negative or non-numeric scores are detected only by a
+	// search.
 	Refused    *string           `json:"refused,omitempty"`
 	Statements []SearchStatement `json:"statements"`
 }
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	// UnderscoreSource Names of fields to show, with `*`; false for the profile id alone; or an object of `includes` and `excludes`.
+	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
 	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
 
-	// Cursor `next_cursor` of the previous answer; left out for the first page.
+	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor *string `json:"cursor,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// Explain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	// Explain Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 	Explain *SearchRequestExplain `json:"explain,omitempty"`
 
-	// From Accepted as 0, which client builders send. Later pages have a `cursor`.
+	// From Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
 	From *int64 `json:"from,omitempty"`
 
-	// MaxCredits The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
+	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
+	// unless `size` is 0.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
-	// MinScore Accepted as 0. The clause `function_score` has a minimum score.
+	// MinScore Accepted if 0. The clause `function_score` has a minimum score.
 	MinScore *float32 `json:"min_score,omitempty"`
 
-	// Profile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	// Profile Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 	Profile *SearchRequestProfile `json:"profile,omitempty"`
 
 	// Query A query clause, such as `{"match_all": {}}`.
 	Query jsontext.Value `json:"query"`
 
-	// SeqNoPrimaryTerm Accepted as false.
+	// SeqNoPrimaryTerm Accepted if false.
 	SeqNoPrimaryTerm *SearchRequestSeqNoPrimaryTerm `json:"seq_no_primary_term,omitempty"`
 
-	// Size Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
+	// Size Results per page; 0 returns `total` and the cursor of the first page, free of charge. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
-	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance.
 	Sort *jsontext.Value `json:"sort,omitempty"`
 
-	// Timeout Lowers the time that the search may take, such as `500ms`, `2s` or `1m`. A search that is not answered in time is a 503.
+	// Timeout Lowers the timeout of the search, such as `500ms`, `2s` or `1m`. A search that times out returns 503.
 	Timeout *string `json:"timeout,omitempty"`
 
-	// TrackScores Accepted as false. Scores are not shown.
+	// TrackScores Accepted if false. Scores are not returned.
 	TrackScores *SearchRequestTrackScores `json:"track_scores,omitempty"`
 
-	// TrackTotalHits Accepted as true or as a number, which client builders send. `total` is always exact.
+	// TrackTotalHits Accepted if true or a number, for compatibility with client libraries. `total` is always exact.
 	TrackTotalHits *jsontext.Value `json:"track_total_hits,omitempty"`
 
-	// Version Accepted as false.
+	// Version Accepted if false.
 	Version *SearchRequestVersion `json:"version,omitempty"`
 }
 
-// SearchRequestExplain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+// SearchRequestExplain Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 type SearchRequestExplain bool
 
-// SearchRequestProfile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+// SearchRequestProfile Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 type SearchRequestProfile bool
 
-// SearchRequestSeqNoPrimaryTerm Accepted as false.
+// SearchRequestSeqNoPrimaryTerm Accepted if false.
 type SearchRequestSeqNoPrimaryTerm bool
 
-// SearchRequestTrackScores Accepted as false. Scores are not shown.
+// SearchRequestTrackScores Accepted if false. Scores are not returned.
 type SearchRequestTrackScores bool
 
-// SearchRequestVersion Accepted as false.
+// SearchRequestVersion Accepted if false.
 type SearchRequestVersion bool
 
 // SearchResponse A page of people; with `dry_run`, a `DryRun`.
@@ -1462,11 +1475,11 @@ type SearchResponse struct {
 	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
 	MaxCredits       *int64                `json:"max_credits,omitempty"`
 
-	// NextCursor Null if nothing follows.
+	// NextCursor Null on the last page.
 	NextCursor *string            `json:"next_cursor,omitempty"`
 	Results    *[]EnrichedNetwork `json:"results,omitempty"`
 
-	// Total Number of all people who match.
+	// Total Number of matches.
 	Total *int64 `json:"total,omitempty"`
 }
 
@@ -1478,19 +1491,25 @@ type SearchStatement struct {
 	Parameters map[string]interface{} `json:"parameters"`
 	Sql        string                 `json:"sql"`
 
-	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
-	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
-	// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-	// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
-	// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
+	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+	// `rank` the page.
+	//
+	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
+	// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
+	// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
+	// hits.
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
-// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
-// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
-// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
+// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+// `rank` the page.
+//
+// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
+// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
+// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
+// hits.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
@@ -1503,7 +1522,7 @@ type Social struct {
 	// Confidence Calibrated probability that it is the same person; 1 for the input.
 	Confidence float32 `json:"confidence"`
 
-	// Context Summary of bio, headline, experience and skills; null when nothing is known of the profile.
+	// Context Summary of bio, headline, experience and skills; null if there is no data about the profile.
 	Context  *string     `json:"context"`
 	Evidence *[]Evidence `json:"evidence,omitempty"`
 
@@ -1529,12 +1548,12 @@ type Usage struct {
 	Endpoints      []UsageLine `json:"endpoints"`
 	OrganizationId string      `json:"organization_id"`
 
-	// Period A month of UTC.
+	// Period A calendar month in UTC.
 	Period   UsagePeriod `json:"period"`
 	Plan     string      `json:"plan"`
 	Requests UsageCount  `json:"requests"`
 
-	// RequestsPerMinute Of each key.
+	// RequestsPerMinute Limit of each key.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 
@@ -1547,20 +1566,20 @@ type UsageCount struct {
 
 // UsageLine defines model for UsageLine.
 type UsageLine struct {
-	// Calls Calls that were answered, and those that were refused for credits and count as monthly requests.
+	// Calls Answered calls, and calls rejected for lack of credits that count as monthly requests.
 	Calls    int64  `json:"calls"`
 	Credits  int64  `json:"credits"`
 	Endpoint string `json:"endpoint"`
 
-	// Key The public part of the API key, the 8 characters behind `mk_live_`.
+	// Key The public part of the API key, the 8 characters after `mk_live_`.
 	Key     string  `json:"key"`
 	KeyName *string `json:"key_name,omitempty"`
 
-	// Requests What counts against the monthly requests.
+	// Requests Calls that count towards the monthly request limit.
 	Requests int64 `json:"requests"`
 }
 
-// UsagePeriod A month of UTC.
+// UsagePeriod A calendar month in UTC.
 type UsagePeriod struct {
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end"`
@@ -1619,19 +1638,19 @@ type UnsupportedType = Error
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateContextParams defines parameters for CreateContext.
 type CreateContextParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1643,37 +1662,37 @@ type GetDescription200JSONResponseBody struct {
 
 // DiscoverPersonParams defines parameters for DiscoverPerson.
 type DiscoverPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SearchPeopleParams defines parameters for SearchPeople.
 type SearchPeopleParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExplainSearchParams defines parameters for ExplainSearch.
 type ExplainSearchParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1689,16 +1708,16 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostCodehostPersonParams defines parameters for PostCodehostPerson.
 type PostCodehostPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1719,16 +1738,16 @@ type GetNetworkPersonParams struct {
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
-	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostNetworkPersonParams defines parameters for PostNetworkPerson.
 type PostNetworkPersonParams struct {
-	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
-	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
-	// search is found while its cursor lives.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2018,10 +2037,10 @@ type ServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams)
-	// CreateContext Make a structured profile of unstructured data
+	// CreateContext Create a structured profile from unstructured data
 	// (POST /v1/context)
 	CreateContext(w http.ResponseWriter, r *http.Request, params CreateContextParams)
-	// GetContext What came of a context call
+	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(w http.ResponseWriter, r *http.Request, requestId string)
 	// GetDescription This description as JSON
@@ -2030,7 +2049,7 @@ type ServerInterface interface {
 	// DiscoverPerson Find the same person on the other platforms
 	// (POST /v1/person/discover)
 	DiscoverPerson(w http.ResponseWriter, r *http.Request, params DiscoverPersonParams)
-	// EnrichPerson Find a person by username or e-mail
+	// EnrichPerson Find a person by username or email
 	// (POST /v1/person/enrich)
 	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
 	// SearchPeople Search for people
@@ -5616,10 +5635,10 @@ type StrictServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(ctx context.Context, request EnrichCompanyRequestObject) (EnrichCompanyResponseObject, error)
-	// CreateContext Make a structured profile of unstructured data
+	// CreateContext Create a structured profile from unstructured data
 	// (POST /v1/context)
 	CreateContext(ctx context.Context, request CreateContextRequestObject) (CreateContextResponseObject, error)
-	// GetContext What came of a context call
+	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(ctx context.Context, request GetContextRequestObject) (GetContextResponseObject, error)
 	// GetDescription This description as JSON
@@ -5628,7 +5647,7 @@ type StrictServerInterface interface {
 	// DiscoverPerson Find the same person on the other platforms
 	// (POST /v1/person/discover)
 	DiscoverPerson(ctx context.Context, request DiscoverPersonRequestObject) (DiscoverPersonResponseObject, error)
-	// EnrichPerson Find a person by username or e-mail
+	// EnrichPerson Find a person by username or email
 	// (POST /v1/person/enrich)
 	EnrichPerson(ctx context.Context, request EnrichPersonRequestObject) (EnrichPersonResponseObject, error)
 	// SearchPeople Search for people

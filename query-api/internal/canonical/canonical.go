@@ -6,13 +6,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep objects and lists are nested at most: as deep as a search may be.
+// MaxDepth is the maximum nesting of objects and arrays, the same as that of a search.
 const MaxDepth = 200
 
 var errDeep = errors.New("nested too deep")
 
-// JSON brings v to its canonical form (RFC 8785, as options change it). With an error it stays as it is: it is no JSON, or
-// nested too deep.
+// JSON converts v to its canonical form (RFC 8785, as modified by options). It returns an error, and leaves v
+// unchanged, if v is not valid JSON or nested too deep.
 func JSON(v *jsontext.Value, options ...jsontext.Options) error {
 	if depth(*v) > MaxDepth {
 		return errDeep
@@ -20,7 +20,7 @@ func JSON(v *jsontext.Value, options ...jsontext.Options) error {
 	return v.Canonicalize(options...)
 }
 
-// depth is how deep brackets are nested outside of strings.
+// depth returns the maximum nesting of brackets outside of strings.
 func depth(text []byte) (deepest int) {
 	open := 0
 	for i := 0; i < len(text); i++ {

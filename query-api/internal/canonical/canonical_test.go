@@ -10,14 +10,17 @@ import (
 	"muster/query-api/internal/canonical"
 )
 
-func TestJSON(t *testing.T) {
+func TestJSON_IsCanonicalUpToMaxDepth(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`{"b":`, n) + `"]}\"[{"` + strings.Repeat(`,"a":0}`, n) }
 	for name, c := range map[string]struct{ in, want string }{
 		"members and white space": {`{ "b" : 1, "a":"\u0065" }`, `{"a":"e","b":1}`},
-		"brackets in a string":    {`["\"` + strings.Repeat("[", 300) + `" ]`, `["\"` + strings.Repeat("[", 300) + `"]`},
-		"as deep as may be":       {nested(200), strings.Repeat(`{"a":0,"b":`, 200) + `"]}\"[{"` + strings.Repeat(`}`, 200)},
-		"deeper":                  {nested(201), ""},
-		"deep and long":           {strings.Repeat(`{"b":`, 9_000) + `"` + strings.Repeat("x", 900_000) + `"` + strings.Repeat(`,"a":0}`, 9_000), ""},
+		"brackets in a string": {`["\"` + strings.Repeat("[", 300) + `" ]`, `["\"` + strings.Repeat("[", 300) +
+			`"]`},
+		"as deep as may be": {nested(200), strings.Repeat(`{"a":0,"b":`, 200) + `"]}\"[{"` +
+			strings.Repeat(`}`, 200)},
+		"deeper": {nested(201), ""},
+		"deep and long": {strings.Repeat(`{"b":`, 9_000) + `"` + strings.Repeat("x", 900_000) + `"` +
+			strings.Repeat(`,"a":0}`, 9_000), ""},
 		"no JSON":                 {`{"a":`, ""},
 		"a string without an end": {`"\`, ""},
 	} {

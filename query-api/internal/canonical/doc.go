@@ -1,5 +1,5 @@
-// Package canonical writes JSON that is equal in the same way, so that it can be compared and hashed.
+// Package canonical writes JSON in canonical form (RFC 8785), for comparing and hashing.
 //
-// It is bounded: JSON that is nested deeper than [MaxDepth] stays as it is written, since ordering the members of an
-// object copies all of it, once for each level.
+// JSON nested deeper than [MaxDepth] is rejected, because sorting the members of an object copies
+// it once per level.
 package canonical

@@ -18,58 +18,54 @@ import (
 	"muster/schemas/event"
 )
 
-// ErrUnavailable is the error of a call that could not be accepted: the brokers
-// cannot be reached. It may pass.
-var ErrUnavailable = errors.New("context calls cannot be accepted at present")
+// ErrUnavailable is returned if a call cannot be accepted because Kafka is unavailable. It is
+// retryable.
+var ErrUnavailable = errors.New("context calls unavailable")
 
-// ErrUnsure is the error of a call of which it is not known whether it was accepted: the
-// brokers may have its task, and did not say so.
-var ErrUnsure = errors.New("it is not known whether the context call was accepted")
+// ErrUncertain is returned if the brokers may have stored the task of a call, but did not acknowledge it.
+var ErrUncertain = errors.New("context call acceptance uncertain")
 
-// source is the CloudEvents source of tasks and of what is said of them here.
+// source is the CloudEvents source of tasks and accepted events.
 const source = "/muster/query-api"
 
 const (
-	// maxCalls bounds the calls that are remembered, maxBytes the profiles among
-	// them; the read model has the others.
+	// maxCalls is the maximum number of tracked calls, maxBytes the maximum size of their profiles; others are in the
+	// read model.
 	maxCalls = 20_000
 	maxBytes = 64 << 20
-	// grace is how long an outcome that was ready in time may take to arrive.
+	// grace is the transport time allowed for a result that was ready in time.
 	grace = 300 * time.Millisecond
-	// settledPatience is how long one may take that is known to be on its topic.
-	settledPatience = 5 * time.Second
+	// settledTimeout is how long a result may take to arrive that is known to be on its topic.
+	settledTimeout = 5 * time.Second
 	// publishTimeout bounds one publication.
 	publishTimeout = 10 * time.Second
 )
 
-// Store keeps what is no longer remembered.
+// Store reads calls from the read model.
 type Store interface {
-	// Context returns how far a call of an organization is; nil when it has none.
+	// Context returns the state of a call of an organization, nil if there is none.
 	Context(ctx context.Context, organization, requestID string) (*event.Context, error)
 }
 
-// Config configures a [Desk]. All fields are required but Settle, Erased, Left and
-// Alone.
+// Config configures a [CallTracker]. All fields are required except Settle, Erased, Abandoned and SingleReplica.
 type Config struct {
 	Bus   bus.Config
 	Store Store
-	// Settle charges an outcome, once for each request id; nil charges nothing.
+	// Settle charges a result, once for each request ID; nil charges nothing.
 	Settle func(context.Context, *event.Context) error
-	// Erased says that a profile tells of somebody who was erased since; nil: nobody
-	// was.
+	// Erased reports whether a profile is about an erased person; nil means never.
 	Erased func(*event.Context) bool
-	// Left is shared with other replicas; nil: there is none.
-	Left Left
-	// Alone says that there is no other replica: an outcome whose caller was another
-	// process's is one whose caller is gone.
-	Alone      bool
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
-	Now        func() time.Time
+	// Abandoned is shared with other replicas; nil if there are none.
+	Abandoned AbandonedCalls
+	// SingleReplica states that there is no other replica, so the clients of calls taken by another process are gone.
+	SingleReplica bool
+	Logger        *slog.Logger
+	Registerer    prometheus.Registerer
+	Now           func() time.Time
 }
 
-// Desk takes calls. It is safe for concurrent use; see [Desk.Follow].
-type Desk struct {
+// CallTracker accepts calls and tracks their results. It is safe for concurrent use; see [CallTracker.Follow].
+type CallTracker struct {
 	cfg     Config
 	process string
 	writer  *bus.Writer
@@ -78,63 +74,65 @@ type Desk struct {
 	handing sync.WaitGroup
 	closing context.Context
 	close   context.CancelFunc
-	// leaving ends before closing: nobody is waited for any more.
-	leaving context.Context
-	leave   context.CancelFunc
+	// stopping ends before closing: waiting calls are answered without their result.
+	stopping    context.Context
+	stopWaiting context.CancelFunc
 
 	mu     sync.Mutex
 	known  map[string]*call
-	idle   list.List // of known, those that may be forgotten, oldest first
-	held   list.List // of known, the others
+	idle   list.List // calls that may be evicted, oldest first
+	held   list.List // all other calls
 	bytes  int
 	closed bool
 }
 
-// call is one that this process knows of.
+// call is a tracked call.
 type call struct {
 	id       string
-	in       *list.List // idle or held
-	at       *list.Element
+	list     *list.List // idle or held
+	element  *list.Element
 	state    *event.Context
 	ours     bool
-	answered bool          // its caller was answered without the outcome
-	done     chan struct{} // closes with the outcome; nil when nobody here waits
+	answered bool          // the client was answered without the result
+	done     chan struct{} // closed with the result; nil if no client waits here
 }
 
-// New returns a desk. It does not connect.
-func New(cfg Config) (*Desk, error) {
+// New returns a CallTracker. It does not connect.
+func New(cfg Config) (*CallTracker, error) {
 	process, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("contexts: %w", err)
 	}
-	d := &Desk{
+	d := &CallTracker{
 		cfg: cfg, process: process.String(), known: make(map[string]*call),
 		writer: bus.NewWriter(cfg.Bus, bus.WithWriterLogger(cfg.Logger)),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_query_api_contexts_total",
-			Help: "Context calls by how they were answered (complete, failed, accepted for a webhook, late, left by the caller).",
+			Help: "Context calls by how they were answered (complete, failed, accepted for a webhook, late, left by " +
+				"the caller).",
 		}, []string{"outcome"}),
 	}
 	d.closing, d.close = context.WithCancel(context.Background())
-	d.leaving, d.leave = context.WithCancel(d.closing)
+	d.stopping, d.stopWaiting = context.WithCancel(d.closing)
 	if err := cfg.Registerer.Register(d.calls); err != nil {
 		return nil, fmt.Errorf("contexts: register metrics: %w", err)
 	}
 	return d, nil
 }
 
-// Follow begins to read how far calls are; the follower is ready once the end
-// offsets are taken, and must be closed after the last call.
-func (d *Desk) Follow(ctx context.Context) *bus.Follower {
+// Follow starts following the states of calls. The follower is ready once it has the end offsets, and must be closed
+// after the last call.
+func (d *CallTracker) Follow(ctx context.Context) *bus.Follower {
 	return bus.Follow(ctx, d.cfg.Bus, bus.FollowConfig{
 		Topics: []string{event.TopicContext}, FromEnd: true, Logger: d.cfg.Logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
 			c, err := decode(m.Value)
 			if err != nil {
-				d.cfg.Logger.WarnContext(ctx, "context event skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+				d.cfg.Logger.WarnContext(ctx, "contexts: invalid event skipped",
+					slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
 				return nil
 			}
-			d.take(c)
+			d.apply(c)
 			return nil
 		},
 	})
@@ -148,14 +146,15 @@ func decode(value []byte) (*event.Context, error) {
 	return &c, c.Validate()
 }
 
-// take remembers how far a call is.
-func (d *Desk) take(state *event.Context) {
+// apply applies a state event to the tracked call.
+func (d *CallTracker) apply(state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := state.Call.RequestID
-	c, _ := d.of(id)
-	if c.state != nil && c.state.Status != event.ContextProcessing || state.Status == event.ContextProcessing && c.state != nil {
-		return // the first outcome counts
+	c, _ := d.lookUp(id)
+	if c.state != nil && c.state.Status != event.ContextProcessing || state.Status == event.ContextProcessing &&
+		c.state != nil {
+		return // the first result counts
 	}
 	c.state = state
 	d.bytes += len(state.Profile)
@@ -165,26 +164,25 @@ func (d *Desk) take(state *event.Context) {
 			c.done = nil
 		}
 		if c.answered {
-			d.handOver(state)
+			d.deliverLate(state)
 		}
 	}
 	d.place(c)
 }
 
-// of returns a call, and whether it was known again or is a new one, which is to be placed;
-// d.mu is held.
-func (d *Desk) of(id string) (c *call, again bool) {
-	c, again = d.known[id]
-	if !again {
+// lookUp returns a tracked call, or a new one, which must then be placed. wasKnown reports which. d.mu must be held.
+func (d *CallTracker) lookUp(id string) (c *call, wasKnown bool) {
+	c, wasKnown = d.known[id]
+	if !wasKnown {
 		c = &call{id: id}
 		d.known[id] = c
 	}
-	return c, again
+	return c, wasKnown
 }
 
-// place holds a call while somebody here waits for its outcome, or that may have to be
-// handed over, as of one that was taken here, and makes room; d.mu is held.
-func (d *Desk) place(c *call) {
+// place puts a call into the held list while a client waits for its result here, or its result may have to be delivered
+// from here, and else into the idle list. It then evicts calls over the limits. d.mu must be held.
+func (d *CallTracker) place(c *call) {
 	if d.known[c.id] != c {
 		return
 	}
@@ -192,11 +190,11 @@ func (d *Desk) place(c *call) {
 	if c.done != nil || c.ours && c.state.Status == event.ContextProcessing {
 		to = &d.held
 	}
-	if c.in != to {
-		if c.in != nil {
-			c.in.Remove(c.at)
+	if c.list != to {
+		if c.list != nil {
+			c.list.Remove(c.element)
 		}
-		c.in, c.at = to, to.PushBack(c)
+		c.list, c.element = to, to.PushBack(c)
 	}
 	for len(d.known) > maxCalls || d.bytes > maxBytes {
 		oldest := d.oldest()
@@ -207,11 +205,12 @@ func (d *Desk) place(c *call) {
 	}
 }
 
-// oldest returns the call to forget first, nil for none: one whose outcome never comes, since
-// its task was not published or has expired, or one that is not held. d.mu is held.
-func (d *Desk) oldest() *call {
+// oldest returns the call to evict first, nil for none: a held call whose result can no longer arrive, because its task
+// was not published or has expired, or else an idle call. d.mu must be held.
+func (d *CallTracker) oldest() *call {
 	if at := d.held.Front(); at != nil {
-		if c := at.Value.(*call); c.done == nil && c.state.Call.RequestedAt.Before(d.cfg.Now().Add(-event.ContextKept)) {
+		if c := at.Value.(*call); c.done == nil &&
+			c.state.Call.RequestedAt.Before(d.cfg.Now().Add(-event.ContextKept)) {
 			return c
 		}
 	}
@@ -221,32 +220,31 @@ func (d *Desk) oldest() *call {
 	return nil
 }
 
-// drop forgets a call; d.mu is held.
-func (d *Desk) drop(c *call) {
+// drop evicts a call. d.mu must be held.
+func (d *CallTracker) drop(c *call) {
 	if c.state != nil {
 		d.bytes -= len(c.state.Profile)
 	}
 	delete(d.known, c.id)
-	c.in.Remove(c.at)
+	c.list.Remove(c.element)
 }
 
-// Lost says that an outcome that Ask returned did not reach its caller.
-func (d *Desk) Lost(state *event.Context) {
+// ReportUndelivered reports that a result returned by Ask did not reach the client.
+func (d *CallTracker) ReportUndelivered(state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.handOver(state)
+	d.deliverLate(state)
 }
 
-// Leave ends the waiting: calls are answered without their outcome, which is handed over
-// if it comes before Close, and by another process if it comes later. It is for a service
-// that stops, whose requests in flight must end.
-func (d *Desk) Leave() { d.leave() }
+// StopWaiting makes waiting calls return without their result, so that in-flight requests of a stopping service end. A
+// result that arrives before Close is delivered by this process, a later one by another process.
+func (d *CallTracker) StopWaiting() { d.stopWaiting() }
 
-// Left says that calls are answered without their outcome because of Leave.
-func (d *Desk) Left() bool { return d.leaving.Err() != nil }
+// IsStopping reports whether StopWaiting was called.
+func (d *CallTracker) IsStopping() bool { return d.stopping.Err() != nil }
 
-// Close ends the waiting and what is handed over.
-func (d *Desk) Close() error {
+// Close ends waiting calls and pending deliveries.
+func (d *CallTracker) Close() error {
 	d.mu.Lock()
 	d.closed = true
 	d.close()

@@ -8,29 +8,28 @@ import (
 	"muster/schemas/event"
 )
 
-// Get returns how far a call of an organization is; nil when there is none of that
-// id, or it is too old, or tells of somebody who was erased since.
-func (d *Desk) Get(ctx context.Context, organization, requestID string) (*event.Context, error) {
+// Get returns the state of a call of an organization. It returns nil if there is no such call, it has expired, or its
+// profile is about an erased person.
+func (d *CallTracker) Get(ctx context.Context, organization, requestID string) (*event.Context, error) {
 	state, err := d.find(ctx, organization, requestID)
-	if err != nil || state == nil || d.gone(state) {
+	if err != nil || state == nil || d.isGone(state) {
 		return nil, err
 	}
 	return state, nil
 }
 
-// Over says that a call of an organization is not to be gone on with: it has failed, is
-// too old, or tells of somebody who was erased since. One that is not known may only be
-// not known yet.
-func (d *Desk) Over(ctx context.Context, organization, requestID string) (bool, error) {
+// CannotResume reports whether a call of an organization cannot be resumed: it has failed or expired, or its profile is
+// about an erased person. It returns false for unknown calls, which may not have arrived yet.
+func (d *CallTracker) CannotResume(ctx context.Context, organization, requestID string) (bool, error) {
 	state, err := d.find(ctx, organization, requestID)
 	if err != nil || state == nil {
 		return false, err
 	}
-	return state.Status == event.ContextFailed || d.gone(state), nil
+	return state.Status == event.ContextFailed || d.isGone(state), nil
 }
 
 // find looks a call up, in memory and then in the read model.
-func (d *Desk) find(ctx context.Context, organization, requestID string) (*event.Context, error) {
+func (d *CallTracker) find(ctx context.Context, organization, requestID string) (*event.Context, error) {
 	d.mu.Lock()
 	var state *event.Context
 	if c := d.known[requestID]; c != nil {
@@ -38,13 +37,13 @@ func (d *Desk) find(ctx context.Context, organization, requestID string) (*event
 	}
 	d.mu.Unlock()
 	if state == nil || state.Status == event.ContextProcessing {
-		// It may be known better there: this process may have begun after the outcome.
-		kept, err := d.cfg.Store.Context(ctx, organization, requestID)
+		// The read model may be newer: this process may have started after the result.
+		stored, err := d.cfg.Store.Context(ctx, organization, requestID)
 		if err != nil && state == nil {
 			return nil, err
 		}
-		if kept != nil {
-			state = kept
+		if stored != nil {
+			state = stored
 		}
 	}
 	if state == nil || state.Call.OrganizationID != organization {
@@ -53,24 +52,26 @@ func (d *Desk) find(ctx context.Context, organization, requestID string) (*event
 	return state, nil
 }
 
-// gone says that what came of a call is not served any more.
-func (d *Desk) gone(state *event.Context) bool {
+// isGone reports whether the result of a call is no longer served.
+func (d *CallTracker) isGone(state *event.Context) bool {
 	return d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextKept ||
 		d.cfg.Erased != nil && state.Status == event.ContextComplete && d.cfg.Erased(state)
 }
 
-// lookAgain is how often the read model is asked for an outcome that is waited for and
-// that may have come before this process began.
-const lookAgain = time.Second
+// pollInterval is how often a waiting call checks the read model for a result that may have arrived before this process
+// started.
+const pollInterval = time.Second
 
-// Wait waits so long for the outcome of a call of an organization that goes on already;
-// nil says that it has not come.
-func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout time.Duration) (*event.Context, error) {
-	timer, ticker := time.NewTimer(timeout), time.NewTicker(lookAgain)
+// Wait waits up to timeout for the result of a call in progress. It returns nil, or a state without a result, if none
+// has arrived.
+func (d *CallTracker) Wait(
+	ctx context.Context, organization, requestID string, timeout time.Duration,
+) (*event.Context, error) {
+	timer, ticker := time.NewTimer(timeout), time.NewTicker(pollInterval)
 	defer timer.Stop()
 	defer ticker.Stop()
-	done, leave := d.listen(requestID)
-	defer leave()
+	done, stop := d.listen(requestID)
+	defer stop()
 	for ended := false; ; {
 		state, err := d.Get(ctx, organization, requestID)
 		if err != nil || state != nil && state.Status != event.ContextProcessing {
@@ -81,11 +82,11 @@ func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout
 		}
 		select {
 		case <-done:
-			done = nil // it is read once more
+			done = nil // read the state again
 		case <-ticker.C:
 		case <-timer.C:
 			ended = true
-		case <-d.leaving.Done():
+		case <-d.stopping.Done():
 			ended = true
 		case <-ctx.Done():
 			return nil, fmt.Errorf("context: %w", context.Cause(ctx))
@@ -93,13 +94,13 @@ func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout
 	}
 }
 
-// listen returns what closes with a call's outcome, until it is left.
-func (d *Desk) listen(requestID string) (done <-chan struct{}, leave func()) {
+// listen returns a channel that is closed with the result of a call, and a function to stop listening.
+func (d *CallTracker) listen(requestID string) (done <-chan struct{}, stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, _ := d.of(requestID)
+	c, _ := d.lookUp(requestID)
 	if c.done != nil || c.state != nil && c.state.Status != event.ContextProcessing {
-		return nil, func() {} // somebody else listens: the read model is asked
+		return nil, func() {} // another call listens; the read model is polled
 	}
 	own := make(chan struct{})
 	c.done = own

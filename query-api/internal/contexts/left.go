@@ -10,69 +10,68 @@ import (
 	"muster/schemas/event"
 )
 
-// Left is where replicas tell each other which calls were answered without their
-// outcome, so that any of them hands it over, and which outcomes were settled before that.
-type Left interface {
-	// Note says that a call is answered without its outcome. settled reports whether that
-	// was settled already, so that no replica looks for the note any more.
-	Note(ctx context.Context, requestID string) (settled bool, err error)
-	// Settle says that an outcome is settled, and reports whether its call was answered
-	// without it.
-	Settle(ctx context.Context, requestID string) (left bool, err error)
+// AbandonedCalls is the shared set of calls that were answered without their result, so that any replica can deliver
+// it, and of results that were settled before that.
+type AbandonedCalls interface {
+	// MarkAbandoned records that a call is answered without its result. settled reports whether the result was already
+	// settled, so that no replica will look for the mark.
+	MarkAbandoned(ctx context.Context, requestID string) (settled bool, err error)
+	// Settle records that a result is settled, and reports whether its call was answered without it.
+	Settle(ctx context.Context, requestID string) (abandoned bool, err error)
 }
 
-// RedisLeft is a [Left] in Redis.
-type RedisLeft struct {
+// RedisAbandonedCalls implements [AbandonedCalls] in Redis.
+type RedisAbandonedCalls struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-// NewRedisLeft returns one whose keys begin with prefix.
-func NewRedisLeft(client redis.UniversalClient, prefix string) *RedisLeft {
-	return &RedisLeft{client: client, prefix: prefix}
+// NewRedisAbandonedCalls returns a set whose keys start with prefix.
+func NewRedisAbandonedCalls(client redis.UniversalClient, prefix string) *RedisAbandonedCalls {
+	return &RedisAbandonedCalls{client: client, prefix: prefix}
 }
 
-// settledKept is much longer than a call waits.
-const settledKept = 15 * time.Minute
+// settledTTL is the lifetime of a settled mark, much longer than any call waits.
+const settledTTL = 15 * time.Minute
 
-// keys are those of a call that was left, which the version before knows it by, and of one whose outcome is
-// settled; both in one slot of a cluster.
-func (r *RedisLeft) keys(requestID string) (left, settled string) {
-	left = r.prefix + requestID
-	return left, "{" + left + "}:settled"
+// keys returns the keys of the abandoned and the settled mark of a call, in one slot of a cluster. Earlier versions use
+// the same key for abandoned calls.
+func (r *RedisAbandonedCalls) keys(requestID string) (abandoned, settled string) {
+	abandoned = r.prefix + requestID
+	return abandoned, "{" + abandoned + "}:settled"
 }
 
-// Note implements [Left].
-func (r *RedisLeft) Note(ctx context.Context, requestID string) (settled bool, err error) {
-	left, done := r.keys(requestID)
-	var is *redis.IntCmd
+// MarkAbandoned implements [AbandonedCalls].
+func (r *RedisAbandonedCalls) MarkAbandoned(ctx context.Context, requestID string) (settled bool, err error) {
+	abandoned, done := r.keys(requestID)
+	var exists *redis.IntCmd
 	if _, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		is = p.Exists(ctx, done)
-		p.Set(ctx, left, 1, event.ContextKept)
+		exists = p.Exists(ctx, done)
+		p.Set(ctx, abandoned, 1, event.ContextKept)
 		return nil
 	}); err != nil {
-		return false, fmt.Errorf("redis: note a call that was left: %w", err)
+		return false, fmt.Errorf("redis: mark call as abandoned: %w", err)
 	}
-	if is.Val() == 0 {
+	if exists.Val() == 0 {
 		return false, nil
 	}
-	// The call is answered after all: nobody is to find the note, should the outcome come again.
-	if err := r.client.Del(ctx, left).Err(); err != nil {
-		return true, fmt.Errorf("redis: take back the note of a call: %w", err)
+	// The call is answered after all: remove the mark in case the result is consumed again.
+	if err := r.client.Del(ctx, abandoned).Err(); err != nil {
+		return true, fmt.Errorf("redis: remove abandoned mark: %w", err)
 	}
 	return true, nil
 }
 
-// Settle implements [Left].
-func (r *RedisLeft) Settle(ctx context.Context, requestID string) (left bool, err error) {
-	note, done := r.keys(requestID)
-	var is *redis.IntCmd
+// Settle implements [AbandonedCalls].
+func (r *RedisAbandonedCalls) Settle(ctx context.Context, requestID string) (abandoned bool, err error) {
+	mark, done := r.keys(requestID)
+	var exists *redis.IntCmd
 	if _, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, done, 1, settledKept)
-		is = p.Exists(ctx, note)
+		p.Set(ctx, done, 1, settledTTL)
+		exists = p.Exists(ctx, mark)
 		return nil
 	}); err != nil {
-		return false, fmt.Errorf("redis: look for a call that was left: %w", err)
+		return false, fmt.Errorf("redis: look up abandoned mark: %w", err)
 	}
-	return is.Val() > 0, nil
+	return exists.Val() > 0, nil
 }

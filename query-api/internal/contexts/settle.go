@@ -15,19 +15,19 @@ import (
 	"muster/schemas/event"
 )
 
-// Group is the consumer group that charges outcomes.
+// Group is the consumer group that charges results.
 const Group = "muster.query-api.contexts"
 
-// Run charges outcomes until ctx ends, whoever waits for them. An outcome that
-// cannot be charged at present is tried again until it is.
-func (d *Desk) Run(ctx context.Context) error {
+// Run charges results until ctx ends, also those of waiting clients. A failed charge is retried until it succeeds.
+func (d *CallTracker) Run(ctx context.Context) error {
 	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
 		Config: d.cfg.Bus, Group: Group, MaxInFlight: 16, NackDelay: time.Second, Logger: d.cfg.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second}, bus.RouterLogger(d.cfg.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second},
+		bus.RouterLogger(d.cfg.Logger))
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
@@ -38,10 +38,10 @@ func (d *Desk) Run(ctx context.Context) error {
 	return nil
 }
 
-func (d *Desk) settle(msg *message.Message) error {
+func (d *CallTracker) settle(msg *message.Message) error {
 	c, err := decode(msg.Payload)
 	if err != nil {
-		return nil //nolint:nilerr // the follower tells
+		return nil //nolint:nilerr // logged by the follower
 	}
 	if c.Status == event.ContextProcessing {
 		return nil
@@ -54,37 +54,35 @@ func (d *Desk) settle(msg *message.Message) error {
 	if c.Call.WebhookURL == "" || c.Delivered {
 		return nil
 	}
-	// Alone: the process whose caller waited for it has ended, or this one has answered
-	// without it.
-	left := d.cfg.Alone && (c.Call.Process != d.process || d.without(c))
-	if d.cfg.Left != nil {
-		// The replica that took the call may have ended since. If it has not it hands the
-		// outcome over as well, under the same id. If it answers the call later it learns that
-		// this has been.
-		if left, err = d.cfg.Left.Settle(msg.Context(), c.Call.RequestID); err != nil {
+	// With a single replica, either the process with the waiting client has ended, or this process has answered without
+	// the result.
+	abandoned := d.cfg.SingleReplica && (c.Call.Process != d.process || d.answeredWithoutResult(c))
+	if d.cfg.Abandoned != nil {
+		// The replica that took the call may have ended. If not, it delivers the result as well, under the same ID. If
+		// it answers the call later, it learns that the result is settled.
+		if abandoned, err = d.cfg.Abandoned.Settle(msg.Context(), c.Call.RequestID); err != nil {
 			return err
 		}
 	}
-	if left {
+	if abandoned {
 		return d.deliver(msg.Context(), c)
 	}
 	return nil
 }
 
-// without says that this process has answered a call without its outcome, or else knows
-// the outcome from now on and will not. handOver is not enough: it ends with the process,
-// and the next one does not see an outcome again that was settled.
-func (d *Desk) without(c *event.Context) bool {
-	d.take(c)
+// answeredWithoutResult reports whether this process answered a call without its result. If not, it applies the result,
+// so that the call is answered with it. deliverLate is not sufficient: it ends with the process, and the next process
+// does not read a settled result again.
+func (d *CallTracker) answeredWithoutResult(c *event.Context) bool {
+	d.apply(c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.known[c.Call.RequestID]
 	return known != nil && known.answered
 }
 
-// handOver delivers an outcome whose caller was answered without it, trying until
-// it is done or the desk closes; d.mu is held.
-func (d *Desk) handOver(c *event.Context) {
+// deliverLate delivers the result of a call answered without it, and retries until Close. d.mu must be held.
+func (d *CallTracker) deliverLate(c *event.Context) {
 	if c.Call.WebhookURL == "" || c.Delivered || d.closed {
 		return
 	}
@@ -93,14 +91,15 @@ func (d *Desk) handOver(c *event.Context) {
 			return struct{}{}, d.deliver(d.closing, c)
 		}, backoff.WithBackOff(backoff.NewExponentialBackOff()), backoff.WithMaxElapsedTime(0))
 		if err != nil {
-			d.cfg.Logger.WarnContext(d.closing, "a context profile was not handed to the webhook-sender before the end", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+			d.cfg.Logger.WarnContext(d.closing, "contexts: delivery not published before shutdown",
+				slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		}
 	})
 }
 
-// deliver hands an outcome to the webhook-sender, unless the worker has. One that never can be
-// is logged.
-func (d *Desk) deliver(ctx context.Context, c *event.Context) error {
+// deliver hands a result to the webhook-sender, unless the worker has done so. A result that can never be delivered is
+// logged.
+func (d *CallTracker) deliver(ctx context.Context, c *event.Context) error {
 	if c.Call.WebhookURL == "" || c.Delivered {
 		return nil
 	}
@@ -109,13 +108,17 @@ func (d *Desk) deliver(ctx context.Context, c *event.Context) error {
 		return err
 	}
 	key, id, value, err := task.Message()
-	if err != nil { // it was accepted with this address, which stays as it is
-		d.cfg.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+	// The address was valid when the call was accepted and will not change.
+	if err != nil {
+		d.cfg.Logger.ErrorContext(ctx, "contexts: profile cannot be delivered",
+			slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
 		return nil
 	}
 	return bus.WriteAll(ctx, d.writer, []kafka.Message{{
-		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value, Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
-			ID: id, Type: event.TypeWebhookTask, Source: source, Subject: task.DeliveryID, Time: task.CreatedAt, ContentType: "application/json",
+		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value,
+		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+			ID: id, Type: event.TypeWebhookTask, Source: source, Subject: task.DeliveryID, Time: task.CreatedAt,
+			ContentType: "application/json",
 		})),
 	}})
 }

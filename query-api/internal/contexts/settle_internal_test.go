@@ -32,24 +32,27 @@ func makeTopics(t *testing.T, cfg bus.Config) {
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
 }
 
-// An outcome is not settled before it is delivered, if its caller was told that it will be:
-// the process may end before it has handed it over by itself, and nobody else would.
-func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
+// The process may end before it delivers a settled result, and no other process would.
+func TestContextCall_ResultIsDeliveredBeforeItIsSettled(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	makeTopics(t, cfg)
-	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	d, err := New(Config{Bus: cfg, SingleReplica: true, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	delivered := make(chan string, 10)
-	follower := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{event.TopicWebhookTask}, Handle: func(_ context.Context, m kafka.Message) error {
-		var task event.WebhookTask
-		err := json.Unmarshal(m.Value, &task)
-		delivered <- task.DeliveryID
-		return err
-	}})
+	follower := bus.Follow(t.Context(), cfg,
+		bus.FollowConfig{Topics: []string{event.TopicWebhookTask},
+			Handle: func(_ context.Context, m kafka.Message) error {
+				var task event.WebhookTask
+				err := json.Unmarshal(m.Value, &task)
+				delivered <- task.DeliveryID
+				return err
+			}})
 	t.Cleanup(func() { require.NoError(t, follower.Close()) })
 	settle := func(task *event.ContextTask) error {
-		value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: task.Call.RespondBy.Add(-time.Millisecond)})
+		value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete,
+			Profile: jsontext.Value(`{}`), At: task.Call.RespondBy.Add(-time.Millisecond)})
 		require.NoError(t, err)
 		m := message.NewMessage("m", value)
 		m.SetContext(t.Context())
@@ -58,7 +61,8 @@ func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
 	ask := func(id string, timeout time.Duration) (*event.ContextTask, <-chan *event.Context) {
 		now := time.Now()
 		task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-			RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(timeout), WebhookURL: "https://hooks.example/a",
+			RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(timeout),
+			WebhookURL: "https://hooks.example/a",
 		}}
 		answer, asked := make(chan *event.Context, 1), make(chan struct{})
 		go func() {
@@ -74,11 +78,11 @@ func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
 
 	waiting, answer := ask("waiting", time.Minute)
 	require.NoError(t, settle(waiting))
-	require.NotNil(t, <-answer, "who still waits is answered with it")
+	require.NotNil(t, <-answer, "a waiting call returns the result")
 
 	accepted, answer := ask("accepted", 0)
 	require.Nil(t, <-answer)
-	d.close() // what is handed over in the background ends, as with the process
+	d.close() // ends background deliveries, like the end of the process
 	require.NoError(t, settle(accepted))
 	select {
 	case id := <-delivered:
@@ -88,45 +92,44 @@ func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
 	}
 }
 
-// settledFirst is where another replica has noted that it settled whatever is asked for.
+// settledFirst is an AbandonedCalls in which another replica has settled every call.
 type settledFirst struct{ noted func() }
 
-func (l settledFirst) Note(context.Context, string) (bool, error) {
+func (l settledFirst) MarkAbandoned(context.Context, string) (bool, error) {
 	l.noted()
 	return true, nil
 }
 
 func (settledFirst) Settle(context.Context, string) (bool, error) { return false, nil }
 
-// With several replicas an outcome may be settled before the call's own replica has seen it,
-// and before it notes that it answers without it: the caller is answered with the outcome, since
-// nobody else would hand it over if that replica were killed.
-func TestSettledBeforeTheNote(t *testing.T) {
+func TestContextCall_ReturnsResultSettledByOtherReplica(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	makeTopics(t, cfg)
-	var d *Desk
+	var d *CallTracker
 	var outcome event.Context
-	left := settledFirst{noted: func() { d.take(&outcome) }} // the follower is late
-	d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	left := settledFirst{noted: func() { d.apply(&outcome) }} // the follower is late
+	d, err := New(Config{Bus: cfg, Abandoned: left, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	now := time.Now()
 	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "https://hooks.example/a",
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now,
+		WebhookURL: "https://hooks.example/a",
 	}}
 	outcome = event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now}
 	state, err := d.Ask(t.Context(), task, func() {})
 	require.NoError(t, err)
-	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
+	require.NotNil(t, state, "202, settled, and delivered only by this process")
 }
 
-// noted is where replicas note which calls are answered without their outcome.
+// noted is an AbandonedCalls that records marks.
 type noted struct {
 	calls []string
-	then  func() // nil: nothing happens meanwhile
+	then  func() // called while marking; may be nil
 }
 
-func (n *noted) Note(_ context.Context, id string) (bool, error) {
+func (n *noted) MarkAbandoned(_ context.Context, id string) (bool, error) {
 	n.calls = append(n.calls, id)
 	if n.then != nil {
 		n.then()
@@ -138,37 +141,39 @@ func (n *noted) Settle(_ context.Context, id string) (bool, error) {
 	return slices.Contains(n.calls, id), nil
 }
 
-// Whether the task of a call was stored is not known: if it was, the call is charged, and its outcome handed over,
-// also when it was called again meanwhile, in vain.
-func TestUnsureCallsAreHandedOver(t *testing.T) {
+func TestContextCall_UncertainTaskIsChargedAndDelivered(t *testing.T) {
 	for name, c := range map[string]struct {
 		again bool
-		left  Left
+		left  AbandonedCalls
 	}{"once": {}, "again, without brokers": {again: true}, "with other replicas": {left: &noted{}}} {
 		t.Run(name, func(t *testing.T) {
 			b := brokertest.Start(t)
 			cfg := bus.Config{Brokers: b.Addrs()}
 			makeTopics(t, cfg)
-			d, err := New(Config{Bus: cfg, Left: c.left, Alone: c.left == nil, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+			d, err := New(Config{Bus: cfg, Abandoned: c.left, SingleReplica: c.left == nil,
+				Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, d.Close()) })
 			refuse := func(topic string) {
-				b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+				b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic,
+					Err: kerr.TopicAuthorizationFailed, Count: -1})
 			}
 			refuse(event.TopicContextTask)
 			now := time.Now()
 			task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute), WebhookURL: "https://hooks.example/a",
+				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute),
+				WebhookURL: "https://hooks.example/a",
 			}}
 			asked := func() { t.Error("it is not known whether it was asked") }
 			_, err = d.Ask(t.Context(), task, asked)
-			require.ErrorIs(t, err, ErrUnsure)
+			require.ErrorIs(t, err, ErrUncertain)
 			if c.again {
 				refuse(event.TopicContext)
 				_, err = d.Ask(t.Context(), task, asked)
 				require.ErrorIs(t, err, ErrUnavailable)
 			}
-			value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+			value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete,
+				Profile: jsontext.Value(`{}`), At: now})
 			require.NoError(t, err)
 			m := message.NewMessage("m", value)
 			m.SetContext(t.Context())
@@ -176,61 +181,66 @@ func TestUnsureCallsAreHandedOver(t *testing.T) {
 			ends, err := bus.EndOffsets(t.Context(), cfg, []string{event.TopicWebhookTask})
 			require.NoError(t, err)
 			require.Len(t, ends, 1)
-			require.NotZero(t, ends[0].End, "handed to the webhook-sender before it is settled, in the background perhaps once more")
+			require.NotZero(t, ends[0].End,
+				"handed to the webhook-sender before it is settled, in the background perhaps once more")
 		})
 	}
 }
 
-// A call for which there were no brokers has no task, and nothing is remembered of it.
-func TestUnavailableCallsAreForgotten(t *testing.T) {
+func TestContextCall_IsForgottenIfKafkaIsUnavailable(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
 	makeTopics(t, cfg)
-	d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: event.TopicContext, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: event.TopicContext,
+		Err: kerr.TopicAuthorizationFailed, Count: -1})
 	now := time.Now()
-	_, err = d.Ask(t.Context(), &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute)}}, func() {})
+	_, err = d.Ask(t.Context(),
+		&event.ContextTask{Person: jsontext.Value(`"x"`),
+			Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now,
+				RespondBy: now.Add(time.Minute)}}, func() {})
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.Empty(t, d.known)
 	require.Zero(t, d.held.Len()+d.idle.Len())
 }
 
-// However many calls are worked on, as when a model is slow, the next one costs no more: it is
-// not looked through all of them for one to forget.
-func TestManyCallsThatWaitCostNoMoreEach(t *testing.T) {
+func TestContextCall_CostIsIndependentOfWaitingCalls(t *testing.T) {
 	now := time.Now()
-	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
+	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Now: func() time.Time { return now }})
 	require.NoError(t, err)
 	const many = 5 * maxCalls
 	began := time.Now()
 	for i := range many {
-		take(d, &event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now}, Status: event.ContextProcessing})
+		take(d, &event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now},
+			Status: event.ContextProcessing})
 	}
 	require.Len(t, d.known, many)
 	for i := range many {
-		d.take(&event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now}, Status: event.ContextComplete, Profile: jsontext.Value(`{}`)})
+		d.apply(&event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now},
+			Status: event.ContextComplete, Profile: jsontext.Value(`{}`)})
 	}
-	require.Less(t, time.Since(began), 20*time.Second, "with a look through all of them it takes minutes")
+	require.Less(t, time.Since(began), 20*time.Second, "scanning all calls would take minutes")
 	require.Len(t, d.known, maxCalls)
 	require.NotNil(t, d.known[strconv.Itoa(many-1)])
 }
 
-// take has a desk know a call as one that it has taken, and answered without an outcome.
-func take(d *Desk, state *event.Context) {
+// take makes a tracker treat a call as accepted here and answered without a result.
+func take(d *CallTracker, state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, _ := d.of(state.Call.RequestID)
+	c, _ := d.lookUp(state.Call.RequestID)
 	c.state, c.ours, c.answered = state, true, true
 	d.place(c)
 }
 
-// Calls whose outcome never comes are kept for as long as it may, and take no room from
-// others after that.
-func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
+func TestContextCall_IsEvictedIfNoResultCanArrive(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
+	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Now: func() time.Time { return now }})
 	require.NoError(t, err)
 	state := func(id string, profile string) *event.Context {
 		s := &event.Context{Call: event.ContextCall{RequestID: id, RequestedAt: now}, Status: event.ContextProcessing}
@@ -243,21 +253,21 @@ func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
 		id := "lost " + strconv.Itoa(i)
 		take(d, state(id, ""))
 	}
-	d.take(state("another's", `{}`))
+	d.apply(state("another's", `{}`))
 	require.Len(t, d.known, maxCalls+10)
 	require.NotContains(t, d.known, "another's")
 	require.Zero(t, d.bytes)
 	heard, leave := d.listen("listened to")
-	d.take(state("listened to", `{}`))
+	d.apply(state("listened to", `{}`))
 	select {
 	case <-heard:
 	default:
-		require.Fail(t, "who listens is not told")
+		require.Fail(t, "the listener is not notified")
 	}
 	leave()
 
 	now = now.Add(event.ContextKept + time.Nanosecond)
-	d.take(state("another's", `{}`))
+	d.apply(state("another's", `{}`))
 	require.Len(t, d.known, maxCalls)
 	require.Equal(t, maxCalls, d.idle.Len()+d.held.Len())
 	require.Contains(t, d.known, "another's")
@@ -268,49 +278,56 @@ func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
 	require.Zero(t, d.idle.Len())
 }
 
-// A call ends with its outcome if that is there, and else by whatever ends the waiting; other
-// replicas are told of the outcome that it is answered without.
-func TestHowCallsEnd(t *testing.T) {
+func TestContextCall_EndsWithResultOrTimeout(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
 	makeTopics(t, cfg)
 	const hook = "https://hooks.example/a"
-	come := func(status event.ContextStatus, delivered bool) func(*Desk, *event.Context, context.CancelFunc) {
-		return func(d *Desk, c *event.Context, _ context.CancelFunc) {
+	come := func(status event.ContextStatus, delivered bool) func(*CallTracker, *event.Context, context.CancelFunc) {
+		return func(d *CallTracker, c *event.Context, _ context.CancelFunc) {
 			c.Status, c.Delivered = status, delivered
-			d.take(c)
+			d.apply(c)
 		}
 	}
 	for name, c := range map[string]struct {
 		patience time.Duration
 		webhook  string
-		before   func(*Desk, *event.Context, context.CancelFunc)
+		before   func(*CallTracker, *event.Context, context.CancelFunc)
 		ends     string
 		answered bool
 		noted    bool
 		err      error
 	}{
-		"with its outcome":                {patience: time.Hour, webhook: hook, before: come(event.ContextComplete, false), ends: "complete", answered: true},
-		"with its failure":                {patience: time.Hour, before: come(event.ContextFailed, false), ends: "failed", answered: true},
-		"with one that the worker handed": {patience: time.Hour, webhook: hook, before: come(event.ContextComplete, true), ends: "accepted", noted: true},
-		"at its end":                      {ends: "late"},
-		"at its end, with a webhook":      {webhook: hook, ends: "accepted", noted: true},
-		"as its caller leaves":            {patience: time.Hour, webhook: hook, before: func(_ *Desk, _ *event.Context, leave context.CancelFunc) { leave() }, ends: "left", noted: true, err: context.Canceled},
-		"as the service leaves":           {patience: time.Hour, before: func(d *Desk, _ *event.Context, _ context.CancelFunc) { d.Leave() }, ends: "late"},
+		"with its outcome": {patience: time.Hour, webhook: hook,
+			before: come(event.ContextComplete, false), ends: "complete", answered: true},
+		"with its failure": {patience: time.Hour, before: come(event.ContextFailed, false),
+			ends: "failed", answered: true},
+		"with one that the worker handed": {patience: time.Hour, webhook: hook,
+			before: come(event.ContextComplete, true), ends: "accepted", noted: true},
+		"at its end":                 {ends: "late"},
+		"at its end, with a webhook": {webhook: hook, ends: "accepted", noted: true},
+		"as its caller leaves": {patience: time.Hour, webhook: hook,
+			before: func(_ *CallTracker, _ *event.Context, leave context.CancelFunc) { leave() }, ends: "left",
+			noted: true, err: context.Canceled},
+		"as the service leaves": {patience: time.Hour,
+			before: func(d *CallTracker, _ *event.Context, _ context.CancelFunc) { d.StopWaiting() }, ends: "late"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			left, metrics := &noted{}, prometheus.NewPedanticRegistry()
-			d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: metrics, Now: time.Now})
+			d, err := New(Config{Bus: cfg, Abandoned: left, Logger: slog.New(slog.DiscardHandler), Registerer: metrics,
+				Now: time.Now})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, d.Close()) })
 			now := time.Now()
 			task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(c.patience), WebhookURL: c.webhook,
+				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(c.patience),
+				WebhookURL: c.webhook,
 			}}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if c.before != nil {
-				c.before(d, &event.Context{Call: task.Call, Profile: jsontext.Value(`{}`), Failure: &event.ContextFailure{Status: 500}, At: now}, cancel)
+				c.before(d, &event.Context{Call: task.Call, Profile: jsontext.Value(`{}`),
+					Failure: &event.ContextFailure{Status: 500}, At: now}, cancel)
 			}
 			state, err := d.Ask(ctx, task, func() {})
 			require.ErrorIs(t, err, c.err)
@@ -324,7 +341,8 @@ func TestHowCallsEnd(t *testing.T) {
 		})
 	}
 	t.Run("a desk that is closed takes none", func(t *testing.T) {
-		d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+		d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+			Now: time.Now})
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
 		_, err = d.Ask(t.Context(), &event.ContextTask{}, func() {})
@@ -333,21 +351,21 @@ func TestHowCallsEnd(t *testing.T) {
 	})
 }
 
-// An outcome that comes while other replicas are told that its call is answered without it is
-// handed over: they did not see the note when they settled it, perhaps.
-func TestOutcomesThatComeMeanwhileAreHandedOver(t *testing.T) {
+func TestContextCall_ResultDuringMarkingIsDelivered(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	makeTopics(t, cfg)
 	left := &noted{}
-	d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	d, err := New(Config{Bus: cfg, Abandoned: left, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	now := time.Now()
 	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "https://hooks.example/a",
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now,
+		WebhookURL: "https://hooks.example/a",
 	}}
 	left.then = func() {
-		d.take(&event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+		d.apply(&event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
 	}
 	state, err := d.Ask(t.Context(), task, func() {})
 	require.NoError(t, err)
@@ -358,15 +376,16 @@ func TestOutcomesThatComeMeanwhileAreHandedOver(t *testing.T) {
 	require.EqualValues(t, 1, ends[0].End)
 }
 
-// An outcome for an address that is none any more, since a release takes less than an earlier one,
-// is settled: it would come again for ever, before all that follow.
-func TestWhatCannotBeDeliveredIsSettled(t *testing.T) {
-	d, err := New(Config{Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+func TestContextCall_UndeliverableResultIsSettled(t *testing.T) {
+	d, err := New(Config{SingleReplica: true, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	now := time.Now()
-	value, err := json.Marshal(event.Context{Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now, Call: event.ContextCall{
-		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "gopher://hooks.example/a",
-	}})
+	value, err := json.Marshal(event.Context{Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now,
+		Call: event.ContextCall{
+			RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now,
+			WebhookURL: "gopher://hooks.example/a",
+		}})
 	require.NoError(t, err)
 	m := message.NewMessage("m", value)
 	m.SetContext(t.Context())

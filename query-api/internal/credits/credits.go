@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Claim is what one call may use. It is passed to every operation on it, so
-// that a store need not look anything up.
+// Claim is the resources of one call. It is passed to every operation, so that a store need not
+// look it up.
 type Claim struct {
-	// ID is the request id.
+	// ID is the request ID.
 	ID           string
 	Organization string
-	// Period is the month that it counts in, event.PeriodOf.
+	// Period is the month of the call, event.PeriodOf.
 	Period string
-	// Key and Endpoint say by whom and for what, for the breakdown of Usage.
+	// Key and Endpoint are used for the breakdown of Usage.
 	Key, Endpoint string
-	// Requests and Credits are the worst case.
+	// Requests and Credits are the maximum that the call may use.
 	Requests, Credits int64
-	// RequestLimit and CreditLimit are those of the plan at this moment: a plan
-	// that changes in mid-period holds from the next call on.
+	// RequestLimit and CreditLimit are the current limits of the plan. A plan change applies from the next call.
 	RequestLimit, CreditLimit int64
-	// Lease is how long the reservation holds without a commit.
+	// Lease is how long an uncommitted reservation lasts.
 	Lease time.Duration
 }
 
-// Balance is what an organization has used in a period, what is committed
-// included, and what calls in flight hold beside it.
+// Balance is the usage of an organization in a period, including commits, and the reservations of
+// calls in flight.
 type Balance struct {
 	Requests, Credits         int64
 	HeldRequests, HeldCredits int64
 }
 
-// Line is a part of the usage: of one key on one endpoint.
+// Line is the usage of one key on one endpoint.
 type Line struct {
 	Key, Endpoint string
-	// Calls counts answered calls and refused ones that count as requests, Requests those that count by the month.
+	// Calls is the number of answered calls, and of refused calls that count as requests; Requests is the number of
+	// calls that count towards the monthly limit.
 	Calls, Requests, Credits int64
 }
 
@@ -46,62 +46,57 @@ type Totals struct {
 	Lines []Line // by endpoint, then key
 }
 
-// Sums is what a period of the ledger adds up to, by organization.
+// Sums is the sums of a period of the ledger, by organization.
 type Sums map[string][]Line
 
-// ErrNotLoaded is the error of operations on a period whose sums the store was
-// not given, or has lost.
-var ErrNotLoaded = errors.New("the period's balances are not loaded")
+// ErrNotLoaded is returned by operations on a period whose sums were not loaded into the store, or
+// are lost.
+var ErrNotLoaded = errors.New("balances of the period are not loaded")
 
-// ErrLost is the error of a commit whose reservation is not there: its lease
-// has ended, or the store has lost it.
-var ErrLost = errors.New("the reservation is lost")
+// ErrLost is returned by a commit without a reservation: its lease has expired, or the store has
+// lost it.
+var ErrLost = errors.New("reservation lost")
 
-// Exceeded is the error of a reservation for which there is not enough left.
+// Exceeded is returned by a reservation over a limit.
 type Exceeded struct {
-	// Requests is true when the monthly requests are used up, false when the
-	// credits do not suffice.
+	// Requests is true if the monthly requests are used up, false if there are too few credits.
 	Requests bool
 	Balance  Balance
 }
 
-// Error says what does not suffice.
+// Error implements error.
 func (e *Exceeded) Error() string {
 	if e.Requests {
 		return fmt.Sprintf("monthly requests are used up: %d used, %d held", e.Balance.Requests, e.Balance.HeldRequests)
 	}
-	return fmt.Sprintf("credits do not suffice: %d used, %d held", e.Balance.Credits, e.Balance.HeldCredits)
+	return fmt.Sprintf("insufficient credits: %d used, %d held", e.Balance.Credits, e.Balance.HeldCredits)
 }
 
-// Store keeps balances. It is safe for concurrent use.
+// Store stores balances. It is safe for concurrent use. All methods may return an error of an unavailable store.
 type Store interface {
-	// Reserve holds the worst case of a claim, all of it or nothing; of one that is
-	// reserved already the lease begins again. The error is an [*Exceeded],
-	// [ErrNotLoaded], or that the store is away.
+	// Reserve reserves the maximum of a claim, all or nothing. Repeating it renews the lease. It returns an [*Exceeded]
+	// or [ErrNotLoaded].
 	Reserve(ctx context.Context, c Claim) (Balance, error)
-	// Commit uses so many requests and credits of a claim, no more than were
-	// reserved, and frees the rest; one that is repeated with less frees the rest of
-	// that. Without Settle it is taken back after a day. The error is [ErrLost],
-	// [ErrNotLoaded], or that the store is away.
+	// Commit uses requests and credits of a claim, at most those reserved, and frees the rest. Repeating it with less
+	// frees the difference. A commit without Settle is reverted after a day. It returns [ErrLost] or [ErrNotLoaded].
 	Commit(ctx context.Context, c Claim, requests, credits int64) (Balance, error)
-	// Settle makes the commits of claims final, also of those that were taken back.
-	// Claims that are not there are passed over, so that it can be repeated.
+	// Settle makes the commits of claims final, including reverted ones. Unknown claims are skipped, so it can be
+	// repeated.
 	Settle(ctx context.Context, claims []Claim) error
-	// Release frees what is reserved or committed for claims that are not
-	// settled. Claims that are not there are passed over.
+	// Release frees the reservations and commits of claims that are not settled. Unknown claims are skipped.
 	Release(ctx context.Context, claims []Claim) error
-	// Usage returns what an organization has used.
+	// Usage returns the usage of an organization.
 	Usage(ctx context.Context, organization, period string) (Totals, error)
-	// Load gives a period the sums of the ledger, unless it has some already;
-	// then loaded is false and nothing changes.
+	// Load initializes a period with the sums of the ledger. If the period is already loaded, it returns false and
+	// changes nothing.
 	Load(ctx context.Context, period string, sums Sums) (loaded bool, err error)
 }
 
-// commitLease is how long a commit holds without Settle: whoever was to publish its event
-// has most likely lost it then, if Kafka has not been away for so long.
+// commitLease is how long a commit lasts without Settle. After that its usage event was most likely lost, unless Kafka
+// was unavailable for that long.
 const commitLease = 24 * time.Hour
 
-// check says whether a claim fits beside a balance.
+// check returns an [*Exceeded] if a claim does not fit into the limits.
 func check(c Claim, b Balance) error {
 	if c.Requests > 0 && b.Requests+b.HeldRequests+c.Requests > c.RequestLimit {
 		return &Exceeded{Requests: true, Balance: b}

@@ -1,18 +1,15 @@
-// Package credits holds the balances of organizations: what is used of a
-// month's credits and requests, and what calls in flight may still use.
+// Package credits holds the balances of organizations: the used credits and requests of a month,
+// and those reserved by calls in flight.
 //
-// A call reserves the worst case before it works, commits what it used, and is
-// settled once its answer and its usage event are safe; what it did not use is
-// free again with the commit. Reservations are leases: those of a process that
-// died end by themselves. At no moment do used and reserved credits exceed the
-// limit that a reservation was made with, so concurrent calls never spend more
-// than there is.
+// A call reserves its worst case before it works, commits what it used, and is settled once its
+// response and usage event are safe. The commit frees what was not used. Reservations are leases:
+// those of a dead process expire. Used and reserved credits never exceed the limit of a reservation
+// together, so concurrent calls cannot overspend.
 //
-// Balances are a projection of the ledger (event.TopicUsage): a [Store] that
-// knows nothing of a period says [ErrNotLoaded] until it is given the sums of
-// the ledger with Load. It fails closed: an error of any other kind means that
-// nothing was reserved.
+// Balances are a projection of the ledger (event.TopicUsage). A [Store] without the balances of a
+// period returns [ErrNotLoaded] until they are loaded with Load. It fails closed: after any other
+// error nothing is reserved.
 //
-// There are two stores, [Memory] for one replica and [Redis] for several. Both
-// pass the conformance suite in creditstest.
+// [Memory] is the store of a single replica, [Redis] that of several. Both pass the conformance
+// suite in creditstest.
 package credits

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Memory is a [Store] for one replica. Its Load is needed once a period.
+// Memory is a [Store] for a single replica. It needs Load once per period.
 type Memory struct {
 	now func() time.Time
 
@@ -16,11 +16,11 @@ type Memory struct {
 	periods map[string]map[string]*account // by period and organization
 }
 
-// keptPeriods bounds the periods in memory: the current one, the one before,
-// whose last calls may still be in flight, and one that a test may ask for.
-const keptPeriods = 3
+// maxPeriods is the maximum number of periods in memory: the current one, the previous one with calls in flight, and
+// one for tests.
+const maxPeriods = 3
 
-// NewMemory returns a store that has no period loaded.
+// NewMemory returns a store without loaded periods.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, periods: make(map[string]map[string]*account)}
 }
@@ -30,17 +30,17 @@ type account struct {
 	balance Balance
 	lines   map[lineKey]*Line
 	claims  map[string]*held
-	// next is no later than the first lease to end; zero: there is none.
+	// next is a lower bound of the end of the first lease; zero if there is none.
 	next time.Time
 }
 
 type lineKey struct{ key, endpoint string }
 
-// held is a claim that is not settled.
+// held is an unsettled claim.
 type held struct {
-	requests, credits int64 // reserved, or after the commit: used
+	requests, credits int64 // reserved, or used after the commit
 	committed         bool
-	back              bool // the commit was taken back: nobody settled it in time
+	reverted          bool // the commit was not settled in time
 	line              lineKey
 	until             time.Time
 }
@@ -93,7 +93,7 @@ func (m *Memory) Commit(_ context.Context, c Claim, requests, credits int64) (Ba
 	}
 	a.free(h)
 	h.requests, h.credits = min(requests, h.requests), min(credits, h.credits)
-	h.committed, h.back, h.until = true, false, now.Add(commitLease)
+	h.committed, h.reverted, h.until = true, false, now.Add(commitLease)
 	a.next = earlier(a.next, h.until)
 	a.use(h, 1)
 	return a.balance, nil
@@ -108,7 +108,7 @@ func (m *Memory) Settle(_ context.Context, claims []Claim) error {
 		if err != nil {
 			continue
 		}
-		if h := a.claims[c.ID]; h != nil && h.back {
+		if h := a.claims[c.ID]; h != nil && h.reverted {
 			a.use(h, 1)
 		}
 		delete(a.claims, c.ID)
@@ -166,7 +166,7 @@ func (m *Memory) Load(_ context.Context, period string, sums Sums) (bool, error)
 		accounts[organization] = a
 	}
 	m.periods[period] = accounts
-	for len(m.periods) > keptPeriods {
+	for len(m.periods) > maxPeriods {
 		oldest := ""
 		for p := range m.periods {
 			if oldest == "" || p < oldest {
@@ -178,7 +178,7 @@ func (m *Memory) Load(_ context.Context, period string, sums Sums) (bool, error)
 	return true, nil
 }
 
-// account is the claim's; m.mu is held.
+// account returns the account of a claim. m.mu must be held.
 func (m *Memory) account(c Claim) (*account, error) {
 	accounts := m.periods[c.Period]
 	if accounts == nil {
@@ -197,7 +197,7 @@ func (a *account) hold(id string, h *held) {
 	a.next = earlier(a.next, h.until)
 }
 
-// earlier is the earlier one of two times; a zero one is none.
+// earlier returns the earlier of two times; a zero a is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
@@ -205,7 +205,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// use adds a commit to the balance, or with -1 takes it back.
+// use adds a commit to the balance, or removes it if sign is -1.
 func (a *account) use(h *held, sign int64) {
 	a.balance.Requests += sign * h.requests
 	a.balance.Credits += sign * h.credits
@@ -224,7 +224,7 @@ func (a *account) line(k lineKey) *Line {
 	return l
 }
 
-// drop frees what a claim holds or has committed.
+// drop removes a claim and frees its reservation or commit.
 func (a *account) drop(id string) {
 	h := a.claims[id]
 	if h == nil {
@@ -234,10 +234,10 @@ func (a *account) drop(id string) {
 	a.free(h)
 }
 
-// free takes back what is held or committed.
+// free removes a reservation or commit from the balance.
 func (a *account) free(h *held) {
 	switch {
-	case h.back:
+	case h.reverted:
 		return
 	case h.committed:
 		a.use(h, -1)
@@ -247,7 +247,7 @@ func (a *account) free(h *held) {
 	a.balance.HeldCredits -= h.credits
 }
 
-// sweep ends the leases that are over. Commits stay known, since they may be settled yet.
+// sweep ends expired leases. Reverted commits are kept, since they may still be settled.
 func (a *account) sweep(now time.Time) {
 	if a.next.IsZero() || now.Before(a.next) {
 		return
@@ -255,13 +255,13 @@ func (a *account) sweep(now time.Time) {
 	a.next = time.Time{}
 	for id, h := range a.claims {
 		switch {
-		case h.back:
+		case h.reverted:
 			continue
 		case now.Before(h.until):
 			a.next = earlier(a.next, h.until)
 		case h.committed:
 			a.free(h)
-			h.back = true
+			h.reverted = true
 		default:
 			a.drop(id)
 		}

@@ -22,8 +22,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// Old periods are forgotten, the current and the previous one are not.
-func TestMemoryIsBounded(t *testing.T) {
+func TestMemory_KeepsCurrentAndPreviousPeriod(t *testing.T) {
 	m := credits.NewMemory(time.Now)
 	for month := 1; month <= 12; month++ {
 		_, err := m.Load(t.Context(), fmt.Sprintf("2026-%02d", month), nil)
@@ -35,12 +34,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A commit that is not settled ends after a day.
-func TestCommitsEndWithoutSettle(t *testing.T) {
+func TestMemory_CommitIsRevertedAfterADay(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	m := credits.NewMemory(func() time.Time { return now })
 	creditstest.RunLate(t, m, func() { now = now.Add(24 * time.Hour) })
-	c := credits.Claim{ID: "in time", Organization: "o", Period: "2026-11", Credits: 5, CreditLimit: 5, Lease: time.Minute}
+	c := credits.Claim{ID: "in time", Organization: "o", Period: "2026-11", Credits: 5, CreditLimit: 5,
+		Lease: time.Minute}
 	_, err := m.Reserve(t.Context(), c)
 	require.NoError(t, err)
 	_, err = m.Commit(t.Context(), c, 0, 5)
@@ -51,8 +50,7 @@ func TestCommitsEndWithoutSettle(t *testing.T) {
 	require.Equal(t, int64(5), u.Credits)
 }
 
-// Each lease ends at its own time, in whatever order they began.
-func TestLeasesEndInTheirOrder(t *testing.T) {
+func TestMemory_LeasesExpireIndependently(t *testing.T) {
 	for _, leases := range [][]time.Duration{{time.Minute, time.Hour}, {time.Hour, time.Minute}} {
 		now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 		m := credits.NewMemory(func() time.Time { return now })
@@ -60,7 +58,8 @@ func TestLeasesEndInTheirOrder(t *testing.T) {
 		require.NoError(t, err)
 		for _, lease := range leases {
 			_, err := m.Reserve(t.Context(), credits.Claim{
-				ID: lease.String(), Organization: "o", Period: "2026-11", Requests: 1, Credits: 5, RequestLimit: 2, CreditLimit: 10, Lease: lease,
+				ID: lease.String(), Organization: "o", Period: "2026-11", Requests: 1, Credits: 5, RequestLimit: 2,
+				CreditLimit: 10, Lease: lease,
 			})
 			require.NoError(t, err)
 		}

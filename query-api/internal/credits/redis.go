@@ -13,15 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a [Store] that replicas share. Every operation is one script, so that
-// it happens whole or not at all. The clock of leases is the server's.
+// Redis is a [Store] shared by replicas. Every operation is one script, and so atomic. Leases use the server's clock.
 //
-// What a server knows of a period goes by the server's run id and replication id: one
-// that was restarted, or took over, knows nothing, even when it has an old state from its
-// disk or from when it was the primary before, until it is given the sums of the ledger
-// again. A primary to which a first replica comes has another replication id too.
-// It works with one server, or a primary that Sentinels watch; not with Redis
-// Cluster.
+// The data of a period is valid for one run ID and replication ID of the server. After a restart or failover the period
+// is not loaded, even if the server has old data from its disk or from an earlier time as primary. A primary also
+// changes its replication ID when its first replica connects.
+//
+// Redis works with a single server or a primary watched by Sentinels, not with Redis Cluster.
 type Redis struct {
 	client redis.UniversalClient
 	prefix string
@@ -31,15 +29,15 @@ type Redis struct {
 //go:embed redis.lua
 var redisScript string
 
-// keptPeriod is how long Redis keeps a period that nobody uses.
-const keptPeriod = 62 * 24 * time.Hour
+// periodTTL is the lifetime of an unused period in Redis.
+const periodTTL = 62 * 24 * time.Hour
 
-// NewRedis returns a store whose keys begin with prefix.
+// NewRedis returns a store whose keys start with prefix.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return &Redis{client: client, prefix: prefix, script: redis.NewScript(redisScript)}
 }
 
-// run runs an operation of the script and returns what follows its state.
+// run runs an operation of the script, and returns its state and the rest of the reply.
 func (r *Redis) run(ctx context.Context, op string, c Claim, args ...any) (state string, rest []any, err error) {
 	all := append([]any{op, c.Period, c.Organization}, args...)
 	reply, err := r.script.Run(ctx, r.client, []string{r.prefix}, all...).Slice()
@@ -106,16 +104,16 @@ func (r *Redis) Release(ctx context.Context, claims []Claim) error {
 	return r.each(ctx, "release", claims)
 }
 
-// each runs an operation on claims, once for each organization and period.
+// each runs an operation on claims, once per organization and period.
 func (r *Redis) each(ctx context.Context, op string, claims []Claim) error {
-	type place struct{ organization, period string }
-	ids := make(map[place][]any)
+	type group struct{ organization, period string }
+	ids := make(map[group][]any)
 	for _, c := range claims {
-		at := place{c.Organization, c.Period}
-		ids[at] = append(ids[at], c.ID)
+		g := group{c.Organization, c.Period}
+		ids[g] = append(ids[g], c.ID)
 	}
-	for at, list := range ids {
-		_, _, err := r.run(ctx, op, Claim{Organization: at.organization, Period: at.period}, list...)
+	for g, list := range ids {
+		_, _, err := r.run(ctx, op, Claim{Organization: g.organization, Period: g.period}, list...)
 		if err != nil && !errors.Is(err, ErrNotLoaded) {
 			return err
 		}
@@ -175,9 +173,8 @@ func (r *Redis) Usage(ctx context.Context, organization, period string) (Totals,
 	return t, nil
 }
 
-// Load implements [Store]. The sums are written under a name of their own first,
-// and then made the period's, unless another replica was faster: what it has
-// let its callers use since must not be overwritten.
+// Load implements [Store]. The sums are written under a temporary name, which then becomes the period's, unless another
+// replica was faster: usage since its load must not be overwritten.
 func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error) {
 	_, origin, err := r.run(ctx, "origin", Claim{Period: period})
 	if err != nil {
@@ -196,7 +193,7 @@ func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error
 			fields = append(fields, line+"n", l.Calls, line+"r", l.Requests, line+"c", l.Credits)
 		}
 		pipe.HSet(ctx, base, append(fields, "r", b.Requests, "c", b.Credits)...)
-		pipe.Expire(ctx, base, keptPeriod)
+		pipe.Expire(ctx, base, periodTTL)
 		if pipe.Len() >= 1000 {
 			if _, err := pipe.Exec(ctx); err != nil {
 				return false, fmt.Errorf("redis: load: %w", err)
@@ -210,7 +207,7 @@ func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error
 	}
 	state, _, err := r.run(ctx, "load", Claim{Period: period}, name, origin[0])
 	if err == nil && state == "moved" {
-		err = errors.New("redis: load: another server has taken over meanwhile")
+		err = errors.New("redis: load: failover to another server")
 	}
 	return state == "ok", err
 }

@@ -1,14 +1,12 @@
-// Package discovery asks the discovery-worker for the other profiles of a
-// person, and waits for its answer.
+// Package discovery requests the other profiles of a person from discovery-worker, and waits for
+// the result.
 //
-// A question is a task on Kafka; the answer is an event that every replica of
-// query-api follows without a group, from the end offsets that it took before it
-// was ready, so that the replica that asked sees it. Equal
-// questions of this replica that are asked at the same time are one task; those
-// of several replicas meet at the worker, since tasks are keyed by the account.
+// A request is a task on Kafka. The result is an event that every replica of query-api follows
+// without a consumer group, from the end offsets taken before the replica was ready, so that the
+// requesting replica sees it. Concurrent requests for the same account share one task within a
+// replica; those of several replicas are merged by the worker, since tasks are keyed by account.
 //
-// Delivery: a task is acknowledged by the brokers before it is waited for. An
-// answer may come twice, the first one counts. A caller who leaves does not take
-// the task back: what it finds is kept for the next caller (readmodel,
-// DiscoveryTable).
+// Delivery: the brokers acknowledge a task before it is waited for. A result may arrive twice; the
+// first one counts. A client that leaves does not cancel the task: its result is stored for the
+// next call (readmodel, DiscoveryTable).
 package discovery

@@ -19,44 +19,42 @@ import (
 	"muster/schemas/identity"
 )
 
-// ErrUnavailable is the error of a question that could not be put: the brokers
-// cannot be reached. It may pass.
-var ErrUnavailable = errors.New("discovery is not available at present")
+// ErrUnavailable is returned if a task cannot be published because Kafka is unavailable. It is retryable.
+var ErrUnavailable = errors.New("discovery unavailable")
 
-// errClosed ends who still waits when the service stops.
-var errClosed = fmt.Errorf("%w: the service is stopping", ErrUnavailable)
+// errClosed is returned to waiting callers when the service stops.
+var errClosed = fmt.Errorf("%w: service is stopping", ErrUnavailable)
 
 // source is the CloudEvents source of tasks.
 const source = "/muster/query-api"
 
-// maxQuestions bounds how many different accounts are asked for at a time.
-const maxQuestions = 10_000
+// maxPendingTasks is the maximum number of accounts with a pending task.
+const maxPendingTasks = 10_000
 
 // Config configures a [Finder].
 type Config struct {
 	Bus bus.Config
-	// Budget is the time from a question to its answer; the default is
-	// event.DiscoveryBudget.
+	// Budget bounds a request, including its task; default event.DiscoveryBudget.
 	Budget     time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
 }
 
-// Finder puts questions. It is safe for concurrent use; Run must be running.
+// Finder publishes tasks and waits for results. It is safe for concurrent use; see [Finder.Follow].
 type Finder struct {
 	cfg       Config
 	publisher *bus.Publisher
 	asked     *prometheus.CounterVec
 
 	mu     sync.Mutex
-	byKey  map[string]*question // by account
-	byID   map[string]*question // by request id
+	byKey  map[string]*pendingTask // by account
+	byID   map[string]*pendingTask // by request id
 	closed bool
 }
 
-// question is a task that waits for its answer.
-type question struct {
+// pendingTask is a task without a result yet.
+type pendingTask struct {
 	id, key  string
 	answered chan struct{}
 	waiting  int
@@ -65,20 +63,23 @@ type question struct {
 	done     bool
 }
 
-// New returns a finder. It does not connect.
+// New returns a Finder. It does not connect.
 func New(cfg Config) (*Finder, error) {
 	if cfg.Budget <= 0 {
 		cfg.Budget = event.DiscoveryBudget
 	}
-	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: cfg.Bus, Timeout: cfg.Budget, Linger: time.Millisecond, Logger: cfg.Logger})
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{
+		Config: cfg.Bus, Timeout: cfg.Budget, Linger: time.Millisecond, Logger: cfg.Logger,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
 	f := &Finder{
-		cfg: cfg, publisher: publisher, byKey: make(map[string]*question), byID: make(map[string]*question),
+		cfg: cfg, publisher: publisher, byKey: make(map[string]*pendingTask), byID: make(map[string]*pendingTask),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_query_api_discoveries_total",
-			Help: "Discovery questions by what came of them (answered, shared with another call, late, left by the caller, failed).",
+			Help: "Discovery requests by outcome (answered, shared with another call, late, left by the caller, " +
+				"failed).",
 		}, []string{"outcome"}),
 	}
 	if err := cfg.Registerer.Register(f.asked); err != nil {
@@ -87,8 +88,8 @@ func New(cfg Config) (*Finder, error) {
 	return f, nil
 }
 
-// Follow begins to read answers; the follower is ready once the end offsets are
-// taken, and must be closed after the last question.
+// Follow starts following results. The follower is ready once it has the end offsets, and must be closed after the last
+// request.
 func (f *Finder) Follow(ctx context.Context) *bus.Follower {
 	return bus.Follow(ctx, f.cfg.Bus, bus.FollowConfig{
 		Topics: []string{event.TopicDiscovery}, FromEnd: true, Logger: f.cfg.Logger,
@@ -99,8 +100,7 @@ func (f *Finder) Follow(ctx context.Context) *bus.Follower {
 	})
 }
 
-// take hands an answer to those who wait for it. Most answers are for other
-// replicas.
+// take passes a result to the waiting callers. Most results are for other replicas.
 func (f *Finder) take(ctx context.Context, m kafka.Message) {
 	e, err := bus.GetEvent(m.Headers)
 	if err == nil && e.Type != event.TypeDiscovery {
@@ -120,14 +120,15 @@ func (f *Finder) take(ctx context.Context, m kafka.Message) {
 		err = d.Validate()
 	}
 	if err != nil {
-		f.cfg.Logger.WarnContext(ctx, "discovery event skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+		f.cfg.Logger.WarnContext(ctx, "discovery: invalid event skipped",
+			slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
 		return
 	}
 	f.finish(q, &d, nil)
 }
 
-// finish answers a question once.
-func (f *Finder) finish(q *question, d *event.Discovery, err error) {
+// finish completes a task, once.
+func (f *Finder) finish(q *pendingTask, d *event.Discovery, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q.done {
@@ -139,16 +140,15 @@ func (f *Finder) finish(q *question, d *event.Discovery, err error) {
 	close(q.answered)
 }
 
-// Budget is the time that a question may take.
+// Budget returns the maximum duration of a request.
 func (f *Finder) Budget() time.Duration { return f.cfg.Budget }
 
-// Find asks for the profiles of who has the account, until the budget is over
-// or ctx ends. It returns nil without an error when no answer came in time: the
-// task goes on, for the next caller. The error may be [ErrUnavailable].
+// Find requests the profiles of the owner of an account. It waits until the budget is used up or ctx ends. If no result
+// came in time, it returns nil without an error; the task continues, for the next call. The error may be
+// [ErrUnavailable].
 func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discovery, error) {
 	now := f.cfg.Now()
-	// A hundredth is for the answer's way to the caller, who counts it too; the
-	// worker keeps more than that for the way here.
+	// One percent is reserved for sending the response; the worker reserves more for the transport to this process.
 	timeout, cancel := context.WithTimeout(ctx, f.cfg.Budget-f.cfg.Budget/100)
 	defer cancel()
 	q, first, err := f.join(account)
@@ -186,8 +186,8 @@ func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discov
 
 func (f *Finder) count(outcome string) { f.asked.WithLabelValues(outcome).Inc() }
 
-// join returns the question for an account, and whether it is new.
-func (f *Finder) join(account event.Account) (*question, bool, error) {
+// join returns the pending task of an account, and whether it is new.
+func (f *Finder) join(account event.Account) (*pendingTask, bool, error) {
 	key := account.Platform + ":" + identity.UsernameKey(account.Username)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,20 +198,20 @@ func (f *Finder) join(account event.Account) (*question, bool, error) {
 		q.waiting++
 		return q, false, nil
 	}
-	if len(f.byKey) >= maxQuestions {
-		return nil, false, fmt.Errorf("%w: %d questions are open", ErrUnavailable, maxQuestions)
+	if len(f.byKey) >= maxPendingTasks {
+		return nil, false, fmt.Errorf("%w: %d tasks are pending", ErrUnavailable, maxPendingTasks)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, false, fmt.Errorf("discovery: %w", err)
 	}
-	q := &question{id: id.String(), key: key, answered: make(chan struct{}), waiting: 1}
+	q := &pendingTask{id: id.String(), key: key, answered: make(chan struct{}), waiting: 1}
 	f.byKey[key], f.byID[q.id] = q, q
 	return q, true, nil
 }
 
-// leave forgets a question for which nobody waits any more.
-func (f *Finder) leave(q *question) {
+// leave removes a pending task without waiting callers.
+func (f *Finder) leave(q *pendingTask) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q.waiting--
@@ -222,30 +222,31 @@ func (f *Finder) leave(q *question) {
 	}
 }
 
-func (f *Finder) publish(ctx context.Context, q *question, account event.Account, now time.Time) error {
+func (f *Finder) publish(ctx context.Context, q *pendingTask, account event.Account, now time.Time) error {
 	value, err := json.Marshal(event.DiscoveryTask{
 		RequestID: q.id, Input: account, RequestedAt: now.UTC(), Deadline: now.UTC().Add(f.cfg.Budget),
 	}, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("write task: %w", err)
+		return fmt.Errorf("encode task: %w", err)
 	}
 	m := message.NewMessage(q.id, value)
-	// Others may wait for the task when its first caller has left.
+	// Other callers may wait for the task after the first has left.
 	publishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.Budget)
 	defer cancel()
 	m.SetContext(publishing)
 	bus.SetMessageEvent(m, bus.Event{
-		ID: q.id, Type: event.TypeDiscoveryTask, Source: source, Subject: q.id, Time: now, ContentType: "application/json",
+		ID: q.id, Type: event.TypeDiscoveryTask, Source: source, Subject: q.id, Time: now,
+		ContentType: "application/json",
 	})
 	m.Metadata[bus.MetadataKey] = q.key
 	return f.publisher.Publish(event.TopicDiscoveryTask, m) //nolint:contextcheck // the message carries it
 }
 
-// Close ends the questions that are open and the publishing.
+// Close fails pending tasks and closes the publisher.
 func (f *Finder) Close() error {
 	f.mu.Lock()
 	f.closed = true
-	open := make([]*question, 0, len(f.byID))
+	open := make([]*pendingTask, 0, len(f.byID))
 	for _, q := range f.byID {
 		open = append(open, q)
 	}

@@ -1,11 +1,9 @@
-// Package docs serves the documentation of the API at /docs: the interactive
-// reference and the guides. All of it is embedded; a page asks nobody but the
-// server that it came from, and its Content-Security-Policy sees to that.
+// Package docs serves the API documentation at /docs: the interactive reference and the guides. All
+// files are embedded. Pages load only from this server, enforced by their Content-Security-Policy.
 //
-// The reference is Scalar's, drawn in the browser from /v1/openapi.json. Its
-// script is the npm package that web/scalar.txt pins, with the hash of its
-// archive; package fetch brings it. The guides are the markdown files in
-// guides, rendered once by [New].
+// The reference is rendered by Scalar in the browser from /v1/openapi.json. Its script is the npm
+// package pinned, with its hash, in web/scalar.txt; package fetch downloads it. The guides are the
+// Markdown files in guides, rendered once by [New].
 package docs
 
 //go:generate go run ./fetch

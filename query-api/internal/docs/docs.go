@@ -19,32 +19,33 @@ import (
 //go:embed web guides
 var files embed.FS
 
-// Path is where the documentation is served, with everything below it.
+// Path is the base path of the documentation.
 const Path = "/docs"
 
-// policies. Scalar sets styles from its script, so that its page alone allows
-// styles in the page; scripts come from this server only, nothing is evaluated,
-// and nothing is asked of other hosts.
+// policies. Scalar sets styles from its script, so only its page allows inline styles. Scripts come from this server
+// only, eval is forbidden, and no other hosts are contacted.
 const (
-	referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+	referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' " +
+		"data:; font-src 'self'; " +
 		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	guidePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	guidePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
+		"form-action 'none'; frame-ancestors 'none'"
 )
 
-// file is an answer.
+// file is a served file.
 type file struct {
 	kind   string // media type
 	body   []byte
-	packed []byte // body compressed with gzip; nil: it is not
+	packed []byte // gzip-compressed body; nil if not compressed
 	policy string
 	tag    string
 }
 
-// Handler serves the pages. It is safe for concurrent use.
+// Handler serves the documentation. It is safe for concurrent use.
 type Handler struct{ files map[string]file }
 
-// New renders the pages. clauses is the generated page of the search language,
-// in markdown, whose sections become part of the guide.
+// New renders the pages. clauses is the generated Markdown page of the search language; its sections become part of the
+// search guide.
 func New(clauses string) (*Handler, error) {
 	h := &Handler{files: make(map[string]file)}
 	for name, kind := range map[string]string{
@@ -57,7 +58,7 @@ func New(clauses string) (*Handler, error) {
 		}
 		h.add(Path+"/assets/"+name, file{kind: kind, body: body})
 	}
-	_, clauses, _ = strings.Cut(clauses, "\n## ") // its title and introduction are the guide's
+	_, clauses, _ = strings.Cut(clauses, "\n## ") // the guide has its own title and introduction
 	clauses = "## " + clauses
 	packed, err := files.ReadFile("web/scalar.js.gz")
 	if err != nil {
@@ -111,18 +112,18 @@ func (h *Handler) pages(clauses string) error {
 	return nil
 }
 
-// Has reports whether something is served at the path.
+// Has reports whether a path is served.
 func (h *Handler) Has(path string) bool {
 	_, ok := h.files[path]
 	return ok
 }
 
-// Paths lists what is served, sorted.
+// Paths returns the served paths, sorted.
 func (h *Handler) Paths() []string {
 	return slices.Sorted(maps.Keys(h.files))
 }
 
-// ServeHTTP answers a GET of a path that the handler has.
+// ServeHTTP serves a GET of a path for which Has is true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := h.files[r.URL.Path]
 	if !ok {
@@ -132,7 +133,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", f.kind)
 	header.Set("ETag", f.tag)
-	header.Set("Cache-Control", "no-cache") // kept, and asked for again: a new version is seen at once
+	// Cached, but revalidated, so that a new version is visible immediately.
+	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -153,14 +155,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else {
 			var err error
 			if body, err = unpack(f.packed); err != nil {
-				// What is embedded is whole: a test unpacks it.
+				// Embedded files are valid: a test decompresses them.
 				header.Del("ETag")
 				http.Error(w, "the file cannot be read", http.StatusInternalServerError)
 				return
 			}
 		}
 	}
-	// The reader may be gone; there is nobody else to tell.
+	// The client may have disconnected.
 	_, _ = w.Write(body)
 }
 

@@ -40,9 +40,7 @@ func body(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// Every page loads its parts from this server, allows nothing else, and its
-// links within the documentation lead somewhere.
-func TestPagesStandAlone(t *testing.T) {
+func TestPages_LoadOnlyFromThisServer(t *testing.T) {
 	h := open(t)
 	loaded := regexp.MustCompile(`(?:src=|<link [^>]*href=)"([^"]*)"`)
 	linked := regexp.MustCompile(`<a [^>]*href="([^"]*)"`)
@@ -62,7 +60,7 @@ func TestPagesStandAlone(t *testing.T) {
 		text := body(t, resp)
 		require.NotContains(t, text, "{{", path)
 		require.NotContains(t, text, "raw HTML omitted", path)
-		require.NotRegexp(t, `<script(?: defer)?>| style="| on[a-z]+="`, text, "nothing that the policy would keep out")
+		require.NotRegexp(t, `<script(?: defer)?>| style="| on[a-z]+="`, text, "nothing that the policy forbids")
 		for _, m := range loaded.FindAllStringSubmatch(text, -1) {
 			require.True(t, h.Has(m[1]), "%s loads %s", path, m[1])
 		}
@@ -81,7 +79,7 @@ func TestPagesStandAlone(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, h, "/docs/guides/none").StatusCode)
 }
 
-func TestScript(t *testing.T) {
+func TestScript_MatchesPinnedVersion(t *testing.T) {
 	h := open(t)
 	plain := get(t, h, "/docs/assets/scalar.js")
 	require.Empty(t, plain.Header.Get("Content-Encoding"))
@@ -97,7 +95,8 @@ func TestScript(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(script), len(got))
 
-	require.Empty(t, get(t, h, "/docs/assets/scalar.js", "Accept-Encoding", "gzip;q=0, identity").Header.Get("Content-Encoding"))
+	require.Empty(t, get(t, h, "/docs/assets/scalar.js", "Accept-Encoding",
+		"gzip;q=0, identity").Header.Get("Content-Encoding"))
 	again := get(t, h, "/docs/assets/scalar.js", "If-None-Match", packed.Header.Get("ETag"))
 	require.Equal(t, http.StatusNotModified, again.StatusCode)
 	require.Empty(t, body(t, again))

@@ -12,13 +12,13 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// guide is a page of prose; its text is guides/<Name>.md.
+// guide is a guide; its text is in guides/<Name>.md.
 type guide struct{ Name, Title string }
 
-// Path is where the guide is served.
+// Path returns the path of the guide.
 func (g guide) Path() string { return Path + "/guides/" + g.Name }
 
-// guides are in the order in which a new caller needs them.
+// guides returns the guides in the order in which a new user needs them.
 func guides() []guide {
 	return []guide{
 		{"first-call", "First call"},
@@ -29,7 +29,7 @@ func guides() []guide {
 	}
 }
 
-// content is what web/page.html draws.
+// content is the data of the template web/page.html.
 type content struct {
 	Title     string
 	Path      string
@@ -39,10 +39,10 @@ type content struct {
 	Headings  []heading
 }
 
-// heading is an entry of a guide's contents.
+// heading is an entry of the table of contents of a guide.
 type heading struct{ ID, Text string }
 
-// markdown renders a guide and lists its headings of the second level.
+// markdown renders a guide and returns its second-level headings.
 func markdown(source []byte) (template.HTML, []heading, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	document := md.Parser().Parse(text.NewReader(source))
@@ -69,5 +69,5 @@ func markdown(source []byte) (template.HTML, []heading, error) {
 	if err := md.Renderer().Render(&b, source, document); err != nil {
 		return "", nil, err
 	}
-	return template.HTML(b.String()), headings, nil //nolint:gosec // our own files; raw HTML in them is left out by the renderer
+	return template.HTML(b.String()), headings, nil //nolint:gosec // embedded files, without raw HTML
 }

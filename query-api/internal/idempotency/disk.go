@@ -10,48 +10,46 @@ import (
 	"time"
 )
 
-// DiskConfig says where a [Disk] keeps answers, and how many.
+// DiskConfig configures a [Disk].
 type DiskConfig struct {
-	// Dir is a folder of this store alone; it is made if it is not there.
+	// Dir is the directory of this store; it is created if missing.
 	Dir string
-	// MaxBytes and MaxAnswers bound what is kept; the oldest goes first. Default 2 GiB
-	// and 250,000.
+	// MaxBytes and MaxAnswers bound the store; the oldest responses are evicted first. Defaults 2 GiB and 250,000.
 	MaxBytes   int64
 	MaxAnswers int
-	// SegmentAge is how long one file is written to, and how much longer than itself
-	// an answer is on disk at most; default one hour.
+	// SegmentAge is how long one segment is written to. An expired response stays on disk for at most that long;
+	// default one hour.
 	SegmentAge time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// Disk is a [Store] for one replica. Answers outlive the process, also one that is
-// killed, so that a call that is sent again after it is not charged again. What is
-// known of them is in memory, what they say in files of Dir. Files are not synced: a
-// power cut may take the last answers.
+// Disk is a [Store] for a single replica. Responses survive the death of the process, so that a call repeated after
+// it is not charged again. The index is in memory, the contents are in segment files. Files are not synced: a power
+// cut may lose the latest responses.
 type Disk struct {
 	cfg DiskConfig
 
 	mu       sync.Mutex
-	items    map[string]*list.Element // of *item
+	items    map[string]*list.Element // values are *item
 	order    *list.List               // oldest first
-	segments []*segment               // oldest first; the last one is written to, unless it is full
-	next     uint64                   // number of the next segment
-	bytes    int64                    // of all segments
+	segments []*segment               // oldest first; the last one is open for writes unless full
+	next     uint64                   // next segment number
+	bytes    int64                    // size of all segments
 }
 
 type item struct {
 	name, fingerprint, owner string
 	until                    time.Time
 
-	in     *segment // nil: running
-	given  bool     // the value was, since it is there
-	offset int64    // of the value
-	length int
-	sum    uint32
+	segment *segment // nil: running
+	served  bool     // the value was returned by Begin
+	offset  int64    // of the value
+	length  int
+	sum     uint32
 }
 
-// OpenDisk opens the store and reads which answers are there.
+// OpenDisk opens the store and reads its index.
 func OpenDisk(cfg DiskConfig) (*Disk, error) {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 2 << 30
@@ -74,16 +72,15 @@ func OpenDisk(cfg DiskConfig) (*Disk, error) {
 		err = d.load(numbers[i])
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("idempotency: read stored answers: %w", err), d.Close())
+		return nil, errors.Join(fmt.Errorf("idempotency: read stored responses: %w", err), d.Close())
 	}
 	for _, s := range d.segments {
-		s.full = true // its end may be torn
+		s.full = true // the last frame may be truncated
 	}
 	return d, nil
 }
 
-// load reads a segment. What follows a torn frame, the last of a process that was
-// killed, is not there.
+// load reads a segment up to a truncated frame, the last one of a killed process.
 func (d *Disk) load(number uint64) error {
 	s, err := openSegment(d.cfg.Dir, number)
 	if err != nil {
@@ -106,7 +103,7 @@ func (d *Disk) load(number uint64) error {
 		if f.kind == frameAnswer {
 			d.items[f.name] = d.order.PushBack(&item{
 				name: f.name, fingerprint: f.fingerprint, owner: f.owner, until: f.until,
-				in: s, offset: f.offset, length: f.length, sum: f.sum,
+				segment: s, offset: f.offset, length: f.length, sum: f.sum,
 			})
 		}
 	}
@@ -127,10 +124,10 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 			d.remove(e)
 		case i.fingerprint != fingerprint:
 			return Mismatch, nil, nil
-		case i.in == nil && i.owner == owner:
+		case i.segment == nil && i.owner == owner:
 			d.renew(e, now.Add(lease))
 			return New, nil, nil
-		case i.in == nil:
+		case i.segment == nil:
 			return Running, nil, nil
 		default:
 			value, err := i.value()
@@ -138,21 +135,21 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 				return 0, nil, err
 			}
 			if value != nil {
-				i.given = true
+				i.served = true
 				return Stored, value, nil
 			}
-			d.remove(e) // a power cut has taken it
+			d.remove(e) // lost in a power cut
 		}
 	}
 	d.items[name] = d.order.PushBack(&item{name: name, fingerprint: fingerprint, owner: owner, until: now.Add(lease)})
 	return New, nil, nil
 }
 
-// value reads a stored value; nil when it is not what was written.
+// value reads a stored value; nil if its checksum does not match.
 func (i *item) value() ([]byte, error) {
 	value := make([]byte, i.length)
-	if _, err := i.in.file.ReadAt(value, i.offset); err != nil {
-		return nil, fmt.Errorf("read a stored answer: %w", err)
+	if _, err := i.segment.file.ReadAt(value, i.offset); err != nil {
+		return nil, fmt.Errorf("read stored response: %w", err)
 	}
 	if checksum(value) != i.sum {
 		return nil, nil
@@ -160,7 +157,7 @@ func (i *item) value() ([]byte, error) {
 	return value, nil
 }
 
-// held is the element of a name that owner has, nil when another has it.
+// held returns the element of a name if owner has it, else nil.
 func (d *Disk) held(name, owner string) *list.Element {
 	if e := d.items[name]; e != nil && e.Value.(*item).owner == owner {
 		return e
@@ -173,7 +170,7 @@ func (d *Disk) Renew(_ context.Context, name, owner string, lease time.Duration)
 	now := d.cfg.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.held(name, owner); e != nil && e.Value.(*item).in == nil && now.Before(e.Value.(*item).until) {
+	if e := d.held(name, owner); e != nil && e.Value.(*item).segment == nil && now.Before(e.Value.(*item).until) {
 		d.renew(e, now.Add(lease))
 	}
 	return nil
@@ -185,7 +182,7 @@ func (d *Disk) renew(e *list.Element, until time.Time) {
 }
 
 // Complete implements [Store].
-func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kept time.Duration) error {
+func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, ttl time.Duration) error {
 	now := d.cfg.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,55 +191,54 @@ func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kep
 		return nil
 	}
 	i := e.Value.(*item)
-	f := frame{kind: frameAnswer, until: now.Add(kept), name: name, fingerprint: i.fingerprint, owner: owner}
+	f := frame{kind: frameAnswer, until: now.Add(ttl), name: name, fingerprint: i.fingerprint, owner: owner}
 	s, offset, err := d.write(now, f, value)
 	if err != nil {
 		return err
 	}
-	i.until, i.in, i.offset, i.length, i.sum = f.until, s, offset, len(value), checksum(value)
+	i.until, i.segment, i.offset, i.length, i.sum = f.until, s, offset, len(value), checksum(value)
 	d.order.MoveToBack(e)
 	return nil
 }
 
-// Forget implements [Store]. What a stored answer said is overwritten.
-func (d *Disk) Forget(_ context.Context, name, owner string) error {
+// Delete implements [Store]. The contents of a stored response are overwritten.
+func (d *Disk) Delete(_ context.Context, name, owner string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.forget(d.held(name, owner))
+	return d.delete(d.held(name, owner))
 }
 
-// Withdraw implements [Store].
-func (d *Disk) Withdraw(_ context.Context, name, owner string) (bool, error) {
+// DeleteUnserved implements [Store].
+func (d *Disk) DeleteUnserved(_ context.Context, name, owner string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.held(name, owner)
-	if e != nil && e.Value.(*item).given {
+	if e != nil && e.Value.(*item).served {
 		return true, nil
 	}
-	return false, d.forget(e)
+	return false, d.delete(e)
 }
 
-// forget removes what is held, if anything is; d.mu is held.
-func (d *Disk) forget(e *list.Element) error {
+// delete removes a claim or response, if e is not nil. d.mu must be held.
+func (d *Disk) delete(e *list.Element) error {
 	if e == nil {
 		return nil
 	}
 	i := e.Value.(*item)
-	if i.in != nil {
+	if i.segment != nil {
 		f := frame{kind: frameForgotten, until: i.until, name: i.name, owner: i.owner}
 		if _, _, err := d.write(d.cfg.Now(), f, nil); err != nil {
 			return err
 		}
-		if _, err := i.in.file.WriteAt(make([]byte, i.length), i.offset); err != nil {
-			return fmt.Errorf("overwrite a stored answer: %w", err)
+		if _, err := i.segment.file.WriteAt(make([]byte, i.length), i.offset); err != nil {
+			return fmt.Errorf("overwrite stored response: %w", err)
 		}
 	}
 	d.remove(e)
 	return nil
 }
 
-// write appends a frame to the segment that is written to, a new one when that is
-// old or large.
+// write appends a frame to the current segment, or to a new one if that is old or large.
 func (d *Disk) write(now time.Time, f frame, value []byte) (*segment, int64, error) {
 	var s *segment
 	if n := len(d.segments); n > 0 {
@@ -252,20 +248,20 @@ func (d *Disk) write(now time.Time, f frame, value []byte) (*segment, int64, err
 	if s == nil || s.full {
 		var err error
 		if s, err = createSegment(d.cfg.Dir, d.next, now); err != nil {
-			return nil, 0, fmt.Errorf("begin a file of stored answers: %w", err)
+			return nil, 0, fmt.Errorf("create segment of stored responses: %w", err)
 		}
 		d.segments, d.next = append(d.segments, s), d.next+1
 	}
 	offset, n, err := s.append(f, value)
 	if err != nil {
-		return nil, 0, fmt.Errorf("store an answer: %w", err)
+		return nil, 0, fmt.Errorf("store response: %w", err)
 	}
 	d.bytes += n
 	s.until = later(s.until, f.until)
 	return s, offset, nil
 }
 
-// Sweep removes what is over, from disk too.
+// Sweep removes expired responses, also from disk.
 func (d *Disk) Sweep() error {
 	now := d.cfg.Now()
 	d.mu.Lock()
@@ -276,7 +272,7 @@ func (d *Disk) Sweep() error {
 	return d.sweep(now)
 }
 
-// sweep removes what is over, and the oldest while there is too much.
+// sweep removes expired responses, and the oldest ones over the limits.
 func (d *Disk) sweep(now time.Time) error {
 	for e := d.order.Front(); e != nil; e = d.order.Front() {
 		if now.Before(e.Value.(*item).until) && d.order.Len() <= d.cfg.MaxAnswers {
@@ -291,14 +287,14 @@ func (d *Disk) sweep(now time.Time) error {
 		}
 		for e := d.order.Front(); e != nil; {
 			following := e.Next()
-			if e.Value.(*item).in == s {
+			if e.Value.(*item).segment == s {
 				d.remove(e)
 			}
 			e = following
 		}
 		d.segments, d.bytes = d.segments[1:], d.bytes-s.size
 		if err := s.remove(); err != nil {
-			return fmt.Errorf("remove stored answers: %w", err)
+			return fmt.Errorf("remove stored responses: %w", err)
 		}
 	}
 	return nil
@@ -309,12 +305,12 @@ func (d *Disk) remove(e *list.Element) {
 	delete(d.items, e.Value.(*item).name)
 }
 
-// Each gives every stored answer to f.
+// Each calls f with every stored response, until f returns an error.
 func (d *Disk) Each(ctx context.Context, f func(name string, value []byte) error) error {
 	d.mu.Lock()
 	var names []string
 	for e := d.order.Front(); e != nil; e = e.Next() {
-		if i := e.Value.(*item); i.in != nil {
+		if i := e.Value.(*item); i.segment != nil {
 			names = append(names, i.name)
 		}
 	}
@@ -326,7 +322,7 @@ func (d *Disk) Each(ctx context.Context, f func(name string, value []byte) error
 		d.mu.Lock()
 		var value []byte
 		var err error
-		if e := d.items[name]; e != nil && e.Value.(*item).in != nil {
+		if e := d.items[name]; e != nil && e.Value.(*item).segment != nil {
 			value, err = e.Value.(*item).value()
 		}
 		d.mu.Unlock()

@@ -21,61 +21,57 @@ import (
 	"muster/query-api/internal/canonical"
 )
 
-// Kept is how long an answer is kept.
-const Kept = 24 * time.Hour
+// TTL is the lifetime of a stored response.
+const TTL = 24 * time.Hour
 
-// State is what a store knows of a call.
+// State is the state of a call in a store.
 type State int
 
 // States.
 const (
-	New      State = iota // it is claimed for the caller of Begin now
-	Running               // somebody else has claimed it
-	Stored                // its answer is there
-	Mismatch              // it was sent with another body
+	New      State = iota // claimed by the caller of Begin
+	Running               // claimed by another call
+	Stored                // the response is stored
+	Mismatch              // the key was used with another body
 )
 
-// Store keeps claims and answers by name. It is safe for concurrent use.
+// Store stores claims and responses by name. It is safe for concurrent use.
 type Store interface {
-	// Begin claims a name for an owner, unless another one has claimed it, or it is stored
-	// already. The claim ends with the lease. value is the answer of a Stored one.
-	Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (state State, value []byte, err error)
-	// Renew has a claim of an owner last for another lease from now on; when it is not
-	// there any more, or completed, it does nothing.
+	// Begin claims a name for an owner, unless another owner has claimed it or a response is stored. The claim expires
+	// with the lease. value is the response for state Stored.
+	Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (state State, value []byte,
+		err error)
+	// Renew extends a claim by another lease from now. It does nothing if the claim has ended or is completed.
 	Renew(ctx context.Context, name, owner string, lease time.Duration) error
-	// Complete stores an answer under a name that its owner has claimed; when the
-	// claim is not there any more it does nothing.
-	Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error
-	// Forget ends an owner's claim, or removes the answer that it has stored.
-	Forget(ctx context.Context, name, owner string) error
-	// Withdraw is Forget, but for an answer that Begin has given to somebody: that
-	// stays, and given is true.
-	Withdraw(ctx context.Context, name, owner string) (given bool, err error)
+	// Complete stores a response under a claimed name. It does nothing if the claim has ended.
+	Complete(ctx context.Context, name, owner string, value []byte, ttl time.Duration) error
+	// Delete ends an owner's claim, or deletes the response that it has stored.
+	Delete(ctx context.Context, name, owner string) error
+	// DeleteUnserved is Delete, except for a response that Begin has returned: that is kept, and served is true.
+	DeleteUnserved(ctx context.Context, name, owner string) (served bool, err error)
 }
 
-// Answer is an answer that is kept.
+// Answer is a stored response.
 type Answer struct {
 	Status      int
 	ContentType string
 	Body        []byte
-	// Identities are those of the records that are in the answer, as "<kind>
-	// <identity>".
+	// Identities are the records in the response, as "<kind> <identity>".
 	Identities []string
-	// Endpoint is the path of the call. Accounts are those that the answer names
-	// beside its records, as "<platform> <comparison form of the username>". Answers
-	// that were stored before there were these have none of them.
+	// Endpoint is the path of the call. Accounts are other accounts named in the response, as "<platform> <comparison
+	// form of the username>". Both are empty for responses stored by earlier versions.
 	Endpoint string
 	Accounts []string
-	// Identifiers are what those whom the answer tells of go by, as "<platform> id <id>", "<platform> username <comparison
-	// form>" and "<platform> email <comparison form>": they may be what somebody is erased by.
+	// Identifiers are the identifiers of the people in the response, by which they may be erased: "<platform> id <id>",
+	// "<platform> username <comparison form>" and "<platform> email <comparison form>".
 	Identifiers []string
-	// Header are the headers that say more of the answer, by name.
+	// Header has the additional response headers to store.
 	Header map[string]string
 
-	owner string // of a stored one
+	owner string // set for stored responses
 }
 
-// details are what an answer has had since there were stored ones without it.
+// details are the fields added after the first format of stored responses.
 type details struct {
 	Endpoint    string            `json:"endpoint,omitempty"`
 	Accounts    []string          `json:"accounts,omitempty"`
@@ -83,21 +79,20 @@ type details struct {
 	Header      map[string]string `json:"header,omitempty"`
 }
 
-// Answers keeps answers in a store.
+// Answers stores responses, encrypted, in a store.
 type Answers struct {
 	store Store
-	key   []byte // of names and fingerprints
+	key   []byte // hash key of names and fingerprints
 	seal  cipher.AEAD
 }
 
 // KeyBytes is the size of the key that NewAnswers needs.
 const KeyBytes = 64
 
-// NewAnswers returns Answers whose names and contents depend on key, which all
-// replicas share.
+// NewAnswers returns Answers that hash and encrypt with key, which must be the same for all replicas.
 func NewAnswers(store Store, key []byte) (*Answers, error) {
 	if len(key) != KeyBytes {
-		return nil, fmt.Errorf("idempotency: a key of %d bytes, want %d", len(key), KeyBytes)
+		return nil, fmt.Errorf("idempotency: invalid key size: %d bytes, want %d", len(key), KeyBytes)
 	}
 	block, err := aes.NewCipher(key[:32])
 	if err != nil {
@@ -110,30 +105,30 @@ func NewAnswers(store Store, key []byte) (*Answers, error) {
 	return &Answers{store: store, key: key[32:], seal: seal}, nil
 }
 
-// Call is a call with a key.
+// Call is a call with an Idempotency-Key.
 type Call struct {
 	Organization, Method, Path, Key string
-	// Part tells apart what is kept under one key beside the answer; empty: the answer.
+	// Part distinguishes several values stored under one key; empty is the response.
 	Part string
 	Body []byte
-	// Owner names this attempt.
+	// Owner identifies this attempt.
 	Owner string
 	Lease time.Duration
-	// Erased, if set, says that an answer must not be given again: it is removed, and
-	// the call is a new one.
+	// Erased, if set, reports whether a stored response must not be returned again. It is then deleted, and the call is
+	// a new one.
 	Erased func(Answer) bool
 }
 
-// Claim is a call that is running under its key.
+// Claim is the claim of a running call.
 type Claim struct {
 	answers *Answers
 	name    string
 	owner   string
 }
 
-// Begin claims a call. For Stored there is an answer and a claim that only the owner
-// who has stored it may use, for New a claim, which must be completed or given up. With
-// an error the call may be claimed all the same: then the claim must be given up, too.
+// Begin claims a call. For New it returns a claim, which must be completed or released. For Stored it returns the
+// response, and a claim that only its owner may use. After an error the call may be claimed nevertheless, so the claim
+// must be released, too.
 func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, error) {
 	parts := []string{"name 2", c.Organization, c.Method, c.Path, c.Key}
 	if c.Part != "" {
@@ -141,8 +136,8 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	}
 	name := a.hash(parts...)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
-	// Integers stay as they are: floating point would take those beyond 2^53 for others.
-	if canonical.JSON(&body, jsontext.CanonicalizeRawInts(false)) != nil { // then as it is
+	// Integers are not canonicalized: floating point does not distinguish all integers beyond 2^53.
+	if canonical.JSON(&body, jsontext.CanonicalizeRawInts(false)) != nil {
 		body = c.Body
 	}
 	claim := Claim{answers: a, name: name, owner: c.Owner}
@@ -159,13 +154,13 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	if err != nil || c.Erased == nil || !c.Erased(answer) {
 		return state, answer, claim, err
 	}
-	if err := a.store.Forget(ctx, name, owner); err != nil {
+	if err := a.store.Delete(ctx, name, owner); err != nil {
 		return 0, Answer{}, claim, fmt.Errorf("idempotency: %w", err)
 	}
 	return a.Begin(ctx, c)
 }
 
-// Renew has the claim last for another lease.
+// Renew extends the claim by another lease from now.
 func (c Claim) Renew(ctx context.Context, lease time.Duration) error {
 	if err := c.answers.store.Renew(ctx, c.name, c.owner, lease); err != nil {
 		return fmt.Errorf("idempotency: %w", err)
@@ -173,11 +168,11 @@ func (c Claim) Renew(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-// Complete keeps the answer.
+// Complete stores the response.
 func (c Claim) Complete(ctx context.Context, answer Answer) error {
 	value, err := c.answers.encrypt(c.name, c.owner, answer)
 	if err == nil {
-		err = c.answers.store.Complete(ctx, c.name, c.owner, value, Kept)
+		err = c.answers.store.Complete(ctx, c.name, c.owner, value, TTL)
 	}
 	if err != nil {
 		return fmt.Errorf("idempotency: %w", err)
@@ -185,17 +180,17 @@ func (c Claim) Complete(ctx context.Context, answer Answer) error {
 	return nil
 }
 
-// GiveUp lets the call be made again, also when its answer is stored already, unless
-// somebody was given that: then it stays, and given is true.
-func (c Claim) GiveUp(ctx context.Context) (given bool, err error) {
-	if given, err = c.answers.store.Withdraw(ctx, c.name, c.owner); err != nil {
+// Release lets the call be made again, even if its response is stored, unless it was returned to another call: then it
+// is kept, and served is true.
+func (c Claim) Release(ctx context.Context) (served bool, err error) {
+	if served, err = c.answers.store.DeleteUnserved(ctx, c.name, c.owner); err != nil {
 		return false, fmt.Errorf("idempotency: %w", err)
 	}
-	return given, nil
+	return served, nil
 }
 
-// Purge removes the stored answers that must not be given again, from a store that is
-// asked for all of them. Others forget an answer when it is asked for.
+// Purge deletes the stored responses that must not be returned again, if the store can enumerate its responses.
+// Otherwise they are deleted when they are requested.
 func (a *Answers) Purge(ctx context.Context, erased func(Answer) bool) error {
 	all, ok := a.store.(interface {
 		Each(ctx context.Context, f func(name string, value []byte) error) error
@@ -206,14 +201,14 @@ func (a *Answers) Purge(ctx context.Context, erased func(Answer) bool) error {
 	err := all.Each(ctx, func(name string, value []byte) error {
 		answer, err := a.open(name, value)
 		if err != nil {
-			return nil //nolint:nilerr // of another root secret: nobody is given it
+			return nil //nolint:nilerr // encrypted with another root secret: never returned
 		}
 		owner := answer.owner
 		answer.owner = ""
 		if !erased(answer) {
 			return nil
 		}
-		return a.store.Forget(ctx, name, owner)
+		return a.store.Delete(ctx, name, owner)
 	})
 	if err != nil {
 		return fmt.Errorf("idempotency: %w", err)
@@ -221,8 +216,7 @@ func (a *Answers) Purge(ctx context.Context, erased func(Answer) bool) error {
 	return nil
 }
 
-// hash is a keyed hash of parts, each with its length so that they cannot run
-// into each other.
+// hash returns a keyed hash of parts, each prefixed with its length so that the encoding is unambiguous.
 func (a *Answers) hash(parts ...string) string {
 	h := hmac.New(sha256.New, a.key)
 	for _, p := range parts {
@@ -232,32 +226,34 @@ func (a *Answers) hash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// encrypt binds the answer to its name: it opens under no other.
+// encrypt encrypts a response, bound to its name.
 func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	nonce := make([]byte, a.seal.NonceSize())
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts, Identifiers: answer.Identifiers, Header: answer.Header}, json.Deterministic(true))
+	more, err := json.Marshal(details{
+		Endpoint: answer.Endpoint, Accounts: answer.Accounts, Identifiers: answer.Identifiers, Header: answer.Header,
+	}, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
-	// The details are the last line of the identities: a replica of the version before,
-	// which does not know of them, takes them for an identity that nobody has.
+	// The details are appended to the identities: replicas of an earlier version take them for an identity that does
+	// not exist.
 	identities := answer.Identities
 	if string(more) != "{}" {
 		identities = append(slices.Clone(identities), string(more))
 	}
 	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status)) //nolint:gosec // an HTTP status
 	for _, part := range []string{owner, answer.ContentType, strings.Join(identities, "\n")} {
-		plain = binary.BigEndian.AppendUint32(plain, uint32(len(part))) //nolint:gosec // an answer's parts are far smaller
+		plain = binary.BigEndian.AppendUint32(plain, uint32(len(part))) //nolint:gosec // parts are far smaller
 		plain = append(plain, part...)
 	}
 	plain = append(plain, answer.Body...)
 	return a.seal.Seal(nonce, nonce, plain, []byte(name)), nil
 }
 
-var errSealed = errors.New("idempotency: a stored answer cannot be opened: do all replicas have the same root secret?")
+var errSealed = errors.New("idempotency: cannot decrypt a stored response: all replicas need the same root secret")
 
 func (a *Answers) open(name string, value []byte) (Answer, error) {
 	n := a.seal.NonceSize()
@@ -288,7 +284,8 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		if json.Unmarshal([]byte(identities[last]), &more) != nil {
 			return Answer{}, errSealed
 		}
-		answer.Endpoint, answer.Accounts, answer.Identifiers, answer.Header = more.Endpoint, more.Accounts, more.Identifiers, more.Header
+		answer.Endpoint, answer.Accounts = more.Endpoint, more.Accounts
+		answer.Identifiers, answer.Header = more.Identifiers, more.Header
 		identities = identities[:last]
 	}
 	if len(identities) > 0 {

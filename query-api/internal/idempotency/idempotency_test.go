@@ -37,7 +37,7 @@ func openDisk(t *testing.T, cfg idempotency.DiskConfig) *idempotency.Disk {
 	return d
 }
 
-// store keeps an answer under a name.
+// store stores a response.
 func store(t *testing.T, d *idempotency.Disk, name string, value []byte, kept time.Duration) {
 	t.Helper()
 	state, _, err := d.Begin(t.Context(), name, "f", "a", time.Minute)
@@ -46,7 +46,7 @@ func store(t *testing.T, d *idempotency.Disk, name string, value []byte, kept ti
 	require.NoError(t, d.Complete(t.Context(), name, "a", value, kept))
 }
 
-// has is what the store says of a name.
+// has returns the state of a name.
 func has(t *testing.T, d *idempotency.Disk, name string) (idempotency.State, string) {
 	t.Helper()
 	state, value, err := d.Begin(t.Context(), name, "f", "b", time.Minute)
@@ -54,15 +54,17 @@ func has(t *testing.T, d *idempotency.Disk, name string) (idempotency.State, str
 	return state, string(value)
 }
 
-func TestDiskIsBounded(t *testing.T) {
-	for name, cfg := range map[string]idempotency.DiskConfig{"bytes": {MaxBytes: 100_000}, "answers": {MaxAnswers: 10}} {
+func TestDisk_IsBounded(t *testing.T) {
+	for name, cfg := range map[string]idempotency.DiskConfig{"bytes": {MaxBytes: 100_000},
+		"answers": {MaxAnswers: 10}} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Dir = t.TempDir()
 			d := openDisk(t, cfg)
 			for i := range 100 {
 				store(t, d, fmt.Sprint(i), make([]byte, 10_000), time.Hour)
 			}
-			for name, want := range map[string]idempotency.State{"99": idempotency.Stored, "95": idempotency.Stored, "0": idempotency.New} {
+			for name, want := range map[string]idempotency.State{"99": idempotency.Stored, "95": idempotency.Stored,
+				"0": idempotency.New} {
 				state, _ := has(t, d, name)
 				require.Equal(t, want, state, name)
 			}
@@ -73,14 +75,14 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-func TestDiskOutlivesItsProcess(t *testing.T) {
+func TestDisk_SurvivesItsProcess(t *testing.T) {
 	now := time.Now()
 	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
 	killed, err := idempotency.OpenDisk(cfg) // and never closed
 	require.NoError(t, err)
 	store(t, killed, "kept", []byte("one"), time.Hour)
 	store(t, killed, "forgotten", []byte("secret"), time.Hour)
-	require.NoError(t, killed.Forget(t.Context(), "forgotten", "a"))
+	require.NoError(t, killed.Delete(t.Context(), "forgotten", "a"))
 	store(t, killed, "short", []byte("gone"), time.Minute)
 	_, _, err = killed.Begin(t.Context(), "running", "f", "a", time.Hour)
 	require.NoError(t, err)
@@ -92,10 +94,10 @@ func TestDiskOutlivesItsProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.NoError(t, os.Truncate(files[0], info.Size()-3))
-	require.NotContains(t, string(onDisk(t, cfg.Dir)), "secret", "what is forgotten is overwritten")
+	require.NotContains(t, string(onDisk(t, cfg.Dir)), "secret", "deleted contents are overwritten")
 
 	now = now.Add(2 * time.Minute)
-	for range 2 { // the second time with what the first one has written
+	for range 2 { // the second time with the files of the first
 		d, err := idempotency.OpenDisk(cfg)
 		require.NoError(t, err)
 		state, value := has(t, d, "kept")
@@ -107,18 +109,18 @@ func TestDiskOutlivesItsProcess(t *testing.T) {
 		for _, name := range []string{"forgotten", "short", "running", "torn"} {
 			state, _ := has(t, d, name)
 			require.Equal(t, idempotency.New, state, name)
-			require.NoError(t, d.Forget(t.Context(), name, "b"))
+			require.NoError(t, d.Delete(t.Context(), name, "b"))
 		}
 		store(t, d, "torn", []byte("again"), time.Hour)
 		state, value = has(t, d, "torn")
 		require.Equal(t, idempotency.Stored, state)
 		require.Equal(t, "again", value)
-		require.NoError(t, d.Forget(t.Context(), "torn", "a"))
+		require.NoError(t, d.Delete(t.Context(), "torn", "a"))
 		require.NoError(t, d.Close())
 	}
 }
 
-func TestDiskRemovesWhatIsOver(t *testing.T) {
+func TestDisk_RemovesExpiredAnswers(t *testing.T) {
 	now := time.Now()
 	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
 	d := openDisk(t, cfg)
@@ -137,9 +139,7 @@ func TestDiskRemovesWhatIsOver(t *testing.T) {
 	require.Equal(t, "third", value)
 }
 
-// A claim whose lease is over goes when its key is claimed anew: its end takes nothing from
-// the claim in its place.
-func TestDiskClaimedAnew(t *testing.T) {
+func TestDisk_EndOfExpiredClaimKeepsNewClaim(t *testing.T) {
 	now := time.Now()
 	d := openDisk(t, idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }})
 	begin := func(name, owner string, lease time.Duration) idempotency.State {
@@ -148,7 +148,7 @@ func TestDiskClaimedAnew(t *testing.T) {
 		require.NoError(t, err)
 		return state
 	}
-	require.Equal(t, idempotency.New, begin("older", "a", time.Hour)) // what is over behind it is not looked at
+	require.Equal(t, idempotency.New, begin("older", "a", time.Hour)) // later expired entries are not checked
 	require.Equal(t, idempotency.New, begin("name", "a", time.Minute))
 	now = now.Add(time.Minute)
 	require.Equal(t, idempotency.New, begin("name", "b", 2*time.Hour))
@@ -157,8 +157,8 @@ func TestDiskClaimedAnew(t *testing.T) {
 	require.Equal(t, idempotency.Running, begin("name", "c", time.Hour))
 }
 
-// A power cut may leave a file as long as it was written, without what was in it.
-func TestDiskAfterAPowerCut(t *testing.T) {
+// A power cut may leave a file of full length without its contents.
+func TestDisk_PowerCutLosesOnlyUnsyncedAnswers(t *testing.T) {
 	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
 	d := openDisk(t, cfg)
 	store(t, d, "a", []byte("the answer"), time.Hour)
@@ -170,9 +170,7 @@ func TestDiskAfterAPowerCut(t *testing.T) {
 	require.Equal(t, idempotency.New, state)
 }
 
-// An answer for which the disk has no room takes none from others, and leaves no file
-// of its own behind, however many follow it.
-func TestDiskIsFull(t *testing.T) {
+func TestDisk_FullDiskKeepsStoredAnswers(t *testing.T) {
 	const room = 100_000
 	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
 	d := openDisk(t, cfg)
@@ -202,16 +200,18 @@ func TestDiskIsFull(t *testing.T) {
 	}
 }
 
-func TestPurge(t *testing.T) {
+func TestPurge_DeletesErasedAnswers(t *testing.T) {
 	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
 	d := openDisk(t, cfg)
 	answers, err := idempotency.NewAnswers(d, make([]byte, idempotency.KeyBytes))
 	require.NoError(t, err)
 	state := func(key string) idempotency.State {
-		state, _, claim, err := answers.Begin(t.Context(), idempotency.Call{Organization: "o", Method: "POST", Path: "/", Key: key, Owner: key, Lease: time.Minute})
+		state, _, claim, err := answers.Begin(t.Context(),
+			idempotency.Call{Organization: "o", Method: "POST", Path: "/", Key: key, Owner: key, Lease: time.Minute})
 		require.NoError(t, err)
 		if state == idempotency.New {
-			require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Status: 200, Body: []byte("{}"), Identities: []string{key}}))
+			require.NoError(t, claim.Complete(t.Context(),
+				idempotency.Answer{Status: 200, Body: []byte("{}"), Identities: []string{key}}))
 		}
 		return state
 	}
@@ -219,16 +219,15 @@ func TestPurge(t *testing.T) {
 		require.Equal(t, idempotency.New, state(key))
 	}
 	before := onDisk(t, cfg.Dir)
-	require.NoError(t, answers.Purge(t.Context(), func(a idempotency.Answer) bool { return slices.Contains(a.Identities, "erased") }))
+	require.NoError(t, answers.Purge(t.Context(),
+		func(a idempotency.Answer) bool { return slices.Contains(a.Identities, "erased") }))
 	require.NotEqual(t, before, onDisk(t, cfg.Dir)[:len(before)], "overwritten")
 	require.Equal(t, idempotency.Stored, state("other"))
 	require.Equal(t, idempotency.New, state("erased"))
 }
 
-// An answer about somebody who was erased is not given, but forgotten, and its call made
-// again. One that cannot be forgotten, since nothing can be written, is an error, of a
-// purge too.
-func TestErasedAnswers(t *testing.T) {
+// If it cannot be deleted, the call fails.
+func TestAnswers_ErasedAnswerIsDeletedAndCallIsNew(t *testing.T) {
 	now := time.Now()
 	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
 	d := openDisk(t, cfg)
@@ -292,9 +291,9 @@ func (r *recorder) Complete(ctx context.Context, name, owner string, value []byt
 	return r.Disk.Complete(ctx, name, owner, value, kept)
 }
 
-// The same JSON is the same body, and integers that floating point does not tell apart are not.
-func TestBodies(t *testing.T) {
-	answers, err := idempotency.NewAnswers(openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()}), make([]byte, idempotency.KeyBytes))
+func TestAnswers_EquivalentBodiesMatch(t *testing.T) {
+	answers, err := idempotency.NewAnswers(openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()}),
+		make([]byte, idempotency.KeyBytes))
 	require.NoError(t, err)
 	call := idempotency.Call{Organization: "o", Method: "POST", Path: "/v1/x", Owner: "a", Lease: time.Minute}
 	for _, c := range []struct {
@@ -323,13 +322,15 @@ func TestAnswers(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, idempotency.KeyBytes)
 	answers, err := idempotency.NewAnswers(given, key)
 	require.NoError(t, err)
-	call := idempotency.Call{Organization: "organization-one", Method: "POST", Path: "/v1/x", Key: "k", Body: []byte(`{"a":1,"b":2}`), Owner: "r1", Lease: time.Minute}
+	call := idempotency.Call{Organization: "organization-one", Method: "POST", Path: "/v1/x", Key: "k",
+		Body: []byte(`{"a":1,"b":2}`), Owner: "r1", Lease: time.Minute}
 	state, _, claim, err := answers.Begin(t.Context(), call)
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
 	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`),
-		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"}, Identifiers: []string{"network username octavia"},
-		Header: map[string]string{"Age": "7"}}
+		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"},
+		Identifiers: []string{"network username octavia"},
+		Header:      map[string]string{"Age": "7"}}
 	require.NoError(t, claim.Complete(t.Context(), answer))
 
 	require.Len(t, given.given, 2)

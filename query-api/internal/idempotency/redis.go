@@ -8,14 +8,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a [Store] that replicas share.
+// Redis is a [Store] shared by replicas.
 type Redis struct {
-	client                                   redis.UniversalClient
-	prefix                                   string
-	begin, renew, complete, forget, withdraw *redis.Script
+	client redis.UniversalClient
+	prefix string
+
+	begin, renew, complete, delete, deleteUnserved *redis.Script
 }
 
-// NewRedis returns a store whose keys begin with prefix.
+// NewRedis returns a store whose keys start with prefix.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return &Redis{
 		client: client, prefix: prefix,
@@ -41,10 +42,10 @@ if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'answer', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`),
-		forget: redis.NewScript(`
+		delete: redis.NewScript(`
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`),
-		withdraw: redis.NewScript(`
+		deleteUnserved: redis.NewScript(`
 local v = redis.call('HMGET', KEYS[1], 'owner', 'given')
 if v[1] ~= ARGV[1] then return 0 end
 if v[2] then return 1 end
@@ -54,8 +55,11 @@ return 0`),
 }
 
 // Begin implements [Store].
-func (r *Redis) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (State, []byte, error) {
-	reply, err := r.begin.Run(ctx, r.client, []string{r.prefix + name}, fingerprint, owner, lease.Milliseconds()).StringSlice()
+func (r *Redis) Begin(
+	ctx context.Context, name, fingerprint, owner string, lease time.Duration,
+) (State, []byte, error) {
+	reply, err := r.begin.Run(ctx, r.client, []string{r.prefix + name}, fingerprint, owner,
+		lease.Milliseconds()).StringSlice()
 	if err != nil {
 		return 0, nil, fmt.Errorf("redis: begin: %w", err)
 	}
@@ -69,7 +73,7 @@ func (r *Redis) Begin(ctx context.Context, name, fingerprint, owner string, leas
 	case len(reply) == 2 && reply[0] == "stored":
 		return Stored, []byte(reply[1]), nil
 	}
-	return 0, nil, fmt.Errorf("redis: begin: a reply of %d parts", len(reply))
+	return 0, nil, fmt.Errorf("redis: begin: unexpected reply of %d parts", len(reply))
 }
 
 // Renew implements [Store].
@@ -81,26 +85,27 @@ func (r *Redis) Renew(ctx context.Context, name, owner string, lease time.Durati
 }
 
 // Complete implements [Store].
-func (r *Redis) Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error {
-	if err := r.complete.Run(ctx, r.client, []string{r.prefix + name}, owner, value, kept.Milliseconds()).Err(); err != nil {
+func (r *Redis) Complete(ctx context.Context, name, owner string, value []byte, ttl time.Duration) error {
+	if err := r.complete.Run(ctx, r.client, []string{r.prefix + name}, owner, value,
+		ttl.Milliseconds()).Err(); err != nil {
 		return fmt.Errorf("redis: complete: %w", err)
 	}
 	return nil
 }
 
-// Forget implements [Store].
-func (r *Redis) Forget(ctx context.Context, name, owner string) error {
-	if err := r.forget.Run(ctx, r.client, []string{r.prefix + name}, owner).Err(); err != nil {
-		return fmt.Errorf("redis: forget: %w", err)
+// Delete implements [Store].
+func (r *Redis) Delete(ctx context.Context, name, owner string) error {
+	if err := r.delete.Run(ctx, r.client, []string{r.prefix + name}, owner).Err(); err != nil {
+		return fmt.Errorf("redis: delete: %w", err)
 	}
 	return nil
 }
 
-// Withdraw implements [Store].
-func (r *Redis) Withdraw(ctx context.Context, name, owner string) (bool, error) {
-	given, err := r.withdraw.Run(ctx, r.client, []string{r.prefix + name}, owner).Bool()
+// DeleteUnserved implements [Store].
+func (r *Redis) DeleteUnserved(ctx context.Context, name, owner string) (bool, error) {
+	served, err := r.deleteUnserved.Run(ctx, r.client, []string{r.prefix + name}, owner).Bool()
 	if err != nil {
-		return false, fmt.Errorf("redis: withdraw: %w", err)
+		return false, fmt.Errorf("redis: delete unserved: %w", err)
 	}
-	return given, nil
+	return served, nil
 }

@@ -14,18 +14,17 @@ import (
 	"muster/schemas/event"
 )
 
-// Event is a usage event that stands, and its JSON.
+// Event is a final usage event and its JSON.
 type Event struct {
 	event.Usage
 	JSON []byte
 }
 
-// Publish makes events durable in the ledger. Events that come again were
-// published before, or not: at least once.
+// Publish writes events durably to the ledger. It is called at least once for each event.
 type Publish func(ctx context.Context, events []Event) error
 
-// Run publishes until ctx ends and everything that stands then is published, or
-// grace has passed; what is left stays in the files. It closes the outbox.
+// Run publishes until ctx ends. It then publishes the remaining queue for at most grace; what is left stays in the
+// segments. It closes the outbox.
 func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -34,10 +33,10 @@ func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) 
 		defer close(syncing)
 		o.syncUntil(work)
 	}()
-	for o.gather(ctx) {
+	for o.awaitBatch(ctx) {
 		o.drain(ctx, publish)
 	}
-	ending, stop := context.WithTimeoutCause(work, grace, errors.New("the service stops"))
+	ending, stop := context.WithTimeoutCause(work, grace, errors.New("service is stopping"))
 	defer stop()
 	o.drain(ending, publish)
 	cancel()
@@ -45,9 +44,8 @@ func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) 
 	return o.Close()
 }
 
-// gather returns when there is something to publish and it has lingered; false: ctx
-// has ended.
-func (o *Outbox) gather(ctx context.Context) bool {
+// awaitBatch waits until there are events to publish that have lingered. It returns false if ctx has ended.
+func (o *Outbox) awaitBatch(ctx context.Context) bool {
 	select {
 	case <-o.ready:
 	case <-ctx.Done():
@@ -58,7 +56,7 @@ func (o *Outbox) gather(ctx context.Context) bool {
 	}
 	timer := time.NewTimer(o.cfg.Linger)
 	defer timer.Stop()
-	for !o.urgent() {
+	for !o.isUrgent() {
 		select {
 		case <-timer.C:
 			return ctx.Err() == nil
@@ -70,16 +68,14 @@ func (o *Outbox) gather(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// urgent reports whether what is queued must not linger: somebody waits for it, or it
-// is a batch.
-func (o *Outbox) urgent() bool {
+// isUrgent reports whether the queue must not linger: a caller waits for it, or a batch is full.
+func (o *Outbox) isUrgent() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.sent < o.due || len(o.queue) >= batchEvents
 }
 
-// drain publishes what is queued now, until nothing of it is left or ctx ends. What
-// comes meanwhile gathers for the next time.
+// drain publishes the events queued at its start, and retries until ctx ends. Later events wait for the next batch.
 func (o *Outbox) drain(ctx context.Context, publish Publish) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
@@ -99,7 +95,7 @@ func (o *Outbox) drain(ctx context.Context, publish Publish) {
 		if ctx.Err() != nil {
 			return
 		}
-		o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "usage events cannot be published at present, they are kept",
+		o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "outbox: publishing failed, will retry",
 			slog.Int("waiting", o.Pending()), slog.Any("error", err))
 		timer := time.NewTimer(pause.NextBackOff())
 		select {
@@ -117,7 +113,7 @@ func (o *Outbox) take(most int) []ref {
 	return o.queue[:n:n]
 }
 
-// done removes what was published.
+// done removes published events.
 func (o *Outbox) done(refs []ref, published bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +122,7 @@ func (o *Outbox) done(refs []ref, published bool) {
 	}
 	for i, r := range refs {
 		r.segment.pending--
-		o.kept -= int64(len(r.payload))
+		o.cached -= int64(len(r.payload))
 		refs[i] = ref{}
 	}
 	o.sent += uint64(len(refs))
@@ -139,14 +135,13 @@ func (o *Outbox) done(refs []ref, published bool) {
 	o.drained = make(chan struct{})
 }
 
-// load decodes events. One that cannot be read any more is reported and given
-// up: it must not keep the others.
+// load decodes events. An unreadable event is logged and dropped, so that it does not block others.
 func (o *Outbox) load(ctx context.Context, refs []ref) []Event {
 	events := make([]Event, 0, len(refs))
 	for _, r := range refs {
 		e, err := r.event()
 		if err != nil {
-			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost",
+			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "outbox: usage event lost",
 				slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
 			continue
 		}
@@ -155,28 +150,28 @@ func (o *Outbox) load(ctx context.Context, refs []ref) []Event {
 	return events
 }
 
-// event is what is published: what is kept, or else what its segment has.
+// event returns the event to publish, from memory or else from its segment.
 func (r ref) event() (e Event, err error) {
 	if r.usage != nil {
 		e = Event{*r.usage, r.payload}
 	} else {
 		if _, _, e.JSON, _, err = readFrame(r.segment.file, r.offset); err != nil {
-			return e, fmt.Errorf("its frame cannot be read: %w", err)
+			return e, fmt.Errorf("read frame: %w", err)
 		}
 		if err := json.Unmarshal(e.JSON, &e.Usage); err != nil {
-			return e, fmt.Errorf("it cannot be decoded: %w", err)
+			return e, fmt.Errorf("decode: %w", err)
 		}
 	}
 	if r.void {
 		e.Void()
 		if e.JSON, err = e.AppendJSON(nil); err != nil {
-			return e, fmt.Errorf("it cannot be encoded: %w", err)
+			return e, fmt.Errorf("encode: %w", err)
 		}
 	}
 	return e, nil
 }
 
-// syncUntil syncs what was written, until ctx ends.
+// syncUntil syncs the outbox periodically until ctx ends.
 func (o *Outbox) syncUntil(ctx context.Context) {
 	if o.cfg.SyncEvery < 0 {
 		return
@@ -187,7 +182,7 @@ func (o *Outbox) syncUntil(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			if err := o.sync(); err != nil {
-				o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "outbox cannot be synced", slog.Any("error", err))
+				o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "outbox: fsync failed", slog.Any("error", err))
 			}
 		case <-ctx.Done():
 			return
@@ -195,7 +190,7 @@ func (o *Outbox) syncUntil(ctx context.Context) {
 	}
 }
 
-// sync makes what was written survive the machine. Writers go on meanwhile.
+// sync syncs the current segment without blocking writers.
 func (o *Outbox) sync() error {
 	o.mu.Lock()
 	s := o.segments[len(o.segments)-1]
@@ -213,8 +208,7 @@ func (o *Outbox) sync() error {
 	return nil
 }
 
-// Close ends writing and gives the folder back. Run does so at its end; it is
-// idempotent.
+// Close closes the outbox and unlocks its directory. Run calls it at its end. It is idempotent.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,7 +227,7 @@ func (o *Outbox) Close() error {
 		err = errors.Join(err, last.remove())
 	}
 	if err = errors.Join(err, o.closeFiles()); err != nil {
-		return fmt.Errorf("close the outbox: %w", err)
+		return fmt.Errorf("close outbox: %w", err)
 	}
 	return nil
 }

@@ -13,19 +13,21 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Has reports whether the ledger counts a call already: its read model, or what the
-// topic has beyond it. What an outbox has not published yet it does not know.
-func (r Reader) Has(ctx context.Context, organization, period, requestID string) (bool, error) {
-	from, err := r.projected(ctx) // before the rows are read: what is projected meanwhile is seen twice, not never
+// IsCharged reports whether the ledger has a call, in the read model or the unprojected tail of the topic. Unpublished
+// events of an outbox are not considered.
+func (r Reader) IsCharged(ctx context.Context, organization, period, requestID string) (bool, error) {
+	// Read before the rows, so that events projected meanwhile are seen twice rather than never.
+	from, err := r.projected(ctx)
 	if err != nil {
-		return false, fmt.Errorf("look up a call in the ledger: %w", err)
+		return false, fmt.Errorf("look up call in ledger: %w", err)
 	}
 	var n uint64
 	row := r.Conn.QueryRow(clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
-		readmodel.ParameterOrganization: organization, readmodel.ParameterPeriod: period, readmodel.ParameterRequest: requestID,
+		readmodel.ParameterOrganization: organization, readmodel.ParameterPeriod: period,
+		readmodel.ParameterRequest: requestID,
 	})), readmodel.UsageRequestQuery())
 	if err := row.Scan(&n); err != nil {
-		return false, fmt.Errorf("look up a call in the ledger: %w", err)
+		return false, fmt.Errorf("look up call in ledger: %w", err)
 	}
 	if n > 0 {
 		return true, nil
@@ -39,7 +41,7 @@ func (r Reader) Has(ctx context.Context, organization, period, requestID string)
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("look up a call in the ledger: %w", err)
+		return false, fmt.Errorf("look up call in ledger: %w", err)
 	}
 	return found, nil
 }

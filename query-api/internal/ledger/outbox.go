@@ -17,38 +17,34 @@ import (
 
 // Config configures an [Outbox]. Zero fields take their defaults.
 type Config struct {
-	// Dir is a folder of this replica alone. Required.
+	// Dir is the directory of this replica. Required.
 	Dir string
-	// MaxBytes bounds what is kept while Kafka is away; default 512 MiB, some
-	// million events. Beyond it nothing can be charged; refusals that count nothing
-	// take half of it at most.
+	// MaxBytes bounds the stored events while Kafka is unavailable; default 512 MiB, about a million events. If it is
+	// reached, nothing can be charged. Rejected calls that count nothing may use half of it.
 	MaxBytes int64
-	// SegmentBytes is the size of a file; default 8 MiB.
+	// SegmentBytes is the segment size; default 8 MiB.
 	SegmentBytes int64
-	// SyncEvery is how often what was written is synced to the disk; default
-	// 100 ms, negative: only when a segment ends.
+	// SyncEvery is the fsync interval; default 100 ms, negative: only when a segment ends.
 	SyncEvery time.Duration
-	// Linger is how long the first event that stands waits for others before it is
-	// published: every message that goes out alone costs client, broker and readers
-	// about a millisecond of processor time. Default 1 s, negative: none.
+	// Linger is how long a confirmed event waits for others before it is published. Publishing events one by one costs
+	// the client, the broker and the readers about a millisecond of CPU each. Default 1 s, negative: none.
 	Linger time.Duration
-	Logger *slog.Logger // default: none
+	Logger *slog.Logger // default: discard
 }
 
-// ErrFull is the error of a charge for which the outbox has no room.
-var ErrFull = errors.New("the outbox of usage events is full: Kafka has been away for too long")
+// ErrFull is returned if the outbox is full.
+var ErrFull = errors.New("outbox full: Kafka has been unavailable for too long")
 
-var errClosed = errors.New("the outbox is closed")
+var errClosed = errors.New("outbox closed")
 
-// batchEvents bounds the events that are published at once.
+// batchEvents is the maximum size of a published batch.
 const batchEvents = 1000
 
-// keptBytes bounds the events that wait in memory, by the size of their payloads;
-// more are read again from their files.
-const keptBytes = 16 << 20
+// maxCachedBytes is the maximum payload size of pending events in memory; others are read from their segments.
+const maxCachedBytes = 16 << 20
 
-// Outbox keeps usage events until they are published. It is safe for concurrent
-// use. [Outbox.Run] publishes, and ends with it.
+// Outbox stores usage events until they are published. It is safe for concurrent use. [Outbox.Run] publishes them and
+// closes the outbox.
 type Outbox struct {
 	cfg  Config
 	lock *os.File
@@ -58,32 +54,32 @@ type Outbox struct {
 	bytes    int64
 	seq      uint64
 	queue    []ref
-	open     map[uint64]struct{} // prepared and not marked
-	watched  bool                // somebody waits for marks
-	sent     uint64              // events that have left the queue
-	due      uint64              // as many as are not to linger
-	kept     int64
-	closed   bool          // nothing may be written any more
-	ready    chan struct{} // has one element when there is something to publish
-	hurry    chan struct{} // has one element when that may have to linger no longer
-	drained  chan struct{} // closed, and replaced, when something was published
-	marked   chan struct{} // closed, and replaced, when something was marked and is watched
+	open     map[uint64]struct{} // prepared and not yet marked
+	watched  bool                // a caller waits for marks
+	sent     uint64              // number of published events
+	due      uint64              // events up to this number must not linger
+	cached   int64               // payload bytes in memory
+	closed   bool                // no further writes
+	ready    chan struct{}       // has an element if there are events to publish
+	hurry    chan struct{}       // has an element if lingering may have to end
+	drained  chan struct{}       // closed and replaced after publishing
+	marked   chan struct{}       // closed and replaced after a mark, if watched
 }
 
 // ref is an event in a segment.
 type ref struct {
 	segment *segment
 	offset  int64        // of its frame
-	usage   *event.Usage // nil: read it
-	payload []byte       // of the frame: usage as JSON; nil as well
+	usage   *event.Usage // nil: read from the segment
+	payload []byte       // usage as JSON; nil if usage is nil
 	void    bool
 }
 
-// Open opens or creates the outbox in a folder, which no other process may have
-// open. What it finds there is published first.
+// Open opens or creates the outbox in a directory, which no other process may use. Events found there are published
+// first.
 func Open(cfg Config) (*Outbox, error) {
 	if cfg.Dir == "" {
-		return nil, errors.New("outbox: no folder")
+		return nil, errors.New("outbox: directory is missing")
 	}
 	setDefault(&cfg.MaxBytes, 512<<20)
 	setDefault(&cfg.SegmentBytes, 8<<20)
@@ -116,8 +112,7 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// lock takes the folder for this process; it goes with the process, however
-// that ends.
+// lock locks the directory for this process. The kernel releases the lock when the process ends.
 func lock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -126,14 +121,14 @@ func lock(dir string) (*os.File, error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s is in use by another process: give each replica a data folder of its own", dir)
+			return nil, fmt.Errorf("%s is in use by another process: give each replica its own data directory", dir)
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return file, nil
 }
 
-// recover reads what an earlier process left, and begins a new segment.
+// recover reads the segments of earlier processes, and creates a new one.
 func (o *Outbox) recover() error {
 	numbers, err := segmentNumbers(o.cfg.Dir)
 	if err != nil {
@@ -155,9 +150,9 @@ func (o *Outbox) recover() error {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if errors.Is(err, errTorn) {
-				// The end of what the process, or the machine, had written.
-				o.cfg.Logger.Warn("outbox segment ends with a torn frame",
+			if errors.Is(err, errTruncated) {
+				// The process or the machine died during a write.
+				o.cfg.Logger.Warn("outbox: truncated frame at end of segment",
 					slog.String("segment", file.Name()), slog.Int64("offset", s.size))
 				break
 			}
@@ -180,7 +175,7 @@ func (o *Outbox) recover() error {
 				}
 				o.push(r)
 				s.pending++
-			case frameAnswered, frameVoid:
+			case frameConfirmed, frameVoid:
 				if r, ok := prepared[seq]; ok {
 					r.void = kind == frameVoid
 					o.push(r)
@@ -207,42 +202,42 @@ func (o *Outbox) recover() error {
 	return nil
 }
 
-// Entry is a charge that was prepared.
+// Entry is a prepared charge.
 type Entry struct {
 	outbox *Outbox
 	ref    ref
 	seq    uint64
 }
 
-// Prepare writes an event whose answer is about to be sent. It survives the
-// process when Prepare returns. The outbox keeps the event, which must not be
-// changed any more.
+// Prepare writes an event whose response is about to be sent. When it returns, the event survives the death of the
+// process. The outbox owns u from then on: the caller must not change it.
 func (o *Outbox) Prepare(u *event.Usage) (Entry, error) {
 	return o.add(framePrepared, u)
 }
 
-// Record writes an event that stands as it is. The outbox keeps it, as Prepare does.
+// Record writes a final event. The outbox owns u, as with Prepare.
 func (o *Outbox) Record(u *event.Usage) error {
 	_, err := o.add(frameFinal, u)
 	return err
 }
 
 func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
-	frame, err := u.AppendJSON(make([]byte, frameHead, frameRoom))
+	frame, err := u.AppendJSON(make([]byte, frameHead, frameCapacity))
 	if err != nil {
 		return Entry{}, fmt.Errorf("outbox: encode: %w", err)
 	}
 	payload := frame[frameHead:]
 	if len(payload) > maxPayload {
-		return Entry{}, fmt.Errorf("outbox: an event of %d bytes", len(payload))
+		return Entry{}, fmt.Errorf("outbox: event too large: %d bytes", len(payload))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	room := o.cfg.MaxBytes
-	if u.Refused() && u.Requests == 0 { // as many as callers like: charges must have room beside them
-		room /= 2
+	limit := o.cfg.MaxBytes
+	// The number of uncounted rejections is unbounded: reserve space for charges.
+	if u.Refused() && u.Requests == 0 {
+		limit /= 2
 	}
-	if o.bytes+int64(len(payload)) > room {
+	if o.bytes+int64(len(payload)) > limit {
 		return Entry{}, ErrFull
 	}
 	o.seq++
@@ -261,17 +256,17 @@ func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
 	return e, nil
 }
 
-// Answered says that the answer has left: the charge stands.
-func (e Entry) Answered() error { return e.mark(frameAnswered) }
+// Confirm marks the response as sent: the charge is final.
+func (e Entry) Confirm() error { return e.mark(frameConfirmed) }
 
-// Void says that it has not: nothing is charged.
+// Void marks the response as not sent: nothing is charged.
 func (e Entry) Void() error { return e.mark(frameVoid) }
 
-// Reduced says that a part of the answer has left: the charge stands with so many credits.
-func (e Entry) Reduced(credits int64) error {
+// ConfirmPartial marks the response as partly sent, and sets the charge to credits.
+func (e Entry) ConfirmPartial(credits int64) error {
 	u := *e.ref.usage
 	u.Credits = credits
-	frame, err := u.AppendJSON(make([]byte, frameHead, frameRoom))
+	frame, err := u.AppendJSON(make([]byte, frameHead, frameCapacity))
 	if err != nil {
 		return errors.Join(fmt.Errorf("outbox: encode: %w", err), e.Void())
 	}
@@ -293,8 +288,8 @@ func (e Entry) Reduced(credits int64) error {
 	return err
 }
 
-// mark queues the event even when its mark cannot be written: then it is only a
-// crash that turns it into a void one.
+// mark writes a mark and queues the event. If the write fails, the event is queued as well, and becomes void only
+// after a crash.
 func (e Entry) mark(kind byte) error {
 	o := e.outbox
 	var frame [frameHead]byte
@@ -311,7 +306,7 @@ func (e Entry) mark(kind byte) error {
 	return nil
 }
 
-// settle queues a prepared event as it stands; o.mu is held.
+// settle queues a marked event. o.mu must be held.
 func (o *Outbox) settle(seq uint64, r ref) {
 	delete(o.open, seq)
 	if o.watched {
@@ -321,7 +316,7 @@ func (o *Outbox) settle(seq uint64, r ref) {
 	o.push(r)
 }
 
-// write appends a frame; o.mu is held.
+// write appends a frame. o.mu must be held.
 func (o *Outbox) write(frame []byte) (*segment, int64, error) {
 	if o.closed {
 		return nil, 0, errClosed
@@ -343,7 +338,7 @@ func (o *Outbox) write(frame []byte) (*segment, int64, error) {
 	}
 	offset := s.size
 	if _, err := s.file.WriteAt(frame, offset); err != nil {
-		return nil, 0, err // what follows is written over what of the frame may stand there
+		return nil, 0, err // the next write overwrites a partial frame
 	}
 	s.size += int64(len(frame))
 	s.dirty = true
@@ -351,12 +346,12 @@ func (o *Outbox) write(frame []byte) (*segment, int64, error) {
 	return s, offset, nil
 }
 
-// push queues an event; o.mu is held, or the outbox is not yet shared.
+// push queues an event. o.mu must be held, unless the outbox is not yet shared.
 func (o *Outbox) push(r ref) {
-	if o.kept+int64(len(r.payload)) > keptBytes {
+	if o.cached+int64(len(r.payload)) > maxCachedBytes {
 		r.usage, r.payload = nil, nil
 	}
-	o.kept += int64(len(r.payload))
+	o.cached += int64(len(r.payload))
 	o.queue = append(o.queue, r)
 	signal(o.ready)
 	if len(o.queue) >= batchEvents {
@@ -364,7 +359,7 @@ func (o *Outbox) push(r ref) {
 	}
 }
 
-// signal puts an element into a channel that has room for one.
+// signal sends to a channel of capacity one without blocking.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -372,22 +367,22 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// prune removes the oldest segments as long as everything in them is published;
-// o.mu is held, or the outbox is not yet shared. Newer ones stay until then,
-// because they may hold the marks of events in older ones.
+// prune removes the oldest segments whose events are all published. Newer segments are kept, because they may have the
+// marks of events in older ones. o.mu must be held, unless the outbox is not yet shared.
 func (o *Outbox) prune() {
 	for len(o.segments) > 1 && o.segments[0].sealed && o.segments[0].pending == 0 {
 		s := o.segments[0]
 		o.bytes -= s.size
 		o.segments = o.segments[1:]
 		if err := s.remove(); err != nil {
-			o.cfg.Logger.Warn("published outbox segment cannot be removed", slog.Any("error", err))
+			o.cfg.Logger.Warn("outbox: removing a published segment failed", slog.Any("error", err))
 		}
 	}
-	if last := o.segments[len(o.segments)-1]; len(o.segments) == 1 && last.pending == 0 && last.size > emptyAbove {
-		// What a process after this one would publish again for nothing.
+	if last := o.segments[len(o.segments)-1]; len(o.segments) == 1 && last.pending == 0 &&
+		last.size > minTruncateBytes {
+		// Otherwise the next process would publish these events again.
 		if err := last.file.Truncate(0); err != nil {
-			o.cfg.Logger.Warn("published outbox segment cannot be emptied", slog.Any("error", err))
+			o.cfg.Logger.Warn("outbox: truncating a published segment failed", slog.Any("error", err))
 			return
 		}
 		o.bytes -= last.size
@@ -395,30 +390,28 @@ func (o *Outbox) prune() {
 	}
 }
 
-// emptyAbove is the size from which a segment is emptied when everything in it
-// is published.
-const emptyAbove = 64 << 10
+// minTruncateBytes is the size above which a fully published segment is truncated.
+const minTruncateBytes = 64 << 10
 
-// Bytes is how much is in the outbox's files.
+// Bytes returns the size of all segments.
 func (o *Outbox) Bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes
 }
 
-// Pending is the number of events that wait to be published.
+// Pending returns the number of events waiting to be published.
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue)
 }
 
-// Hurry has every event that stands now published without lingering, because another
-// process may look for it.
-func (o *Outbox) Hurry() { o.hasten() }
+// FlushAsync ends the lingering of queued events, because another process may look them up. It does not wait.
+func (o *Outbox) FlushAsync() { o.expedite() }
 
-// hasten returns how many events have left the queue once those that stand now have.
-func (o *Outbox) hasten() (last uint64) {
+// expedite ends the lingering of queued events, and returns the number of published events that includes them all.
+func (o *Outbox) expedite() (last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last = o.sent + uint64(len(o.queue))
@@ -427,36 +420,34 @@ func (o *Outbox) hasten() (last uint64) {
 	return last
 }
 
-// Flush returns once every event that stands at the time of the call is
-// published, or ctx ends. They do not linger.
+// Flush publishes all queued events without lingering, and waits until they are published or ctx ends.
 func (o *Outbox) Flush(ctx context.Context) error {
-	last := o.hasten()
+	last := o.expedite()
 	for {
 		o.mu.Lock()
-		there, drained := o.sent >= last, o.drained
+		published, drained := o.sent >= last, o.drained
 		o.mu.Unlock()
-		if there {
+		if published {
 			return nil
 		}
 		select {
 		case <-drained:
 		case <-ctx.Done():
-			return fmt.Errorf("flush the outbox: %w", context.Cause(ctx))
+			return fmt.Errorf("flush outbox: %w", context.Cause(ctx))
 		}
 	}
 }
 
-// FlushAnswered is Flush for whoever has seen answers: their callers may know of them
-// before they are marked. It waits for the marks of what is prepared at the time of the
-// call, at most a second, because a caller may take its answer slowly.
-func (o *Outbox) FlushAnswered(ctx context.Context) error {
-	timer := time.NewTimer(markPatience)
+// FlushConfirmed is Flush for callers that have received responses, which may arrive before they are marked. It first
+// waits for the marks of prepared events, at most a second, because clients may read their responses slowly.
+func (o *Outbox) FlushConfirmed(ctx context.Context) error {
+	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()
 	o.mu.Lock()
 	last := o.seq
 	o.mu.Unlock()
 	for {
-		marked := o.unmarked(last)
+		marked := o.pendingMark(last)
 		if marked == nil {
 			break
 		}
@@ -465,19 +456,18 @@ func (o *Outbox) FlushAnswered(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
-			return fmt.Errorf("flush the outbox: %w", context.Cause(ctx))
+			return fmt.Errorf("flush outbox: %w", context.Cause(ctx))
 		}
 		break
 	}
 	return o.Flush(ctx)
 }
 
-// markPatience bounds the wait for marks.
-const markPatience = time.Second
+// markTimeout bounds the wait for marks.
+const markTimeout = time.Second
 
-// unmarked returns what tells of the next mark, nil when everything is marked that was
-// prepared up to last.
-func (o *Outbox) unmarked(last uint64) <-chan struct{} {
+// pendingMark returns a channel that is closed with the next mark, or nil if all events up to last are marked.
+func (o *Outbox) pendingMark(last uint64) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for seq := range o.open {

@@ -23,12 +23,13 @@ import (
 
 func call(id string) *event.Usage {
 	return &event.Usage{
-		RequestID: id, OrganizationID: "o", KeyID: "k", At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Period: "2026-11",
+		RequestID: id, OrganizationID: "o", KeyID: "k", At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		Period:   "2026-11",
 		Endpoint: "/v1/x", Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
 	}
 }
 
-// topic collects what is published.
+// topic collects published events.
 type topic struct {
 	mu      sync.Mutex
 	events  map[string]event.Outcome
@@ -44,7 +45,8 @@ func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 	}
 	for _, u := range events {
 		var written event.Usage
-		if err := json.Unmarshal(u.JSON, &written); err != nil || written.RequestID != u.RequestID || written.Outcome != u.Outcome || written.Credits != u.Credits {
+		if err := json.Unmarshal(u.JSON, &written); err != nil || written.RequestID != u.RequestID ||
+			written.Outcome != u.Outcome || written.Credits != u.Credits {
 			return fmt.Errorf("%s is %s as JSON, %w", u.RequestID, u.JSON, err)
 		}
 		if before, ok := p.events[u.RequestID]; ok && before != u.Outcome {
@@ -58,7 +60,7 @@ func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 	return nil
 }
 
-// copyOf is the folder as a process that is killed at this moment leaves it.
+// copyOf copies the directory as left by a process killed at this moment.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -75,10 +77,9 @@ func copyOf(t *testing.T, dir string) string {
 	return to
 }
 
-// Generations of processes that are killed at random: an event that was marked
-// is published as it was marked, one that was not is void, none twice with
-// different outcomes.
-func TestGenerations(t *testing.T) {
+// Processes are killed at random. Marked events are published as marked, others as void, and none
+// twice with different content.
+func TestOutbox_RecoversAfterKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	want := make(map[string]event.Outcome)
 	reduced := make(map[string]int64)
@@ -115,12 +116,12 @@ func TestGenerations(t *testing.T) {
 				u.Credits = 100
 				e, err := o.Prepare(u)
 				require.NoError(t, err)
-				require.NoError(t, e.Reduced(40))
+				require.NoError(t, e.ConfirmPartial(40))
 				want[id], reduced[id] = event.OutcomeCharged, 40
 			default:
 				e, err := o.Prepare(call(id))
 				require.NoError(t, err)
-				require.NoError(t, e.Answered())
+				require.NoError(t, e.Confirm())
 				want[id] = event.OutcomeCharged
 			}
 		}
@@ -129,7 +130,7 @@ func TestGenerations(t *testing.T) {
 		}
 		killed := copyOf(t, dir)
 		p.mu.Lock()
-		p.fail = true // what the old process would still publish is not of this world
+		p.fail = true // ignore later publications of the killed process
 		p.mu.Unlock()
 		stop()
 		require.NoError(t, <-ended)
@@ -155,9 +156,7 @@ func TestGenerations(t *testing.T) {
 	require.Empty(t, left, "everything is published")
 }
 
-// Events wait for others and go out together, unless somebody waits for them, there
-// are enough, or the service stops.
-func TestEventsGoOutTogether(t *testing.T) {
+func TestOutbox_LingersToBatchEvents(t *testing.T) {
 	batches := make(chan []ledger.Event, 10)
 	publish := func(_ context.Context, events []ledger.Event) error {
 		batches <- events
@@ -188,30 +187,31 @@ func TestEventsGoOutTogether(t *testing.T) {
 			id := fmt.Sprintf("%d-%d", len(want), i)
 			e, err := o.Prepare(call(id))
 			require.NoError(t, err)
-			require.NoError(t, e.Answered())
+			require.NoError(t, e.Confirm())
 			want = append(want, id)
 		}
 	}
 	add(20)
 	require.Equal(t, 20, o.Pending())
 	require.NoError(t, o.Flush(t.Context()))
-	require.Equal(t, want, ids(<-batches), "somebody waits: all in one")
+	require.Equal(t, want, ids(<-batches), "a caller waits: all in one batch")
 	require.Zero(t, o.Pending())
 	want = nil
 	add(2)
-	o.Hurry()
-	require.Equal(t, want, ids(<-batches), "somebody may look for them")
+	o.FlushAsync()
+	require.Equal(t, want, ids(<-batches), "may be looked up")
 	e, err := o.Prepare(call("slow"))
 	require.NoError(t, err)
 	flushed := make(chan error, 1)
-	go func() { flushed <- o.FlushAnswered(t.Context()) }()
-	require.Never(t, func() bool { return len(flushed) > 0 }, 50*time.Millisecond, time.Millisecond, "its answer is on its way")
-	require.NoError(t, e.Answered())
+	go func() { flushed <- o.FlushConfirmed(t.Context()) }()
+	require.Never(t, func() bool { return len(flushed) > 0 }, 50*time.Millisecond, time.Millisecond,
+		"its answer is on its way")
+	require.NoError(t, e.Confirm())
 	require.NoError(t, <-flushed)
 	require.Equal(t, []string{"slow"}, ids(<-batches))
 	want = nil
 	add(1000)
-	require.Equal(t, want, ids(<-batches), "there are enough")
+	require.Equal(t, want, ids(<-batches), "a batch is full")
 	want = nil
 	add(3)
 	stop()
@@ -221,12 +221,12 @@ func TestEventsGoOutTogether(t *testing.T) {
 	want = nil
 	o, stop = run(10 * time.Millisecond)
 	add(1)
-	require.Equal(t, want, ids(<-batches), "it has lingered")
+	require.Equal(t, want, ids(<-batches), "the linger time is over")
 	stop()
 	require.Empty(t, batches)
 }
 
-func TestOutboxIsOneProcessesAlone(t *testing.T) {
+func TestOutbox_LocksItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir})
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestOutboxIsOneProcessesAlone(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestOutboxIsBounded(t *testing.T) {
+func TestOutbox_IsBounded(t *testing.T) {
 	o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), MaxBytes: 10_000})
 	require.NoError(t, err)
 	for err == nil {
@@ -249,8 +249,8 @@ func TestOutboxIsBounded(t *testing.T) {
 		err = o.Record(refused)
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
-	require.LessOrEqual(t, o.Bytes(), int64(6_000), "refusals leave room")
-	for range 5 { // charges and requests that are counted have the rest
+	require.LessOrEqual(t, o.Bytes(), int64(6_000), "rejections leave space")
+	for range 5 { // the rest is reserved for charges and counted requests
 		free := call("free")
 		free.Requests = 0
 		_, err = o.Prepare(free)
@@ -267,9 +267,8 @@ func TestOutboxIsBounded(t *testing.T) {
 	require.NoError(t, o.Close())
 }
 
-// What is published gives its room back, and its file; a file with an event whose answer
-// is on its way stays, however much behind it is published.
-func TestRoomComesBack(t *testing.T) {
+// A segment with an unmarked event is kept, however much after it is published.
+func TestOutbox_PublishedSegmentsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir, MaxBytes: 10_000, SegmentBytes: 1_000, Linger: -1})
 	require.NoError(t, err)
@@ -288,7 +287,7 @@ func TestRoomComesBack(t *testing.T) {
 	}
 	require.LessOrEqual(t, o.Bytes(), int64(2_000))
 
-	// What is prepared fills a file; the next one is published.
+	// A prepared event fills a segment; the next event is published.
 	var slow []ledger.Entry
 	for i := range 5 {
 		e, err := o.Prepare(call(fmt.Sprint("slow ", i)))
@@ -305,7 +304,7 @@ func TestRoomComesBack(t *testing.T) {
 		if i == 0 {
 			require.NoError(t, e.Void())
 		} else {
-			require.NoError(t, e.Answered())
+			require.NoError(t, e.Confirm())
 		}
 	}
 	require.NoError(t, o.Flush(t.Context()))
@@ -330,9 +329,7 @@ func limit(t *testing.T, resource int, most uint64) (lift func()) {
 	return lift
 }
 
-// A file that cannot be begun, because its folder cannot be opened to sync it, is begun
-// once it can.
-func TestFileIsBegunAgain(t *testing.T) {
+func TestOutbox_SegmentCreationIsRetried(t *testing.T) {
 	o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), SegmentBytes: 1})
 	require.NoError(t, err)
 	require.NoError(t, o.Record(call("fills the first file")))
@@ -348,9 +345,7 @@ func TestFileIsBegunAgain(t *testing.T) {
 	require.NoError(t, o.Close())
 }
 
-// Of an event for which the disk has no room nothing counts; what follows, shorter than
-// what of it had room or longer, is whole.
-func TestDiskIsFull(t *testing.T) {
+func TestOutbox_FullDiskDropsPartialEvent(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir})
 	require.NoError(t, err)
@@ -360,7 +355,7 @@ func TestDiskIsFull(t *testing.T) {
 	lift := limit(t, syscall.RLIMIT_FSIZE, uint64(used)+100)
 	require.ErrorIs(t, o.Record(call("half of it has room")), syscall.EFBIG)
 	require.Equal(t, used, o.Bytes())
-	require.NoError(t, prepared.Answered())
+	require.NoError(t, prepared.Confirm())
 	lift()
 	shorter := copyOf(t, dir)
 	require.NoError(t, o.Record(call("after")))
@@ -384,8 +379,7 @@ func TestDiskIsFull(t *testing.T) {
 	}
 }
 
-// A file that was cut off anywhere gives back what was whole.
-func TestTornFile(t *testing.T) {
+func TestOutbox_TruncatedSegmentKeepsCompleteEvents(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir})
 	require.NoError(t, err)

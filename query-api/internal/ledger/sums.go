@@ -19,62 +19,62 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Reader adds up the ledger.
+// Reader reads the ledger: the read model and the unprojected tail of the topic.
 type Reader struct {
 	Conn driver.Conn
 	Bus  bus.Config
 }
 
-// tailTable is the name of the external table of the request ids that the topic
-// has and the read model perhaps not.
+// tailTable is the name of the external table with the request IDs of the unprojected tail of the topic.
 const tailTable = "tail"
 
-// Sums is what a period has been charged and has counted, by organization: the
-// rows of the read model, and the events of the topic that are not in it yet.
-// It is exact at the ends that the topic had when it was called.
+// Sums returns the charges and requests of a period by organization: the rows of the read model, and the events of the
+// topic that are not in it yet. It is exact up to the end offsets of the topic at the time of the call.
 func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 	from, err := r.projected(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("add up the ledger: %w", err)
+		return nil, fmt.Errorf("sum up ledger: %w", err)
 	}
 	tail := make(map[string]event.Usage)
 	_, err = bus.Read(ctx, r.Bus, event.TopicUsage, from, func(m kafka.Message) error {
 		var u event.Usage
-		// What cannot be read is rejected by the projector, and counts as little here.
+		// The projector rejects invalid events, so they are skipped here, too.
 		if json.Unmarshal(m.Value, &u) == nil && u.Validate() == nil && u.Period == period && countsAsCall(&u) {
-			if _, there := tail[u.RequestID]; !there || u.Outcome != event.OutcomeUnanswered { // as the rows' versions are
+			// The same precedence as the versions of rows.
+			if _, known := tail[u.RequestID]; !known || u.Outcome != event.OutcomeUnanswered {
 				tail[u.RequestID] = u
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("add up the ledger: %w", err)
+		return nil, fmt.Errorf("sum up ledger: %w", err)
 	}
 	sums, err := r.rows(ctx, period, tail)
 	if err != nil {
-		return nil, fmt.Errorf("add up the ledger: %w", err)
+		return nil, fmt.Errorf("sum up ledger: %w", err)
 	}
-	type place struct{ organization, key, endpoint string }
-	added := make(map[place]credits.Line)
+	type group struct{ organization, key, endpoint string }
+	added := make(map[group]credits.Line)
 	for _, u := range tail {
-		at := place{u.OrganizationID, u.KeyID, u.Endpoint}
-		l := added[at]
+		g := group{u.OrganizationID, u.KeyID, u.Endpoint}
+		l := added[g]
 		l.Calls++
 		l.Requests += u.Requests
 		l.Credits += u.Credits
-		added[at] = l
+		added[g] = l
 	}
-	for at, l := range added {
-		l.Key, l.Endpoint = at.key, at.endpoint
-		sums[at.organization] = merge(sums[at.organization], l)
+	for g, l := range added {
+		l.Key, l.Endpoint = g.key, g.endpoint
+		sums[g.organization] = merge(sums[g.organization], l)
 	}
 	return sums, nil
 }
 
-// countsAsCall: these are the rows that UsageBalancesQuery has.
+// countsAsCall reports whether an event counts as a call, with the condition of UsageBalancesQuery.
 func countsAsCall(u *event.Usage) bool {
-	return u.Outcome == event.OutcomeCharged || u.Outcome == event.OutcomeFree || u.Outcome == event.OutcomeFailed || u.Requests > 0
+	return u.Outcome == event.OutcomeCharged || u.Outcome == event.OutcomeFree || u.Outcome == event.OutcomeFailed ||
+		u.Requests > 0
 }
 
 func merge(lines []credits.Line, l credits.Line) []credits.Line {
@@ -89,40 +89,43 @@ func merge(lines []credits.Line, l credits.Line) []credits.Line {
 	return append(lines, l)
 }
 
-// projected is, by partition, up to where the read model is complete: before the last offset that it has a row of,
-// and before what its projector has committed. After a power cut the log may end below offsets that have rows, and
-// give them to other events, of which the rows say nothing.
+// projected returns, by partition, the offset up to which the read model is complete: the minimum of the offset after
+// its last row and the offset committed by the projector. After a power cut the log may end below offsets that have
+// rows, and assign them to other events.
 func (r Reader) projected(ctx context.Context) (from map[int]int64, err error) {
 	rows, err := r.rowOffsets(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger's offsets: %w", err)
+		return nil, fmt.Errorf("read ledger offsets: %w", err)
 	}
 	lags, err := bus.Lag(ctx, r.Bus, readmodel.UsageGroup, []string{event.TopicUsage})
 	if errors.Is(err, kafka.GroupAuthorizationFailed) {
-		return rows, nil // a user with rights to topics alone: nothing else says where the log was cut
+		return rows, nil // without group permissions a truncated log cannot be detected
 	}
-	if err == nil && len(lags) == 0 { // a broker may not know a topic for a moment, and would be asked for all of it in the next
+	// A broker may briefly not know the topic; without this check, all of it would be read next.
+	if err == nil && len(lags) == 0 {
 		err = fmt.Errorf("lag of %s: %w", event.TopicUsage, kafka.UnknownTopicOrPartition)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ends, err := r.endsAfter(ctx, lags)
+	ends, err := r.readEndOffsets(ctx, lags)
 	if err != nil {
 		return nil, err
 	}
 	from = make(map[int]int64)
 	for _, l := range lags {
-		if l.Committed <= ends[l.Partition] { // else it was committed of a longer log
+		// A greater offset was committed before the log was truncated.
+		if l.Committed <= ends[l.Partition] {
 			from[l.Partition] = min(rows[l.Partition], max(l.Committed, 0))
 		}
 	}
 	return from, nil
 }
 
-// endsAfter are the ends of the partitions, by partition. A lag's end was read before what is committed, which may be
-// beyond it because the log has grown in between; one that is read afterwards is below it only if the log was cut.
-func (r Reader) endsAfter(ctx context.Context, lags []bus.PartitionLag) (map[int]int64, error) {
+// readEndOffsets returns the end offsets by partition. The end offset of a lag was read before the committed offset,
+// which may be greater because the log has grown since. End offsets read afterwards are smaller only if the log was
+// truncated.
+func (r Reader) readEndOffsets(ctx context.Context, lags []bus.PartitionLag) (map[int]int64, error) {
 	ends := make(map[int]int64)
 	for _, l := range lags {
 		ends[l.Partition] = l.End
@@ -139,7 +142,7 @@ func (r Reader) endsAfter(ctx context.Context, lags []bus.PartitionLag) (map[int
 	return ends, nil
 }
 
-// rowOffsets is, by partition, the offset after the last one that the read model has a row of.
+// rowOffsets returns, by partition, the offset after the last row of the read model.
 func (r Reader) rowOffsets(ctx context.Context) (map[int]int64, error) {
 	next := make(map[int]int64)
 	err := ch.ReadRows(ctx, r.Conn, readmodel.UsageOffsetsQuery(), func(rows driver.Rows) error {
@@ -152,9 +155,10 @@ func (r Reader) rowOffsets(ctx context.Context) (map[int]int64, error) {
 	return next, err
 }
 
-// rows sums what the read model has, without what is in tail.
+// rows sums up the rows of the read model, without the calls in tail.
 func (r Reader) rows(ctx context.Context, period string, tail map[string]event.Usage) (credits.Sums, error) {
-	options := []clickhouse.QueryOption{clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterPeriod: period})}
+	options := []clickhouse.QueryOption{clickhouse.WithParameters(
+		clickhouse.Parameters{readmodel.ParameterPeriod: period})}
 	without := ""
 	if len(tail) > 0 {
 		table, err := ext.NewTable(tailTable, ext.Column("request_id", "String"))
@@ -171,7 +175,7 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 	}
 	rows, err := r.Conn.Query(clickhouse.Context(ctx, options...), readmodel.UsageBalancesQuery(without))
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger's rows: %w", err)
+		return nil, fmt.Errorf("read ledger rows: %w", err)
 	}
 	sums := make(credits.Sums)
 	for rows.Next() {
@@ -179,13 +183,13 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 		var l credits.Line
 		var calls uint64
 		if err := rows.Scan(&organization, &l.Key, &l.Endpoint, &calls, &l.Requests, &l.Credits); err != nil {
-			return nil, fmt.Errorf("read the ledger's rows: %w", err)
+			return nil, fmt.Errorf("read ledger rows: %w", err)
 		}
 		l.Calls = int64(calls)
 		sums[organization] = append(sums[organization], l)
 	}
 	if err := rows.Close(); err != nil {
-		return nil, fmt.Errorf("read the ledger's rows: %w", err)
+		return nil, fmt.Errorf("read ledger rows: %w", err)
 	}
 	return sums, rows.Err()
 }

@@ -1,13 +1,14 @@
-// Package limits holds the rate of each API key: so many requests a minute,
-// which may also come at once (interface.md, Authentication, rule 5).
+// Package limits implements the rate limit of API keys: a number of requests per minute, which may
+// come as a burst (interface.md, Authentication, rule 5).
 //
-// Calls that read addresses by counting are bounded more strictly, by those of the last minute.
+// Calls that can reveal email addresses by counting have a stricter limit, with a sliding window of
+// a minute.
 //
-// A [Limiter] runs the generic cell rate algorithm. In memory it is throttled's. In
-// Redis it is a script of ours: throttled's takes two round trips or more, between which
-// requests of one key overtake each other and begin again. The state has throttled's
-// form. Both pass the conformance suite in limitstest. An error
-// of Take means that the state cannot be reached: its caller lets the request
-// pass, because a rate protects the service and not what the caller has paid
-// for.
+// A [Limiter] uses the generic cell rate algorithm (GCRA): in memory that of package throttled, in
+// Redis a script with the same state format. The Redis store of throttled needs two round trips or
+// more, between which concurrent requests of one key conflict and retry. Both pass the conformance
+// suite in limitstest.
+//
+// If Allow returns an error, the state is unavailable, and the caller allows the request: the rate
+// limit protects the service, not what the client has paid for.
 package limits

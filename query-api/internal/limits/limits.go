@@ -12,46 +12,42 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// Decision is what came of a request.
+// Decision is the result of a rate-limit check.
 type Decision struct {
 	Allowed bool
-	// Limit is how many requests may come at once when none came before, which
-	// is also how many are allowed a minute. Remaining is how many may come now.
+	// Limit is the number of requests per minute, which is also the maximum burst. Remaining is the number of requests
+	// allowed now.
 	Limit, Remaining int64
-	// ResetAfter is when Remaining is Limit again, RetryAfter when a refused
-	// request is allowed.
+	// ResetAfter is the time until Remaining is Limit, RetryAfter the time until a rejected request is allowed.
 	ResetAfter, RetryAfter time.Duration
 }
 
-// Limiter decides whether a key's request may pass.
+// Limiter limits the requests of keys. It is safe for concurrent use.
 type Limiter interface {
-	// Take uses one request of perMinute, which is 1 at least. An error means
-	// that there is no decision.
-	Take(ctx context.Context, key string, perMinute int64) (Decision, error)
-	// TakeInMinute uses one of the requests of which no minute may have more than most. Unlike with
-	// Take, none comes back before a minute has passed. Its keys are apart from those of Take.
-	TakeInMinute(ctx context.Context, key string, most int64) (Decision, error)
+	// Allow counts one request of perMinute, at least 1. An error means that there is no decision.
+	Allow(ctx context.Context, key string, perMinute int64) (Decision, error)
+	// AllowInWindow counts one request, of which no window of a minute may have more than most. Unlike with Allow, a
+	// request is restored only after a full minute. Its keys are separate from those of Allow.
+	AllowInWindow(ctx context.Context, key string, most int64) (Decision, error)
 }
 
-// memoryKeys bounds the keys whose rate is in memory. The key that was not used
-// for the longest time is forgotten first, which gives it a full minute again.
+// memoryKeys is the maximum number of keys in memory. The least recently used key is evicted, which resets its limit.
 const memoryKeys = 100_000
 
-// NewMemory returns a Limiter for one replica.
+// NewMemory returns a Limiter for a single replica.
 func NewMemory(now func() time.Time) (Limiter, error) {
 	store, err := memstore.New(memoryKeys)
 	if err != nil {
-		return nil, fmt.Errorf("rate limits in memory: %w", err)
+		return nil, fmt.Errorf("in-memory rate limiter: %w", err)
 	}
 	store.SetTimeNow(now)
 	return newLimiter(throttled.WrapStoreWithContext(store), now), nil
 }
 
-// attempts is how often a decision is tried that others overtake.
-const attempts = 100
+// maxAttempts is the maximum number of compare-and-swap attempts of a decision.
+const maxAttempts = 100
 
-// limiter has one of throttled's limiters for each rate that it has met, over
-// one store.
+// limiter has one throttled limiter per rate, on a common store.
 type limiter struct {
 	windows
 	store throttled.GCRAStoreCtx
@@ -60,7 +56,7 @@ type limiter struct {
 	rates map[int64]*throttled.GCRARateLimiterCtx
 }
 
-// maxRates bounds the rates that are kept; plans have few.
+// maxRates is the maximum number of cached rates; plans have few.
 const maxRates = 1024
 
 func newLimiter(store throttled.GCRAStoreCtx, now func() time.Time) *limiter {
@@ -70,19 +66,18 @@ func newLimiter(store throttled.GCRAStoreCtx, now func() time.Time) *limiter {
 	}
 }
 
-// name is the name of a key's state. A plan that changes begins afresh: the old state
-// is in another unit.
+// name returns the name of the state of a key. A plan change resets the limit, because the old state has another unit.
 func name(key string, perMinute int64) string { return key + ":" + strconv.FormatInt(perMinute, 10) }
 
 func check(perMinute int64) error {
 	if perMinute < 1 || time.Duration(perMinute) > time.Minute {
-		return errors.New("rate limit: no such rate")
+		return errors.New("rate limit: invalid rate")
 	}
 	return nil
 }
 
-// Take implements [Limiter].
-func (l *limiter) Take(ctx context.Context, key string, perMinute int64) (Decision, error) {
+// Allow implements [Limiter].
+func (l *limiter) Allow(ctx context.Context, key string, perMinute int64) (Decision, error) {
 	rate, err := l.rate(perMinute)
 	if err != nil {
 		return Decision{}, err
@@ -113,7 +108,7 @@ func (l *limiter) rate(perMinute int64) (*throttled.GCRARateLimiterCtx, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rate limit: %w", err)
 	}
-	rate.SetMaxCASAttemptsLimit(attempts)
+	rate.SetMaxCASAttemptsLimit(maxAttempts)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.rates) >= maxRates {

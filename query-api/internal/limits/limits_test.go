@@ -22,12 +22,12 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-func TestMemory_RequestComesBackAfterAMinute(t *testing.T) {
+func TestMemory_WindowRestoresRequestAfterAMinute(t *testing.T) {
 	now := time.Unix(0, 0)
 	l, err := limits.NewMemory(func() time.Time { return now })
 	require.NoError(t, err)
 	take := func() limits.Decision {
-		d, err := l.TakeInMinute(t.Context(), "k", 2)
+		d, err := l.AllowInWindow(t.Context(), "k", 2)
 		require.NoError(t, err)
 		return d
 	}

@@ -18,45 +18,44 @@ var redisScript string
 //go:embed window.lua
 var windowScript string
 
-// ErrLate says that Redis has not decided in time. That it is away it does not say.
-var ErrLate = errors.New("no decision in time")
+// ErrTimeout is returned if Redis did not decide in time. It does not imply that Redis is unavailable.
+var ErrTimeout = errors.New("rate limit decision timed out")
 
-// ErrClosed is the error of Take after Close.
-var ErrClosed = errors.New("the rates are closed")
+// ErrClosed is returned by Allow after Close.
+var ErrClosed = errors.New("rate limiter closed")
 
-// TakeTimeout bounds a decision of Redis in service: a request that waits for it longer
-// passes.
-const TakeTimeout = 300 * time.Millisecond
+// AllowTimeout is the timeout of a decision in production; after it the request is allowed.
+const AllowTimeout = 300 * time.Millisecond
 
-// maxLate is how many late decisions are waited for before further ones are not
-// asked for: requests shall not each wait for a server that is silent.
-const maxLate = 3
+// maxPendingTimeouts is the number of timed-out decisions still pending above which no further ones are requested, so
+// that not every request waits for an unresponsive server.
+const maxPendingTimeouts = 3
 
-// Redis is a [Limiter] that decides in one script, so that requests of one key neither
-// overtake each other nor wait for each other, in one process or in several. The clock is
-// the server's.
+// Redis is a [Limiter] shared by replicas. It decides in one script, so concurrent requests of one key neither conflict
+// nor wait for each other. It uses the server's clock.
 type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
 	timeout time.Duration
 	script  *redis.Script
 	window  *redis.Script
-	late    atomic.Int64 // decisions that nobody waits for any more, and that are still to come
+	late    atomic.Int64 // pending decisions whose callers timed out
 
 	mu      sync.Mutex
 	closed  bool           // guarded by mu
-	running sync.WaitGroup // decisions that are asked for; grows under mu while closed is false
+	running sync.WaitGroup // pending decisions; grows under mu while closed is false
 }
 
-// NewRedis returns a Limiter that shares its state, under names that begin with
-// prefix, with the other replicas. One decision is one round trip, and is waited for as
-// long as timeout. Whoever makes it calls Close before the client is closed.
+// NewRedis returns a Limiter whose keys start with prefix. A decision takes one round trip and is limited by timeout.
+// The caller must call Close before it closes the client.
 func NewRedis(client redis.UniversalClient, prefix string, timeout time.Duration) *Redis {
-	return &Redis{client: client, prefix: prefix, timeout: timeout, script: redis.NewScript(redisScript), window: redis.NewScript(windowScript)}
+	return &Redis{
+		client: client, prefix: prefix, timeout: timeout,
+		script: redis.NewScript(redisScript), window: redis.NewScript(windowScript),
+	}
 }
 
-// Close waits for the decisions that are still to come, which takes as long as the client
-// lets a command take. There are no further ones.
+// Close waits for pending decisions, up to the command timeout of the client. Further calls fail.
 func (l *Redis) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -64,25 +63,27 @@ func (l *Redis) Close() {
 	l.running.Wait()
 }
 
-// Take implements [Limiter]. A caller who leaves meanwhile waits no longer than timeout
-// all the same, so that a decision that is late is known to be.
-func (l *Redis) Take(ctx context.Context, key string, perMinute int64) (Decision, error) {
+// Allow implements [Limiter]. It waits up to the timeout even if ctx ends, so that late decisions are counted.
+func (l *Redis) Allow(ctx context.Context, key string, perMinute int64) (Decision, error) {
 	if err := check(perMinute); err != nil {
 		return Decision{}, err
 	}
 	each := time.Minute / time.Duration(perMinute)
-	ahead := each * time.Duration(perMinute)
-	reply, err := l.run(ctx, l.script, 3, l.prefix+name(key, perMinute), each.Nanoseconds(), ahead.Nanoseconds())
+	burst := each * time.Duration(perMinute)
+	reply, err := l.run(ctx, l.script, 3, l.prefix+name(key, perMinute), each.Nanoseconds(), burst.Nanoseconds())
 	if err != nil {
 		return Decision{}, fmt.Errorf("rate limit: %w", err)
 	}
-	d := Decision{Allowed: reply[0] == 1, Limit: perMinute, ResetAfter: time.Duration(reply[1]), RetryAfter: time.Duration(reply[2])}
-	d.Remaining = int64(max(0, ahead-d.ResetAfter) / each)
+	d := Decision{
+		Allowed: reply[0] == 1, Limit: perMinute,
+		ResetAfter: time.Duration(reply[1]), RetryAfter: time.Duration(reply[2]),
+	}
+	d.Remaining = int64(max(0, burst-d.ResetAfter) / each)
 	return d, nil
 }
 
-// TakeInMinute implements [Limiter].
-func (l *Redis) TakeInMinute(ctx context.Context, key string, most int64) (Decision, error) {
+// AllowInWindow implements [Limiter].
+func (l *Redis) AllowInWindow(ctx context.Context, key string, most int64) (Decision, error) {
 	if err := check(most); err != nil {
 		return Decision{}, err
 	}
@@ -96,22 +97,22 @@ func (l *Redis) TakeInMinute(ctx context.Context, key string, most int64) (Decis
 	}, nil
 }
 
-// run waits for a script of so many results for as long as timeout. The command itself goes on for as
-// long as the client lets it: whoever else uses Redis waits longer, and only that bound
-// tells a slow server from one that is away.
+// run runs a script with the given number of results, and waits for it up to the timeout. The command itself continues
+// up to the command timeout of the client: other users of Redis wait longer, and only that timeout distinguishes a slow
+// server from an unavailable one.
 func (l *Redis) run(ctx context.Context, script *redis.Script, results int, key string, args ...any) ([]int64, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if l.late.Load() >= maxLate {
-		return nil, ErrLate
+	if l.late.Load() >= maxPendingTimeouts {
+		return nil, ErrTimeout
 	}
 	type result struct {
 		reply []int64
 		err   error
 	}
 	done := make(chan result, 1)
-	var one atomic.Bool // of the caller and the decision has ended
+	var ended atomic.Bool // whether the caller or the command has ended
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -120,10 +121,10 @@ func (l *Redis) run(ctx context.Context, script *redis.Script, results int, key 
 	l.running.Go(func() {
 		reply, err := script.Run(context.WithoutCancel(ctx), l.client, []string{key}, args...).Int64Slice()
 		if err == nil && len(reply) != results {
-			err = errors.New("not a decision")
+			err = errors.New("invalid decision")
 		}
 		done <- result{reply, err}
-		if one.Swap(true) {
+		if ended.Swap(true) {
 			l.late.Add(-1)
 		}
 	})
@@ -136,10 +137,10 @@ func (l *Redis) run(ctx context.Context, script *redis.Script, results int, key 
 	case <-timer.C:
 	}
 	l.late.Add(1)
-	if one.Swap(true) { // it has just come
+	if ended.Swap(true) { // the decision has just arrived
 		l.late.Add(-1)
 		r := <-done
 		return r.reply, r.err
 	}
-	return nil, ErrLate
+	return nil, ErrTimeout
 }

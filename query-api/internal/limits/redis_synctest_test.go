@@ -13,7 +13,7 @@ import (
 	"muster/query-api/internal/limits"
 )
 
-// silent stands for a server that answers nothing until it is told to.
+// silent is a server that does not respond until released.
 type silent struct {
 	speak chan struct{}
 	asked atomic.Int64
@@ -42,30 +42,26 @@ func open(t *testing.T) (*limits.Redis, *silent) {
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	s := &silent{speak: make(chan struct{})}
 	client.AddHook(s)
-	return limits.NewRedis(client, "rate:", limits.TakeTimeout), s
+	return limits.NewRedis(client, "rate:", limits.AllowTimeout), s
 }
 
-// Whoever has made the limiter waits for what it has asked, also for what nobody waits
-// for any more.
-func TestRedisClose(t *testing.T) {
+func TestRedis_CloseWaitsForPendingDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, server := open(t)
 		for range 2 {
-			_, err := l.Take(t.Context(), "k", 10)
-			require.ErrorIs(t, err, limits.ErrLate)
+			_, err := l.Allow(t.Context(), "k", 10)
+			require.ErrorIs(t, err, limits.ErrTimeout)
 		}
 		time.AfterFunc(time.Second, func() { close(server.speak) })
 		l.Close()
 		require.EqualValues(t, 2, server.ended.Load())
-		_, err := l.Take(t.Context(), "k", 10)
+		_, err := l.Allow(t.Context(), "k", 10)
 		require.ErrorIs(t, err, limits.ErrClosed)
 		require.EqualValues(t, 2, server.asked.Load())
 	})
 }
 
-// A server that is silent is not asked more and more, whether callers wait for it or leave;
-// once it has answered it is asked again.
-func TestRedisSilent(t *testing.T) {
+func TestRedis_SilentServerGetsBoundedRequests(t *testing.T) {
 	for name, leaves := range map[string]bool{"callers wait": false, "callers leave": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,15 +72,15 @@ func TestRedisSilent(t *testing.T) {
 					if leaves {
 						time.AfterFunc(time.Millisecond, leave)
 					}
-					_, err := l.Take(ctx, "k", 10)
+					_, err := l.Allow(ctx, "k", 10)
 					leave()
-					require.ErrorIs(t, err, limits.ErrLate)
+					require.ErrorIs(t, err, limits.ErrTimeout)
 				}
 				require.EqualValues(t, 3, server.asked.Load())
-				require.Equal(t, 3*limits.TakeTimeout, time.Since(began))
+				require.Equal(t, 3*limits.AllowTimeout, time.Since(began))
 				close(server.speak)
 				synctest.Wait()
-				d, err := l.Take(t.Context(), "k", 10)
+				d, err := l.Allow(t.Context(), "k", 10)
 				require.NoError(t, err)
 				require.True(t, d.Allowed)
 				require.EqualValues(t, 4, server.asked.Load())

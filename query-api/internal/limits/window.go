@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// windows are the requests of keys in the last minute, in memory.
+// windows stores the requests of keys in the last minute, in memory.
 type windows struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	taken map[string][]time.Time // the last ones of each key, in their order
+	taken map[string][]time.Time // recent requests by key, oldest first
 }
 
-// TakeInMinute implements [Limiter].
-func (w *windows) TakeInMinute(_ context.Context, key string, most int64) (Decision, error) {
+// AllowInWindow implements [Limiter].
+func (w *windows) AllowInWindow(_ context.Context, key string, most int64) (Decision, error) {
 	if err := check(most); err != nil {
 		return Decision{}, err
 	}
@@ -23,7 +23,7 @@ func (w *windows) TakeInMinute(_ context.Context, key string, most int64) (Decis
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.taken[key]; !known && len(w.taken) >= memoryKeys {
-		w.forget(now)
+		w.evict(now)
 	}
 	taken := w.taken[key]
 	for len(taken) > 0 && now.Sub(taken[0]) >= time.Minute {
@@ -40,8 +40,8 @@ func (w *windows) TakeInMinute(_ context.Context, key string, most int64) (Decis
 	return d, nil
 }
 
-// forget drops the keys without a request in the last minute; if there are none, all.
-func (w *windows) forget(now time.Time) {
+// evict removes the keys without a request in the last minute; if there are none, it removes all.
+func (w *windows) evict(now time.Time) {
 	for key, taken := range w.taken {
 		if now.Sub(taken[len(taken)-1]) >= time.Minute {
 			delete(w.taken, key)

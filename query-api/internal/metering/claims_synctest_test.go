@@ -11,9 +11,7 @@ import (
 	"muster/query-api/internal/metering"
 )
 
-// An Idempotency-Key is claimed as long as its call runs, and not much longer by one that
-// never ends.
-func TestClaimsAreRenewed(t *testing.T) {
+func TestCall_RenewsItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBooks(t, &replies{})
 		once := func(id string) (*metering.Call, error) {

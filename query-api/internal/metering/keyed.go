@@ -10,11 +10,11 @@ import (
 	"muster/schemas/event"
 )
 
-// Idempotent says that the call came with an Idempotency-Key and this body.
+// Idempotent sets the Idempotency-Key and the body of the call.
 func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
 
-// Once claims the Idempotency-Key of a call that holds nothing because it is free.
-// The error is one of those of an Idempotency-Key, or [ErrUnavailable].
+// Once claims the Idempotency-Key of a free call, which reserves nothing. It returns an error of
+// the Idempotency-Key, or [ErrUnavailable].
 func (c *Call) Once(ctx context.Context) error {
 	if c.meter == nil {
 		return nil
@@ -22,7 +22,7 @@ func (c *Call) Once(ctx context.Context) error {
 	return c.begin(ctx)
 }
 
-// keyed is the call under its Idempotency-Key.
+// keyed returns the call under its Idempotency-Key.
 func (c *Call) keyed() idempotency.Call {
 	return idempotency.Call{
 		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
@@ -30,7 +30,7 @@ func (c *Call) keyed() idempotency.Call {
 	}
 }
 
-// begin claims the Idempotency-Key, once a call.
+// begin claims the Idempotency-Key. Repeated calls do nothing.
 func (c *Call) begin(ctx context.Context) error {
 	if c.key == "" || c.claim != nil {
 		return nil
@@ -38,14 +38,15 @@ func (c *Call) begin(ctx context.Context) error {
 	state, answer, claim, err := c.meter.answers.Begin(ctx, c.keyed())
 	switch {
 	case err != nil:
-		c.perhaps(giveUp(claim))
+		c.addCompensation(releaseClaim(claim))
 		return unavailable(err)
 	case state == idempotency.Running:
 		return ErrRunning
 	case state == idempotency.Mismatch:
 		return ErrOtherBody
 	case state == idempotency.Stored:
-		if c.request.Quota { // the headers tell the credits of now
+		// The quota headers state the current credits.
+		if c.request.Quota {
 			if _, _, err := c.Estimate(ctx, 0); err != nil {
 				return err
 			}
@@ -62,18 +63,18 @@ func (c *Call) begin(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.claim = &claim
-	c.renewed = func() {
+	c.stopRenewal = func() {
 		stop()
 		<-ended
 	}
 	return nil
 }
 
-// claimLease is how long an Idempotency-Key is claimed for by a process that was killed.
-// One that runs renews its claims, as long as calls take.
+// claimLease is how long the claim of an Idempotency-Key outlives a killed process. A running call
+// renews its claim.
 const claimLease = 30 * time.Second
 
-// renew keeps a claim until ctx ends, or for as long as a call takes at most.
+// renew renews a claim until ctx ends, at most for the maximum duration of a call.
 func (m *Meter) renew(ctx context.Context, claim idempotency.Claim) {
 	ticker := time.NewTicker(claimLease / 3)
 	defer ticker.Stop()
@@ -84,65 +85,66 @@ func (m *Meter) renew(ctx context.Context, claim idempotency.Claim) {
 			return
 		}
 		if err := claim.Renew(ctx, claimLease); err != nil && ctx.Err() == nil {
-			m.logger.LogAttrs(ctx, slog.LevelDebug, "the claim of an Idempotency-Key is not renewed", slog.Any("error", err))
+			m.logger.LogAttrs(ctx, slog.LevelDebug, "metering: claim renewal failed", slog.Any("error", err))
 		}
 	}
 }
 
-// giveUp undoes a claim of which it is not known whether it was made.
-func giveUp(claim idempotency.Claim) func(context.Context) error {
+// releaseClaim returns the undo of a claim with uncertain outcome.
+func releaseClaim(claim idempotency.Claim) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := claim.GiveUp(ctx)
+		_, err := claim.Release(ctx)
 		return err
 	}
 }
 
-// Replay is the error of a call whose answer is stored already.
+// Replay is returned if the response of a call is already stored.
 type Replay struct{ Answer idempotency.Answer }
 
-// Error says so.
-func (*Replay) Error() string { return "the answer is stored under the Idempotency-Key" }
+func (*Replay) Error() string { return "the response is stored under the Idempotency-Key" }
 
-// Errors of a call with an Idempotency-Key.
+// Errors of a call with an Idempotency-Key: another call with the key is running, or had another body.
 var (
 	ErrRunning   = errors.New("a call with this Idempotency-Key is still running")
 	ErrOtherBody = errors.New("the Idempotency-Key was used with another body")
 )
 
-// Keeps reports whether the answer is to be kept under an Idempotency-Key.
-func (c *Call) Keeps() bool {
+// Storable reports whether the response will be stored under an Idempotency-Key.
+func (c *Call) Storable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.claim != nil && !c.stored && !c.passing
+	return c.claim != nil && !c.stored && !c.transient
 }
 
-// Passes says that the answer may be another one a moment later, so that it is not kept.
-func (c *Call) Passes() {
+// MarkTransient excludes the response from idempotency storage.
+func (c *Call) MarkTransient() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.passing = true
+	c.transient = true
 }
 
-// Tells notes whom the call's answer tells of, which is stored with it. A commit does
-// so too.
-func (c *Call) Tells(used Used) {
+// RecordSubjects sets the people and accounts in the response, which are stored with it. Commit
+// does so, too.
+func (c *Call) RecordSubjects(used Used) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.identities, c.accounts, c.identifiers = used.Identities, used.Accounts, used.Identifiers
 }
 
-// Keep stores an answer that is about to be sent. An answer that cannot be
-// stored is sent all the same.
-func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
+// StoreResponse stores a response that is about to be sent. If it cannot be stored, it is sent
+// anyway.
+func (c *Call) StoreResponse(ctx context.Context, answer idempotency.Answer) {
 	c.mu.Lock()
 	claim := c.claim
-	answer.Endpoint, answer.Identities, answer.Accounts, answer.Identifiers = c.request.Endpoint, c.identities, c.accounts, c.identifiers
+	answer.Endpoint, answer.Identities = c.request.Endpoint, c.identities
+	answer.Accounts, answer.Identifiers = c.accounts, c.identifiers
 	c.mu.Unlock()
 	if claim == nil {
 		return
 	}
 	if err := claim.Complete(ctx, answer); err != nil {
-		c.meter.logger.LogAttrs(ctx, slog.LevelWarn, "an answer is not kept for its Idempotency-Key", slog.String("request_id", c.request.ID), slog.Any("error", err))
+		c.meter.logger.LogAttrs(ctx, slog.LevelWarn, "metering: response not stored for its Idempotency-Key",
+			slog.String("request_id", c.request.ID), slog.Any("error", err))
 		return
 	}
 	c.mu.Lock()

@@ -16,21 +16,22 @@ import (
 	"muster/query-api/internal/metering"
 )
 
-// unsent fails the n-th Begin before it is sent, as a client does whose ctx has ended.
+// unsent fails the n-th Begin before it is sent, like a client whose context has ended.
 type unsent struct {
 	idempotency.Store
 	fail int
 }
 
-func (s *unsent) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte, error) {
+func (s *unsent) Begin(
+	ctx context.Context, name, fingerprint, owner string, lease time.Duration,
+) (idempotency.State, []byte, error) {
 	if s.fail--; s.fail == 0 {
 		return 0, nil, context.Canceled
 	}
 	return s.Store.Begin(ctx, name, fingerprint, owner, lease)
 }
 
-// A look at the work of a key that is not carried out leaves what an earlier call has bound.
-func TestWorkStaysWhenALookAtItFails(t *testing.T) {
+func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	rates, err := limits.NewMemory(time.Now)
 	require.NoError(t, err)
 	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
@@ -52,20 +53,20 @@ func TestWorkStaysWhenALookAtItFails(t *testing.T) {
 	}
 	over := func(metering.Work) (bool, error) { return false, nil }
 	first := begin("1")
-	w, err := first.Begun(t.Context(), over)
+	w, err := first.ClaimWork(t.Context(), over)
 	require.NoError(t, err)
 	require.Nil(t, w)
-	require.NoError(t, first.Begins(t.Context(), metering.Work{ID: "1", Asked: true}))
+	require.NoError(t, first.BindWork(t.Context(), metering.Work{ID: "1", Published: true}))
 	require.NoError(t, first.End(t.Context(), http.StatusGatewayTimeout, metering.Whole))
 
 	second := begin("2")
-	store.fail = 2 // the look at the work; its caller has left
-	_, err = second.Begun(t.Context(), over)
+	store.fail = 2 // the check of the work; its caller has left
+	_, err = second.ClaimWork(t.Context(), over)
 	require.ErrorIs(t, err, metering.ErrUnavailable)
 	require.NoError(t, second.End(t.Context(), http.StatusServiceUnavailable, metering.Nothing))
 
 	third := begin("3")
-	w, err = third.Begun(t.Context(), over)
+	w, err = third.ClaimWork(t.Context(), over)
 	require.NoError(t, err)
 	require.NotNil(t, w, "the third call begins new work: a second profile is made and charged")
 }

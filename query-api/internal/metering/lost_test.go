@@ -20,7 +20,7 @@ import (
 	"muster/schemas/event"
 )
 
-// replies loses the reply of one operation on the stores, which is done.
+// replies executes one operation of the stores but loses its reply.
 type replies struct {
 	lose string
 	lost bool
@@ -64,18 +64,20 @@ type lossyAnswers struct {
 	replies *replies
 }
 
-func (s lossyAnswers) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte, error) {
+func (s lossyAnswers) Begin(
+	ctx context.Context, name, fingerprint, owner string, lease time.Duration,
+) (idempotency.State, []byte, error) {
 	state, value, err := s.Store.Begin(ctx, name, fingerprint, owner, lease)
 	return state, value, s.replies.of("begin", err)
 }
 
-// books is a meter, and what its ledger was given.
+// books is a meter with the events of its ledger.
 type books struct {
 	*metering.Meter
 	outbox *ledger.Outbox
 	limits event.Limits
 	ledger map[string]event.Usage
-	later  atomic.Int64 // how far the clock of the balances is ahead, in nanoseconds
+	later  atomic.Int64 // offset of the clock of the balances, in nanoseconds
 }
 
 func openBooks(t *testing.T, replies *replies) *books {
@@ -90,9 +92,11 @@ func openBooks(t *testing.T, replies *replies) *books {
 	require.NoError(t, err)
 	b := &books{outbox: outbox, limits: event.DefaultLimits(), ledger: make(map[string]event.Usage)}
 	b.Meter = metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
-		Credits: lossyCredits{credits.NewMemory(func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates, Ledger: outbox, Answers: answers,
+		Credits: lossyCredits{credits.NewMemory(
+			func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates,
+		Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Sums: func(context.Context, string) (credits.Sums, error) { return nil, nil },
+		Balances: func(context.Context, string) (credits.Sums, error) { return nil, nil },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	go b.Run(ctx)
@@ -115,17 +119,17 @@ func openBooks(t *testing.T, replies *replies) *books {
 	return b
 }
 
-// begin begins a call of the enrich endpoint.
+// begin starts a call of the enrich endpoint.
 func (b *books) begin(id string, counted bool) *metering.Call {
 	return b.Begin(metering.Request{
 		ID: id, Method: http.MethodPost, Endpoint: "/v1/person/enrich", Counted: counted,
-		Price:     func(p event.Prices) int64 { return p.PersonEnrich },
-		Principal: account.Principal{Organization: event.Organization{ID: "o", Limits: &b.limits}, Key: event.Key{ID: "k"}},
+		Price: func(p event.Prices) int64 { return p.PersonEnrich },
+		Principal: account.Principal{Organization: event.Organization{ID: "o", Limits: &b.limits},
+			Key: event.Key{ID: "k"}},
 	})
 }
 
-// balanced checks that balances, with nothing held, and ledger have so many requests and
-// credits.
+// balanced checks that the balances, without reservations, and the ledger have the given requests and credits.
 func (b *books) balanced(t *testing.T, requests, used int64) {
 	t.Helper()
 	require.NoError(t, b.outbox.Flush(t.Context()))
@@ -140,9 +144,7 @@ func (b *books) balanced(t *testing.T, requests, used int64) {
 	require.Equal(t, u.Balance, sum, "the ledger")
 }
 
-// What is done although its reply is lost neither holds nor costs anything when its call
-// has ended, and keeps no Idempotency-Key.
-func TestRepliesAreLost(t *testing.T) {
+func TestCall_LostRepliesAreCompensated(t *testing.T) {
 	for _, counted := range []bool{false, true} {
 		for _, lose := range []string{"begin", "reserve", "commit"} {
 			t.Run(lose, func(t *testing.T) {
@@ -176,8 +178,7 @@ func TestRepliesAreLost(t *testing.T) {
 	}
 }
 
-// A refusal for credits counts as a request, or as nothing when that is not certain.
-func TestRepliesOfARefusalAreLost(t *testing.T) {
+func TestCall_LostReplyOfRejectionCountsAtMostOnce(t *testing.T) {
 	for _, lose := range []string{"reserve", "commit", "none"} {
 		t.Run(lose, func(t *testing.T) {
 			b := openBooks(t, &replies{lose: lose})
@@ -187,7 +188,7 @@ func TestRepliesOfARefusalAreLost(t *testing.T) {
 			var requests int64
 			if lose == "none" {
 				requests = 1
-				require.ErrorAs(t, err, new(*metering.Refused))
+				require.ErrorAs(t, err, new(*metering.LimitError))
 			} else {
 				require.ErrorIs(t, err, errLost)
 			}
@@ -197,9 +198,7 @@ func TestRepliesOfARefusalAreLost(t *testing.T) {
 	}
 }
 
-// A valid call counts as a request where they are counted, and costs nothing, when its
-// caller leaves before the answer does.
-func TestCallersLeave(t *testing.T) {
+func TestCall_CountsRequestIfClientLeaves(t *testing.T) {
 	for _, counted := range []bool{false, true} {
 		b := openBooks(t, &replies{})
 		working, answered := b.begin("working", counted), b.begin("answered", counted)

@@ -13,94 +13,95 @@ import (
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	"muster/schemas/event"
 )
 
 // Config configures a [Meter].
 type Config struct {
-	// Lease is how long a reservation holds without a commit: longer than the
-	// longest work on a call.
+	// Lease is how long an uncommitted reservation lasts. It must exceed the duration of any call.
 	Lease time.Duration
 }
 
-// Deps is what a Meter works with.
+// Deps holds the dependencies of a [Meter].
 type Deps struct {
 	Credits credits.Store
 	Limits  limits.Limiter
 	Ledger  *ledger.Outbox
 	Answers *idempotency.Answers
-	// IdentityKey is the key of the hashes of returned identities.
+	// IdentityKey is the hash key for returned identities.
 	IdentityKey []byte
-	// Sums adds up a period of the ledger.
-	Sums func(ctx context.Context, period string) (credits.Sums, error)
-	// Erased says that a stored answer tells of somebody who was erased since, so that
-	// it is not given again; nil: none does.
+	// Balances sums up a period of the ledger.
+	Balances func(ctx context.Context, period string) (credits.Sums, error)
+	// Erased reports whether a stored response is about a person who was erased since, so that it
+	// must not be returned again; nil means never.
 	Erased func(idempotency.Answer) bool
-	// Has reports whether the ledger counts a call.
-	Has    func(ctx context.Context, organization, period, requestID string) (bool, error)
-	Now    func() time.Time
-	Logger *slog.Logger
+	// IsCharged reports whether the ledger has a call.
+	IsCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
-// Meter counts and charges calls.
+// Meter counts and charges calls. It is safe for concurrent use.
 type Meter struct {
-	cfg     Config
-	credits credits.Store
-	limits  limits.Limiter
-	ledger  *ledger.Outbox
-	answers *idempotency.Answers
-	hashes  *event.Returned
-	logger  *slog.Logger
-	sums    func(ctx context.Context, period string) (credits.Sums, error)
-	has     func(ctx context.Context, organization, period, requestID string) (bool, error)
-	now     func() time.Time
-	loads   chan load
-	erased  func(idempotency.Answer) bool
+	cfg       Config
+	credits   credits.Store
+	limits    limits.Limiter
+	ledger    *ledger.Outbox
+	answers   *idempotency.Answers
+	hashes    *event.Returned
+	logger    *slog.Logger
+	balances  func(ctx context.Context, period string) (credits.Sums, error)
+	isCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
+	now       func() time.Time
+	loads     chan load
+	erased    func(idempotency.Answer) bool
 
-	toldLate atomic.Int64 // when the log told that rates are late, in nanoseconds; 0: never
+	warnedTimeout atomic.Int64 // time of the last warning about limiter timeouts, in Unix nanoseconds; 0: never
 
-	broken forgiven
+	allowances allowances
 
-	owing sync.Mutex
-	paid  paid // guarded by owing
+	charging sync.Mutex
+	charged  chargedCalls // guarded by charging
 }
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
-	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, hashes: event.NewReturned(deps.IdentityKey), logger: deps.Logger, sums: deps.Sums, has: deps.Has, now: deps.Now,
-		loads: make(chan load), erased: deps.Erased,
+	return &Meter{
+		cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers,
+		hashes: event.NewReturned(deps.IdentityKey), logger: deps.Logger, balances: deps.Balances,
+		isCharged: deps.IsCharged, now: deps.Now, loads: make(chan load), erased: deps.Erased,
 	}
 }
 
-// Begin begins a call.
+// Begin starts a call.
 func (m *Meter) Begin(r Request) *Call {
 	return &Call{meter: m, request: r, began: m.now(), limits: r.Principal.Organization.LimitsOf()}
 }
 
-// load is a period that somebody waits for.
+// load is a request to load a period.
 type load struct {
 	period string
-	done   chan error // has room for the one answer
+	done   chan error // buffered, for one result
 }
 
-// Run loads balances that are asked for, until ctx ends. Nothing can be charged
-// in a period that is not loaded, hence not without Run.
+// Run loads requested balances until ctx ends. Without it no period is loaded, and nothing can be
+// charged.
 func (m *Meter) Run(ctx context.Context) {
 	for {
 		select {
 		case l := <-m.loads:
 			err := m.load(ctx, l.period)
 			l.done <- err
-			m.answerOthers(l.period, err)
+			m.completeLoads(l.period, err)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// answerOthers gives the result to those who have been waiting for the same.
-func (m *Meter) answerOthers(period string, err error) {
+// completeLoads completes other pending requests for the same period.
+func (m *Meter) completeLoads(period string, err error) {
 	var others []load
 	for {
 		select {
@@ -115,40 +116,43 @@ func (m *Meter) answerOthers(period string, err error) {
 		}
 		break
 	}
-	for _, l := range others { // a month is turning: they try again
+	// Requests for another period occur at the turn of a month; the callers retry.
+	for _, l := range others {
 		l.done <- credits.ErrNotLoaded
 	}
 }
 
+// load loads the balances of a period into the store.
 func (m *Meter) load(ctx context.Context, period string) error {
-	sums, err := m.sums(ctx, period)
+	sums, err := m.balances(ctx, period)
 	if err == nil {
 		_, err = m.credits.Load(ctx, period, sums)
 	}
 	if err != nil {
-		return fmt.Errorf("load the balances of %s: %w", period, err)
+		return fmt.Errorf("load balances of %s: %w", period, err)
 	}
 	return nil
 }
 
-// Load gives the store the balances of a period if it has none: at the start,
-// when a month begins, and when the store has lost what it had.
+// Load loads the balances of a period into the store if it has none: at startup, at the start of a
+// month, and after the store lost its data.
 func (m *Meter) Load(ctx context.Context, period string) error {
 	l := load{period: period, done: make(chan error, 1)}
 	select {
 	case m.loads <- l:
 	case <-ctx.Done():
-		return fmt.Errorf("load the balances of %s: %w", period, context.Cause(ctx))
+		return fmt.Errorf("load balances of %s: %w", period, context.Cause(ctx))
 	}
 	select {
 	case err := <-l.done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("load the balances of %s: %w", period, context.Cause(ctx))
+		return fmt.Errorf("load balances of %s: %w", period, context.Cause(ctx))
 	}
 }
 
-// loaded runs do, and again when it needs a period that had to be loaded.
+// loaded calls do, and calls it again after loading the period if do returned
+// [credits.ErrNotLoaded].
 func loaded[T any](ctx context.Context, m *Meter, period string, do func() (T, error)) (T, error) {
 	out, err := do()
 	if !errors.Is(err, credits.ErrNotLoaded) {
@@ -160,23 +164,23 @@ func loaded[T any](ctx context.Context, m *Meter, period string, do func() (T, e
 	return do()
 }
 
-// tellLate is how often the log tells at most that rates are late: a slow Redis may make
-// all of them so.
-const tellLate = time.Minute
+// warnInterval is the minimum interval between warnings about limiter timeouts: with a slow Redis every request may
+// time out.
+const warnInterval = time.Minute
 
-// rateUnknown reports that a request passed without a decision.
-func (m *Meter) rateUnknown(ctx context.Context, err error) {
+// allowWithoutDecision logs that a request was allowed without a rate-limit decision.
+func (m *Meter) allowWithoutDecision(ctx context.Context, err error) {
 	level := slog.LevelWarn
 	switch {
-	case errors.Is(err, redisguard.ErrAway): // the log has the outage already
+	case errors.Is(err, redisbreaker.ErrUnavailable): // the breaker logs the outage
 		level = slog.LevelDebug
-	case errors.Is(err, limits.ErrLate):
-		now, told := m.now().UnixNano(), m.toldLate.Load()
-		if told != 0 && now-told < tellLate.Nanoseconds() || !m.toldLate.CompareAndSwap(told, now) {
+	case errors.Is(err, limits.ErrTimeout):
+		now, last := m.now().UnixNano(), m.warnedTimeout.Load()
+		if last != 0 && now-last < warnInterval.Nanoseconds() || !m.warnedTimeout.CompareAndSwap(last, now) {
 			level = slog.LevelDebug
 		}
 	}
-	m.logger.LogAttrs(ctx, level, "a request passes without its rate", slog.Any("error", err))
+	m.logger.LogAttrs(ctx, level, "metering: rate limit not checked, request allowed", slog.Any("error", err))
 }
 
 func (m *Meter) reserve(ctx context.Context, claim credits.Claim) (credits.Balance, error) {
@@ -184,20 +188,21 @@ func (m *Meter) reserve(ctx context.Context, claim credits.Claim) (credits.Balan
 }
 
 func (m *Meter) usage(ctx context.Context, organization, period string) (credits.Totals, error) {
-	totals, err := loaded(ctx, m, period, func() (credits.Totals, error) { return m.credits.Usage(ctx, organization, period) })
+	totals, err := loaded(ctx, m, period,
+		func() (credits.Totals, error) { return m.credits.Usage(ctx, organization, period) })
 	if err != nil {
 		return totals, unavailable(err)
 	}
 	return totals, nil
 }
 
-// Usage is what an organization has used in a period.
+// Usage returns the usage of an organization in a period.
 func (m *Meter) Usage(ctx context.Context, organization, period string) (credits.Totals, error) {
 	return m.usage(ctx, organization, period)
 }
 
-// Settle makes what the ledger has final: published charges are settled,
-// published voids released, but for the requests that they count.
+// Settle makes published events final: it settles charges and releases voids, except for the
+// requests that a void counts.
 func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 	var settled, released []credits.Claim
 	for i := range events {
@@ -220,7 +225,8 @@ func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 			if u.Requests > 0 {
 				settled = append(settled, c)
 			}
-		case event.OutcomeReplayed, event.OutcomeRefusedForbidden, event.OutcomeRefusedRate, event.OutcomeRefusedRequests:
+		case event.OutcomeReplayed, event.OutcomeRefusedForbidden, event.OutcomeRefusedRate,
+			event.OutcomeRefusedRequests:
 		}
 	}
 	if len(settled) > 0 {

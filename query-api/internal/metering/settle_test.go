@@ -14,9 +14,7 @@ import (
 	"muster/schemas/event"
 )
 
-// What a call has used is what the ledger says, and final when that is published: no lease
-// ends it.
-func TestCallsAreSettled(t *testing.T) {
+func TestSettle_PublishedChargesAreFinal(t *testing.T) {
 	end := func(status int, sent metering.Sent) func(*testing.T, *metering.Call, *metering.Reservation) {
 		return func(t *testing.T, c *metering.Call, r *metering.Reservation) {
 			t.Helper()
@@ -39,23 +37,31 @@ func TestCallsAreSettled(t *testing.T) {
 		used     int64
 		outcome  event.Outcome // empty: not in the ledger
 	}{
-		"charged":             {end: end(http.StatusOK, metering.Whole), units: 1, used: 1, outcome: event.OutcomeCharged},
-		"charged and counted": {counted: true, end: end(http.StatusOK, metering.Whole), units: 1, requests: 1, used: 1, outcome: event.OutcomeCharged},
-		"nothing used": {counted: true, units: 1, requests: 1, outcome: event.OutcomeFree, end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
-			quota, err := r.Commit(t.Context(), metering.Used{})
-			require.NoError(t, err)
-			require.Equal(t, metering.Quota{Limit: 1, Remaining: 1}, quota)
-			require.NoError(t, c.End(t.Context(), http.StatusOK, metering.Whole))
-		}},
-		"answer not sent":             {end: end(http.StatusOK, metering.Nothing), units: 1, outcome: event.OutcomeUnanswered},
-		"counted, answer not sent":    {counted: true, end: end(http.StatusOK, metering.Nothing), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
-		"failed":                      {end: end(http.StatusInternalServerError, metering.Whole), units: 1},
-		"counted and failed":          {counted: true, end: end(http.StatusInternalServerError, metering.Whole), units: 1, requests: 1, outcome: event.OutcomeFailed},
-		"counted, caller left before": {counted: true, end: end(http.StatusInternalServerError, metering.Nothing), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
-		"counted and refused": {counted: true, units: 2, requests: 1, outcome: event.OutcomeRefusedCredits, end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
-			require.Nil(t, r)
-			require.NoError(t, c.End(t.Context(), http.StatusTooManyRequests, metering.Whole))
-		}},
+		"charged": {end: end(http.StatusOK, metering.Whole), units: 1, used: 1,
+			outcome: event.OutcomeCharged},
+		"charged and counted": {counted: true, end: end(http.StatusOK, metering.Whole), units: 1, requests: 1, used: 1,
+			outcome: event.OutcomeCharged},
+		"nothing used": {counted: true, units: 1, requests: 1, outcome: event.OutcomeFree,
+			end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
+				quota, err := r.Commit(t.Context(), metering.Used{})
+				require.NoError(t, err)
+				require.Equal(t, metering.Quota{Limit: 1, Remaining: 1}, quota)
+				require.NoError(t, c.End(t.Context(), http.StatusOK, metering.Whole))
+			}},
+		"answer not sent": {end: end(http.StatusOK, metering.Nothing), units: 1,
+			outcome: event.OutcomeUnanswered},
+		"counted, answer not sent": {counted: true, end: end(http.StatusOK, metering.Nothing), units: 1, requests: 1,
+			outcome: event.OutcomeUnanswered},
+		"failed": {end: end(http.StatusInternalServerError, metering.Whole), units: 1},
+		"counted and failed": {counted: true, end: end(http.StatusInternalServerError, metering.Whole),
+			units: 1, requests: 1, outcome: event.OutcomeFailed},
+		"counted, caller left before": {counted: true, end: end(http.StatusInternalServerError, metering.Nothing),
+			units: 1, requests: 1, outcome: event.OutcomeUnanswered},
+		"counted and refused": {counted: true, units: 2, requests: 1, outcome: event.OutcomeRefusedCredits,
+			end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
+				require.Nil(t, r)
+				require.NoError(t, c.End(t.Context(), http.StatusTooManyRequests, metering.Whole))
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := openBooks(t, &replies{})
@@ -63,7 +69,7 @@ func TestCallsAreSettled(t *testing.T) {
 			call := b.begin("1", c.counted)
 			r, err := call.Reserve(t.Context(), c.units)
 			if c.units > 1 {
-				require.ErrorAs(t, err, new(*metering.Refused))
+				require.ErrorAs(t, err, new(*metering.LimitError))
 			} else {
 				require.NoError(t, err)
 			}
@@ -76,10 +82,8 @@ func TestCallsAreSettled(t *testing.T) {
 	}
 }
 
-// A charge that the ledger has as unanswered, since its process was killed, is taken back,
-// but for the request that it counts. What is not done is an error: the event is
-// published again.
-func TestUnansweredIsTakenBack(t *testing.T) {
+// A failed operation is an error, so the events are published again.
+func TestSettle_VoidReleasesCreditsButKeepsRequest(t *testing.T) {
 	for _, counted := range []bool{false, true} {
 		for _, lose := range []string{"", "settle", "release", "commit"} {
 			t.Run(lose, func(t *testing.T) {
@@ -90,7 +94,8 @@ func TestUnansweredIsTakenBack(t *testing.T) {
 				require.NoError(t, err)
 				_, err = r.Commit(t.Context(), metering.Used{Units: 1})
 				require.NoError(t, err)
-				u := event.Usage{RequestID: "1", OrganizationID: "o", Period: event.PeriodOf(time.Now()), Outcome: event.OutcomeUnanswered}
+				u := event.Usage{RequestID: "1", OrganizationID: "o", Period: event.PeriodOf(time.Now()),
+					Outcome: event.OutcomeUnanswered}
 				if counted {
 					u.Requests = 1
 				}
@@ -109,9 +114,7 @@ func TestUnansweredIsTakenBack(t *testing.T) {
 	}
 }
 
-// What an answer that broke off is charged is what the ledger says, in balances and after its publication. An hour
-// forgives an organization five credits, over all of its calls.
-func TestEnd_ChargesWhatWasHandedOver(t *testing.T) {
+func TestEnd_ChargesSentUnits(t *testing.T) {
 	lost := &replies{}
 	b := openBooks(t, lost)
 	var requests, used int64
@@ -140,7 +143,7 @@ func TestEnd_ChargesWhatWasHandedOver(t *testing.T) {
 		require.Equal(t, c.outcome, b.ledger[id].Outcome)
 		require.Equal(t, c.want, b.ledger[id].Credits)
 	}
-	// Balances that cannot be told leave the call free.
+	// The call is free if the balances are unavailable.
 	call := b.begin("away", true)
 	r, err := call.Reserve(t.Context(), 10)
 	require.NoError(t, err)

@@ -10,8 +10,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Context returns how far a context call of an organization is; nil when it has
-// none of that id.
+// Context returns the state of a context call of an organization; nil if there is none.
 func (s *Store) Context(ctx context.Context, organization, requestID string) (*event.Context, error) {
 	found, err := s.contexts.Get(ctx, []uint64{readmodel.ContextHash(requestID)})
 	if err != nil {
@@ -23,7 +22,7 @@ func (s *Store) Context(ctx context.Context, organization, requestID string) (*e
 		}
 		var c event.Context
 		if err := json.Unmarshal([]byte(r.Result), &c); err != nil {
-			return nil, fmt.Errorf("read kept context: %w", err)
+			return nil, fmt.Errorf("decode stored context: %w", err)
 		}
 		return &c, nil
 	}

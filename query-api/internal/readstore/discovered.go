@@ -13,15 +13,15 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// discoveredLink says that a record was reached by a link that discovery found,
-// from which account, and how sure that is. It is served with the record.
+// discoveredLink describes the discovered link that led to a record: its source account and confidence. It is part of
+// the response.
 type discoveredLink struct {
 	platform, username string
 	confidence         float64
 }
 
-// appendDiscovered appends the member that marks a record as reached by a link that
-// discovery found; a nil link is a declared one, which needs no mark.
+// appendDiscovered appends the member that marks a record as reached by a discovered link; nil is a declared link,
+// which needs no mark.
 func appendDiscovered(b []byte, by *discoveredLink) []byte {
 	if by == nil {
 		return b
@@ -33,8 +33,7 @@ func appendDiscovered(b []byte, by *discoveredLink) []byte {
 	return append(b, '}')
 }
 
-// discoveredStatement is what a kept result of discovery says of two accounts: that
-// they are one person's.
+// discoveredStatement states that, by a stored discovery result, two accounts belong to one person.
 type discoveredStatement struct {
 	input, found event.Social
 	confidence   float64
@@ -52,7 +51,7 @@ func (s *Store) readDiscovered(ctx context.Context, keys []uint64) (map[uint64][
 		if err := rows.Scan(r.Dest()...); err != nil {
 			return err
 		}
-		fileDiscovered(found, &r)
+		addDiscovered(found, &r)
 		return nil
 	}
 	for part := range slices.Chunk(inputs, readmodel.MaxKeys) {
@@ -64,8 +63,8 @@ func (s *Store) readDiscovered(ctx context.Context, keys []uint64) (map[uint64][
 	return found, err
 }
 
-// fileDiscovered files what a kept result says under both accounts.
-func fileDiscovered(found map[uint64][]discoveredStatement, r *readmodel.DiscoveryRow) {
+// addDiscovered adds the links of a stored result under both accounts.
+func addDiscovered(found map[uint64][]discoveredStatement, r *readmodel.DiscoveryRow) {
 	var d event.Discovery
 	if json.Unmarshal([]byte(r.Result), &d) != nil || d.Validate() != nil || !d.Complete() {
 		return
@@ -74,7 +73,7 @@ func fileDiscovered(found map[uint64][]discoveredStatement, r *readmodel.Discove
 		if s.Confidence < readmodel.DiscoveredConfidence {
 			continue
 		}
-		// The input is filed under the name by which it was asked for.
+		// The input has the username of the request.
 		input := d.Socials[0]
 		input.Account = d.Input
 		st := discoveredStatement{input, s, s.Confidence, d.At.UnixMicro()}
@@ -85,7 +84,7 @@ func fileDiscovered(found map[uint64][]discoveredStatement, r *readmodel.Discove
 	}
 }
 
-// identityOf is the stable id of a record, as discovery has it; empty without one.
+// identityOf returns the stable ID of a record as used by discovery; empty if p is nil.
 func (p *person) identityOf() string {
 	switch {
 	case p == nil:

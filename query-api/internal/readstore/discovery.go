@@ -16,8 +16,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Discovery returns the newest kept result for an account, whose username is a
-// comparison form; nil when there is none.
+// Discovery returns the newest stored result for an account, nil if there is none. usernameKey is a comparison form.
 func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*event.Discovery, error) {
 	found, err := s.discoveries.Get(ctx, []uint64{readmodel.DiscoveryHash(platform, usernameKey)})
 	if err != nil {
@@ -29,18 +28,17 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 		}
 		var d event.Discovery
 		if err := json.Unmarshal([]byte(r.Result), &d); err != nil {
-			return nil, fmt.Errorf("read kept discovery: %w", err)
+			return nil, fmt.Errorf("decode stored discovery: %w", err)
 		}
-		s.Forget(&d)
+		s.RedactErased(&d)
 		return &d, nil
 	}
 	return nil, nil
 }
 
-// Stands says that the accounts of a kept result are still whose they were: no username
-// has moved to another account since, and no record was withdrawn (records.md, rules 2
-// and 3).
-func (s *Store) Stands(ctx context.Context, d *event.Discovery) (bool, error) {
+// StillValid reports whether the accounts of a stored result have the same owners: no username has moved to another
+// account, and no record was deleted (records.md, rules 2 and 3).
+func (s *Store) StillValid(ctx context.Context, d *event.Discovery) (bool, error) {
 	reading := s.session()
 	keys := make([]lookupKey, len(d.Socials))
 	for i, p := range d.Socials {
@@ -50,45 +48,47 @@ func (s *Store) Stands(ctx context.Context, d *event.Discovery) (bool, error) {
 		return false, err
 	}
 	for i, p := range d.Socials {
-		if p.Identity == "" || keys[i].value == "" { // nothing was on record of it, or it has no username by which it is
+		// There was no record, or it has no username to look it up.
+		if p.Identity == "" || keys[i].value == "" {
 			continue
 		}
-		var stands bool
+		var valid bool
 		var err error
 		switch p.Platform {
 		case identity.Network:
-			stands, err = reading.stands(ctx, networkPlatform(), keys[i].value, p.Identity)
+			valid, err = reading.stillValid(ctx, networkPlatform(), keys[i].value, p.Identity)
 		case identity.Codehost:
-			stands, err = reading.stands(ctx, codehostPlatform(), keys[i].value, p.Identity)
+			valid, err = reading.stillValid(ctx, codehostPlatform(), keys[i].value, p.Identity)
 		case identity.Microblog:
-			stands, err = s.microblogStands(ctx, keys[i].value, p.Identity)
+			valid, err = s.microblogStillValid(ctx, keys[i].value, p.Identity)
 		}
-		if err != nil || !stands {
+		if err != nil || !valid {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// stands says that an account still has a username.
-func (s *session) stands(ctx context.Context, p platform, username, id string) (bool, error) {
-	who, err := s.holder(ctx, p, username)
-	if err != nil || who != nil || p.name != identity.Codehost {
-		return who.identityOf() == id, err
+// stillValid reports whether an account still has a username.
+func (s *session) stillValid(ctx context.Context, p platform, username, id string) (bool, error) {
+	owner, err := s.holder(ctx, p, username)
+	if err != nil || owner != nil || p.name != identity.Codehost {
+		return owner.identityOf() == id, err
 	}
-	// What was looked up at the code host itself may never have been on record.
+	// An account that the worker looked up at the code host itself may never have had a record.
 	user, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return false, nil //nolint:nilerr // no id of the code host
+		return false, nil //nolint:nilerr // not a code-host ID
 	}
 	var row *readmodel.AnswerRow
-	err = one(ctx, s.store.codehost, user, &row)
+	err = getOne(ctx, s.store.codehost, user, &row)
 	return row == nil, err
 }
 
-func (s *Store) microblogStands(ctx context.Context, username, id string) (bool, error) {
+func (s *Store) microblogStillValid(ctx context.Context, username, id string) (bool, error) {
 	var holders []*readmodel.ProfileRow
-	if err := one(ctx, s.microblog, readmodel.KeyHash(readmodel.LookupMicroblogUsername, username), &holders); err != nil || len(holders) == 0 {
+	err := getOne(ctx, s.microblog, readmodel.KeyHash(readmodel.LookupMicroblogUsername, username), &holders)
+	if err != nil || len(holders) == 0 {
 		return false, err
 	}
 	newest := slices.MaxFunc(holders, func(a, b *readmodel.ProfileRow) int {
@@ -97,14 +97,16 @@ func (s *Store) microblogStands(ctx context.Context, username, id string) (bool,
 	return newest.ID == id, nil
 }
 
-// microblogHolders reads who holds usernames of the microblog now, by KeyHash.
+// microblogHolders reads the current owners of microblog usernames, by KeyHash.
 func (s *Store) microblogHolders(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
 	var rows []*readmodel.ProfileRow
-	err := s.query(ctx, microblogTable, readmodel.HoldersQuery(identity.Microblog), readmodel.FormatKeys(keys), len(keys), func(list driver.Rows) error {
-		r := new(readmodel.ProfileRow)
-		rows = append(rows, r)
-		return list.Scan(r.Dest()...)
-	})
+	err := s.query(ctx, microblogTable, readmodel.HoldersQuery(identity.Microblog), readmodel.FormatKeys(keys),
+		len(keys),
+		func(list driver.Rows) error {
+			r := new(readmodel.ProfileRow)
+			rows = append(rows, r)
+			return list.Scan(r.Dest()...)
+		})
 	found := make(map[uint64][]*readmodel.ProfileRow, len(keys))
 	for _, r := range readmodel.NewestProfiles(rows) {
 		_, erased := s.suppressed.Subject(suppress.Subject{Platform: r.Platform, ID: r.ID, Username: r.UsernameKey})

@@ -1,22 +1,20 @@
-// Package readstore answers questions about people and companies from the read
-// models in ClickHouse: it finds who is meant, follows account links, and
-// splices the stored fragments into JSON.
+// Package readstore reads people and companies from the read models in ClickHouse: it finds the
+// matching records, follows account links, and assembles stored fragments into JSON.
 //
 // # Reading
 //
-// Every table is read through gatherers: lookups of concurrent requests become
-// one IN query a table, of at most 256 keys, while at most a few queries run
-// at once. An answer is what was visible when it was asked for, or later.
+// Every table is read with batch loading: lookups of concurrent requests become one IN query per
+// table, of at most 256 keys, with a limited number of concurrent queries. A result reflects the
+// data at the time of the call or later.
 //
-// # Who is meant
+// # Matching
 //
-// A row of lookups is only a candidate: it counts when the main row, as it is
-// now, still holds the value; of several the newest record wins
-// (schemas/MAPPING.md, section 2). Which records answer an enrichment, and where
-// links lead, package resolution decides; this package reads the rows for it.
+// A row of lookups is only a candidate. It counts if the current main row still has the value; if
+// several match, the newest record wins (schemas/MAPPING.md, section 2). Package resolution decides
+// which records answer an enrichment and where links lead; this package reads the rows for it.
 //
 // # Failures
 //
-// What the store cannot answer at present is an error matching [ErrUnavailable];
-// otherwise errors are those of the caller's context. A miss is no error.
+// A temporary failure is an error matching [ErrUnavailable]; other errors are those of the caller's
+// context. A miss is not an error.
 package readstore

@@ -9,33 +9,33 @@ import (
 	"muster/schemas/record"
 )
 
-// ProfileKey names a network person.
+// ProfileKey identifies a network person.
 type ProfileKey struct {
 	Hash uint64 // readmodel.ProfileHash of ProfileID
-	// ProfileID may be empty for whoever has this hash, when only one does.
+	// ProfileID may be empty if only one person has the hash.
 	ProfileID string
 }
 
-// ErrSharedHash says that several people have a hash for which no ProfileID was given.
+// ErrSharedHash is returned if several people have the hash of a key without ProfileID.
 var ErrSharedHash = errors.New("several profiles have one hash")
 
-// Document is a person as search shows her (MAPPING.md, 5.1).
+// Document is a person in a search result (MAPPING.md, 5.1).
 type Document struct {
 	ProfileID string
-	// Identifiers are what she goes by (metering.Used).
+	// Identifiers are the identifiers of the person (metering.Used).
 	Identifiers []string
-	JSON        []byte // nil: she does not exist any more
+	JSON        []byte // nil: the person no longer exists
 }
 
-// AsOf is what is known of the tables that documents are read from.
+// AsOf describes the state of the tables that documents are read from.
 type AsOf struct {
-	// State tells apart states of the tables: rows of one are kept, and good while it lasts. Empty: it is not known.
+	// State identifies the state of the tables; cached rows are valid for one state. Empty if unknown.
 	State string
-	// Unseen: none has a version that is newer than its content.
+	// Unseen states that no record has a version bump.
 	Unseen bool
 }
 
-// NetworkDocuments reads people in the order of keys. The error may be ErrSharedHash.
+// NetworkDocuments returns people in the order of keys. The error may be [ErrSharedHash].
 func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf) ([]Document, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
@@ -55,10 +55,13 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 				continue
 			}
 			row := *shared
-			row.Version = readmodel.Freshen(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash, lists[i].seen)
+			row.Version = readmodel.Freshen(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash,
+				lists[i].seen)
 			if !row.Deleted && !s.erasedNetwork(&row) {
 				out[i] = Document{
-					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey, row.EmailKeys),
+					ProfileID: row.ProfileID,
+					Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey,
+						row.EmailKeys),
 					JSON: appendEnrichedNetwork(nil, &row, nil),
 				}
 			}

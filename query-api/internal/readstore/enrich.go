@@ -8,9 +8,8 @@ import (
 	"muster/schemas/record"
 )
 
-// PersonQuery says who is looked for, and in which websets. Identifiers are
-// comparison forms (identity.UsernameKey, identity.EmailKey), empty when not
-// given.
+// PersonQuery is a query of person enrichment. Identifiers are comparison forms (identity.UsernameKey,
+// identity.EmailKey), empty if not given.
 type PersonQuery struct {
 	CodehostUsername string
 	NetworkUsername  string
@@ -23,14 +22,13 @@ type PersonQuery struct {
 	Network         bool // the network webset is requested
 }
 
-// Person is an answer of person enrichment: JSON objects, nil when the webset
-// was not requested or did not match.
+// Person is the result of a person enrichment: JSON objects, nil if the webset was not requested or did not match.
 type Person struct {
 	Codehost []byte
 	Network  []byte
-	// Identities of the records that the answer was made from, as "<kind> <identity>".
+	// Identities are the records that it was rendered from, as "<kind> <identity>".
 	Identities []string
-	// Identifiers are what those go by, and whoever is named beside them (metering.Used).
+	// Identifiers are the identifiers of those records and of people named in them (metering.Used).
 	Identifiers []string
 }
 
@@ -75,8 +73,8 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 // targetCompany is the kind of a company in Record.Identities.
 const targetCompany = "network-company"
 
-// CompanyQuery names a company. Slugs are identity.UsernameKey forms, ids are
-// exact; empty means not given.
+// CompanyQuery is a query of company enrichment. Slugs are identity.UsernameKey forms, IDs are exact; empty if not
+// given.
 type CompanyQuery struct {
 	Slug      string
 	NetworkID string
@@ -123,21 +121,25 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 			return Record{}, err
 		}
 		if found != nil {
-			return Record{Body: appendCompany(nil, found), Identities: []string{targetCompany + " " + found.CompanyID}}, nil
+			return Record{
+				Body: appendCompany(nil, found), Identities: []string{targetCompany + " " + found.CompanyID},
+			}, nil
 		}
 	}
 	return Record{}, nil
 }
 
-// company is the newest existing one of ids that passes, then the smallest.
-func (s *Store) company(ctx context.Context, ids []string, pass func(*readmodel.CompanyRow) bool) (*readmodel.CompanyRow, error) {
+// company returns the newest existing company of ids that passes; of equal versions, that with the smallest ID.
+func (s *Store) company(
+	ctx context.Context, ids []string, pass func(*readmodel.CompanyRow) bool,
+) (*readmodel.CompanyRow, error) {
 	hashes := make([]uint64, len(ids))
 	for i, id := range ids {
 		hashes[i] = readmodel.CompanyHash(id)
 	}
 	var rows [][]*readmodel.CompanyRow
 	var seen [][]readmodel.SeenRow
-	err := both(
+	err := runBoth(
 		true, func() (err error) {
 			rows, err = s.companies.Get(ctx, hashes)
 			return err

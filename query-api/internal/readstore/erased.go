@@ -11,8 +11,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasedNetwork and erasedCodehost say that a row is of somebody who was erased: to
-// readers it does not exist, however long it is still stored.
+// erasedNetwork and erasedCodehost report whether a row belongs to an erased person. Such rows do not exist for
+// readers, even while they are still stored.
 func (s *Store) erasedNetwork(r *readmodel.NetworkPersonRow) bool {
 	_, erased := s.suppressed.Subject(suppress.Subject{
 		Platform: identity.Network, ID: r.ProfileID, Username: r.UsernameKey, Emails: r.EmailKeys,
@@ -27,15 +27,14 @@ func (s *Store) erasedCodehost(r *readmodel.AnswerRow) bool {
 	return erased
 }
 
-// ErasedAccount says that nothing may be told of an account, whose username is a
-// comparison form.
+// ErasedAccount reports whether an account belongs to an erased person. usernameKey is a comparison form.
 func (s *Store) ErasedAccount(platform, usernameKey string) bool {
 	_, erased := s.suppressed.Account(platform, usernameKey)
 	return erased
 }
 
-// ErasedIdentifier says that nothing may be told of the record that goes by "<platform> id <id>", "<platform> username <comparison
-// form>" or "<platform> email <comparison form>".
+// ErasedIdentifier reports whether an identifier belongs to an erased person. Its form is "<platform> id <id>",
+// "<platform> username <comparison form>" or "<platform> email <comparison form>".
 func (s *Store) ErasedIdentifier(identifier string) bool {
 	platform, rest, _ := strings.Cut(identifier, " ")
 	subject := suppress.Subject{Platform: platform}
@@ -51,15 +50,14 @@ func (s *Store) ErasedIdentifier(identifier string) bool {
 	return erased
 }
 
-// Erased says that one of the records, named "<kind> <identity>", is of somebody who
-// was erased.
+// Erased reports whether one of the records, named "<kind> <identity>", belongs to an erased person.
 func (s *Store) Erased(identities []string) bool {
 	return s.suppressed.Named(identities)
 }
 
-// Forget takes out of a result of discovery whoever was erased. Of an input that
-// was, there is nothing but what the caller knows.
-func (s *Store) Forget(d *event.Discovery) {
+// RedactErased removes erased people from a discovery result. An erased input is reduced to the account that the caller
+// named.
+func (s *Store) RedactErased(d *event.Discovery) {
 	erased := func(p event.Social) bool {
 		if s.ErasedAccount(p.Platform, identity.UsernameKey(p.Username)) {
 			return true

@@ -13,13 +13,13 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// maxLeads bounds how many targets of an account's discovered links have their own links read.
+// maxLeads is the maximum number of targets of discovered links whose own links are read.
 const maxLeads = 10
 
 // linked is a record and how it was reached; person is nil if there is none.
 type linked struct {
 	person *person
-	// by says how discovery found the link to it; nil: it was reached otherwise.
+	// by is the discovered link that led to it; nil if it was reached otherwise.
 	by *discoveredLink
 }
 
@@ -27,10 +27,10 @@ type linked struct {
 type account struct {
 	platform platform
 	username string  // comparison form
-	record   *person // nil: it has none
+	record   *person // nil if the account has no record
 }
 
-// network is the record of the network webset; nil if there is none.
+// network returns the record of the network webset; nil if there is none.
 func (l linked) network() *readmodel.NetworkPersonRow {
 	if l.person == nil {
 		return nil
@@ -58,20 +58,20 @@ func (s *session) follow(ctx context.Context, from *person) (linked, error) {
 	return s.reached(links[0].To, links[0]), nil
 }
 
-// linkKeys are the lookups that following an account begins with.
+// linkKeys returns the first lookups for following an account.
 func linkKeys(p platform, username string) []lookupKey {
 	return []lookupKey{{p.other().declares, username}, {p.link, username}}
 }
 
-// loadLinks reads what records state about the links of accounts: what their own records declare, the
-// records that declare them, and account-links, each with the records that these lead to.
+// loadLinks reads the stated links of accounts: the usernames that their own records declare, the records that declare
+// them, and account-links; each with the records that they lead to.
 func (s *session) loadLinks(ctx context.Context, accounts ...account) error {
 	var keys []lookupKey
 	for _, a := range accounts {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
 		keys = append(keys, a.declaredKeys()...)
 	}
-	// What account-links lead to is asked for at the same time, if they are read already.
+	// If the account-links are cached, their targets are read in the same round trip.
 	if err := s.ask(ctx, append(keys, s.linkedKeys(accounts)...)...); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *session) loadLinks(ctx context.Context, accounts ...account) error {
 	return s.read(ctx, targets)
 }
 
-// linkedKeys are the lookups of the usernames that account-links, as far as they are read, lead to.
+// linkedKeys returns the lookups of the usernames that cached account-links lead to.
 func (s *session) linkedKeys(accounts []account) []lookupKey {
 	var keys []lookupKey
 	for _, a := range accounts {
@@ -105,7 +105,7 @@ func (s *session) linkedKeys(accounts []account) []lookupKey {
 	return keys
 }
 
-// declaredKeys are the lookups of the usernames that the account's record declares.
+// declaredKeys returns the lookups of the usernames that the account's record declares.
 func (a account) declaredKeys() []lookupKey {
 	if a.record == nil {
 		return nil
@@ -118,8 +118,8 @@ func (a account) declaredKeys() []lookupKey {
 	return keys
 }
 
-// loadDiscovered reads the links that discovery found of those accounts whose other links, which are read,
-// lead nowhere; and what decides whether they count: the links of the records that they lead to.
+// loadDiscovered reads the discovered links of accounts whose stated links lead nowhere, and the links of their
+// targets, which decide whether they count. The stated links must be cached.
 func (s *session) loadDiscovered(ctx context.Context, accounts ...account) error {
 	rows := s.rows()
 	accounts = slices.DeleteFunc(slices.Clone(accounts), func(a account) bool {
@@ -154,16 +154,16 @@ func (s *session) loadDiscovered(ctx context.Context, accounts ...account) error
 	return s.read(ctx, back)
 }
 
-// readDiscovered reads the results of discovery that name accounts, and returns the records that they lead
-// to, the surest first.
+// readDiscovered reads the discovery results that name accounts, and returns the records that they lead to, most
+// confident first.
 func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]target, error) {
 	if err := s.askDiscovered(ctx, accounts...); err != nil {
 		return nil, err
 	}
 	var targets []target
 	for _, a := range accounts {
-		said := slices.Clone(s.discovered[a.key()])
-		slices.SortStableFunc(said, func(x, y resolution.Discovered) int {
+		statements := slices.Clone(s.discovered[a.key()])
+		slices.SortStableFunc(statements, func(x, y resolution.Discovered) int {
 			switch {
 			case x.Confidence > y.Confidence:
 				return -1
@@ -173,7 +173,7 @@ func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]ta
 			return 0
 		})
 		other := a.webset().Other()
-		for _, d := range said {
+		for _, d := range statements {
 			here := d.Accounts[a.webset()]
 			id := d.Accounts[other].Identity
 			if id != "" && here.Username == a.username && here.Identity == a.record.identityOf() {
@@ -184,13 +184,14 @@ func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]ta
 	return targets, nil
 }
 
-// askDiscovered reads the results of discovery that name accounts.
+// askDiscovered reads the discovery results that name accounts.
 func (s *session) askDiscovered(ctx context.Context, accounts ...account) error {
 	var unknown []account
 	var hashes []uint64
 	for _, a := range accounts {
 		if _, known := s.discovered[a.key()]; !known && a.username != "" {
-			unknown, hashes = append(unknown, a), append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
+			unknown = append(unknown, a)
+			hashes = append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
 		}
 	}
 	lists, err := s.store.discovered.Get(ctx, hashes)
@@ -203,8 +204,8 @@ func (s *session) askDiscovered(ctx context.Context, accounts ...account) error 
 	return nil
 }
 
-// readAccounts looks keys up, and whatever leads from the accounts, whose links are to be followed; then it reads the
-// records that these lookups lead to. In the same round it reads ahead what the links are likely to need.
+// readAccounts looks up keys and the links of accounts, and reads the records that these lead to. In the same round
+// trip it prefetches what following the links is likely to need.
 func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts ...account) error {
 	for _, a := range accounts {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
@@ -218,25 +219,26 @@ func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts .
 			targets = append(targets, s.candidatesOf(k)...)
 		}
 	}
-	ahead := s.linkedKeys(accounts)
+	prefetch := s.linkedKeys(accounts)
 	var unlinked []account
 	for _, a := range accounts {
-		declared := s.declaredAhead(a)
-		ahead = append(ahead, declared...)
+		declared := s.declaredLookups(a)
+		prefetch = append(prefetch, declared...)
 		linked := linkKeys(a.platform, a.username)
 		if !slices.ContainsFunc(linked, func(k lookupKey) bool { return len(s.found[k]) > 0 }) && len(declared) == 0 {
 			unlinked = append(unlinked, a)
 		}
 	}
 	g, working := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.ask(working, ahead...) })
+	g.Go(func() error { return s.ask(working, prefetch...) })
 	g.Go(func() error { return s.askDiscovered(working, unlinked...) })
 	err := s.read(working, targets)
 	return cmp.Or(g.Wait(), err)
 }
 
-// declaredAhead are the lookups of the usernames that records with the account's username declare, or declared once.
-func (s *session) declaredAhead(a account) []lookupKey {
+// declaredLookups returns the lookups of the usernames that current and former owners of the account's username
+// declare.
+func (s *session) declaredLookups(a account) []lookupKey {
 	var keys []lookupKey
 	for _, row := range s.found[lookupKey{a.platform.username, a.username}] {
 		for _, d := range row.Declares() {
@@ -248,18 +250,18 @@ func (s *session) declaredAhead(a account) []lookupKey {
 
 func (a account) key() target { return target{a.platform.name, a.username} }
 
-// usable are the statements of discovery that join a codehost and a network account; nothing may be told
-// of one that was erased.
-func (s *session) usable(said []discoveredStatement) []resolution.Discovered {
-	out := make([]resolution.Discovered, 0, len(said))
-	for _, st := range said {
+// usable returns the statements that link a codehost and a network account, without erased accounts.
+func (s *session) usable(statements []discoveredStatement) []resolution.Discovered {
+	out := make([]resolution.Discovered, 0, len(statements))
+	for _, st := range statements {
 		if st.input.Platform == st.found.Platform {
 			continue
 		}
 		d := resolution.Discovered{Confidence: st.confidence, Found: st.version}
 		known := true
 		for _, social := range []struct{ platform, username, identity string }{
-			{st.input.Platform, st.input.Username, st.input.Identity}, {st.found.Platform, st.found.Username, st.found.Identity},
+			{st.input.Platform, st.input.Username, st.input.Identity},
+			{st.found.Platform, st.found.Username, st.found.Identity},
 		} {
 			key := identity.UsernameKey(social.username)
 			switch {
@@ -316,13 +318,13 @@ func (s *session) rows() resolution.Rows {
 			rows.AccountLinks = append(rows.AccountLinks, s.accountLinks(k)...)
 		}
 	}
-	for _, said := range s.discovered {
-		rows.Discovered = append(rows.Discovered, said...)
+	for _, statements := range s.discovered {
+		rows.Discovered = append(rows.Discovered, statements...)
 	}
 	return rows
 }
 
-// recordOf is a person as resolution sees it; nil for nil.
+// recordOf converts a person to a resolution record; nil for nil.
 func recordOf(p *person) *resolution.Record {
 	if p == nil {
 		return nil
@@ -333,7 +335,7 @@ func recordOf(p *person) *resolution.Record {
 	}
 }
 
-// reached is the person of a record that a resolution chose, and how the link led there.
+// reached returns the person of a resolved record, with the discovered link that led to it.
 func (s *session) reached(r *resolution.Record, link resolution.Link) linked {
 	out := linked{person: s.personOf(r)}
 	if link.Discovered {
@@ -345,7 +347,7 @@ func (s *session) reached(r *resolution.Record, link resolution.Link) linked {
 	return out
 }
 
-// personOf is the person of a record that was made of one; nil for nil.
+// personOf returns the person that a resolution record was converted from; nil for nil.
 func (s *session) personOf(r *resolution.Record) *person {
 	if r == nil {
 		return nil

@@ -12,22 +12,20 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// maxHidden bounds how many people are named to statements that count. Of more, as
-// after a list of deletions, counts tell until they are deleted.
+// maxHidden is the maximum number of people excluded from counting statements. Beyond it, as after an import of a
+// deletion list, counts include people until their rows are deleted.
 const maxHidden = 5000
 
 const (
-	// hiddenPause is how long a look waits for more changes, and how soon one that
-	// failed is tried again.
-	hiddenPause = 250 * time.Millisecond
-	// hiddenAge is how soon it is looked again whether they are deleted.
-	hiddenAge = 15 * time.Second
+	// hiddenDelay is how long a scan waits for more changes, and the retry interval after a failure.
+	hiddenDelay = 250 * time.Millisecond
+	// hiddenInterval is the interval of scans while rows of erased people exist.
+	hiddenInterval = 15 * time.Second
 )
 
-// Hidden are the profile hashes of network people who were erased and whose rows are
-// still there: readers of rows ask the suppression set themselves, a statement that
-// counts or ranks people leaves these out. They are at most maxHidden, and are known
-// a look through the people after the set has changed ([Store.WatchErased]).
+// Hidden returns the profile hashes of erased network people whose rows are still stored, at most maxHidden. Statements
+// that count or rank people exclude them; readers of rows check the suppression set themselves. [Store.WatchErasures]
+// updates them after changes of the set.
 func (s *Store) Hidden() []uint64 {
 	if hidden := s.hidden.Load(); hidden != nil {
 		return *hidden
@@ -35,36 +33,36 @@ func (s *Store) Hidden() []uint64 {
 	return nil
 }
 
-// WatchErased keeps what Hidden says until ctx ends: it looks through the people
-// whenever the suppression set has changed, and from time to time while somebody is
-// hidden. What fails is tried again.
-func (s *Store) WatchErased(ctx context.Context) {
+// WatchErasures updates Hidden until ctx ends. It scans the people whenever the suppression set has changed, and
+// periodically while rows of erased people exist. It retries failed scans.
+func (s *Store) WatchErasures(ctx context.Context) {
 	if s.suppressed == nil || s.suppressed.WaitLoaded(ctx) != nil {
 		return
 	}
-	seen, pause := uint64(0), hiddenPause
+	seen, pause := uint64(0), hiddenDelay
 	for {
 		changes, woken := s.suppressed.Changes()
 		if changes != seen || len(s.Hidden()) > 0 {
 			began := time.Now()
-			if err := s.lookForHidden(ctx); err != nil {
+			if err := s.scanHidden(ctx); err != nil {
 				if ctx.Err() != nil {
 					return
 				}
-				s.logger.LogAttrs(ctx, slog.LevelWarn, "looking for erased people is tried again", slog.Any("error", err))
+				s.logger.LogAttrs(ctx, slog.LevelWarn, "readstore: scan for erased people failed, will retry",
+					slog.Any("error", err))
 				changes = seen
 			}
-			seen, pause = changes, max(hiddenPause, 5*time.Since(began))
+			seen, pause = changes, max(hiddenDelay, 5*time.Since(began))
 		}
 		if wait(ctx, pause, nil); ctx.Err() != nil {
 			return
 		}
 		if now, _ := s.suppressed.Changes(); now == seen {
-			age := time.Duration(0)
+			interval := time.Duration(0)
 			if len(s.Hidden()) > 0 {
-				age = hiddenAge
+				interval = hiddenInterval
 			}
-			wait(ctx, age, woken)
+			wait(ctx, interval, woken)
 		}
 		if ctx.Err() != nil {
 			return
@@ -72,7 +70,7 @@ func (s *Store) WatchErased(ctx context.Context) {
 	}
 }
 
-// wait waits for a time, or without end if it is 0, until woken or ctx ends.
+// wait waits until d has passed, woken is closed, or ctx ends; a d of 0 never passes.
 func wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	var elapsed <-chan time.Time
 	if d > 0 {
@@ -87,8 +85,8 @@ func wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	}
 }
 
-// lookForHidden compares everybody with the set.
-func (s *Store) lookForHidden(ctx context.Context) error {
+// scanHidden compares all people with the suppression set.
+func (s *Store) scanHidden(ctx context.Context) error {
 	var hidden []uint64
 	if s.suppressed.Len() > 0 {
 		row := readmodel.NetworkPersonRow{}

@@ -6,15 +6,15 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// noReply is a no-reply address of the code host that is asked for. It is in no record: it names its account by the
-// user id, or without one by the username. The zero value is no address.
+// noReply is a no-reply address of the code host in a query. No record has it: it identifies its account by user ID or,
+// without one, by username. The zero value is no address.
 type noReply struct {
 	address  string // identity.EmailKey
-	userID   int64  // 0: not known
+	userID   int64  // 0: unknown
 	username string // identity.UsernameKey; empty if the user id is known, because usernames change owners
 }
 
-// noReplyOf returns the no-reply address of a query. Of an address that was erased nothing is told.
+// noReplyOf returns the no-reply address of a query, unless it is erased.
 func (s *Store) noReplyOf(q PersonQuery) noReply {
 	n := noReply{address: q.Email, userID: q.NoReplyUserID}
 	if n.userID == 0 {
@@ -26,10 +26,10 @@ func (s *Store) noReplyOf(q PersonQuery) noReply {
 	return n
 }
 
-// key returns the key under which accounts with the address would be filed.
+// key returns the lookup key of accounts with the address.
 func (n noReply) key() lookupKey { return lookupKey{readmodel.LookupCodehostEmail, n.address} }
 
-// rows returns the candidates that the address names. The lookup of the username is among found.
+// rows returns the candidates for the address. found must have the lookup of its username.
 func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.LookupRow {
 	if n.userID != 0 {
 		id := strconv.FormatInt(n.userID, 10)
@@ -38,8 +38,8 @@ func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.Loo
 	return found[lookupKey{readmodel.LookupCodehostUsername, n.username}]
 }
 
-// of returns the address if it names an account, or "".
-func (n noReply) of(r *readmodel.AnswerRow) string {
+// addressOf returns the address if it belongs to the account, else "".
+func (n noReply) addressOf(r *readmodel.AnswerRow) string {
 	if n.userID != 0 && r.UserID == n.userID || n.username != "" && r.UsernameKey == n.username {
 		return n.address
 	}

@@ -7,19 +7,19 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxHolders bounds how many holders of an e-mail address of one webset have their links read.
+// maxHolders is the maximum number of owners of an email address, per webset, whose links are read.
 const maxHolders = 10
 
-// resolver reads what resolution.Resolve needs to answer a query.
+// resolver reads the rows that resolution.Resolve needs for a query.
 type resolver struct {
 	session *session
-	query   resolution.Query // without the e-mail address until that is looked at
-	emails  []string         // its forms
+	query   resolution.Query // without the email address until readEmail
+	emails  []string         // forms of the email address
 	match   [2]resolution.Match
 }
 
-// resolve finds the records that answer a query. It reads what each step needs, in their order, and stops
-// once every requested webset has a record.
+// resolve returns the records that answer a query. It reads the rows of each step in order, and stops once every
+// requested webset has a record.
 func (s *session) resolve(ctx context.Context, q PersonQuery) (codehost, network linked, err error) {
 	r := resolver{session: s, query: resolution.Query{
 		Usernames: [2]string{q.CodehostUsername, q.NetworkUsername}, Requested: [2]bool{q.Codehost, q.Network},
@@ -41,13 +41,13 @@ func (s *session) resolve(ctx context.Context, q PersonQuery) (codehost, network
 	return s.reached(c.Record, c.Link), s.reached(n.Record, n.Link), nil
 }
 
-// resolve applies the steps to what has been read, and reports whether every requested webset has a record.
+// resolve applies the steps to the rows read so far, and reports whether every requested webset has a record.
 func (r *resolver) resolve() bool {
 	r.match = resolution.Resolve(r.query, r.session.rows())
 	return len(r.missing()) == 0
 }
 
-// missing are the requested websets without a record.
+// missing returns the requested websets without a record.
 func (r *resolver) missing() []resolution.Webset {
 	var out []resolution.Webset
 	for w, requested := range r.query.Requested {
@@ -58,11 +58,12 @@ func (r *resolver) missing() []resolution.Webset {
 	return out
 }
 
-// combines reports whether two records may be combined, which their links decide.
+// combines reports whether both websets are requested, so that the links of two records decide whether they are
+// combined.
 func (r *resolver) combines() bool { return r.query.Requested[0] && r.query.Requested[1] }
 
-// readNamed reads the accounts that the specific identifiers name, and their links where those matter. It
-// looks up the e-mail address in the same round.
+// readNamed reads the accounts named by the specific identifiers, and their links if needed. It looks up the email
+// address in the same round trip.
 func (r *resolver) readNamed(ctx context.Context) error {
 	s := r.session
 	var keys []lookupKey
@@ -103,7 +104,7 @@ func (r *resolver) isHeld() bool {
 	return true
 }
 
-// missingOrCombined are the websets for which the links of the other webset's accounts matter.
+// missingOrCombined returns the websets for which the links of the other webset's accounts are needed.
 func (r *resolver) missingOrCombined() []resolution.Webset {
 	if r.combines() {
 		return []resolution.Webset{resolution.Codehost, resolution.Network}
@@ -111,7 +112,7 @@ func (r *resolver) missingOrCombined() []resolution.Webset {
 	return r.missing()
 }
 
-// named is the account that a specific identifier names.
+// named returns the account named by a specific identifier.
 func (r *resolver) named(w resolution.Webset) (account, bool) {
 	username := r.query.Usernames[w]
 	a := account{platform: platformOf(w), username: username}
@@ -122,7 +123,7 @@ func (r *resolver) named(w resolution.Webset) (account, bool) {
 	return a, true
 }
 
-// readDiscovered reads the discovered links of the accounts through which a missing record may be found.
+// readDiscovered reads the discovered links of accounts that may lead to a missing record.
 func (r *resolver) readDiscovered(ctx context.Context) error {
 	var sources []account
 	rows := r.session.rows()
@@ -137,8 +138,8 @@ func (r *resolver) readDiscovered(ctx context.Context) error {
 	return r.session.loadDiscovered(ctx, sources...)
 }
 
-// readEmail reads the holders of the address in the websets that lack a record, and the links by which
-// they might contradict the other webset's record.
+// readEmail reads the owners of the address in the websets without a record, and the links by which they may contradict
+// the record of the other webset.
 func (r *resolver) readEmail(ctx context.Context) error {
 	r.query.Emails = r.emails
 	missing := r.missing()
@@ -148,7 +149,7 @@ func (r *resolver) readEmail(ctx context.Context) error {
 	return r.session.loadLinks(ctx, r.holders(missing...)...)
 }
 
-// readEmailLinks reads the holders of the address in the other websets, and their links.
+// readEmailLinks reads the owners of the address in the other websets, and their links.
 func (r *resolver) readEmailLinks(ctx context.Context) error {
 	var others []resolution.Webset
 	for _, w := range r.missing() {
@@ -170,7 +171,7 @@ func (r *resolver) readHolders(ctx context.Context, websets ...resolution.Webset
 	return r.session.read(ctx, targets)
 }
 
-// holders are the accounts of the address, at most maxHolders of each webset.
+// holders returns the accounts with the address, at most maxHolders per webset.
 func (r *resolver) holders(websets ...resolution.Webset) []account {
 	var out []account
 	rows := r.session.rows()

@@ -16,16 +16,16 @@ import (
 	"muster/schemas/record"
 )
 
-// maxDeclared bounds how many declared usernames of one record are followed.
+// maxDeclared is the maximum number of declared usernames of one record that are followed.
 const maxDeclared = 100
 
-// platform is one of the two person websets and how its people are looked up.
+// platform is one of the two person websets, with its lookup types.
 type platform struct {
 	name     string
-	username readmodel.LookupType // by its own username
+	username readmodel.LookupType // by username
 	email    readmodel.LookupType
-	declares readmodel.LookupType // by a username of the other platform that it declares
-	link     readmodel.LookupType // account-links that name its username
+	declares readmodel.LookupType // by a declared username of the other platform
+	link     readmodel.LookupType // account-links that name the username
 }
 
 func networkPlatform() platform {
@@ -49,12 +49,11 @@ func (p platform) other() platform {
 	return networkPlatform()
 }
 
-// person is an existing record of one of the two platforms: one of the two
-// rows is set.
+// person is an existing record of one of the two platforms. One of the two rows is set.
 type person struct {
 	network  *readmodel.NetworkPersonRow
 	codehost *readmodel.AnswerRow
-	noReply  string // the no-reply address that names the account, if it is asked for
+	noReply  string // no-reply address of the account, if it is in the query
 }
 
 func (p *person) platform() platform {
@@ -89,7 +88,7 @@ func (p *person) emailKeys() []string {
 	return keys
 }
 
-// declared are the usernames of the other platform that the record declares.
+// declared returns the usernames of the other platform that the record declares.
 func (p *person) declared() []string {
 	if p.network != nil {
 		return p.network.CodehostUsernameKeys
@@ -122,14 +121,14 @@ func newestFirst(a, b *person) int {
 	return a.compareIdentity(b)
 }
 
-// lookupKey is what lookups are asked for.
+// lookupKey is a key of the table lookups.
 type lookupKey struct {
 	kind  readmodel.LookupType
 	value string
 }
 
-// session is the work on one answer. What it has read once it keeps, so that the steps of an answer can be written in
-// their logical order and asked ahead in few rounds. It is used by one goroutine at a time.
+// session is the state of one request. It caches what it reads, so that the steps can be written in their logical order
+// and prefetched in few round trips. It must be used by one goroutine at a time.
 type session struct {
 	store   *Store
 	noReply noReply
@@ -149,8 +148,7 @@ func (s *Store) session() *session {
 	}
 }
 
-// lookup reads the candidates of keys; ask reads all that are not yet known in
-// one round.
+// lookup returns the candidates of a key.
 func (s *session) lookup(ctx context.Context, k lookupKey) ([]readmodel.LookupRow, error) {
 	if err := s.ask(ctx, k); err != nil {
 		return nil, err
@@ -158,6 +156,7 @@ func (s *session) lookup(ctx context.Context, k lookupKey) ([]readmodel.LookupRo
 	return s.found[k], nil
 }
 
+// ask reads the candidates of all keys that are not cached, in one round trip.
 func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 	if slices.Contains(keys, s.noReply.key()) {
 		keys = append(slices.Clip(keys), lookupKey{readmodel.LookupCodehostUsername, s.noReply.username})
@@ -182,7 +181,7 @@ func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 		s.lookups[h] = lists[i]
 	}
 	for _, k := range unknown {
-		// Rows are shared between callers.
+		// The rows are shared with other callers.
 		rows := slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)])
 		s.found[k] = slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) })
 	}
@@ -196,7 +195,7 @@ func (k lookupKey) names(r readmodel.LookupRow) bool {
 	return r.Type == string(k.kind) && r.Value == k.value
 }
 
-// target is a record by platform and identity, as lookups name it.
+// target identifies a record by platform and identity, as in lookups.
 type target struct {
 	platform string
 	identity string
@@ -204,7 +203,7 @@ type target struct {
 
 func (t target) key() string { return t.platform + ":" + t.identity }
 
-// read reads main rows, those not yet known, in one round a table.
+// read reads the main rows that are not cached, in one round trip per table.
 func (s *session) read(ctx context.Context, targets []target) error {
 	var hashes []uint64
 	var profiles []string
@@ -242,7 +241,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	})
 	keys := slices.Clone(hashes)
 	for _, id := range users {
-		keys = append(keys, uint64(id)) //nolint:gosec // as seen_versions has it
+		keys = append(keys, uint64(id)) //nolint:gosec // same conversion as in seen_versions
 	}
 	g.Go(func() (err error) {
 		seen, err = s.store.seen.Get(working, keys)
@@ -267,15 +266,16 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		s.people[t.key()] = nil
 		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
 			row := *r.WithoutAddresses(s.store.suppressed.Author)
-			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash, seen[len(hashes)+i])
-			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.of(r)}
+			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
+				seen[len(hashes)+i])
+			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
 		}
 	}
 	return nil
 }
 
-// both runs the wanted ones of two functions, at once when both are wanted.
-func both(wantA bool, a func() error, wantB bool, b func() error) error {
+// runBoth runs the wanted functions, concurrently if both are wanted.
+func runBoth(wantA bool, a func() error, wantB bool, b func() error) error {
 	switch {
 	case wantA && wantB:
 		var g errgroup.Group
@@ -289,7 +289,7 @@ func both(wantA bool, a func() error, wantB bool, b func() error) error {
 	return nil
 }
 
-// candidates are the records that rows of lookups name.
+// candidates returns the records named by rows of lookups.
 func candidates(p platform, rows []readmodel.LookupRow) []target {
 	kind := readmodel.TargetNetworkPerson
 	if p.name == identity.Codehost {
@@ -304,7 +304,7 @@ func candidates(p platform, rows []readmodel.LookupRow) []target {
 	return out
 }
 
-// candidatesOf are the records that the rows of a key name. It has been asked for.
+// candidatesOf returns the records named by the rows of a cached key.
 func (s *session) candidatesOf(k lookupKey) []target {
 	p := codehostPlatform()
 	if n := networkPlatform(); k.kind == n.username || k.kind == n.email || k.kind == n.declares {
@@ -313,9 +313,10 @@ func (s *session) candidatesOf(k lookupKey) []target {
 	return candidates(p, s.found[k])
 }
 
-// existing are those of the candidates in rows that exist and pass, newest
-// first. It reads what is not yet known.
-func (s *session) existing(ctx context.Context, p platform, rows []readmodel.LookupRow, pass func(*person) bool) ([]*person, error) {
+// existing returns the candidates in rows that exist and pass, newest first. It reads rows that are not cached.
+func (s *session) existing(
+	ctx context.Context, p platform, rows []readmodel.LookupRow, pass func(*person) bool,
+) ([]*person, error) {
 	targets := candidates(p, rows)
 	if err := s.read(ctx, targets); err != nil {
 		return nil, err
@@ -330,7 +331,7 @@ func (s *session) existing(ctx context.Context, p platform, rows []readmodel.Loo
 	return out, nil
 }
 
-// holder is the record whose current username has the key; nil if there is none.
+// holder returns the current owner of a username; nil if there is none.
 func (s *session) holder(ctx context.Context, p platform, key string) (*person, error) {
 	rows, err := s.lookup(ctx, lookupKey{p.username, key})
 	if err != nil {
@@ -343,8 +344,8 @@ func (s *session) holder(ctx context.Context, p platform, key string) (*person, 
 	return found[0], nil
 }
 
-// one reads a single key.
-func one[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
+// getOne reads a single key.
+func getOne[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
 	values, err := g.Get(ctx, []K{key})
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// documentRow is what is stored under a profile hash: people, and their newer versions.
+// documentRow is the rows of a profile hash: people and their version bumps.
 type documentRow struct {
 	people []*readmodel.NetworkPersonRow
 	seen   []readmodel.SeenRow
 }
 
-// bytes is about what it takes of the memory.
+// bytes returns the approximate memory size.
 func (d documentRow) bytes() int {
 	const each = 512
 	n := each + each*len(d.seen)
@@ -25,10 +25,10 @@ func (d documentRow) bytes() int {
 	return n
 }
 
-// documentRows reads the rows of documents in the order of hashes, those that are kept from memory.
+// documentRows returns the rows of documents in the order of hashes, from the cache if possible.
 func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]documentRow, error) {
 	out := make([]documentRow, len(hashes))
-	missing := s.shown.take(as.State, hashes, out)
+	missing := s.documents.get(as.State, hashes, out)
 	if len(missing) == 0 {
 		return out, nil
 	}
@@ -60,28 +60,28 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 			out[at].seen = seen[i]
 		}
 	}
-	s.shown.put(as.State, wanted, missing, out)
+	s.documents.put(as.State, wanted, missing, out)
 	return out, nil
 }
 
-// shownRows keeps the rows of documents that were shown lately, of one state of the tables. What was not asked for while
-// half of max was read is gone.
-type shownRows struct {
+// documentCache caches rows of recently returned documents, for one state of the tables. It has two generations of half
+// the maximum size; rows not used during a generation are evicted.
+type documentCache struct {
 	mu         sync.Mutex
-	max, size  int // size is that of young
+	max, size  int // size is the size of young
 	state      string
 	young, old map[uint64]documentRow
 }
 
-// take fills in the rows that are kept, and gives the places of the others.
-func (c *shownRows) take(state string, hashes []uint64, out []documentRow) (missing []int) {
+// get copies the cached rows to out, and returns the indexes of the others.
+func (c *documentCache) get(state string, hashes []uint64, out []documentRow) (missing []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, h := range hashes {
 		row, ok := c.young[h]
 		if !ok && state == c.state {
 			if row, ok = c.old[h]; ok {
-				c.keep(h, row)
+				c.add(h, row)
 			}
 		}
 		if !ok || state == "" || state != c.state {
@@ -93,8 +93,8 @@ func (c *shownRows) take(state string, hashes []uint64, out []documentRow) (miss
 	return missing
 }
 
-// put keeps the rows at some places.
-func (c *shownRows) put(state string, hashes []uint64, places []int, rows []documentRow) {
+// put caches the rows at the given indexes.
+func (c *documentCache) put(state string, hashes []uint64, indexes []int, rows []documentRow) {
 	if state == "" || c.max <= 0 {
 		return
 	}
@@ -104,11 +104,11 @@ func (c *shownRows) put(state string, hashes []uint64, places []int, rows []docu
 		c.state, c.size, c.young, c.old = state, 0, nil, nil
 	}
 	for i, h := range hashes {
-		c.keep(h, rows[places[i]])
+		c.add(h, rows[indexes[i]])
 	}
 }
 
-func (c *shownRows) keep(hash uint64, row documentRow) {
+func (c *documentCache) add(hash uint64, row documentRow) {
 	if c.size > c.max/2 || c.young == nil {
 		c.size, c.young, c.old = 0, make(map[uint64]documentRow), c.young
 	}

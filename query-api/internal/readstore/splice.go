@@ -9,10 +9,10 @@ import (
 	"muster/schemas/record"
 )
 
-// Answers are spliced of stored members: fragments of a JSON object that
-// neither begin nor end with a comma. Nothing is decoded.
+// Responses are assembled from stored fragments of JSON objects, which neither start nor end with a comma. Nothing is
+// decoded.
 
-// appendMembers appends a fragment and the comma before it.
+// appendMembers appends a fragment, preceded by a comma if needed.
 func appendMembers(b []byte, fragment string) []byte {
 	if fragment == "" {
 		return b
@@ -23,8 +23,7 @@ func appendMembers(b []byte, fragment string) []byte {
 // appendString appends a member with a string value.
 func appendString(b []byte, name, value string) []byte {
 	b = appendName(b, name)
-	// The error is that of bad UTF-8, which is replaced; stored strings were
-	// checked at ingest.
+	// An error means invalid UTF-8, which is replaced; stored strings were validated at ingest.
 	b, _ = jsontext.AppendQuote(b, value)
 	return b
 }
@@ -41,7 +40,7 @@ func appendName(b []byte, name string) []byte {
 	return append(b, `":`...)
 }
 
-// comma separates from what stands before, unless an object or array begins.
+// comma appends a comma, except at the start of an object or array.
 func comma(b []byte) []byte {
 	if n := len(b); n > 0 && b[n-1] != '{' && b[n-1] != '[' {
 		return append(b, ',')
@@ -49,8 +48,8 @@ func comma(b []byte) []byte {
 	return b
 }
 
-// appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1). other is the record that the followed link leads to;
-// nil if there is none.
+// appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1). other is the record that the followed link leads
+// to; nil if there is none.
 func appendEnrichedCodehost(
 	b []byte, r *readmodel.AnswerRow, other *readmodel.NetworkPersonRow, by *discoveredLink,
 ) []byte {
@@ -85,10 +84,11 @@ func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
 	return append(b, '}')
 }
 
-// appendNetworkPerson appends a record of the network webset (MAPPING.md,
-// section 6). email unlocks what the add-on personal_email does; addon, when
-// not nil, is the record of the add-on codehost.
-func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.AnswerRow, by *discoveredLink) []byte {
+// appendNetworkPerson appends a record of the network webset (MAPPING.md, section 6). email enables the add-on
+// personal_email; addon is the record of the add-on codehost, or nil.
+func appendNetworkPerson(
+	b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.AnswerRow, by *discoveredLink,
+) []byte {
 	b = append(b, '{')
 	shape := readmodel.ShapeWebset
 	if email {
@@ -108,7 +108,7 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 	return append(b, '}')
 }
 
-// linkedNames are the names that the linked record adds to those of an account.
+// linkedNames returns the names that the linked record adds to those of an account.
 func linkedNames(other *readmodel.NetworkPersonRow) []string {
 	if other == nil {
 		return nil
@@ -117,7 +117,7 @@ func linkedNames(other *readmodel.NetworkPersonRow) []string {
 }
 
 // appendCodehostPerson appends a record of the codehost webset (MAPPING.md, section 7). other is the record that the
-// followed link leads to, nil if there is none, which the add-on network shows.
+// followed link leads to, or nil. network enables the add-on network, which returns that record.
 func appendCodehostPerson(
 	b []byte, r *readmodel.AnswerRow, other *readmodel.NetworkPersonRow, network bool, by *discoveredLink,
 ) []byte {

@@ -22,32 +22,27 @@ import (
 	"muster/schemas/suppress"
 )
 
-// ErrUnavailable says that the store could not answer: the query failed or timed
-// out, or the store is being stopped. Asking again later may succeed.
+// ErrUnavailable is returned if a query failed or timed out, or the store is closing. It is retryable.
 var ErrUnavailable = gather.ErrUnavailable
 
-// Config says how lookups are gathered. Zero fields take their defaults.
+// Config configures the batching of lookups. Zero fields take their defaults.
 type Config struct {
-	// MaxKeys bounds the keys of one query; default and maximum readmodel.MaxKeys.
+	// MaxKeys is the maximum number of keys of one query; default and maximum readmodel.MaxKeys.
 	MaxKeys int
-	// InFlight bounds the queries of one kind that run at once; default 2.
+	// InFlight is the maximum number of concurrent queries of one kind; default 2.
 	InFlight int
-	// MaxQueries bounds all queries that run at once, and needs as many
-	// connections; default: as many as there are processors, at least 2. More is
-	// not faster than the store's processors are, and makes the queries smaller:
-	// raise it for a store of many nodes.
+	// MaxQueries is the maximum number of concurrent queries, and of connections they need; default: number of CPUs, at
+	// least 2. More queries are smaller but not faster on the same CPUs: raise it for a cluster with many nodes.
 	MaxQueries int
 	// QueryTimeout bounds one query; default 5 s.
 	QueryTimeout time.Duration
-	// Linger is how long a query waits for more keys when many callers are
-	// about; default 200 µs, negative for none.
+	// Linger is how long a query waits for more keys under concurrency; default 200 µs, negative for none.
 	Linger time.Duration
-	// ShownBytes bounds what is kept in memory of the documents that searches showed lately; default 32 MiB, negative:
-	// nothing is.
+	// ShownBytes bounds the cache of documents recently returned by searches; default 32 MiB, negative disables it.
 	ShownBytes int
 }
 
-// WithDefaults fills in the zero fields.
+// WithDefaults returns c with zero fields set to their defaults.
 func (c Config) WithDefaults() Config {
 	if c.MaxKeys <= 0 || c.MaxKeys > readmodel.MaxKeys {
 		c.MaxKeys = readmodel.MaxKeys
@@ -70,10 +65,10 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Deps is what a Store works with. All fields but Suppressed are required.
+// Deps holds the dependencies of a [Store]. All fields except Suppressed are required.
 type Deps struct {
 	Conn driver.Conn
-	// Suppressed says whose records do not exist for readers; nil: nobody's.
+	// Suppressed is the set of erased people; nil if there are none.
 	Suppressed *suppress.Set
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -97,14 +92,14 @@ type Store struct {
 	discovered  *gather.Gatherer[uint64, []discoveredStatement]
 	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
 
-	shown shownRows
+	documents documentCache
 
 	hidden atomic.Pointer[[]uint64]
 
 	closers []func()
 }
 
-// New returns a Store. It opens no connection of its own. Close must be called.
+// New returns a Store. It opens no connections. The caller must call Close.
 func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	cfg = cfg.WithDefaults()
 	metrics, err := newMetrics(deps.Registerer)
@@ -112,16 +107,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		shown: shownRows{max: cfg.ShownBytes},
-		conn:  deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
+		documents: documentCache{max: cfg.ShownBytes},
+		conn:      deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 
-	s.lookups = gatherFetched(ctx, b, "lookups", func(ctx context.Context, keys []uint64) (map[uint64][]readmodel.LookupRow, error) {
-		return readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
-			return s.query(ctx, "lookups", query, readmodel.FormatKeys(keys), len(keys), scan)
+	s.lookups = gatherFetched(ctx, b, "lookups",
+		func(ctx context.Context, keys []uint64) (map[uint64][]readmodel.LookupRow, error) {
+			return readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
+				return s.query(ctx, "lookups", query, readmodel.FormatKeys(keys), len(keys), scan)
+			})
 		})
-	})
 	s.network = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(),
 		func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
 			found[r.ProfileHash] = append(found[r.ProfileHash], r)
@@ -153,14 +149,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	return s, nil
 }
 
-// Close fails whoever still reads and waits until no query runs.
+// Close fails pending reads and waits for running queries.
 func (s *Store) Close() {
 	for _, c := range s.closers {
 		c()
 	}
 }
 
-// Ping asks the store whether it is there.
+// Ping checks the connection to ClickHouse.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.conn.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: ping: %w", ErrUnavailable, err)
@@ -168,7 +164,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// builder makes gatherers that share permits and metrics.
+// builder creates batch loaders with common permits and metrics.
 type builder struct {
 	cfg     Config
 	store   *Store
@@ -182,9 +178,11 @@ type row[T any] interface {
 	Dest() []any
 }
 
-// gatherRows returns a gatherer over a query of readmodel. add files one row. finish, if not nil, makes a key's value
-// of what was filed.
-func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+// gatherRows returns a batch loader for a query of readmodel. add adds one row to the result. finish, if not nil,
+// converts the collected rows of a key to its value.
+func gatherRows[K int64 | uint64, V, T any, R row[T]](
+	ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V,
+) *gather.Gatherer[K, V] {
 	return gatherFetched(ctx, b, table, func(ctx context.Context, keys []K) (map[K]V, error) {
 		found := make(map[K]V, len(keys))
 		err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
@@ -204,10 +202,13 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b bui
 	})
 }
 
-// gatherFetched returns a gatherer over what fetch reads of a table.
-func gatherFetched[K int64 | uint64, V any](ctx context.Context, b builder, table string, fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
+// gatherFetched returns a batch loader for fetch.
+func gatherFetched[K int64 | uint64, V any](
+	ctx context.Context, b builder, table string, fetch func(context.Context, []K) (map[K]V, error),
+) *gather.Gatherer[K, V] {
 	g := gather.New(ctx, gather.Config[K, V]{
-		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout, Linger: b.cfg.Linger,
+		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout,
+		Linger:  b.cfg.Linger,
 		Permits: b.permits, Fetch: fetch,
 		Observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
 	})
@@ -228,13 +229,12 @@ func (s *Store) query(ctx context.Context, table, query, keys string, n int, sca
 	}()
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
-		// Many small queries at once: a second thread for one of them does not pay.
+		// With many small concurrent queries a second thread per query does not help.
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
 	return ch.ReadRows(ctx, s.conn, query, scan)
 }
 
-// observe records one query. It is the one place where a failed query is
-// logged: its callers are many, and each of them answers an error.
+// observe records one query. Failed queries are logged only here, because many callers wait for one query.
 func (b builder) observe(table string, keys int, took time.Duration, err error) {
 	b.metrics.keys.WithLabelValues(table).Observe(float64(keys))
 	result := "ok"
@@ -243,7 +243,7 @@ func (b builder) observe(table string, keys int, took time.Duration, err error) 
 		result = "canceled"
 	case err != nil:
 		result = "error"
-		b.store.logger.Error("read model query failed", slog.String("table", table), slog.Int("keys", keys),
+		b.store.logger.Error("readstore: query failed", slog.String("table", table), slog.Int("keys", keys),
 			slog.Duration("took", took), slog.Any("error", err))
 	}
 	b.metrics.seconds.WithLabelValues(table, result).Observe(took.Seconds())
@@ -257,11 +257,13 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		keys: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_query_api_gathered_keys", Help: "Keys of one read-model query, gathered from concurrent requests.",
+			Name:    "muster_query_api_gathered_keys",
+			Help:    "Keys of one read-model query, gathered from concurrent requests.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 9),
 		}, []string{"table"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_query_api_read_seconds", Help: "Duration of read-model queries by table and result (ok, error, canceled).",
+			Name:    "muster_query_api_read_seconds",
+			Help:    "Duration of read-model queries by table and result (ok, error, canceled).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"table", "result"}),
 	}

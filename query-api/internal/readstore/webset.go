@@ -9,7 +9,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// NetworkQuery asks for a record of the network webset.
+// NetworkQuery is a query of the network webset.
 type NetworkQuery struct {
 	Username string // identity.UsernameKey
 	Codehost bool   // add-on codehost
@@ -17,34 +17,33 @@ type NetworkQuery struct {
 	MustHave MustHave
 }
 
-// CodehostQuery asks for a record of the codehost webset.
+// CodehostQuery is a query of the codehost webset.
 type CodehostQuery struct {
-	UserID   int64  // tried first, when HasID
-	HasID    bool   //
+	UserID   int64 // tried first, if HasID
+	HasID    bool
 	Username string // identity.UsernameKey
 	Network  bool   // add-on network
 	MustHave MustHave
 }
 
-// MustHave is a condition on a record: one of the fields must be present. The
-// zero value is no condition.
+// MustHave is a condition on a record: one of the fields must be present. The zero value is always met.
 type MustHave struct {
 	// Mask has the bits of stored fields (readmodel.NetworkFieldMask or
 	// readmodel.CodehostFieldMask).
 	Mask uint64
-	// Link: a followed link leads to a record of the other webset.
+	// Link requires a link to a record of the other webset.
 	Link bool
-	// Repos and Commits: there is a visible one. Codehost webset only.
+	// Repos and Commits require a visible repository or commit. Codehost webset only.
 	Repos   bool
 	Commits bool
 }
 
-// Record is an answer that is one record, and whose data is in it.
+// Record is a rendered record and the identities of its data.
 type Record struct {
 	Body []byte // a JSON object
-	// Identities of the records that it was made from, as "<kind> <identity>".
+	// Identities are the records that it was rendered from, as "<kind> <identity>".
 	Identities []string
-	// Identifiers are what those go by (metering.Used).
+	// Identifiers are the identifiers of those records (metering.Used).
 	Identifiers []string
 }
 
@@ -52,7 +51,7 @@ func newRecord(body []byte, from ...*person) Record {
 	return Record{Body: body, Identities: identities(from...), Identifiers: identifiers(from...)}
 }
 
-// identities names the records that are not nil.
+// identities returns the identities of the non-nil records.
 func identities(people ...*person) []string {
 	out := make([]string, 0, len(people))
 	for _, p := range people {
@@ -67,23 +66,25 @@ func identities(people ...*person) []string {
 	return out
 }
 
-// identifiers are what the records that are not nil go by.
+// identifiers returns the identifiers of the non-nil records.
 func identifiers(people ...*person) []string {
 	var out []string
 	for _, p := range people {
 		switch {
 		case p == nil:
 		case p.network != nil:
-			out = appendIdentifiers(out, identity.Network, p.network.ProfileID, p.network.UsernameKey, p.network.EmailKeys)
+			out = appendIdentifiers(out, identity.Network, p.network.ProfileID, p.network.UsernameKey,
+				p.network.EmailKeys)
 		default:
-			out = appendIdentifiers(out, identity.Codehost, strconv.FormatInt(p.codehost.UserID, 10), p.codehost.UsernameKey,
+			id := strconv.FormatInt(p.codehost.UserID, 10)
+			out = appendIdentifiers(out, identity.Codehost, id, p.codehost.UsernameKey,
 				slices.Concat(p.codehost.EmailKeys, p.codehost.DerivedEmailKeys()))
 		}
 	}
 	return out
 }
 
-// appendIdentifiers writes what [Store.ErasedIdentifier] reads.
+// appendIdentifiers appends identifiers in the form of [Store.ErasedIdentifier].
 func appendIdentifiers(out []string, platform, id, username string, emails []string) []string {
 	out = append(out, platform+" id "+id)
 	if username != "" {
@@ -95,25 +96,25 @@ func appendIdentifiers(out []string, platform, id, username string, emails []str
 	return out
 }
 
-// empty appends the record of a miss.
+// empty is the record of a miss.
 const empty = "{}"
 
-// NetworkPerson renders a record of the network webset (MAPPING.md, section
-// 6), or "{}" when there is none or it does not meet MustHave.
+// NetworkPerson renders a record of the network webset (MAPPING.md, section 6), or "{}" if there is none or it does not
+// meet MustHave.
 func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, error) {
 	miss := Record{Body: []byte(empty)}
 	w := s.session()
 	if err := w.readHolders(ctx, networkPlatform(), q.Username, q.Codehost); err != nil {
 		return miss, err
 	}
-	who, err := w.holder(ctx, networkPlatform(), q.Username)
-	if err != nil || who == nil {
+	owner, err := w.holder(ctx, networkPlatform(), q.Username)
+	if err != nil || owner == nil {
 		return miss, err
 	}
-	met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
+	met := q.MustHave == MustHave{} || owner.network.Present&q.MustHave.Mask != 0
 	var other linked
 	if met && q.Codehost || !met && q.MustHave.Link {
-		if other, err = w.follow(ctx, who); err != nil {
+		if other, err = w.follow(ctx, owner); err != nil {
 			return miss, err
 		}
 		met = met || other.person != nil
@@ -122,26 +123,27 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, erro
 		return miss, nil
 	}
 	if !q.Codehost || other.person == nil {
-		return newRecord(appendNetworkPerson(nil, who.network, q.Email, nil, nil), who, nil), nil
+		return newRecord(appendNetworkPerson(nil, owner.network, q.Email, nil, nil), owner, nil), nil
 	}
-	return newRecord(appendNetworkPerson(nil, who.network, q.Email, other.person.codehost, other.by), who, other.person), nil
+	body := appendNetworkPerson(nil, owner.network, q.Email, other.person.codehost, other.by)
+	return newRecord(body, owner, other.person), nil
 }
 
-// CodehostPerson renders a record of the codehost webset (MAPPING.md, section
-// 7), or "{}" when there is none or it does not meet MustHave.
+// CodehostPerson renders a record of the codehost webset (MAPPING.md, section 7), or "{}" if there is none or it does
+// not meet MustHave.
 func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, error) {
 	miss := Record{Body: []byte(empty)}
 	w := s.session()
-	who, err := w.codehostHolder(ctx, q)
-	if err != nil || who == nil {
+	owner, err := w.codehostHolder(ctx, q)
+	if err != nil || owner == nil {
 		return miss, err
 	}
-	row := who.codehost
+	row := owner.codehost
 	met := q.MustHave == MustHave{} || row.FieldMask()&q.MustHave.Mask != 0 ||
 		q.MustHave.Repos && row.Repos > 0 || q.MustHave.Commits && row.Commits > 0
 	var other linked
 	if met || q.MustHave.Link {
-		if other, err = w.follow(ctx, who); err != nil {
+		if other, err = w.follow(ctx, owner); err != nil {
 			return miss, err
 		}
 		met = met || other.person != nil
@@ -149,10 +151,10 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 	if !met {
 		return miss, nil
 	}
-	return newRecord(appendCodehostPerson(nil, row, other.network(), q.Network, other.by), who, other.person), nil
+	return newRecord(appendCodehostPerson(nil, row, other.network(), q.Network, other.by), owner, other.person), nil
 }
 
-// readHolders reads the records that may have a username, and if links is set, what its links lead to.
+// readHolders reads the records that may have a username, and with links also the targets of its links.
 func (s *session) readHolders(ctx context.Context, p platform, username string, links bool) error {
 	keys := []lookupKey{{p.username, username}}
 	if links {
@@ -161,8 +163,7 @@ func (s *session) readHolders(ctx context.Context, p platform, username string, 
 	return s.readAccounts(ctx, keys)
 }
 
-// codehostHolder is the account with the user id, else the holder of the
-// username.
+// codehostHolder returns the account with the user ID, or else the owner of the username.
 func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person, error) {
 	if q.HasID {
 		t := target{codehostPlatform().name, strconv.FormatInt(q.UserID, 10)}

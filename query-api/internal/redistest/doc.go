@@ -1,7 +1,7 @@
-// Package redistest starts real Redis servers for tests, and Sentinels that watch them:
-// Debian's redis-server, on loopback, in a folder of its own.
+// Package redistest starts Redis servers and Sentinels for tests: Debian's redis-server, on the
+// loopback interface, in its own directory.
 //
-// The program is taken from the PATH. Where there is none, Debian's packages are
-// downloaded with apt-get and unpacked into the user's cache folder, once, which
-// needs no root. Where neither works, Start fails: it never passes for a server.
+// It uses the redis-server in the PATH. If there is none, it downloads Debian's packages with
+// apt-get, once, and unpacks them into the user cache directory, which needs no root. If that
+// fails, too, Start fails the test.
 package redistest

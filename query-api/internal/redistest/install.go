@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 )
 
-// program is how a server is run.
+// program is the executable of a server and its environment.
 type program struct {
 	path string
 	env  []string
 }
 
-// find returns the server from the PATH, else the one in the cache folder,
-// fetching it if need be.
+// find returns the server in the PATH, or else that in the cache directory, which it downloads if needed.
 func find(ctx context.Context) (program, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return program{path: path}, nil
@@ -29,20 +28,20 @@ func find(ctx context.Context) (program, error) {
 	dir := filepath.Join(cache, "muster", "redis-server")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := fetch(ctx, dir); err != nil {
-			return program{}, fmt.Errorf("no redis-server in the PATH, and Debian's cannot be fetched (apt-get install redis-server): %w", err)
+			return program{}, fmt.Errorf("no redis-server in the PATH and download failed (apt-get install "+
+				"redis-server): %w", err)
 		}
 	} else if err != nil {
 		return program{}, err
 	}
 	libraries, err := filepath.Glob(filepath.Join(dir, "usr", "lib", "*-linux-gnu"))
 	if err != nil || len(libraries) == 0 {
-		return program{}, fmt.Errorf("%s holds no server: remove it", dir)
+		return program{}, fmt.Errorf("%s has no server: remove it", dir)
 	}
 	return program{path: filepath.Join(dir, "redis-server"), env: []string{"LD_LIBRARY_PATH=" + libraries[0]}}, nil
 }
 
-// packages hold the server (redis-tools) and the libraries that a bare system
-// lacks.
+// packages returns the Debian packages of the server (redis-tools) and of libraries missing on a minimal system.
 func packages() []string { return []string{"redis-tools", "liblzf1", "libjemalloc2", "libatomic1"} }
 
 func fetch(ctx context.Context, dir string) error {
@@ -53,8 +52,10 @@ func fetch(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)                                                                               // what is left after the rename
-	download := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, packages()...)...) //nolint:gosec // constants
+	defer os.RemoveAll(tmp)
+
+	args := append([]string{"download", "-q"}, packages()...)
+	download := exec.CommandContext(ctx, "apt-get", args...) //nolint:gosec // constants
 	download.Dir = tmp
 	if out, err := download.CombinedOutput(); err != nil {
 		return fmt.Errorf("apt-get download: %w\n%s", err, out)
@@ -65,12 +66,14 @@ func fetch(ctx context.Context, dir string) error {
 	}
 	root := filepath.Join(tmp, "root")
 	for _, a := range archives {
-		if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", a, root).CombinedOutput(); err != nil { //nolint:gosec // what was just downloaded
+		unpack := exec.CommandContext(ctx, "dpkg-deb", "-x", a, root) //nolint:gosec // the downloaded archive
+		if out, err := unpack.CombinedOutput(); err != nil {
 			return fmt.Errorf("unpack %s: %w\n%s", filepath.Base(a), err, out)
 		}
 	}
-	// The server is one program with the checking tool, which goes by its name.
-	if err := os.Symlink(filepath.Join("usr", "bin", "redis-check-rdb"), filepath.Join(root, "redis-server")); err != nil {
+	// The check tool and the server are the same executable, which acts by its name.
+	if err := os.Symlink(filepath.Join("usr", "bin", "redis-check-rdb"),
+		filepath.Join(root, "redis-server")); err != nil {
 		return err
 	}
 	if err := os.Rename(root, dir); err != nil {

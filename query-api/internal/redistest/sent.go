@@ -7,11 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sent is a hook of a client that counts commands: behind a guard, those that it lets
-// pass. Greetings of connections and pipelines do not count.
+// Sent is a client hook that counts commands; after a guard, those that the guard admits. Handshakes and pipelines are
+// not counted.
 type Sent struct{ n atomic.Int64 }
 
-// Load returns how many there were.
+// Load returns the number of commands.
 func (s *Sent) Load() int64 { return s.n.Load() }
 
 // DialHook implements [redis.Hook].

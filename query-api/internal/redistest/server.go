@@ -25,28 +25,27 @@ import (
 const (
 	// startTimeout bounds the start of a server.
 	startTimeout = time.Minute
-	// patience bounds an answer to Client.
-	patience = 30 * time.Second
+	// clientTimeout is the timeout of [Server.Client].
+	clientTimeout = 30 * time.Second
 )
 
-// The ports of servers are below those that systems give to whoever asks for any, the
-// ends of connections included: one is free still when its server is started again.
+// Ports are below the ephemeral range, so that the port of a server is still free when it is restarted.
 const (
 	firstPort = 20_000
 	ports     = 10_000
 	draws     = 20
 )
 
-// errPort is the error of Restart when somebody else has the port.
-var errPort = errors.New("the port is taken")
+// errPort is returned by Restart if the port is in use.
+var errPort = errors.New("port in use")
 
-// Server is a running server, or Sentinel. It may be killed and restarted; its address stays.
+// Server is a server or Sentinel. It may be killed and restarted with the same address.
 type Server struct {
 	program  program
 	dir      string
 	port     int
-	files    tlstest.Files // none: without TLS
-	sentinel string        // its configuration file; empty: a server
+	files    tlstest.Files // zero: no TLS
+	sentinel string        // Sentinel configuration file; empty for a server
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -54,14 +53,14 @@ type Server struct {
 	output *bytes.Buffer
 }
 
-// Start starts a server that ends with the test.
+// Start starts a server that is killed when the test ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	return (&Server{}).begin(tb)
 }
 
-// StartTLS starts a server with TLS that wants a certificate of the files' authority from
-// each client, and has that of the files itself.
+// StartTLS starts a server with TLS, with the certificate of files, that requires client certificates of the same
+// authority.
 func StartTLS(tb testing.TB, files tlstest.Files) *Server {
 	tb.Helper()
 	return (&Server{files: files}).begin(tb)
@@ -74,7 +73,7 @@ func (s *Server) begin(tb testing.TB) *Server {
 	require.NoError(tb, err)
 	s.dir = tb.TempDir()
 	for range draws {
-		s.port = firstPort + rand.IntN(ports) //nolint:gosec // a port is no secret
+		s.port = firstPort + rand.IntN(ports) //nolint:gosec // a port is not a secret
 		if err = s.Restart(tb.Context()); !errors.Is(err, errPort) {
 			break
 		}
@@ -84,7 +83,7 @@ func (s *Server) begin(tb testing.TB) *Server {
 	return s
 }
 
-// URL is what REDIS_URL holds.
+// URL returns the value of REDIS_URL.
 func (s *Server) URL() string {
 	scheme := "redis"
 	if s.files != (tlstest.Files{}) {
@@ -95,7 +94,7 @@ func (s *Server) URL() string {
 
 func (s *Server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
-// options are those of a client.
+// options returns the options of a client.
 func (s *Server) options() (*redis.Options, error) {
 	options, err := redis.ParseURL(s.URL())
 	if err != nil || options.TLSConfig == nil {
@@ -107,13 +106,12 @@ func (s *Server) options() (*redis.Options, error) {
 	return options, err
 }
 
-// Client connects to the server until the test ends. It waits long for answers: a server
-// that a busy machine keeps from running is not away.
+// Client returns a client that is closed when the test ends. Its timeouts are long enough for a busy machine.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	options, err := s.options()
 	require.NoError(tb, err)
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = patience, patience, patience
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = clientTimeout, clientTimeout, clientTimeout
 	c := redis.NewClient(options)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	return c
@@ -134,7 +132,7 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Pause has the server fall silent: it still takes connections, and answers nobody.
+// Pause makes the server silent: it accepts connections but does not answer.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.
@@ -149,10 +147,10 @@ func (s *Server) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Save writes the server's data to its file, which the next start reads.
+// Save writes the data to a file, which is loaded at the next start.
 func (s *Server) Save(ctx context.Context, c *redis.Client) error { return c.Save(ctx).Err() }
 
-// Restart starts the server again on the same address, with what was saved.
+// Restart restarts the server on the same address with the saved data.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Kill(); err != nil {
 		return err
@@ -170,7 +168,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a server that is killed reports that as an error
+		_ = cmd.Wait() // fails for a killed server
 		close(exited)
 	}()
 	s.cmd, s.exited = cmd, exited
@@ -186,7 +184,8 @@ func (s *Server) arguments() []string {
 	if s.files == (tlstest.Files{}) {
 		return append(args, "--port", strconv.Itoa(s.port))
 	}
-	return append(args, "--port", "0", "--tls-port", strconv.Itoa(s.port), "--tls-replication", "yes", "--tls-auth-clients", "yes",
+	return append(args, "--port", "0", "--tls-port", strconv.Itoa(s.port), "--tls-replication", "yes",
+		"--tls-auth-clients", "yes",
 		"--tls-ca-cert-file", s.files.CA, "--tls-cert-file", s.files.Cert, "--tls-key-file", s.files.Key)
 }
 
@@ -203,7 +202,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		err := c.Ping(ctx).Err()
 		if err == nil {
-			err = s.itself(ctx, c)
+			err = s.checkIdentity(ctx, c)
 		}
 		if err == nil {
 			return nil
@@ -221,8 +220,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// itself says whether it is this server that answers, and not another one on its port.
-func (s *Server) itself(ctx context.Context, c *redis.Client) error {
+// checkIdentity returns errPort if another server responds on the port.
+func (s *Server) checkIdentity(ctx context.Context, c *redis.Client) error {
 	info, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slow returns a URL by which the server's answers come that much later, until the test
-// ends.
+// Slow returns the URL of a proxy that delays the responses of the server by the given time, until the test ends.
 func (s *Server) Slow(tb testing.TB, by time.Duration) (url string) {
 	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
@@ -35,7 +34,7 @@ func (s *Server) Slow(tb testing.TB, by time.Duration) (url string) {
 	return "redis://" + l.Addr().String() + "/0"
 }
 
-// relay passes bytes on until the client closes its connection.
+// relay forwards bytes until the client closes its connection.
 func relay(tb testing.TB, client net.Conn, address string, by time.Duration) {
 	defer client.Close()
 	server, err := (&net.Dialer{}).Dial("tcp", address)
@@ -63,7 +62,7 @@ func relay(tb testing.TB, client net.Conn, address string, by time.Duration) {
 	both.Go(func() {
 		for c := range answers {
 			<-time.After(time.Until(c.at))
-			_, _ = client.Write(c.bytes) // to a client that has left
+			_, _ = client.Write(c.bytes) // fails if the client has left
 		}
 	})
 	_, _ = io.Copy(server, client) // ends with either

@@ -24,43 +24,43 @@ import (
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/limits"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	"muster/query-api/internal/redistest"
 )
 
-// patient are timeouts of which none is over while a busy machine keeps the server, or
-// this process, from running: what is away then is so for another reason.
-func patient() redisguard.Timeouts { return redisguard.DefaultTimeouts().Times(60) }
+// patient returns timeouts that are long enough for a busy machine, so that a failure has another reason.
+func patient() redisbreaker.Timeouts { return redisbreaker.DefaultTimeouts().Times(60) }
 
-// open connects as the service does.
-func open(t *testing.T, url string, files *tlsclient.Settings, timeouts redisguard.Timeouts) *redis.Client {
+// open connects like the service.
+func open(t *testing.T, url string, files *tlsclient.Settings, timeouts redisbreaker.Timeouts) *redis.Client {
 	t.Helper()
-	client, err := redisguard.Open(url, files, timeouts)
+	client, err := redisbreaker.Open(url, files, timeouts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	guard, err := redisguard.New(slog.New(slog.DiscardHandler), nil, timeouts)
+	guard, err := redisbreaker.New(slog.New(slog.DiscardHandler), nil, timeouts)
 	require.NoError(t, err)
 	client.AddHook(guard)
 	return client
 }
 
-// impatient returns a limiter that waits as long as in service.
+// impatient returns a limiter with the timeout of production.
 func impatient(t *testing.T, client *redis.Client) *limits.Redis {
 	t.Helper()
-	l := limits.NewRedis(client, "rate:", limits.TakeTimeout)
+	l := limits.NewRedis(client, "rate:", limits.AllowTimeout)
 	t.Cleanup(l.Close)
 	return l
 }
 
-// uses are what the service asks Redis for.
+// uses are the operations of the service on Redis.
 func uses(client *redis.Client, rate limits.Limiter) map[string]func(ctx context.Context, n int) error {
 	balances := credits.NewRedis(client, "credits:")
-	answers, left := idempotency.NewRedis(client, "answers:"), contexts.NewRedisLeft(client, "left:")
+	answers, left := idempotency.NewRedis(client, "answers:"), contexts.NewRedisAbandonedCalls(client, "left:")
 	return map[string]func(ctx context.Context, n int) error{
-		"rate": func(ctx context.Context, _ int) error { _, err := rate.Take(ctx, "k", 100_000); return err },
+		"rate": func(ctx context.Context, _ int) error { _, err := rate.Allow(ctx, "k", 100_000); return err },
 		"credits": func(ctx context.Context, n int) error {
 			_, err := balances.Reserve(ctx, credits.Claim{
-				ID: strconv.Itoa(n), Organization: "o", Period: "2026-11", Credits: 1, CreditLimit: 1 << 40, Lease: time.Minute,
+				ID: strconv.Itoa(n), Organization: "o", Period: "2026-11", Credits: 1, CreditLimit: 1 << 40,
+				Lease: time.Minute,
 			})
 			return err
 		},
@@ -68,14 +68,16 @@ func uses(client *redis.Client, rate limits.Limiter) map[string]func(ctx context
 			_, _, err := answers.Begin(ctx, strconv.Itoa(n), "f", "o", time.Minute)
 			return err
 		},
-		"left": func(ctx context.Context, n int) error { _, err := left.Note(ctx, strconv.Itoa(n)); return err },
+		"left": func(ctx context.Context, n int) error {
+			_,
+				err := left.MarkAbandoned(ctx, strconv.Itoa(n))
+			return err
+		},
 	}
 }
 
-// A server that answers that it serves nobody is away, for everybody who uses it, at
-// once, and until it serves again. While this process stands still a rate may be late, and
-// a call take longer: a few do.
-func TestServerUnable(t *testing.T) {
+// A server that answers that it cannot serve is unavailable to all users until it serves again.
+func TestRedis_ErrorRepliesOpenBreaker(t *testing.T) {
 	for _, tc := range []struct {
 		name, says, user string
 		away, back       func(t *testing.T, s *redistest.Server, admin *redis.Client)
@@ -126,7 +128,7 @@ func TestServerUnable(t *testing.T) {
 			require.NoError(t, err)
 			tc.away(t, server, admin)
 
-			client := open(t, strings.Replace(server.URL(), "//", "//"+tc.user, 1), nil, redisguard.DefaultTimeouts())
+			client := open(t, strings.Replace(server.URL(), "//", "//"+tc.user, 1), nil, redisbreaker.DefaultTimeouts())
 			all := uses(client, impatient(t, client))
 			said, late := false, 0
 			var took []time.Duration
@@ -135,11 +137,11 @@ func TestServerUnable(t *testing.T) {
 					began := time.Now()
 					err := use(t.Context(), n)
 					took = append(took, time.Since(began))
-					if name == "rate" && errors.Is(err, limits.ErrLate) {
+					if name == "rate" && errors.Is(err, limits.ErrTimeout) {
 						late++
 						continue
 					}
-					require.ErrorIs(t, err, redisguard.ErrAway, name)
+					require.ErrorIs(t, err, redisbreaker.ErrUnavailable, name)
 					said = said || strings.Contains(err.Error(), tc.says)
 				}
 				<-time.After(20 * time.Millisecond)
@@ -152,9 +154,10 @@ func TestServerUnable(t *testing.T) {
 
 			tc.back(t, server, admin)
 			for name, use := range all {
-				polltest.Until(t, patience, func() bool {
+				polltest.Until(t, waitTimeout, func() bool {
 					err = use(t.Context(), 1000)
-					return err == nil || name == "credits" && strings.Contains(err.Error(), credits.ErrNotLoaded.Error())
+					return err == nil || name == "credits" &&
+						strings.Contains(err.Error(), credits.ErrNotLoaded.Error())
 				}, "%s: %v", name, func() any { return err })
 			}
 		})
@@ -171,13 +174,13 @@ func primary(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 	require.NoError(t, admin.ReplicaOf(t.Context(), "NO", "ONE").Err())
 }
 
-// load has the server load what another one has, for as long as a test takes.
+// load makes the server load the data of another one, slowly enough for a test.
 func load(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 	t.Helper()
 	other := redistest.Start(t)
 	client := other.Client(t)
 	config(t, client, "repl-diskless-sync-delay", "0")
-	config(t, client, "rdbcompression", "no") // it answers every so many bytes
+	config(t, client, "rdbcompression", "no") // replies are sent per number of loaded bytes
 	pipe := client.Pipeline()
 	for i := range 10_000 {
 		pipe.Set(t.Context(), "key"+strconv.Itoa(i), strings.Repeat("x", 1000), 0)
@@ -189,33 +192,31 @@ func load(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 	host, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(other.URL(), "redis://"), "/0"), ":")
 	require.NoError(t, admin.ReplicaOf(t.Context(), host, port).Err())
 	var loading error
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		loading = admin.Get(t.Context(), "key1").Err()
 		return redis.IsLoadingError(loading)
 	}, "it does not load: %v", func() any { return loading })
 }
 
-// A server that takes a tenth of a second for each answer is not away: everything is
-// counted, and calls of one key do not wait for each other. What the machine was too busy
-// for is done again.
-func TestServerSlow(t *testing.T) {
+// With 0.1 s per reply everything is counted, and calls of one key do not wait for each other.
+func TestRedis_SlowServerIsAvailable(t *testing.T) {
 	server := redistest.Start(t)
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
 	const delay = 100 * time.Millisecond
-	client := open(t, server.Slow(t, delay), nil, redisguard.DefaultTimeouts())
+	client := open(t, server.Slow(t, delay), nil, redisbreaker.DefaultTimeouts())
 	rate := impatient(t, client)
 	const calls, perMinute = 30, 20
-	// A round is whole when it was not disturbed: none of its calls fails.
+	// A round is undisturbed if none of its calls fails.
 	round := 0
 	polltest.Until(t, time.Minute, func() bool {
-		round++ // each has a key of its own, and the first has connections to open
+		round++ // each has its own key, and the first opens connections
 		var all sync.WaitGroup
 		var allowed, failed atomic.Int64
 		began := time.Now()
 		for range calls {
 			all.Go(func() {
-				d, err := rate.Take(t.Context(), strconv.Itoa(round), perMinute)
+				d, err := rate.Allow(t.Context(), strconv.Itoa(round), perMinute)
 				if err != nil {
 					failed.Add(1)
 				}
@@ -249,9 +250,7 @@ func TestServerSlow(t *testing.T) {
 	}, "%v", func() any { return err })
 }
 
-// A server that is silent for a moment is not away: rates do without it, and everybody
-// else waits.
-func TestServerStalls(t *testing.T) {
+func TestRedis_ShortStallSkipsRatesOnly(t *testing.T) {
 	server := redistest.Start(t)
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
@@ -261,7 +260,8 @@ func TestServerStalls(t *testing.T) {
 	rate := impatient(t, client)
 	all := uses(client, rate)
 	for name, use := range all {
-		polltest.Until(t, patience, func() bool { err = use(t.Context(), 0); return err == nil }, "%s: %v", name, func() any { return err })
+		polltest.Until(t, waitTimeout, func() bool { err = use(t.Context(), 0); return err == nil }, "%s: %v", name,
+			func() any { return err })
 	}
 	require.NoError(t, server.Pause())
 	resume := sync.OnceValue(server.Resume)
@@ -273,7 +273,7 @@ func TestServerStalls(t *testing.T) {
 	began := time.Now()
 	for range 10 {
 		takes.Go(func() {
-			if _, err := rate.Take(t.Context(), "k", 100_000); !errors.Is(err, limits.ErrLate) {
+			if _, err := rate.Allow(t.Context(), "k", 100_000); !errors.Is(err, limits.ErrTimeout) {
 				t.Errorf("%s: %v", time.Since(began), err)
 			}
 		})
@@ -291,23 +291,23 @@ func TestServerStalls(t *testing.T) {
 			}
 		})
 	}
-	// The note of a call that was left is a pipeline, which is not counted.
-	polltest.Until(t, patience, func() bool { return sent.Load() >= before+int64(len(all)-2) }, "the others do not ask")
+	// Marking an abandoned call is a pipeline, which is not counted.
+	polltest.Until(t, waitTimeout, func() bool { return sent.Load() >= before+int64(len(all)-2) },
+		"the others do not ask")
 	require.NoError(t, resume())
 	others.Wait()
-	polltest.Until(t, patience, func() bool { err = all["rate"](t.Context(), 1); return err == nil }, "%v", func() any { return err })
+	polltest.Until(t, waitTimeout, func() bool { err = all["rate"](t.Context(), 1); return err == nil }, "%v",
+		func() any { return err })
 	for n := range 100 {
 		for name, use := range all {
-			if err := use(t.Context(), 2+n); name != "rate" || !errors.Is(err, limits.ErrLate) {
+			if err := use(t.Context(), 2+n); name != "rate" || !errors.Is(err, limits.ErrTimeout) {
 				require.NoError(t, err, name)
 			}
 		}
 	}
 }
 
-// A server that always takes longer than rates wait serves everybody else, however many
-// rates are asked for.
-func TestServerSlowerThanRates(t *testing.T) {
+func TestRedis_SlowerThanRateTimeoutServesOthers(t *testing.T) {
 	server := redistest.Start(t)
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
@@ -323,11 +323,11 @@ func TestServerSlowerThanRates(t *testing.T) {
 		takes.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Now()
-				_, err := rate.Take(ctx, "k", 100_000)
+				_, err := rate.Allow(ctx, "k", 100_000)
 				mu.Lock()
 				took = append(took, time.Since(began))
 				mu.Unlock()
-				if errors.Is(err, redisguard.ErrAway) {
+				if errors.Is(err, redisbreaker.ErrUnavailable) {
 					t.Error(err)
 				}
 				<-time.After(5 * time.Millisecond)
@@ -345,8 +345,7 @@ func TestServerSlowerThanRates(t *testing.T) {
 	require.Less(t, took[len(took)-1], 10*time.Second)
 }
 
-// A key's calls are not bounded by the time to the server and back.
-func TestManyCallsOfAKey(t *testing.T) {
+func TestRedis_KeyIsNotBoundByRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
 	const delay, callers, each = 5 * time.Millisecond, 32, 125
 	rate := newRates(t, open(t, server.Slow(t, delay), nil, patient()), "rate:")
@@ -355,7 +354,7 @@ func TestManyCallsOfAKey(t *testing.T) {
 	for range callers {
 		all.Go(func() {
 			for range each {
-				if _, err := rate.Take(t.Context(), "one", 1_000_000); err != nil {
+				if _, err := rate.Allow(t.Context(), "one", 1_000_000); err != nil {
 					t.Error(err)
 				}
 			}
@@ -364,5 +363,5 @@ func TestManyCallsOfAKey(t *testing.T) {
 	all.Wait()
 	took := time.Since(began)
 	t.Logf("%.0f decisions a second", callers*each/took.Seconds())
-	require.Less(t, took, callers*each*delay/2, "half of what they take one after the other")
+	require.Less(t, took, callers*each*delay/2, "half of the sequential time")
 }

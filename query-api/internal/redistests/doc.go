@@ -1,6 +1,5 @@
-// Package redistests runs the conformance suites of everything that replicas
-// share against a real Redis server, and kills that server.
+// Package redistests runs the conformance suites of all state shared by replicas against a real
+// Redis server, and kills that server.
 //
-// Its tests have the build tag redis, since they need Debian's redis-server:
-// make test-redis.
+// Its tests have the build tag redis, since they need Debian's redis-server: make test-redis.
 package redistests

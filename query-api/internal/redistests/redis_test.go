@@ -24,13 +24,13 @@ import (
 	"muster/query-api/internal/redistest"
 )
 
-// patience bounds what should take no time.
-const patience = 30 * time.Second
+// waitTimeout bounds waits in tests.
+const waitTimeout = 30 * time.Second
 
-// newRates returns a limiter to which no answer is late.
+// newRates returns a limiter without a practical timeout.
 func newRates(t *testing.T, client redis.UniversalClient, prefix string) *limits.Redis {
 	t.Helper()
-	l := limits.NewRedis(client, prefix, patience)
+	l := limits.NewRedis(client, prefix, waitTimeout)
 	t.Cleanup(l.Close) // before the client is closed
 	return l
 }
@@ -46,7 +46,7 @@ func TestCredits(t *testing.T) {
 	})
 }
 
-func TestCommitsEndWithoutSettle(t *testing.T) {
+func TestCredits_CommitIsRevertedAfterADay(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	creditstest.RunLate(t, credits.NewRedis(client, "c:"), func() {
 		keys, err := client.Keys(t.Context(), "c:*:leases").Result()
@@ -72,10 +72,9 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// A call that is answered without its outcome is known to whoever settles that later, and
-// learns that it was settled before.
-func TestLeft(t *testing.T) {
-	left := contexts.NewRedisLeft(redistest.Start(t).Client(t), "left:")
+// A call marked after its result was settled learns that.
+func TestAbandonedCalls_AreSeenBySettle(t *testing.T) {
+	left := contexts.NewRedisAbandonedCalls(redistest.Start(t).Client(t), "left:")
 	settle := func(id string, want bool) {
 		t.Helper()
 		got, err := left.Settle(t.Context(), id)
@@ -84,7 +83,7 @@ func TestLeft(t *testing.T) {
 	}
 	note := func(id string, want bool) {
 		t.Helper()
-		got, err := left.Note(t.Context(), id)
+		got, err := left.MarkAbandoned(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -94,7 +93,7 @@ func TestLeft(t *testing.T) {
 	settle("second", false)
 	settle("second", false)
 	note("second", true)
-	settle("second", false) // it is answered: nobody hands it over, should the outcome come again
+	settle("second", false) // it is answered: no replica delivers the result if it is read again
 }
 
 func TestLimits(t *testing.T) {
@@ -108,13 +107,13 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// Replicas of the version before this one, which used throttled's store, share rates
-// with those of this one while one is replaced after the other.
-func TestLimitsOfTheVersionBefore(t *testing.T) {
+// It used the Redis store of throttled.
+func TestLimits_ShareStateWithEarlierVersion(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	store, err := goredisstore.NewCtx(client, "rate:")
 	require.NoError(t, err)
-	before, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(6), MaxBurst: 5})
+	before, err := throttled.NewGCRARateLimiterCtx(store,
+		throttled.RateQuota{MaxRate: throttled.PerMin(6), MaxBurst: 5})
 	require.NoError(t, err)
 	now := newRates(t, client, "rate:")
 	for i := range 3 {
@@ -122,7 +121,7 @@ func TestLimitsOfTheVersionBefore(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, limited)
 		require.Equal(t, 5-2*i, result.Remaining)
-		d, err := now.Take(t.Context(), "k", 6)
+		d, err := now.Allow(t.Context(), "k", 6)
 		require.NoError(t, err)
 		require.True(t, d.Allowed)
 		require.EqualValues(t, 4-2*i, d.Remaining)
@@ -130,33 +129,32 @@ func TestLimitsOfTheVersionBefore(t *testing.T) {
 	limited, _, err := before.RateLimitCtx(t.Context(), "k:6", 1)
 	require.NoError(t, err)
 	require.True(t, limited)
-	d, err := now.Take(t.Context(), "k", 6)
+	d, err := now.Allow(t.Context(), "k", 6)
 	require.NoError(t, err)
 	require.False(t, d.Allowed)
 }
 
-// A server that is killed and comes back knows nothing, also when it has read
-// an old state from its disk: nothing is reserved before it is given the sums
-// of the ledger.
-func TestServerKilled(t *testing.T) {
+// Also if it has read old data from its disk.
+func TestCredits_KilledServerIsNotLoaded(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(func() *redis.Options {
 		o, err := redis.ParseURL(server.URL())
 		require.NoError(t, err)
-		o.MaxRetries, o.ReadTimeout = -1, patience
+		o.MaxRetries, o.ReadTimeout = -1, waitTimeout
 		return o
 	}())
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	store := credits.NewRedis(client, "c:")
 	limiter := newRates(t, client, "l:")
 	claim := func(id string, n int64) credits.Claim {
-		return credits.Claim{ID: id, Organization: "o", Period: "2026-11", Credits: n, CreditLimit: 100, Lease: time.Minute}
+		return credits.Claim{ID: id, Organization: "o", Period: "2026-11", Credits: n, CreditLimit: 100,
+			Lease: time.Minute}
 	}
 	_, err := store.Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
 	_, err = store.Reserve(t.Context(), claim("old", 10))
 	require.NoError(t, err)
-	require.NoError(t, server.Save(t.Context(), client), "an old state is on its disk")
+	require.NoError(t, server.Save(t.Context(), client), "old data is on disk")
 	_, err = store.Commit(t.Context(), claim("old", 10), 0, 10)
 	require.NoError(t, err)
 	_, err = store.Reserve(t.Context(), claim("in flight", 10))
@@ -168,20 +166,21 @@ func TestServerKilled(t *testing.T) {
 	require.NotErrorIs(t, err, credits.ErrNotLoaded)
 	var exceeded *credits.Exceeded
 	require.False(t, errors.As(err, &exceeded))
-	_, err = limiter.Take(t.Context(), "k", 1)
-	require.Error(t, err, "no decision: the caller lets it pass")
+	_, err = limiter.Allow(t.Context(), "k", 1)
+	require.Error(t, err, "no decision: the caller allows the request")
 
 	require.NoError(t, server.Restart(t.Context()))
 	keys, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	require.NotEmpty(t, keys, "it has read its file")
-	polltest.Until(t, patience, func() bool {
+	require.NotEmpty(t, keys, "the server has loaded its file")
+	polltest.Until(t, waitTimeout, func() bool {
 		_, err = store.Reserve(t.Context(), claim("closed", 1))
 		return errors.Is(err, credits.ErrNotLoaded)
 	}, "it is not without its sums, but says %v", func() any { return err })
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
 	require.ErrorIs(t, err, credits.ErrNotLoaded)
-	loaded, err := store.Load(t.Context(), "2026-11", credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})
+	loaded, err := store.Load(t.Context(), "2026-11",
+		credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})
 	require.NoError(t, err)
 	require.True(t, loaded)
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
@@ -189,14 +188,12 @@ func TestServerKilled(t *testing.T) {
 	b, err := store.Reserve(t.Context(), claim("open", 90))
 	require.NoError(t, err)
 	require.Equal(t, credits.Balance{Credits: 10, HeldCredits: 90}, b)
-	d, err := limiter.Take(t.Context(), "l", 1) // the call that passed may count for k by now
+	d, err := limiter.Allow(t.Context(), "l", 1) // the allowed call may be counted for k by now
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
 }
 
-// A server that fails over and takes over again, without a restart, knows nothing either:
-// what it has is what it had the first time, or what the other one has had since.
-func TestServerFailedOverAndBack(t *testing.T) {
+func TestCredits_FailoverAndBackIsNotLoaded(t *testing.T) {
 	a, b := redistest.Start(t), redistest.Start(t)
 	clients := map[*redistest.Server]*redis.Client{a: a.Client(t), b: b.Client(t)}
 	stores := make(map[*redistest.Server]*credits.Redis)
@@ -208,16 +205,17 @@ func TestServerFailedOverAndBack(t *testing.T) {
 		t.Helper()
 		host, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(other.URL(), "redis://"), "/0"), ":")
 		require.NoError(t, clients[server].ReplicaOf(t.Context(), host, port).Err())
-		polltest.Until(t, patience, func() bool {
+		polltest.Until(t, waitTimeout, func() bool {
 			info, err := clients[server].Info(t.Context(), "replication").Result()
 			return err == nil && strings.Contains(info, "master_link_status:up")
-		}, "it does not follow")
+		}, "replica not in sync")
 	}
 	load := func(server *redistest.Server, used int64) {
 		t.Helper()
 		_, err := stores[server].Usage(t.Context(), "o", "2026-11")
 		require.ErrorIs(t, err, credits.ErrNotLoaded)
-		loaded, err := stores[server].Load(t.Context(), "2026-11", credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: used}}})
+		loaded, err := stores[server].Load(t.Context(), "2026-11",
+			credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: used}}})
 		require.NoError(t, err)
 		require.True(t, loaded)
 		u, err := stores[server].Usage(t.Context(), "o", "2026-11")
@@ -231,7 +229,7 @@ func TestServerFailedOverAndBack(t *testing.T) {
 	follow(a, b)
 	primary(t, a, clients[a])
 	load(a, 30)
-	// Nobody asks the other one this time; it has what it was sent in time.
+	// The other server gets no requests this time; it has the data sent before.
 	follow(b, a)
 	primary(t, b, clients[b])
 	follow(a, b)
@@ -239,9 +237,8 @@ func TestServerFailedOverAndBack(t *testing.T) {
 	load(a, 40)
 }
 
-// Replicas of the version before this one share balances with those of this one while one
-// is replaced after the other: they go by the run id alone.
-func TestBalancesOfTheVersionBefore(t *testing.T) {
+// It identifies servers by run ID only.
+func TestCredits_ShareBalancesWithEarlierVersion(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	store := credits.NewRedis(client, "c:")
 	before := func() {

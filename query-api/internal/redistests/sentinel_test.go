@@ -11,11 +11,11 @@ import (
 	"muster/platform/polltest"
 	"muster/platform/tlsclient"
 	"muster/platform/tlsclient/tlstest"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	"muster/query-api/internal/redistest"
 )
 
-// certificates are those of servers and clients alike, and the settings that name them.
+// certificates returns the certificates of servers and clients, and the settings that name them.
 func certificates(t *testing.T) (tlstest.Files, *tlsclient.Settings) {
 	t.Helper()
 	authority, err := tlstest.NewAuthority()
@@ -28,8 +28,7 @@ func certificates(t *testing.T) (tlstest.Files, *tlsclient.Settings) {
 	return files, settings
 }
 
-// A server that wants a certificate has it, and nobody is let in without one.
-func TestServerWithCertificates(t *testing.T) {
+func TestOpen_UsesClientCertificate(t *testing.T) {
 	files, settings := certificates(t)
 	server := redistest.StartTLS(t, files)
 	require.NoError(t, open(t, server.URL(), settings, patient()).Ping(t.Context()).Err())
@@ -38,13 +37,11 @@ func TestServerWithCertificates(t *testing.T) {
 	anonymous, err := tlsclient.FromEnv(func(name string) string { return vars[name] }, "REDIS")
 	require.NoError(t, err)
 	err = open(t, server.URL(), anonymous, patient()).Ping(t.Context()).Err()
-	require.ErrorIs(t, err, redisguard.ErrAway)
+	require.ErrorIs(t, err, redisbreaker.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate required")
 }
 
-// A primary that Sentinels watch is found through any of them, with certificates on every
-// way, and the next one after it. Of another name there is none, which is an outage.
-func TestServerWatched(t *testing.T) {
+func TestOpen_FindsPrimaryAfterFailover(t *testing.T) {
 	files, settings := certificates(t)
 	primary, replica := redistest.StartTLS(t, files), redistest.StartTLS(t, files)
 	replica.Follow(t, primary)
@@ -54,9 +51,9 @@ func TestServerWatched(t *testing.T) {
 	require.Equal(t, "before", primary.Client(t).Get(t.Context(), "k").Val())
 
 	sentinels.FailOver(t)
-	replica.Becomes(t, "master")
+	replica.WaitRole(t, "master")
 	var err error
-	polltest.Until(t, patience, func() bool {
+	polltest.Until(t, waitTimeout, func() bool {
 		err = client.Set(t.Context(), "k", "after", 0).Err()
 		return err == nil && replica.Client(t).Get(t.Context(), "k").Val() == "after"
 	}, "it is not found: %v", func() any { return err })
@@ -64,20 +61,20 @@ func TestServerWatched(t *testing.T) {
 	require.NoError(t, sentinels.All()[0].Kill())
 	require.NoError(t, open(t, sentinels.URL(), settings, patient()).Ping(t.Context()).Err(), "the others know it, too")
 
-	err = open(t, strings.Replace(sentinels.URL(), "master_name=muster", "master_name=other", 1), settings, patient()).Ping(t.Context()).Err()
-	require.ErrorIs(t, err, redisguard.ErrAway)
-	require.ErrorContains(t, err, "no Sentinel knows a primary of this master_name")
+	err = open(t, strings.Replace(sentinels.URL(), "master_name=muster", "master_name=other", 1), settings,
+		patient()).Ping(t.Context()).Err()
+	require.ErrorIs(t, err, redisbreaker.ErrUnavailable)
+	require.ErrorContains(t, err, "no primary for this master_name at any Sentinel")
 }
 
-// Any of the Sentinels may be silent, that which was asked last among them: connections are begun with another one.
-func TestServerWatchedInSilence(t *testing.T) {
+func TestOpen_ToleratesSilentSentinel(t *testing.T) {
 	primary := redistest.Start(t)
 	sentinels := redistest.StartSentinels(t, "muster", primary, 0)
-	client := open(t, sentinels.URL(), nil, redisguard.DefaultTimeouts())
+	client := open(t, sentinels.URL(), nil, redisbreaker.DefaultTimeouts())
 	answers := func() {
 		t.Helper()
 		var err error
-		polltest.Until(t, patience, func() bool {
+		polltest.Until(t, waitTimeout, func() bool {
 			err = client.Ping(t.Context()).Err()
 			return err == nil
 		}, "it is not found: %v", func() any { return err })

@@ -24,64 +24,64 @@ type Record struct {
 	Identity string // user_id in decimal, or profile_id
 	Username string
 	Emails   []string
-	Declares []string // usernames of the other webset that its own fields name
+	Declares []string // declared usernames of the other webset
 	Updated  int64    // its version
 }
 
 // AccountLink is a record of kind account-link between the two websets.
 type AccountLink struct {
 	Usernames  [2]string // by Webset
-	Declared   bool      // false: it is a guess that is sure enough to be followed
+	Declared   bool      // false: a guess with sufficient confidence
 	Confidence float64
 	Observed   int64
 }
 
-// Discovered is a kept result of discovery that joins two accounts and is sure enough to be followed.
+// Discovered is a stored discovery result that links two accounts with sufficient confidence.
 type Discovered struct {
 	Accounts   [2]Account // by Webset
 	Confidence float64
 	Found      int64
 }
 
-// Account is an account as a result of discovery names it. Identity is empty if it had no record.
+// Account is an account in a discovery result. Identity is empty if it had no record.
 type Account struct{ Username, Identity string }
 
-// Rows are the facts that a resolution rests on.
+// Rows is the input data of a resolution.
 type Rows struct {
 	Records      []Record
 	AccountLinks []AccountLink
 	Discovered   []Discovered
 }
 
-// Query is what a caller asks for. Empty identifiers are not given.
+// Query is a person enrichment query. Empty identifiers are ignored.
 type Query struct {
-	Usernames [2]string // the specific identifier of each Webset
-	Emails    []string  // the forms of one address; the first form with a holder counts
+	Usernames [2]string // specific identifier by Webset
+	Emails    []string  // forms of one address; the first form with a match is used
 	Requested [2]bool   // by Webset
 }
 
-// Step is how a record was found. Lesser steps come first.
+// Step is how a record was found. Smaller steps take precedence.
 type Step uint8
 
 // The steps of a webset, in their order.
 const (
-	OwnIdentifier    Step = iota + 1 // the webset's specific identifier names it
-	LinkOfIdentifier                 // a link of the account that the other specific identifier names leads to it
-	ByEmail                          // it has the e-mail address
-	LinkOfEmail                      // a link of the other webset's record with the e-mail address leads to it
+	OwnIdentifier    Step = iota + 1 // by the specific identifier of the webset
+	LinkOfIdentifier                 // by a link of the account named by the other specific identifier
+	ByEmail                          // by the email address
+	LinkOfEmail                      // by a link of the other webset's record with the email address
 )
 
 // Match is the record that answers a webset. The zero value is a miss.
 type Match struct {
 	Record *Record
 	Step   Step
-	Link   Link // that led to it; the zero value for other steps
+	Link   Link // link that led to it; zero for other steps
 }
 
 // Link is a link that was followed from an account to a record of the other webset.
 type Link struct {
-	From       *Record // nil: the account has no record
-	Username   string  // of the account
+	From       *Record // nil if the account has no record
+	Username   string  // username of the account
 	To         *Record
 	Declared   bool
 	Discovered bool
@@ -89,10 +89,9 @@ type Link struct {
 	stated     int64
 }
 
-// Resolve returns the record that answers each requested webset. Each webset is resolved on its own,
-// step by step. Records of two people are never combined: if the two records contradict one another, the
-// one with the lesser step stays, at equal steps that of the code host, and the other webset takes its next
-// record that does not contradict.
+// Resolve returns the record that answers each requested webset. Each webset is resolved independently, step by step.
+// Records of two people are never combined: if two records contradict each other, the one with the smaller step is
+// kept, at equal steps that of the code host, and the other webset uses its next record that does not contradict.
 func Resolve(q Query, rows Rows) [2]Match {
 	var found [2][]Match
 	for _, w := range []Webset{Codehost, Network} {
@@ -101,27 +100,27 @@ func Resolve(q Query, rows Rows) [2]Match {
 		}
 	}
 	var out [2]Match
-	stays := Codehost
+	primary := Codehost
 	switch codehost, network := found[Codehost], found[Network]; {
 	case len(codehost) == 0:
-		stays = Network
+		primary = Network
 	case len(network) > 0 && network[0].Step < codehost[0].Step:
-		stays = Network
+		primary = Network
 	}
-	if len(found[stays]) == 0 {
+	if len(found[primary]) == 0 {
 		return out
 	}
-	out[stays] = found[stays][0]
-	for _, m := range found[stays.Other()] {
-		if !contradict(rows, out[stays].Record, m.Record) {
-			out[stays.Other()] = m
+	out[primary] = found[primary][0]
+	for _, m := range found[primary.Other()] {
+		if !contradict(rows, out[primary].Record, m.Record) {
+			out[primary.Other()] = m
 			break
 		}
 	}
 	return out
 }
 
-// candidates are the records that answer a webset, best first.
+// candidates returns the records that may answer a webset, best first.
 func candidates(q Query, rows Rows, w Webset) []Match {
 	var out []Match
 	if own := Holder(rows, w, q.Usernames[w]); own != nil {
@@ -147,8 +146,8 @@ func candidates(q Query, rows Rows, w Webset) []Match {
 // contradict reports whether a declared link of one of two records names an account other than the second.
 func contradict(rows Rows, a, b *Record) bool { return denies(rows, a, b) || denies(rows, b, a) }
 
-// denies reports whether declared links of r lead elsewhere than to other. What r says itself outranks
-// what others say of it.
+// denies reports whether the declared links of r lead to records other than other. Links declared by r itself take
+// precedence over those that other records declare.
 func denies(rows Rows, r, other *Record) bool {
 	if len(r.Declares) > 0 {
 		return !slices.Contains(r.Declares, other.Username)
@@ -173,19 +172,19 @@ func denies(rows Rows, r, other *Record) bool {
 	return linked
 }
 
-// Follow returns the links of an account to records of the other webset, best first: declared ones before
-// guesses, then by confidence, then the most recently stated. record is the account's own record, nil if it
-// has none. A link that discovery found is followed only if no other leads anywhere.
+// Follow returns the links of an account to records of the other webset, best first: declared links before guesses,
+// then by confidence, then the most recently stated. record is the account's own record, or nil. A discovered link is
+// followed only if no other link leads to a record.
 func Follow(rows Rows, from Webset, username string, record *Record) []Link {
 	links := Stated(rows, from, username, record)
 	if len(links) > 0 {
 		return links
 	}
-	l := Surest(rows, from, username, record)
+	l := MostConfident(rows, from, username, record)
 	if l.To == nil {
 		return nil
 	}
-	// The link must not be another account's: by what the other record declares, or by a surer result.
+	// The target must not belong to another account, by its declared links or by a more confident result.
 	if names := l.To.Declares; len(names) > 0 && !slices.Contains(names, username) {
 		return nil
 	}
@@ -193,15 +192,15 @@ func Follow(rows Rows, from Webset, username string, record *Record) []Link {
 		return nil
 	}
 	if record != nil {
-		if back := Surest(rows, l.To.Webset, l.To.Username, l.To); back.To != nil && !same(back.To, record) {
+		if back := MostConfident(rows, l.To.Webset, l.To.Username, l.To); back.To != nil && !same(back.To, record) {
 			return nil
 		}
 	}
 	return []Link{l}
 }
 
-// Stated returns the links of an account that records state, best first: what its own record declares,
-// the records that declare it, and account-links.
+// Stated returns the stated links of an account, best first: those that its own record declares, those of records that
+// declare it, and account-links.
 func Stated(rows Rows, from Webset, username string, record *Record) []Link {
 	var links []Link
 	add := func(to *Record, declared bool, confidence float64, stated int64) {
@@ -230,9 +229,9 @@ func Stated(rows Rows, from Webset, username string, record *Record) []Link {
 	return links
 }
 
-// Surest returns the link of an account that discovery is surest of; To is nil if there is none. It leads
-// from record to record: both have the identity that they had in the result.
-func Surest(rows Rows, from Webset, username string, record *Record) Link {
+// MostConfident returns the discovered link of an account with the highest confidence; To is nil if there is none. Both
+// records must have the identities of the discovery result.
+func MostConfident(rows Rows, from Webset, username string, record *Record) Link {
 	var links []Link
 	for _, d := range rows.Discovered {
 		here, there := d.Accounts[from], d.Accounts[from.Other()]
@@ -266,8 +265,8 @@ func compareLinks(a, b Link) int {
 	return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.stated, a.stated), compareIdentity(a.To, b.To))
 }
 
-// EmailHolders returns the records of a webset with an address, the most recently updated first. Of the
-// forms of the address the first that a record has counts.
+// EmailHolders returns the records of a webset with an email address, the most recently updated first. Only the first
+// form of the address with a match is used.
 func EmailHolders(rows Rows, w Webset, forms []string) []*Record {
 	for _, form := range forms {
 		var out []*Record
@@ -284,7 +283,7 @@ func EmailHolders(rows Rows, w Webset, forms []string) []*Record {
 	return nil
 }
 
-// Holder returns the record whose current username this is; of several the most recently updated.
+// Holder returns the record with a current username; of several, the most recently updated.
 func Holder(rows Rows, w Webset, username string) *Record {
 	var best *Record
 	for i := range rows.Records {

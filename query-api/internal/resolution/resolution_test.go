@@ -17,7 +17,7 @@ const (
 	network  = resolution.Network
 )
 
-// record is a row "name version [emails] [> declared]": its identity is "<webset>-<name>", or the number of a
+// record parses a row "name version [emails] [> declared]": its identity is "<webset>-<name>", or the number of a
 // codehost account.
 func record(w resolution.Webset, text string) resolution.Record {
 	head, declares, _ := strings.Cut(text, ">")
@@ -32,8 +32,8 @@ func record(w resolution.Webset, text string) resolution.Record {
 	}
 }
 
-// rows reads records, a line each: "c name ..." and "n name ...". A line "= c n confidence" is an account-link,
-// "~ c n confidence" a guessed one, and "? c n confidence" a result of discovery.
+// rows parses records, one per line: "c name ..." and "n name ...". A line "= c n confidence" is an account-link,
+// "~ c n confidence" a guessed one, and "? c n confidence" a discovery result.
 func rows(text string) resolution.Rows {
 	var out resolution.Rows
 	for line := range strings.Lines(text) {
@@ -68,7 +68,7 @@ func rows(text string) resolution.Rows {
 	return out
 }
 
-// query reads "c=name n=name e=address", and the websets "c", "n" or "cn" first.
+// query parses "c=name n=name e=address", preceded by the websets "c", "n" or "cn".
 func query(text string) resolution.Query {
 	f := strings.Fields(text)
 	q := resolution.Query{Requested: [2]bool{strings.Contains(f[0], "c"), strings.Contains(f[0], "n")}}
@@ -85,7 +85,7 @@ func query(text string) resolution.Query {
 	return q
 }
 
-// answer is "codehost/network", "-" for a miss.
+// answer formats matches as "codehost/network", "-" for a miss.
 func answer(m [2]resolution.Match) string {
 	out := [2]string{"-", "-"}
 	for w := range m {
@@ -156,7 +156,8 @@ func TestResolve_FollowsTheRulings(t *testing.T) {
 		{"the same beside an identifier without a record", contract, "c c=missing n=rae-net", "rae-code/-"},
 		{"link declared by the other side", contract, "n c=sol-code", "-/sol-net"},
 		{"declared link contradicts the e-mail", contract, "cn n=una-net e=una@oja.example", "-/una-net"},
-		{"two strangers, nothing declared", contract, "cn c=other-code e=stranger@lone.example", "other-code/stranger-net"},
+		{"two strangers, nothing declared", contract, "cn c=other-code e=stranger@lone.example",
+			"other-code/stranger-net"},
 		// Inputs of the same kinds.
 		{"nothing given matches", contract, "cn c=missing n=missing e=missing@x", "-/-"},
 		{"the link of the record that the e-mail found", contract, "cn e=rae@kask.example", "rae-code/rae-net"},
@@ -166,12 +167,16 @@ func TestResolve_FollowsTheRulings(t *testing.T) {
 		{"own identifier stays before an e-mail holder", contract, "cn c=una-code e=una@oja.example", "una-code/-"},
 		{"an identifier more does not empty", contract, "cn c=missing n=una-net e=una@oja.example", "-/una-net"},
 		{"a record that is not requested drops nothing", contract, "c n=una-net e=una@oja.example", "una-code/-"},
-		{"declared by the other side: a stranger is dropped", contract, "cn c=sol-code n=stranger-net", "sol-code/sol-net"},
-		{"e-mail of a stranger beside a declared link", contract, "cn c=sol-code e=stranger@lone.example", "sol-code/sol-net"},
+		{"declared by the other side: a stranger is dropped", contract, "cn c=sol-code n=stranger-net",
+			"sol-code/sol-net"},
+		{"e-mail of a stranger beside a declared link", contract, "cn c=sol-code e=stranger@lone.example",
+			"sol-code/sol-net"},
 		{"two strangers by their identifiers", contract, "cn c=lin-code n=stranger-net", "lin-code/stranger-net"},
-		{"the linked record wins over the identifier of equal rank", contract, "cn c=rae-code n=lin-net", "rae-code/rae-net"},
+		{"the linked record wins over the identifier of equal rank", contract, "cn c=rae-code n=lin-net",
+			"rae-code/rae-net"},
 		{"the network identifier's link", contract, "cn n=sol-net", "sol-code/sol-net"},
-		{"dropped by its identifier, then by e-mail", contract, "cn c=lin-code n=sol-net e=lin@tamm.example", "lin-code/lin-net"},
+		{"dropped by its identifier, then by e-mail", contract, "cn c=lin-code n=sol-net e=lin@tamm.example",
+			"lin-code/lin-net"},
 		// Shared addresses, and what several records declare.
 		{"shared e-mail: the most recently updated", more, "c e=shared@x", "new/-"},
 		{"shared e-mail in both websets", more, "cn e=shared@x", "new/new-net"},
@@ -207,7 +212,7 @@ func TestResolve_FollowsTheRulings(t *testing.T) {
 	}
 }
 
-// draw returns random rows of few names, so that most of them meet.
+// draw returns random rows with few names, so that many are related.
 func draw(r *rand.Rand) resolution.Rows {
 	var out resolution.Rows
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
@@ -251,7 +256,7 @@ func drawQuery(r *rand.Rand) resolution.Query {
 	return q
 }
 
-func TestResolve_AnotherIdentifierNeverEmptiesAnAnswer(t *testing.T) {
+func TestResolve_MoreIdentifiersNeverLoseAMatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		facts, q := draw(r), drawQuery(r)
@@ -270,13 +275,12 @@ func TestResolve_AnotherIdentifierNeverEmptiesAnAnswer(t *testing.T) {
 	}
 }
 
-// The answers of random queries, held against the rulings by brute force.
-func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
+func TestResolve_MatchesBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	seen := map[string]int{}
 	for range 20_000 {
 		facts, q := draw(r), drawQuery(r)
-		facts.Discovered = nil // whose own rules the table has
+		facts.Discovered = nil // covered by the table test
 		got := resolution.Resolve(q, facts)
 		mixed := facts
 		mixed.Records = slices.Clone(facts.Records)
@@ -289,7 +293,7 @@ func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
 		for _, w := range []resolution.Webset{codehost, network} {
 			m := got[w]
 			if m.Record == nil {
-				// A webset without an answer has no record that could be combined.
+				// A webset without a match has no record that could be combined.
 				if q.Requested[w] && got[w.Other()].Record == nil {
 					require.Empty(t, found(facts, q, w), "%+v of %+v", q, facts)
 				}
@@ -316,7 +320,7 @@ func TestResolve_AnswersAreTheFirstThatDoNotContradict(t *testing.T) {
 	}
 }
 
-// found are all records of a webset that an identifier, a stated link or the address reaches.
+// found returns all records of a webset reached by an identifier, a stated link or the address.
 func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*resolution.Record {
 	holds := func(r *resolution.Record, username string) bool {
 		outdated := slices.ContainsFunc(facts.Records, func(o resolution.Record) bool {
@@ -325,7 +329,7 @@ func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*re
 		})
 		return username != "" && r.Username == username && !outdated
 	}
-	// mail are the holders of the first form that has any, the most recently updated first.
+	// mail is the owners of the first form with a match, the most recently updated first.
 	mail := func(w resolution.Webset) []*resolution.Record {
 		var out []*resolution.Record
 		for _, e := range q.Emails {
@@ -375,7 +379,8 @@ func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*re
 			declared := slices.Contains(s.declares, r.Username) && holds(r, r.Username)
 			reached = reached || declared || slices.Contains(r.Declares, s.username)
 			for _, l := range facts.AccountLinks {
-				reached = reached || l.Usernames[w.Other()] == s.username && l.Usernames[w] == r.Username && holds(r, r.Username)
+				reached = reached || l.Usernames[w.Other()] == s.username && l.Usernames[w] == r.Username &&
+					holds(r, r.Username)
 			}
 		}
 		if reached {
@@ -385,11 +390,11 @@ func found(facts resolution.Rows, q resolution.Query, w resolution.Webset) []*re
 	return out
 }
 
-// contradicts says whether a declared link of one record leads elsewhere than to the other.
+// contradicts reports whether a declared link of one record leads to a record other than the second.
 func contradicts(facts resolution.Rows, a, b *resolution.Record) bool {
 	for _, pair := range [][2]*resolution.Record{{a, b}, {b, a}} {
 		from, to := pair[0], pair[1]
-		ends := map[bool]int{} // whether it is the other record: links
+		ends := map[bool]int{} // number of links by whether they lead to the other record
 		for _, d := range from.Declares {
 			ends[d == to.Username]++
 		}

@@ -14,29 +14,27 @@ import (
 	"muster/query-api/internal/metering"
 )
 
-// chargedWriter says in the headers of a 200 what the call has cost
-// (interface.md, Limits).
-//
-// It also keeps the answer of a call with an Idempotency-Key, before the last
-// byte of it is sent: who has it and calls again finds it stored. It closes the connection of a caller that reads too
-// slowly, and knows how much of an answer was handed to the connection.
+// chargedWriter sets the charge headers of a 200 response (interface.md, Limits). It stores the
+// response of a call with an Idempotency-Key before it sends the last byte, so a client that has
+// received it and calls again finds it stored. It closes the connection of a client that reads too
+// slowly, and tracks how much of the response was written to the connection.
 type chargedWriter struct {
 	http.ResponseWriter
-	ctx      context.Context // of the request
+	ctx      context.Context // request context
 	op       *operation
 	call     *metering.Call
-	recorder *recorder // behind the compression
+	recorder *recorder // below the compression
 	grace    time.Duration
 	rate     int64 // bytes per second
 	began    time.Time
 	status   int
 	kept     []byte
-	length   int // of the body, before it is compressed
-	offset   int // bytes of the body that were written, before they are compressed
-	flushed  int // the offset up to which the compression holds nothing back
+	length   int // uncompressed body length
+	offset   int // uncompressed bytes written
+	flushed  int // offset up to which the compressor is flushed
 }
 
-// WriteHeader adds the headers.
+// WriteHeader adds the charge headers.
 func (w *chargedWriter) WriteHeader(status int) {
 	if w.status == 0 && status == http.StatusOK && w.op.price != nil {
 		h := w.Header()
@@ -55,15 +53,16 @@ func (w *chargedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins a 200 if nothing was begun.
+// Write writes the header with status 200 if none was written, then b.
 func (w *chargedWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if storable(w.status) && w.call.Keeps() && len(w.kept)+len(b) <= maxKept {
+	if storable(w.status) && w.call.Storable() && len(w.kept)+len(b) <= maxStoredBytes {
 		if w.kept = append(w.kept, b...); len(w.kept) == w.length {
-			w.call.Keep(context.WithoutCancel(w.ctx), idempotency.Answer{
-				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept, Header: said(w.Header()),
+			w.call.StoreResponse(context.WithoutCancel(w.ctx), idempotency.Answer{
+				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept,
+				Header: storedHeaders(w.Header()),
 			})
 		}
 	}
@@ -78,24 +77,26 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 	return written, nil
 }
 
-// pieceBytes is how much of a body is written at a time, within which it is not known how much of a compressed answer
-// was handed to the connection.
+// pieceBytes is the size of a write. It is the granularity at which the written part of a
+// compressed response is known.
 const pieceBytes = 64 << 10
 
-// writePiece writes a part of the body, in the time that its reader has for it.
+// writePiece writes a part of the body, with a deadline for its client.
 func (w *chargedWriter) writePiece(b []byte) (int, error) {
 	if w.length > pieceBytes {
 		due := w.grace + time.Duration(w.offset+len(b))*time.Second/time.Duration(w.rate)
-		// A writer of a test's may have no deadlines, and needs none.
+		// Writers in tests may not support deadlines.
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.began.Add(due))
 	}
 	n, err := w.ResponseWriter.Write(b)
-	w.offset += len(b) // of a piece that is not whole it is not known how much is compressed
+	// The compressed share of an incomplete piece is unknown.
+	w.offset += len(b)
 	if err != nil || w.offset-w.flushed < pieceBytes || !w.compressed() {
 		return n, err
 	}
 	w.flushed = w.offset
-	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		return n, err
 	}
 	return n, w.recorder.failed
@@ -103,34 +104,33 @@ func (w *chargedWriter) writePiece(b []byte) (int, error) {
 
 func (w *chargedWriter) compressed() bool { return w.recorder.Header().Get("Content-Encoding") != "" }
 
-// netBuffers is how much of an answer net/http takes before any of it is handed to the connection.
+// netBuffers is how much of a response net/http buffers before it writes to the connection.
 const netBuffers = 6 << 10
 
-// handed is how many bytes of a body whose answer broke off were handed to the connection, before they were compressed.
-func (w *chargedWriter) handed() int {
-	handed := max(0, int(w.recorder.bytes)-netBuffers)
-	if handed > 0 && w.compressed() {
+// written returns how many uncompressed bytes of an interrupted response were written to the connection.
+func (w *chargedWriter) written() int {
+	written := max(0, int(w.recorder.bytes)-netBuffers)
+	if written > 0 && w.compressed() {
 		return w.offset
 	}
-	return handed
+	return written
 }
 
-// maxKept bounds the answers that an Idempotency-Key keeps, in bytes: what is kept of all is bounded, too, and some large
-// ones would push out those of everybody else.
-const maxKept = 16 << 20
+// maxStoredBytes is the maximum size of a response stored for an Idempotency-Key, in bytes. The
+// store is bounded, so large responses would evict those of other organizations.
+const maxStoredBytes = 16 << 20
 
-// storable says which answers an Idempotency-Key keeps: no errors. Wrong input is found before
-// the key is looked at, and what is refused later may be answered the next time.
+// storable reports whether responses with a status are stored for an Idempotency-Key. Errors are
+// not: invalid input is found before the key is checked, and other errors may be temporary.
 func storable(status int) bool { return status < http.StatusBadRequest }
 
-// saying are the headers that are part of an answer: they say what it lacks, and how old
-// it was.
-func saying() []string { return []string{"X-Degraded", "Age"} }
+// storedHeaderNames returns the names of response headers that are stored with a response.
+func storedHeaderNames() []string { return []string{"X-Degraded", "Age"} }
 
-// said returns those that are set.
-func said(h http.Header) map[string]string {
+// storedHeaders returns the headers to store, nil if none is set.
+func storedHeaders(h http.Header) map[string]string {
 	var out map[string]string
-	for _, name := range saying() {
+	for _, name := range storedHeaderNames() {
 		if value := h.Get(name); value != "" {
 			if out == nil {
 				out = make(map[string]string)
@@ -141,59 +141,60 @@ func said(h http.Header) map[string]string {
 	return out
 }
 
-// replay sends a stored answer.
+// replay sends a stored response.
 func replay(w http.ResponseWriter, a idempotency.Answer) {
 	h := w.Header()
 	h.Set("Content-Type", a.ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Idempotent-Replayed", "true")
-	for _, name := range saying() {
+	for _, name := range storedHeaderNames() {
 		if value := a.Header[name]; value != "" {
 			h.Set(name, value)
 		}
 	}
 	w.WriteHeader(a.Status)
-	// The caller may be gone; there is nobody else to tell.
+	// The client may have disconnected.
 	_, _ = w.Write(a.Body)
 }
 
-// maxIdempotencyKey bounds an Idempotency-Key, in bytes.
+// maxIdempotencyKey is the maximum length of an Idempotency-Key, in bytes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey reads the header of a POST.
+// idempotencyKey returns the Idempotency-Key of a POST, empty if there is none.
 func idempotencyKey(r *http.Request) (string, error) {
 	values := r.Header.Values("Idempotency-Key")
 	if r.Method != http.MethodPost || len(values) == 0 {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", invalidf("there is more than one Idempotency-Key header: send one")
+		return "", invalidf("more than one Idempotency-Key header: send one")
 	}
 	key := values[0]
-	if key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
-		return "", invalidf("the Idempotency-Key must be 1 to %d visible ASCII characters without spaces", maxIdempotencyKey)
+	if key == "" || len(key) > maxIdempotencyKey ||
+		strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
+		return "", invalidf("the Idempotency-Key must be 1 to %d visible ASCII characters without spaces",
+			maxIdempotencyKey)
 	}
 	return key, nil
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *chargedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// estimate answers a dry run of a call that needs so many units at most.
+// estimate answers a dry run of a call that uses at most units.
 func estimate(ctx context.Context, units int64) (answer, error) {
-	cost, quota, err := metering.CallOf(ctx).Estimate(ctx, units)
+	cost, quota, err := metering.FromContext(ctx).Estimate(ctx, units)
 	if err != nil {
 		return nil, err
 	}
 	return fmt.Appendf(nil, `{"dry_run":true,"max_credits":%d,"credits_remaining":%d}`, cost, quota.Remaining), nil
 }
 
-// isTrue reads an optional flag.
+// isTrue returns the value of an optional flag, false by default.
 func isTrue[B ~bool](flag *B) bool { return flag != nil && bool(*flag) }
 
-// Names of headers that are set for every call, in the form in which http.Header has
-// them, which Set would make anew each time.
+// Header names of every response, in canonical form: http.Header.Set would canonicalize them for each call.
 const (
 	creditsChargedHeader = "X-Credits-Charged"
 	rateLimitHeader      = "X-Ratelimit-Limit"
@@ -201,8 +202,8 @@ const (
 	rateResetHeader      = "X-Ratelimit-Reset"
 )
 
-// rateHeaders states the key's rate, in the form that everybody reads and in
-// that of draft-ietf-httpapi-ratelimit-headers-10. The values are parts of one text.
+// rateHeaders sets the rate headers, in the common X-RateLimit form and in that of
+// draft-ietf-httpapi-ratelimit-headers-10. To save allocations, all values are slices of one string.
 func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
 	var room [160]byte
 	b := append(room[:0], `"default";q=`...)
@@ -219,13 +220,15 @@ func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
 	rateEnd := len(b)
 	b = strconv.AppendInt(b, now.Add(d.ResetAfter+time.Second-1).Unix(), 10)
 	text := string(b)
-	values := []string{text[limit:limitEnd], text[remaining:remainingEnd], text[rateEnd:], text[:policyEnd], text[policyEnd:rateEnd]}
-	for i, name := range [...]string{rateLimitHeader, rateRemainingHeader, rateResetHeader, "RateLimit-Policy", "RateLimit"} {
+	values := []string{text[limit:limitEnd], text[remaining:remainingEnd], text[rateEnd:], text[:policyEnd],
+		text[policyEnd:rateEnd]}
+	for i, name := range [...]string{rateLimitHeader, rateRemainingHeader, rateResetHeader, "RateLimit-Policy",
+		"RateLimit"} {
 		h[name] = values[i : i+1 : i+1]
 	}
 }
 
-// end finishes a call: its answer leaves, and then it is known what it is charged.
+// end flushes the response and finishes the call, which determines its charge.
 func (x *exchange) end(ctx context.Context) error {
 	if x.call == nil {
 		return nil
@@ -234,7 +237,7 @@ func (x *exchange) end(ctx context.Context) error {
 	return x.call.End(context.WithoutCancel(ctx), x.recorder.status, x.sent())
 }
 
-// sent counts what has left of an answer.
+// sent returns how much of the response was written to the connection.
 func (x *exchange) sent() metering.Sent {
 	switch {
 	case x.recorder.failed == nil:
@@ -242,12 +245,12 @@ func (x *exchange) sent() metering.Sent {
 	case x.sending == nil:
 		return metering.Nothing
 	}
-	handed, units := x.sending.handed(), metering.Nothing
-	if x.starts == nil && handed > 0 {
+	written, units := x.sending.written(), metering.Nothing
+	if x.starts == nil && written > 0 {
 		return 1
 	}
 	for _, start := range x.starts {
-		if start < handed {
+		if start < written {
 			units++
 		}
 	}

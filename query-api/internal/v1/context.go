@@ -24,19 +24,19 @@ import (
 	"muster/schemas/event"
 )
 
-// ContextPath is the path of context calls, also in the ledger.
+// ContextPath is the path of the context endpoint, also used in the ledger.
 const ContextPath = "/v1/context"
 
-// profiled is an answer of the context endpoint.
-type profiled struct {
-	status   int
-	body     answer
-	degraded string // stages, comma separated; empty: none
-	replayed bool   // it is what another call under the Idempotency-Key has begun
-	lost     func() // is called when the answer cannot be written
+// contextResponse is a response of the context endpoint.
+type contextResponse struct {
+	status      int
+	body        answer
+	degraded    string // stages, comma separated; empty: none
+	replayed    bool   // the result of an earlier call with the Idempotency-Key
+	undelivered func() // called if the response cannot be written
 }
 
-func (p profiled) write(w http.ResponseWriter) error {
+func (p contextResponse) write(w http.ResponseWriter) error {
 	h := w.Header()
 	if p.degraded != "" {
 		h.Set("X-Degraded", p.degraded)
@@ -54,34 +54,36 @@ func (p profiled) write(w http.ResponseWriter) error {
 			err = nil
 		}
 	}
-	if err != nil && p.lost != nil {
-		p.lost()
+	if err != nil && p.undelivered != nil {
+		p.undelivered()
 	}
 	return nil
 }
 
 // VisitCreateContextResponse implements api.CreateContextResponseObject.
-func (p profiled) VisitCreateContextResponse(w http.ResponseWriter) error { return p.write(w) }
+func (p contextResponse) VisitCreateContextResponse(w http.ResponseWriter) error { return p.write(w) }
 
 // VisitGetContextResponse implements api.GetContextResponseObject.
-func (p profiled) VisitGetContextResponse(w http.ResponseWriter) error { return p.write(w) }
+func (p contextResponse) VisitGetContextResponse(w http.ResponseWriter) error { return p.write(w) }
 
 // CreateContext is POST /v1/context.
-func (s *Server) CreateContext(ctx context.Context, request api.CreateContextRequestObject) (api.CreateContextResponseObject, error) {
+func (s *Server) CreateContext(
+	ctx context.Context, request api.CreateContextRequestObject,
+) (api.CreateContextResponseObject, error) {
 	x := exchangeOf(ctx)
-	call := metering.CallOf(ctx)
+	call := metering.FromContext(ctx)
 	task, timeout, err := s.contextTask(x, request.Body)
 	if err != nil {
 		return nil, err
 	}
-	work, err := call.Begun(ctx, func(w metering.Work) (bool, error) {
-		return s.contexts.Over(ctx, task.Call.OrganizationID, w.ID)
+	work, err := call.ClaimWork(ctx, func(w metering.Work) (bool, error) {
+		return s.contexts.CannotResume(ctx, task.Call.OrganizationID, w.ID)
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case work != nil:
-		return s.goOn(ctx, call, work, task, timeout)
+		return s.resume(ctx, call, work, task, timeout)
 	}
 	res, err := call.Reserve(ctx, 1)
 	if err != nil {
@@ -89,11 +91,11 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	}
 	res.Detach()
 	task.Call.Price = call.UnitPrice()
-	if err := call.Begins(ctx, metering.Work{ID: x.id}); err != nil {
+	if err := call.BindWork(ctx, metering.Work{ID: x.id}); err != nil {
 		res.Release()
 		return nil, err
 	}
-	// Before the task is there: what is charged already is not to be held anew.
+	// Before the task is published: a charge must not be reserved again.
 	if err := res.Prolong(ctx, event.ContextKept); err != nil {
 		res.Release()
 		return nil, err
@@ -103,121 +105,130 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	case errors.Is(err, contexts.ErrUnavailable):
 		res.Release()
 		return nil, err
-	case errors.Is(err, contexts.ErrUnsure):
-		res.Release() // if the task is worked on, it is charged all the same
-		return nil, unsure(task, err)
-	case err != nil: // the caller has left, the task goes on
+	case errors.Is(err, contexts.ErrUncertain):
+		res.Release() // if the task was published, it is charged nevertheless
+		return nil, uncertain(task, err)
+	case err != nil: // the client has left, the task continues
 		return nil, err
 	case state != nil:
 		if err := s.settle(ctx, state); err != nil {
 			return s.unsettled(ctx, state, err)
 		}
-		call.Owes(state.Credits())
-		call.Tells(metering.Used{Identities: state.Identities})
+		call.SetDeferredCharge(state.Credits())
+		call.RecordSubjects(metering.Used{Identities: state.Identities})
 		p, err := outcome(state)
 		if err == nil {
-			p.lost = func() { s.contexts.Lost(state) }
+			p.undelivered = func() { s.contexts.ReportUndelivered(state) }
 		}
 		return p, err
 	}
 	return s.notReady(task, timeout)
 }
 
-// ask has the task worked on, and notes under the Idempotency-Key that it is.
-func (s *Server) ask(ctx context.Context, call *metering.Call, task *event.ContextTask, timeout time.Duration) (*event.Context, error) {
+// ask publishes the task, and records under the Idempotency-Key that it is published.
+func (s *Server) ask(
+	ctx context.Context, call *metering.Call, task *event.ContextTask, timeout time.Duration,
+) (*event.Context, error) {
 	task.Call.RequestedAt = s.now().UTC()
 	task.Call.RespondBy = task.Call.RequestedAt.Add(timeout)
 	return s.contexts.Ask(ctx, task, func() {
-		if err := call.Begins(ctx, metering.Work{ID: task.Call.RequestID, Asked: true}); err != nil {
-			// The task is asked for again, under the same id, if the call is sent again.
-			s.logger.LogAttrs(ctx, slog.LevelWarn, "a context call is not kept for its Idempotency-Key as it is", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		if err := call.BindWork(ctx, metering.Work{ID: task.Call.RequestID, Published: true}); err != nil {
+			// A repeated call will publish the task again under the same ID.
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "context: publication not recorded for the Idempotency-Key",
+				slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
 		}
 	})
 }
 
-// goOn answers a call whose Idempotency-Key is bound to work already. It is charged, if
-// at all, when the work is done, as the call that has begun it. With a webhook_url the
-// outcome is delivered, since that call has ended: it is not answered here as well.
-func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.Work, task *event.ContextTask, timeout time.Duration) (api.CreateContextResponseObject, error) {
+// resume answers a call whose Idempotency-Key is already bound to work. The work is charged once, as the call that
+// started it. With a webhook_url the result is delivered to it and not returned here as well.
+func (s *Server) resume(
+	ctx context.Context, call *metering.Call, work *metering.Work, task *event.ContextTask, timeout time.Duration,
+) (api.CreateContextResponseObject, error) {
 	task.Call.RequestID = work.ID
 	webhook := task.Call.WebhookURL != ""
 	state, err := s.contexts.Get(ctx, task.Call.OrganizationID, work.ID)
-	if err == nil && !work.Asked && (state == nil || state.Status == event.ContextProcessing) {
+	if err == nil && !work.Published && (state == nil || state.Status == event.ContextProcessing) {
 		task.Call.Price = call.UnitPrice()
 		if webhook {
 			timeout = 0
 		}
 		if state, err = s.ask(ctx, call, task, timeout); state != nil && webhook {
-			s.contexts.Lost(state)
+			s.contexts.ReportUndelivered(state)
 		}
 	} else if err == nil && !webhook {
 		state, err = s.contexts.Wait(ctx, task.Call.OrganizationID, work.ID, timeout)
 	}
 	switch {
-	case errors.Is(err, contexts.ErrUnsure):
-		return nil, unsure(task, err)
+	case errors.Is(err, contexts.ErrUncertain):
+		return nil, uncertain(task, err)
 	case err != nil:
 		return nil, err
 	case state == nil || webhook:
 		p, err := s.notReady(task, timeout)
 		if err == nil {
-			call.Replays()
+			call.MarkReplayed()
 			p.replayed = true
 		}
 		return p, err
 	}
 	p, err := outcome(state)
 	if err == nil {
-		call.Replays()
-		call.Tells(metering.Used{Identities: state.Identities})
+		call.MarkReplayed()
+		call.RecordSubjects(metering.Used{Identities: state.Identities})
 		p.replayed = true
 	}
 	return p, err
 }
 
-// unsure answers a call of which it is not known whether its task is worked on.
-func unsure(task *event.ContextTask, cause error) *problem {
+// uncertain returns the response to a call whose task may have been published.
+func uncertain(task *event.ContextTask, cause error) *problem {
 	return &problem{
 		status: http.StatusServiceUnavailable, retryAfter: retryAfter, cause: cause,
-		detail: fmt.Sprintf("it is not known whether this call was accepted: call again in %d seconds with the same Idempotency-Key; if it was, GET %s/%s has the profile once it is made",
+		detail: fmt.Sprintf("it is not known whether this call was accepted: call again in %d seconds with the same "+
+			"Idempotency-Key; "+
+			"if it was, GET %s/%s returns the profile when it is ready",
 			retryAfter, ContextPath, task.Call.RequestID),
 	}
 }
 
-// unsettled answers a call whose outcome could not be charged yet. Contexts' consumer charges
-// it when it can, so that the outcome is not refused: it is delivered, or fetched.
-func (s *Server) unsettled(ctx context.Context, state *event.Context, err error) (profiled, error) {
-	s.logger.LogAttrs(ctx, slog.LevelWarn, "a context profile is charged later", slog.String("request_id", state.Call.RequestID), slog.Any("error", err))
-	s.contexts.Lost(state)
+// unsettled answers a call whose result could not be charged yet. The contexts consumer charges it later, so the result
+// can be delivered or fetched.
+func (s *Server) unsettled(ctx context.Context, state *event.Context, err error) (contextResponse, error) {
+	s.logger.LogAttrs(ctx, slog.LevelWarn, "context: charge deferred",
+		slog.String("request_id", state.Call.RequestID), slog.Any("error", err))
+	s.contexts.ReportUndelivered(state)
 	if state.Call.WebhookURL != "" {
 		return accepted(state.Call.RequestID)
 	}
-	return profiled{}, &problem{
+	return contextResponse{}, &problem{
 		status: http.StatusGatewayTimeout,
-		detail: fmt.Sprintf("what came of the call cannot be told at present: fetch it with GET %s/%s", ContextPath, state.Call.RequestID),
+		detail: fmt.Sprintf("the result of the call is not available yet: fetch it with GET %s/%s", ContextPath,
+			state.Call.RequestID),
 	}
 }
 
-// notReady answers a call without its outcome.
-func (s *Server) notReady(task *event.ContextTask, timeout time.Duration) (profiled, error) {
+// notReady returns the response to a call without its result.
+func (s *Server) notReady(task *event.ContextTask, timeout time.Duration) (contextResponse, error) {
 	if task.Call.WebhookURL != "" {
 		return accepted(task.Call.RequestID)
 	}
-	if s.contexts.Left() {
-		return profiled{}, &problem{
+	if s.contexts.IsStopping() {
+		return contextResponse{}, &problem{
 			status: http.StatusGatewayTimeout,
-			detail: fmt.Sprintf("the profile is not ready, and this server is stopping: fetch it with GET %s/%s", ContextPath, task.Call.RequestID),
+			detail: fmt.Sprintf("the profile is not ready, and this server is stopping: fetch it with GET %s/%s",
+				ContextPath, task.Call.RequestID),
 		}
 	}
-	return profiled{}, &problem{
+	return contextResponse{}, &problem{
 		status: http.StatusGatewayTimeout,
-		detail: fmt.Sprintf("the profile was not ready after %s seconds: fetch it with GET %s/%s, or call with a webhook_url or a larger response_timeout_sec",
+		detail: fmt.Sprintf("the profile was not ready after %s seconds: fetch it with GET %s/%s, "+
+			"or call with a webhook_url or a larger response_timeout_sec",
 			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), ContextPath, task.Call.RequestID),
 	}
 }
 
-// settle charges an outcome (rulings.md, Accounts, limits and charges: when the
-// profile is complete and not empty).
+// settle charges a result, if the profile is complete and not empty (rulings.md, Accounts, limits and charges).
 func (s *Server) settle(ctx context.Context, c *event.Context) error {
 	if s.cfg.Uncounted {
 		return nil
@@ -225,24 +236,26 @@ func (s *Server) settle(ctx context.Context, c *event.Context) error {
 	return SettleContext(context.WithoutCancel(ctx), s.meter, c)
 }
 
-// SettleContext charges the outcome of a context call, once for each request id.
+// SettleContext charges the result of a context call, once per request ID.
 func SettleContext(ctx context.Context, meter *metering.Meter, c *event.Context) error {
-	owed := metering.Owed{
+	charge := metering.DeferredCharge{
 		RequestID: c.Call.RequestID, Organization: c.Call.OrganizationID, Key: c.Call.KeyID, Plan: c.Call.Plan,
 		Method: http.MethodPost, Endpoint: ContextPath, At: c.Call.RequestedAt, Done: c.At, Credits: c.Credits(),
 		Used: metering.Used{Identities: c.Identities},
 	}
 	if c.Status == event.ContextFailed {
-		return meter.Forgive(ctx, owed)
+		return meter.ReleaseHold(ctx, charge)
 	}
-	if owed.Credits > 0 {
-		owed.Used.Groups = []string{"context"}
+	if charge.Credits > 0 {
+		charge.Used.Groups = []string{"context"}
 	}
-	return meter.Charge(ctx, owed)
+	return meter.Charge(ctx, charge)
 }
 
 // GetContext is GET /v1/context/{request_id}.
-func (s *Server) GetContext(ctx context.Context, request api.GetContextRequestObject) (api.GetContextResponseObject, error) {
+func (s *Server) GetContext(
+	ctx context.Context, request api.GetContextRequestObject,
+) (api.GetContextResponseObject, error) {
 	id := request.RequestId
 	state, err := s.contexts.Get(ctx, s.organization(exchangeOf(ctx)), id)
 	if err != nil {
@@ -252,37 +265,41 @@ func (s *Server) GetContext(ctx context.Context, request api.GetContextRequestOb
 	case state == nil:
 		return nil, &problem{
 			status: http.StatusNotFound,
-			detail: fmt.Sprintf("there is no context call %s of this organization in the last %d hours: use the request_id of its 202, or its X-Request-Id",
+			detail: fmt.Sprintf("this organization made no context call %s in the last %d hours: "+
+				"use the request_id of its 202, or its X-Request-Id",
 				quote(id), int(event.ContextKept.Hours())),
 		}
 	case state.Status == event.ContextProcessing:
 		return accepted(id)
-	case state.Status == event.ContextFailed: // which it stays: to ask for it again is of no use
+	case state.Status == event.ContextFailed: // final: no Retry-After
 		return nil, &problem{
 			status: state.Failure.Status,
-			detail: fmt.Sprintf("this context call has failed, and a new one may not (its request_id is %s): %s", id, state.Failure.Detail),
+			detail: fmt.Sprintf("this context call has failed; a new call may succeed (request_id %s): %s", id,
+				state.Failure.Detail),
 		}
 	}
 	return outcome(state)
 }
 
-// outcome answers what came of a call.
-func outcome(c *event.Context) (profiled, error) {
+// outcome returns the response with the result of a call.
+func outcome(c *event.Context) (contextResponse, error) {
 	if c.Status == event.ContextFailed {
-		return profiled{}, &problem{status: c.Failure.Status, detail: c.Failure.Detail, retryAfter: retryAfter}
+		return contextResponse{}, &problem{status: c.Failure.Status, detail: c.Failure.Detail, retryAfter: retryAfter}
 	}
-	return profiled{status: http.StatusOK, body: answer(c.Profile), degraded: strings.Join(c.Degraded, ",")}, nil
+	return contextResponse{status: http.StatusOK, body: answer(c.Profile), degraded: strings.Join(c.Degraded, ",")}, nil
 }
 
-func accepted(id string) (profiled, error) {
-	body, err := json.Marshal(api.ContextAccepted{RequestId: id, Status: api.ContextAcceptedStatus(event.ContextProcessing)}, json.Deterministic(true))
+func accepted(id string) (contextResponse, error) {
+	body, err := json.Marshal(api.ContextAccepted{
+		RequestId: id, Status: api.ContextAcceptedStatus(event.ContextProcessing),
+	}, json.Deterministic(true))
 	if err != nil {
-		return profiled{}, fmt.Errorf("write context: %w", err)
+		return contextResponse{}, fmt.Errorf("encode context response: %w", err)
 	}
-	return profiled{status: http.StatusAccepted, body: body}, nil
+	return contextResponse{status: http.StatusAccepted, body: body}, nil
 }
 
-// uncounted stands for organization and key where nobody is counted.
+// uncounted is the organization and key of calls without metering.
 const uncounted = "uncounted"
 
 func (s *Server) organization(x *exchange) string {
@@ -292,11 +309,12 @@ func (s *Server) organization(x *exchange) string {
 	return x.principal.Organization.ID
 }
 
-// contextTask reads a call of the context endpoint.
+// contextTask validates the request body and returns its task and timeout.
 func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.ContextTask, time.Duration, error) {
 	task := &event.ContextTask{
 		Call: event.ContextCall{
-			RequestID: x.id, OrganizationID: s.organization(x), KeyID: x.principal.Key.ID, Plan: x.principal.Organization.Plan,
+			RequestID: x.id, OrganizationID: s.organization(x), KeyID: x.principal.Key.ID,
+			Plan: x.principal.Organization.Plan,
 		},
 		Person: body.Person, Confidence: event.ContextConfidence,
 	}
@@ -329,7 +347,8 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 	timeout := event.ContextTimeout
 	if t := body.ResponseTimeoutSec; t != nil {
 		if math.IsNaN(*t) || *t < 0 || *t > event.MaxContextTimeout.Seconds() {
-			return nil, 0, invalidf("response_timeout_sec is %s: it must be between 0 and %s", number(*t), number(event.MaxContextTimeout.Seconds()))
+			return nil, 0, invalidf("response_timeout_sec is %s: it must be between 0 and %s",
+				number(*t), number(event.MaxContextTimeout.Seconds()))
 		}
 		timeout = time.Duration(*t * float64(time.Second))
 	}
@@ -344,8 +363,7 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// checkWebhook refuses an address to which nothing would be sent. The sender
-// checks again when it dials.
+// checkWebhook rejects addresses that webhook-sender would not send to. The sender checks again when it dials.
 func (s *Server) checkWebhook(organization, address string) error {
 	if _, err := event.ParseEndpoint(organization, address); err != nil {
 		return invalidf("webhook_url %s", strings.TrimPrefix(err.Error(), "webhook address "))
@@ -358,12 +376,15 @@ func (s *Server) checkWebhook(organization, address string) error {
 		return invalidf("webhook_url must begin with https://")
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
-	if err != nil { // a name: what it stands for is seen when it is dialled
+	// A host name is resolved and checked when it is dialed.
+	if err != nil {
 		if publicnet.IsPrivateName(u.Hostname()) && len(s.cfg.WebhookAllow) == 0 {
-			return invalidf("webhook_url has a name of this machine or of a private network: give an address that is reached from the internet")
+			return invalidf("webhook_url has a name of this machine or of a private network: give an address that is " +
+				"reachable from the internet")
 		}
 		if isNumber(u.Hostname()) {
-			return invalidf("webhook_url has a number for a host: write an address as four numbers with dots, or give a name")
+			return invalidf("webhook_url has a number as host: write an address as four numbers with dots, or give a " +
+				"name")
 		}
 		return nil
 	}
@@ -378,7 +399,7 @@ func (s *Server) checkWebhook(organization, address string) error {
 		network = "tcp6"
 	}
 	if s.public.Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) != nil {
-		return invalidf("webhook_url has an address that is not public: give one that is reached from the internet")
+		return invalidf("webhook_url has an address that is not public: give one that is reachable from the internet")
 	}
 	if strings.EqualFold(u.Scheme, "http") {
 		return invalidf("webhook_url must begin with https://")
@@ -386,8 +407,7 @@ func (s *Server) checkWebhook(organization, address string) error {
 	return nil
 }
 
-// isNumber reports whether a host is an IPv4 address in a form that only some programs read: no top-level domain is a
-// number.
+// isNumber reports whether a host is an IPv4 address in a non-standard form. No top-level domain is a number.
 func isNumber(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := host[strings.LastIndexByte(host, '.')+1:]
@@ -395,14 +415,15 @@ func isNumber(host string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// schemaProblem words what is wrong with a schema.
+// schemaProblem returns the error for an invalid schema.
 func schemaProblem(err error) error {
 	var e *custom.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	if e.Unknown != "" {
-		return invalidf("%s has the unknown member %s: %s", e.Path, quote(e.Unknown), nearest.Hint(e.Unknown, e.Known, "Known are "+strings.Join(e.Known, ", ")))
+		return invalidf("%s has the unknown member %s: %s", e.Path, quote(e.Unknown),
+			nearest.Hint(e.Unknown, e.Known, "Known are "+strings.Join(e.Known, ", ")))
 	}
 	return invalidf("%s", e.Error())
 }

@@ -29,17 +29,15 @@ import (
 	"muster/schemas/event"
 )
 
-// counting is a server whose person enrichment reads nothing: what it does is what
-// stands around an answer.
+// counting is a server whose person enrichment reads nothing, to measure the overhead around a response.
 type counting struct {
 	url    string
 	client *http.Client
 	key    string
 }
 
-// startCounting starts it, with authentication, limits and metering or without.
-// Usage events go to an outbox on the disk and from there nowhere, so that Kafka's part
-// is left out.
+// startCounting starts it with or without authentication, limits and metering. Usage events are written to an outbox on
+// disk but not to Kafka.
 func startCounting(b *testing.B, counted bool) *counting {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
@@ -56,7 +54,7 @@ func startCounting(b *testing.B, counted bool) *counting {
 	meter := metering.New(metering.Config{Lease: time.Minute}, metering.Deps{
 		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, event.UsageIdentityKeySize), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Sums: func(context.Context, string) (credits.Sums, error) { return nil, nil },
+		Balances: func(context.Context, string) (credits.Sums, error) { return nil, nil },
 	})
 	var running sync.WaitGroup
 	running.Go(func() { meter.Run(ctx) })
@@ -68,20 +66,24 @@ func startCounting(b *testing.B, counted bool) *counting {
 	m, err := newMetrics(prometheus.NewRegistry())
 	require.NoError(b, err)
 	s := &Server{
-		cfg: Config{RequestTimeout: time.Minute, MaxBodyBytes: 1 << 20, Uncounted: !counted}, accounts: directory, meter: meter,
-		logger: slog.New(slog.DiscardHandler), tracer: noop.NewTracerProvider().Tracer(""), metrics: m, now: time.Now, routes: make(map[*mux.Route]*operation),
+		cfg: Config{RequestTimeout: time.Minute, MaxBodyBytes: 1 << 20, Uncounted: !counted}, accounts: directory,
+		meter:  meter,
+		logger: slog.New(slog.DiscardHandler), tracer: noop.NewTracerProvider().Tracer(""), metrics: m, now: time.Now,
+		routes: make(map[*mux.Route]*operation),
 	}
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(s.gate)
 	record := answer(`{"websets_matched":["codehost"],"person":{"codehost":"` + strings.Repeat("x", 4000) + `"}}`)
 	route := router.HandleFunc("/v1/person/enrich", func(w http.ResponseWriter, r *http.Request) {
-		res, err := metering.CallOf(r.Context()).Reserve(r.Context(), 1)
+		res, err := metering.FromContext(r.Context()).Reserve(r.Context(), 1)
 		if err != nil {
 			b.Error(err)
 			return
 		}
 		defer res.Release()
-		if _, err := res.Commit(r.Context(), metering.Used{Units: 1, Identities: []string{"codehost-person 4711"}, Groups: []string{"codehost"}}); err != nil {
+		if _, err := res.Commit(r.Context(),
+			metering.Used{Units: 1, Identities: []string{"codehost-person 4711"},
+				Groups: []string{"codehost"}}); err != nil {
 			b.Error(err)
 			return
 		}
@@ -98,13 +100,15 @@ func startCounting(b *testing.B, counted bool) *counting {
 	return &counting{url: server.URL + "/v1/person/enrich", client: &http.Client{Transport: transport}, key: key}
 }
 
-// benchAccount is a directory with one organization without limits, and its key.
+// benchAccount returns a directory with one organization without limits, and its key.
 func benchAccount(b *testing.B) (*account.Directory, string) {
 	b.Helper()
 	secret, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(b, err)
-	organization := event.Organization{ID: "org", Name: "Bench", Plan: event.PlanDevelopment, Active: true, CreatedAt: time.Now()}
-	key := event.Key{ID: secret.ID(), OrganizationID: organization.ID, SHA256: secret.Hash(), Scopes: event.Scopes(), CreatedAt: time.Now()}
+	organization := event.Organization{ID: "org", Name: "Bench", Plan: event.PlanDevelopment, Active: true,
+		CreatedAt: time.Now()}
+	key := event.Key{ID: secret.ID(), OrganizationID: organization.ID, SHA256: secret.Hash(), Scopes: event.Scopes(),
+		CreatedAt: time.Now()}
 	d := account.NewDirectory()
 	for name, state := range map[string]any{organization.EventKey(): organization, key.EventKey(): key} {
 		value, err := json.Marshal(state)
@@ -114,16 +118,17 @@ func benchAccount(b *testing.B) (*account.Directory, string) {
 	return d, secret.Reveal()
 }
 
-// benchCallers is how many ask at once.
+// benchCallers is the number of concurrent callers.
 const benchCallers = 32
 
-// ask makes so many calls.
+// ask makes the given number of calls.
 func (c *counting) ask(b *testing.B, calls int) {
 	var callers sync.WaitGroup
 	for i := range benchCallers {
 		callers.Go(func() {
 			for range (calls + benchCallers - 1 - i) / benchCallers {
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, c.url, bytes.NewReader([]byte(`{"codehost":"somebody"}`)))
+				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, c.url,
+					bytes.NewReader([]byte(`{"codehost":"somebody"}`)))
 				if err != nil {
 					b.Error(err)
 					return
@@ -145,9 +150,8 @@ func (c *counting) ask(b *testing.B, calls int) {
 	callers.Wait()
 }
 
-// BenchmarkCounting is what authentication, limits and metering cost a call, in
-// processor time of server and caller together: without them, with them, and the
-// difference taken in turns of 320 calls each, which one operation is.
+// BenchmarkCounting measures the CPU time per call of authentication, limits and metering, of server and client
+// together: without them, with them, and the difference in alternating rounds of 320 calls, which are one operation.
 func BenchmarkCounting(b *testing.B) {
 	for _, tc := range []struct {
 		name    string
@@ -179,7 +183,7 @@ func BenchmarkCounting(b *testing.B) {
 	})
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time of this process.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -16,21 +16,21 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Bounds of max_age_days.
+// Default and maximum of max_age_days.
 const (
 	defaultMaxAgeDays = 30
 	maxMaxAgeDays     = 365
 )
 
-// discovered is an answer of discovery with what it lacks.
-type discovered struct {
+// discoverResponse is a response of the discovery endpoint.
+type discoverResponse struct {
 	body     answer
 	degraded string // stages, comma separated; empty: none
-	age      string // seconds since the result was made; empty: it was made for this call
+	age      string // age of a stored result in seconds; empty: the result is new
 }
 
 // VisitDiscoverPersonResponse implements api.DiscoverPersonResponseObject.
-func (d discovered) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+func (d discoverResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 	if d.degraded != "" {
 		w.Header().Set("X-Degraded", d.degraded)
 	}
@@ -40,7 +40,7 @@ func (d discovered) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 	return d.body.write(w)
 }
 
-// social is one element of socials (interface.md, Discovered social).
+// social is an element of socials (interface.md, Discovered social).
 type social struct {
 	Platform   string           `json:"platform"`
 	Username   string           `json:"username"`
@@ -51,21 +51,23 @@ type social struct {
 }
 
 // DiscoverPerson is POST /v1/person/discover.
-func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonRequestObject) (api.DiscoverPersonResponseObject, error) {
+func (s *Server) DiscoverPerson(
+	ctx context.Context, request api.DiscoverPersonRequestObject,
+) (api.DiscoverPersonResponseObject, error) {
 	account, maxAge, err := s.discoverQuery(request.Body)
 	if err != nil {
 		return nil, err
 	}
 	if isTrue(request.Body.DryRun) {
 		body, err := estimate(ctx, 1)
-		return discovered{body: body}, err
+		return discoverResponse{body: body}, err
 	}
-	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
+	res, err := metering.FromContext(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Release()
-	found, kept, err := s.discover(ctx, account, maxAge)
+	found, stored, err := s.discover(ctx, account, maxAge)
 	if err != nil {
 		return nil, err
 	}
@@ -87,16 +89,16 @@ func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonR
 	}
 	body, err := json.Marshal(out, json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("write discovery: %w", err)
+		return nil, fmt.Errorf("encode discovery response: %w", err)
 	}
-	d := discovered{body: body, degraded: strings.Join(found.Degraded, ",")}
-	if kept {
+	d := discoverResponse{body: body, degraded: strings.Join(found.Degraded, ",")}
+	if stored {
 		d.age = fmt.Sprint(max(0, int64(s.now().Sub(found.At)/time.Second)))
 	}
 	return d, nil
 }
 
-// identitiesOf are the records that a result tells of.
+// identitiesOf returns the records in a result.
 func identitiesOf(d *event.Discovery) []string {
 	kinds := map[string]string{
 		identity.Network: readmodel.TargetNetworkPerson, identity.Codehost: readmodel.TargetCodehostPerson,
@@ -111,8 +113,8 @@ func identitiesOf(d *event.Discovery) []string {
 	return out
 }
 
-// accountsOf are the accounts that a result tells something of: not its input, while
-// nothing is known of it but what the caller knows.
+// accountsOf returns the accounts in a result. The input account counts only if the result has data
+// about it.
 func accountsOf(d *event.Discovery) []string {
 	var out []string
 	for i, p := range d.Socials {
@@ -123,21 +125,23 @@ func accountsOf(d *event.Discovery) []string {
 	return out
 }
 
-// discover answers from what is kept, or asks. Of what is kept only a whole
-// result that found somebody is served, and whose accounts are still theirs: somebody who
-// is not on record yet may be tomorrow.
-func (s *Server) discover(ctx context.Context, account event.Account, maxAge time.Duration) (found *event.Discovery, kept bool, err error) {
+// discover returns a stored result, or requests a new one. A stored result is used only if it is complete, not empty,
+// and its accounts still have the same owners; empty results are not reused, because the person may have been added
+// since.
+func (s *Server) discover(
+	ctx context.Context, account event.Account, maxAge time.Duration,
+) (found *event.Discovery, stored bool, err error) {
 	if maxAge > 0 {
 		old, err := s.store.Discovery(ctx, account.Platform, identity.UsernameKey(account.Username))
 		if err != nil {
 			return nil, false, err
 		}
 		if old != nil && old.Found() && old.Complete() && s.now().Sub(old.At) <= maxAge {
-			stands, err := s.store.Stands(ctx, old)
+			valid, err := s.store.StillValid(ctx, old)
 			if err != nil {
 				return nil, false, err
 			}
-			if stands {
+			if valid {
 				return old, true, nil
 			}
 		}
@@ -146,27 +150,30 @@ func (s *Server) discover(ctx context.Context, account event.Account, maxAge tim
 	if err != nil {
 		return nil, false, err
 	}
-	if found == nil { // no worker has answered in time
+	if found == nil { // no worker answered in time
 		found = &event.Discovery{
 			Input:    account,
 			Socials:  []event.Social{{Account: account, Confidence: 1}},
 			Degraded: []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch},
 		}
 	}
-	// Who is asked together shares an answer.
+	// Concurrent calls share the result: redact a copy.
 	own := *found
-	s.store.Forget(&own)
+	s.store.RedactErased(&own)
 	return &own, false, nil
 }
 
-// discoverQuery reads who is asked for: exactly one identifier.
-func (s *Server) discoverQuery(body *api.PersonDiscoverRequest) (account event.Account, maxAge time.Duration, err error) {
+// discoverQuery validates the request body: exactly one identifier is required.
+func (s *Server) discoverQuery(
+	body *api.PersonDiscoverRequest,
+) (account event.Account, maxAge time.Duration, err error) {
 	days := defaultMaxAgeDays
 	if body.MaxAgeDays != nil {
 		days = *body.MaxAgeDays
 	}
 	if days < 0 || days > maxMaxAgeDays {
-		return account, 0, invalidf("max_age_days is %d: it must be between 0 (find anew) and %d", days, maxMaxAgeDays)
+		return account, 0, invalidf("max_age_days is %d: it must be between 0 (no stored results) and %d", days,
+			maxMaxAgeDays)
 	}
 	given := 0
 	for _, id := range []struct {
@@ -189,10 +196,11 @@ func (s *Server) discoverQuery(body *api.PersonDiscoverRequest) (account event.A
 		}
 	}
 	if given != 1 {
-		return account, 0, invalidf("%d identifiers are given: send exactly one of network, codehost, microblog, url", given)
+		return account, 0, invalidf("%d identifiers are given: send exactly one of network, codehost, microblog, url",
+			given)
 	}
 	if identity.UsernameKey(account.Username) == "" {
-		return account, 0, invalidf("%s is not a username nor a profile URL", account.Platform)
+		return account, 0, invalidf("%s is neither a username nor a profile URL", account.Platform)
 	}
 	return account, time.Duration(days) * 24 * time.Hour, nil
 }

@@ -8,8 +8,8 @@ import (
 	"muster/query-api/internal/docs"
 )
 
-// document serves the documentation, and leaves the rest to next. Its pages
-// need no key, so that none of what stands before the API's work is asked.
+// document serves the documentation and passes other paths to next. Its pages need no key, so they bypass the checks of
+// the API.
 func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
 	op := &operation{id: "getDocs", method: http.MethodGet, path: docs.Path}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,12 +26,12 @@ func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
 		case !pages.Has(path):
 			x.fail(w, &problem{
 				status: http.StatusNotFound,
-				detail: "there is no such page: " + nearest.Hint(path, pages.Paths(), docs.Path+" leads to all of them"),
+				detail: "no such page: " + nearest.Hint(path, pages.Paths(), docs.Path+" lists all pages"),
 			})
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			x.fail(w, &problem{
 				status: http.StatusMethodNotAllowed, allow: "GET, HEAD",
-				detail: "this path does not take the method of the request: use GET",
+				detail: "method not allowed: use GET",
 			})
 		default:
 			x.operation = op

@@ -11,12 +11,14 @@ import (
 )
 
 // EnrichPerson is POST /v1/person/enrich.
-func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonRequestObject) (api.EnrichPersonResponseObject, error) {
+func (s *Server) EnrichPerson(
+	ctx context.Context, request api.EnrichPersonRequestObject,
+) (api.EnrichPersonResponseObject, error) {
 	q, err := s.personQuery(request.Body)
 	if err != nil {
 		return nil, err
 	}
-	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
+	res, err := metering.FromContext(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonReque
 // VisitEnrichPersonResponse implements api.EnrichPersonResponseObject.
 func (a answer) VisitEnrichPersonResponse(w http.ResponseWriter) error { return a.write(w) }
 
-// personQuery checks every identifier, also those that would not be used.
+// personQuery validates all identifiers, including those that will not be used.
 func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQuery, err error) {
 	if body.Codehost == nil && body.NetworkUsername == nil && body.Email == nil {
 		return q, invalidf("no identifier is given: send at least one of codehost, network_username, email")
@@ -90,7 +92,7 @@ func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQ
 		return q, nil
 	}
 	if len(*body.Websets) == 0 {
-		return q, invalidf("websets is empty: name codehost, network or both, or leave it out for codehost")
+		return q, invalidf("websets is empty: name codehost, network or both, or omit it for codehost")
 	}
 	for i, name := range *body.Websets {
 		switch name {
@@ -106,12 +108,14 @@ func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQ
 }
 
 // EnrichCompany is POST /v1/company/enrich.
-func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyRequestObject) (api.EnrichCompanyResponseObject, error) {
+func (s *Server) EnrichCompany(
+	ctx context.Context, request api.EnrichCompanyRequestObject,
+) (api.EnrichCompanyResponseObject, error) {
 	q, malformed := s.companyQuery(request.Body)
 	if q == (readstore.CompanyQuery{}) {
 		return nil, malformed
 	}
-	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
+	res, err := metering.FromContext(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +145,9 @@ func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyReq
 // VisitEnrichCompanyResponse implements api.EnrichCompanyResponseObject.
 func (a answer) VisitEnrichCompanyResponse(w http.ResponseWriter) error { return a.write(w) }
 
-// companyQuery reads identifiers in their order up to the first malformed one: the query has
-// those before it, and malformed is its error. Identifiers after a match are not looked at
-// (interface.md, company enrichment, rule 1), so that error counts only if nothing matches.
+// companyQuery reads identifiers in order, up to the first malformed one: the query has those before it, and
+// malformed is its error. Identifiers after a match are ignored (interface.md, company enrichment, rule 1), so the
+// error counts only if nothing matches.
 func (s *Server) companyQuery(body *api.CompanyEnrichRequest) (q readstore.CompanyQuery, malformed error) {
 	identifiers := []struct {
 		name  string
@@ -169,7 +173,8 @@ func (s *Server) companyQuery(body *api.CompanyEnrichRequest) (q readstore.Compa
 		*id.into = value
 	}
 	if !given {
-		return q, invalidf("no identifier is given: send at least one of network_slug, network_id, network_url, company_id")
+		return q, invalidf("no identifier is given: send at least one of network_slug, network_id, network_url, " +
+			"company_id")
 	}
 	return q, nil
 }

@@ -20,51 +20,50 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/metering"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	"muster/query-api/internal/search"
 )
 
-// exchange is what is known of one request and its answer, for log, metrics and
-// trace.
+// exchange is the state of one request and its response, for logs, metrics and traces.
 type exchange struct {
 	id        string
-	operation *operation // nil: no such endpoint
+	operation *operation // nil: unknown endpoint
 	principal account.Principal
 	call      *metering.Call // nil: not authenticated
-	cause     error          // of a 5xx
+	cause     error          // cause of a 5xx
 	answer    share
 	recorder  *recorder
-	sending   *chargedWriter // nil: the call is not charged
-	// starts are the offsets in the body at which what is charged one by one begins; nil: the answer has one price.
+	sending   *chargedWriter // nil: the call is not metered
+	// starts are the body offsets of individually charged items; nil if the response has one price.
 	starts []int
 }
 
-// take adds bytes to the memory of the call's answer.
+// take reserves n bytes of response memory for the call.
 func (x *exchange) take(n int) error { return x.answer.take(x.principal.Organization.ID, n) }
 
 type exchangeKey struct{}
 
-// exchangeOf returns the request's exchange.
+// exchangeOf returns the exchange of the request.
 func exchangeOf(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x
 }
 
-// fail answers a problem.
+// fail responds with a problem.
 func (x *exchange) fail(w http.ResponseWriter, p *problem) {
 	x.cause = p.cause
 	p.write(w)
 }
 
-// recorder notes what is written.
+// recorder records status, size and write errors of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	failed error // of a write
+	failed error // the last write error
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
@@ -85,49 +84,50 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Flush sends what is buffered, and notes whether that failed. It makes the compressing writer before this one flush
-// through it.
+// Flush sends buffered data and records a failure. It makes the compressor above this writer flush through it.
 func (r *recorder) Flush() {
 	err := http.NewResponseController(r.ResponseWriter).Flush()
-	if err != nil && !errors.Is(err, http.ErrNotSupported) { // a test's writer, which keeps everything
+	// Writers in tests may not support flushing.
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		r.failed = err
 	}
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// observe names each request, sees to it that a panic is answered, and records
-// what came of it.
+// observe assigns the request ID, turns panics into responses, and records logs, metrics and traces.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		x := &exchange{id: newRequestID(), answer: share{room: s.room}, recorder: rec}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := s.tracer.Start(context.WithValue(ctx, exchangeKey{}, x), r.Method, trace.WithSpanKind(trace.SpanKindServer))
+		ctx, span := s.tracer.Start(context.WithValue(ctx, exchangeKey{}, x), r.Method,
+			trace.WithSpanKind(trace.SpanKindServer))
 		w.Header().Set("X-Request-Id", x.id)
 		s.metrics.inFlight.Inc()
 		defer func() {
 			s.metrics.inFlight.Dec()
-			defer x.answer.leave()
+			defer x.answer.free()
 			p := recover()
 			if p == http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
 				span.End()
 				panic(p)
 			}
 			if p != nil {
-				x.cause = panicked(p)
+				x.cause = newPanicError(p)
 				if rec.status == 0 {
 					unexpected(x.cause).write(rec)
 				}
 			}
 			s.record(ctx, r, x, rec, span, time.Since(start))
 			if err := x.end(ctx); err != nil {
-				s.logger.LogAttrs(ctx, slog.LevelError, "a call was not counted as it ended", slog.String("request_id", x.id), slog.Any("error", err))
+				s.logger.LogAttrs(ctx, slog.LevelError, "http: call not metered",
+					slog.String("request_id", x.id), slog.Any("error", err))
 			}
 			if p != nil && rec.bytes > 0 && rec.status < http.StatusInternalServerError {
-				// A half-written answer must not look like a whole one.
+				// Abort the connection: a truncated response must not look complete.
 				panic(http.ErrAbortHandler)
 			}
 		}()
@@ -135,8 +135,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// panicError carries a stack. The panic's own value may hold personal data, so
-// only the runtime's errors are repeated.
+// panicError is a panic with its stack. Only runtime errors are repeated: other panic values may contain personal data.
 type panicError struct {
 	what  string
 	stack []byte
@@ -144,7 +143,7 @@ type panicError struct {
 
 func (e *panicError) Error() string { return "panic: " + e.what }
 
-func panicked(p any) error {
+func newPanicError(p any) error {
 	e := &panicError{what: fmt.Sprintf("%T", p), stack: debug.Stack()}
 	if err, ok := p.(runtime.Error); ok {
 		e.what = err.Error()
@@ -154,13 +153,15 @@ func panicked(p any) error {
 
 func newRequestID() string {
 	id, err := uuid.NewV7()
-	if err != nil { // no randomness: never on a running system
+	if err != nil { // no randomness: does not happen on a running system
 		id = uuid.Nil
 	}
 	return id.String()
 }
 
-func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *recorder, span trace.Span, took time.Duration) {
+func (s *Server) record(
+	ctx context.Context, r *http.Request, x *exchange, rec *recorder, span trace.Span, took time.Duration,
+) {
 	route, method := "unmatched", "other"
 	if op := x.operation; op != nil {
 		route, method = op.path, op.method
@@ -172,7 +173,7 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 		span.SetName(method + " " + route)
 		span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
 			attribute.Int("http.response.status_code", rec.status), attribute.String("muster.request_id", x.id))
-		if broken(rec.status) {
+		if isServerFault(rec.status) {
 			span.SetStatus(codes.Error, http.StatusText(rec.status))
 		}
 	}
@@ -180,10 +181,11 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 
 	level := slog.LevelDebug
 	gone := r.Context().Err() != nil && errors.Is(x.cause, context.Canceled)
-	// The log has an outage of Redis already, and need not tell of it call by call.
-	if broken(rec.status) && !gone && !errors.Is(x.cause, redisguard.ErrAway) {
+	// The Redis breaker logs an outage once; do not log it for each call.
+	if isServerFault(rec.status) && !gone && !errors.Is(x.cause, redisbreaker.ErrUnavailable) {
 		level = slog.LevelError
-		if errors.As(x.cause, new(*search.Busy)) || errors.Is(x.cause, errFull) { // there is nothing to mend but the load
+		// Overload needs no fix except less load.
+		if errors.As(x.cause, new(*search.Busy)) || errors.Is(x.cause, errFull) {
 			level = slog.LevelWarn
 		}
 	}
@@ -195,7 +197,8 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took),
 	}
 	if x.principal.Key.ID != "" {
-		attrs = append(attrs, slog.String("organization", x.principal.Organization.ID), slog.String("key", x.principal.Key.ID))
+		attrs = append(attrs, slog.String("organization", x.principal.Organization.ID),
+			slog.String("key", x.principal.Key.ID))
 	}
 	if x.cause != nil {
 		attrs = append(attrs, slog.Any("error", x.cause))
@@ -217,14 +220,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	labels := []string{"method", "route", "status"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "muster_http_requests_total", Help: "Answered API requests.",
+			Name: "muster_http_requests_total", Help: "API requests by method, route and status.",
 		}, labels),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_http_request_seconds", Help: "Time from a request's headers to the end of its answer.",
+			Name: "muster_http_request_seconds", Help: "Time from the request headers to the end of the response.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 		}, labels),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "muster_http_requests_in_flight", Help: "API requests being answered.",
+			Name: "muster_http_requests_in_flight", Help: "API requests in flight.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
@@ -235,8 +238,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// broken reports whether an answer says that something is wrong here. A 504 does
-// not: a context call took longer than its caller wanted to wait.
-func broken(status int) bool {
+// isServerFault reports whether a status indicates a fault of the server. A 504 does not: a context call took longer
+// than its client wanted to wait.
+func isServerFault(status int) bool {
 	return status >= http.StatusInternalServerError && status != http.StatusGatewayTimeout
 }

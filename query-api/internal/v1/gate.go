@@ -17,28 +17,26 @@ import (
 	"muster/schemas/event"
 )
 
-// drained bounds how much of a body that is too large is still read, as a
-// multiple of the limit: a caller that is cut off while it writes sees a broken
-// connection instead of the 413.
-const drained = 16
+// drainFactor is how much of a body that is too large is read, as a multiple of the limit: a client that is cut off
+// while it writes sees a broken connection instead of the 413.
+const drainFactor = 16
 
-// gate runs everything that stands before an operation's own work, in the order
-// of rulings.md, Errors, from 413 on.
+// gate runs the checks before an operation, in the order of rulings.md, Errors, starting with 413.
 func (s *Server) gate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
 		op := s.routes[mux.CurrentRoute(r)]
 		x.operation = op
-		unknown := s.unknown(r, op)
-		body, broken, err := s.readBody(w, r, op, unknown == nil)
+		unauthenticated := s.checkKey(r, op)
+		body, truncated, err := s.readBody(w, r, op, unauthenticated == nil)
 		if err == nil {
-			err = unknown
+			err = unauthenticated
 		}
 		if err == nil && !s.cfg.Uncounted {
 			err = s.authorize(w, r, op, x)
 		}
 		if err == nil {
-			err = broken
+			err = truncated
 		}
 		if err == nil {
 			body, err = op.check(r, body)
@@ -59,15 +57,15 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		}
 		if op.waiting {
 			timeout += event.MaxContextTimeout
-			linger(w, timeout)
+			extendDeadlines(w, timeout)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		if s.cfg.Uncounted {
-			ctx = metering.With(ctx, &metering.Call{})
+			ctx = metering.NewContext(ctx, &metering.Call{})
 		}
 		if x.call != nil {
-			ctx = metering.With(ctx, x.call)
+			ctx = metering.NewContext(ctx, x.call)
 			x.sending = &chargedWriter{
 				ResponseWriter: w, ctx: ctx, op: op, call: x.call, recorder: x.recorder,
 				grace: s.cfg.ReadGrace, rate: s.cfg.MinReadRate,
@@ -83,12 +81,12 @@ func (s *Server) gate(next http.Handler) http.Handler {
 const (
 	// maxHead bounds the request line and the headers.
 	maxHead = 64 << 10
-	// MaxHeaderBytes is what a server that stands before this must read of them at least: it
-	// answers what is longer by itself, in another form than this does.
+	// MaxHeaderBytes is the header limit that the HTTP server needs at least: it rejects longer headers itself, not as
+	// JSON.
 	MaxHeaderBytes = 4 * maxHead
 )
 
-// checkHead refuses a request line and headers that are too long.
+// checkHead rejects a request line and headers that are too long.
 func checkHead(r *http.Request) error {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {
@@ -97,23 +95,23 @@ func checkHead(r *http.Request) error {
 		}
 	}
 	if n > maxHead {
-		return invalidf("address and headers of the request have %d bytes, and may have %d: ask for less at a time, or send a list of identifiers as the body of a POST", n, maxHead)
+		return invalidf("address and headers of the request have %d bytes, and may have %d: "+
+			"ask for less at a time, or send a list of identifiers as the body of a POST", n, maxHead)
 	}
 	return nil
 }
 
-// linger lets a connection be silent for longer than others: its limits are made
-// for calls that are answered at once.
-func linger(w http.ResponseWriter, timeout time.Duration) {
+// extendDeadlines extends the connection deadlines for calls that wait: the defaults are for immediate responses.
+func extendDeadlines(w http.ResponseWriter, timeout time.Duration) {
 	until := time.Now().Add(timeout)
 	c := http.NewResponseController(w)
-	// A writer of a test's may have no deadlines, and needs none.
+	// Writers in tests may not support deadlines.
 	_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
 }
 
-// unknown is the 401 of who has no key, before the body is read: it comes after 413 and 415, but
-// what they send is not kept, as slow and as often as they may send it.
-func (s *Server) unknown(r *http.Request, op *operation) error {
+// checkKey returns the 401 for a call without a valid key. It runs before the body is read, so that unauthenticated
+// bodies are not buffered, although 413 and 415 are answered first.
+func (s *Server) checkKey(r *http.Request, op *operation) error {
 	if s.cfg.Uncounted || op.scope == "" {
 		return nil
 	}
@@ -121,15 +119,17 @@ func (s *Server) unknown(r *http.Request, op *operation) error {
 	return err
 }
 
-// readBody answers 413 and 415, and reads the body of an operation that has one; it returns
-// the body if that is to be kept. broken is of one that ends too early: invalid input, which comes after the key.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation, keep bool) (body []byte, broken, err error) {
+// readBody checks for 413 and 415, and reads the body of an operation that has one. It returns the body if keep is set.
+// truncated is the error of a body that ends too early; it is answered after authentication.
+func (s *Server) readBody(
+	w http.ResponseWriter, r *http.Request, op *operation, keep bool,
+) (body []byte, truncated, err error) {
 	limit := s.cfg.MaxBodyBytes
 	tooLarge := func() error {
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: sizeDetail(limit)}
 	}
 	if r.ContentLength > limit {
-		if r.ContentLength <= drained*limit && r.Header.Get("Expect") == "" {
+		if r.ContentLength <= drainFactor*limit && r.Header.Get("Expect") == "" {
 			_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength)
 		}
 		return nil, nil, tooLarge()
@@ -137,10 +137,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation,
 	if op.body == nil {
 		return nil, nil, nil
 	}
-	if coding := encoded(r); coding != "" {
+	if coding := contentEncoding(r); coding != "" {
 		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
-			detail: "the request body is sent with Content-Encoding " + quote(coding) + ": send it uncompressed, without Content-Encoding",
+			detail: "the request body is sent with Content-Encoding " + quote(coding) +
+				": send it uncompressed, without Content-Encoding",
 		}
 	}
 	if !isJSON(r) {
@@ -161,7 +162,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation,
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		_, _ = io.CopyN(io.Discard, r.Body, drained*limit)
+		_, _ = io.CopyN(io.Discard, r.Body, drainFactor*limit)
 		return nil, nil, tooLarge()
 	case n > 0 && r.Header.Get("Content-Type") == "":
 		return nil, nil, &problem{
@@ -174,8 +175,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation,
 	return buf.Bytes(), nil, nil
 }
 
-// encoded is the first encoding of the body that changes it, of however many headers; empty: none.
-func encoded(r *http.Request) string {
+// contentEncoding returns the first encoding of the body other than identity, in any of the headers; empty if none.
+func contentEncoding(r *http.Request) string {
 	for _, value := range r.Header.Values("Content-Encoding") {
 		for coding := range strings.SplitSeq(value, ",") {
 			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -186,8 +187,7 @@ func encoded(r *http.Request) string {
 	return ""
 }
 
-// isJSON reports whether the body is declared as JSON, by each of its declarations. No declaration at all
-// passes here: an empty body has no type.
+// isJSON reports whether all Content-Type headers declare JSON. It accepts a missing header: an empty body has no type.
 func isJSON(r *http.Request) bool {
 	for _, text := range r.Header.Values("Content-Type") {
 		if text == "" || text == "application/json" {
@@ -204,7 +204,7 @@ func isJSON(r *http.Request) bool {
 	return true
 }
 
-// authorize answers 401, 403, and 429 for the rate.
+// authorize checks for 401, 403, and 429 for the rate limit.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation, x *exchange) error {
 	if op.scope == "" {
 		return nil
@@ -215,7 +215,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 	}
 	x.principal = who
 	x.call = s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized, None: op.none, Quota: op.quota,
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price,
+		Counted: op.counted, Sized: op.sized, None: op.none, Quota: op.quota,
 	})
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())
@@ -230,11 +231,12 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 		x.call.Forbidden()
 		return &problem{
 			status: http.StatusForbidden,
-			detail: "this API key lacks the scope " + op.scope + ": use a key that has it, or ask the operator of this service for one" + scopesOf(who),
+			detail: "this API key lacks the scope " + op.scope +
+				": use a key that has it, or ask the operator of this service for one" + scopesOf(who),
 		}
 	}
 	if !rate.Allowed {
-		return x.call.RateRefused(rate)
+		return x.call.RateLimitError(rate)
 	}
 	return nil
 }
@@ -246,7 +248,7 @@ func scopesOf(who account.Principal) string {
 	return " (this one has " + strings.Join(who.Key.Scopes, ", ") + ")"
 }
 
-// check is the strict reading of query string and body, which it returns.
+// check validates query string and body strictly, and returns the body.
 func (op *operation) check(r *http.Request, body []byte) ([]byte, error) {
 	if err := checkHead(r); err != nil {
 		return nil, err

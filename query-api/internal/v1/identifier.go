@@ -9,11 +9,10 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxExact bounds identifiers that are compared exactly, in bytes.
+// maxExact is the maximum length of identifiers that are compared exactly, in bytes.
 const maxExact = 400
 
-// person reads a username or profile URL of a platform given as name, and
-// returns its comparison form.
+// person parses a username or profile URL of a platform, and returns its comparison form. name is the field name.
 func (s *Server) person(name, platform, input string) (string, error) {
 	username, err := s.platforms.ParsePerson(platform, input)
 	if err != nil {
@@ -21,12 +20,12 @@ func (s *Server) person(name, platform, input string) (string, error) {
 	}
 	key := identity.UsernameKey(username)
 	if key == "" {
-		return "", invalidf("%s is not a username nor a profile URL", name)
+		return "", invalidf("%s is neither a username nor a profile URL", name)
 	}
 	return key, nil
 }
 
-// companyURL reads a company URL and returns the comparison form of its slug.
+// companyURL parses a company URL and returns the comparison form of its slug.
 func (s *Server) companyURL(name, input string) (string, error) {
 	slug, err := s.platforms.ParseCompany(input)
 	if err != nil {
@@ -39,26 +38,27 @@ func (s *Server) companyURL(name, input string) (string, error) {
 	return key, nil
 }
 
-// companySlug reads a slug and returns its comparison form.
+// companySlug parses a slug and returns its comparison form.
 func companySlug(name, input string) (string, error) {
 	if strings.TrimSpace(input) == "" {
-		return "", invalidf("%s is empty: give a company slug, or leave it out", name)
+		return "", invalidf("%s is empty: give a company slug, or omit it", name)
 	}
 	key := identity.UsernameKey(input)
 	if key == "" {
-		return "", invalidf("%s is not a company slug of at most %d bytes: for a URL use network_url", name, identity.MaxUsername)
+		return "", invalidf("%s is not a company slug of at most %d bytes: for a URL use network_url", name,
+			identity.MaxUsername)
 	}
 	return key, nil
 }
 
-// exactID reads an identifier that is compared exactly.
+// exactID parses an identifier that is compared exactly.
 func exactID(name, input string) (string, error) {
 	id := strings.TrimSpace(input)
 	switch {
 	case id == "":
-		return "", invalidf("%s is empty: give an id, or leave it out", name)
+		return "", invalidf("%s is empty: give an ID, or omit it", name)
 	case len(id) > maxExact:
-		return "", invalidf("%s is longer than %d bytes: no id is", name, maxExact)
+		return "", invalidf("%s is longer than %d bytes, the maximum of an ID", name, maxExact)
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
 		return "", invalidf("%s holds control characters: remove them", name)
 	}
@@ -68,7 +68,7 @@ func exactID(name, input string) (string, error) {
 func email(name, input string) (string, error) {
 	key, err := identity.EmailKey(input)
 	if strings.TrimSpace(input) == "" {
-		return "", invalidf("%s is empty: give an address, or leave it out", name)
+		return "", invalidf("%s is empty: give an address, or omit it", name)
 	}
 	if err != nil {
 		return "", invalidf("%s %s", name, err.Error())
@@ -76,15 +76,14 @@ func email(name, input string) (string, error) {
 	return key, nil
 }
 
-// company and anyPlatform stand for a platform where a company's URL, or the URL of a
-// profile of whatever platform, is meant.
+// company and anyPlatform are special platform arguments of malformed: a company URL, and a profile URL of any
+// platform.
 const (
 	company     = "company"
 	anyPlatform = ""
 )
 
-// malformed says what is wrong with the identifier of a platform, and what is
-// wanted in its place.
+// malformed returns the error for a malformed identifier, with an example of a valid one.
 func (s *Server) malformed(name, platform string, err error) error {
 	var m *identity.Malformed
 	if !errors.As(err, &m) {

@@ -21,13 +21,12 @@ import (
 	"muster/schemas/integer"
 )
 
-// maxQuoted bounds what is repeated of a caller's own words in an error.
+// maxQuoted is the maximum length of input repeated in an error, in bytes.
 const maxQuoted = 64
 
-// checkBody decodes a body strictly: one JSON value in valid UTF-8, no field
-// twice, no unknown field, no wrong type. into is a pointer to a generated
-// request type. It returns the body, with integers that are written as 10.0 or 1e1, which
-// they may be, written as such. The error is an [*invalid].
+// checkBody decodes a body strictly: one JSON value in valid UTF-8, without duplicate or unknown fields or wrong types.
+// into is a pointer to a generated request type. It returns the body, with integers written as 10.0 or 1e1 rewritten to
+// plain integers. The error is an [*invalid].
 func checkBody(body []byte, into any) ([]byte, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, invalidf("the request body is empty: send a JSON object")
@@ -56,21 +55,24 @@ func checkBody(body []byte, into any) ([]byte, error) {
 	if errors.As(err, &syntactic) {
 		switch {
 		case errors.Is(err, jsontext.ErrDuplicateName):
-			return nil, invalidf("the field %s appears twice in the request body: send it once", quote(syntactic.JSONPointer.LastToken()))
+			return nil, invalidf("the field %s appears twice in the request body: send it once",
+				quote(syntactic.JSONPointer.LastToken()))
 		case isTooDeep(syntactic):
-			return nil, invalidf("the request body is nested too deeply: at most %d levels of objects and arrays are read", maxDepth)
+			return nil, invalidf("the request body is nested too deeply: at most %d levels of objects and arrays are "+
+				"read", maxDepth)
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
+			return nil, invalidf("the request body is not valid JSON: it ends too early, at byte %d",
+				syntactic.ByteOffset)
 		}
 		return nil, invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
 	}
 	return nil, invalidf("the request body is not valid JSON")
 }
 
-// maxDepth is how deeply package jsontext reads objects and arrays within each other.
+// maxDepth is the maximum nesting that package jsontext reads.
 const maxDepth = 10_000
 
-// isTooDeep reports whether JSON is deeper than maxDepth, which package jsontext has no exported error for.
+// isTooDeep reports whether JSON is nested deeper than maxDepth. Package jsontext does not export this error.
 func isTooDeep(err *jsontext.SyntacticError) bool {
 	return err.Err != nil && err.Err.Error() == "exceeded max depth"
 }
@@ -79,8 +81,8 @@ func semanticProblem(err *json.SemanticError) *invalid {
 	if errors.Is(err, json.ErrUnknownName) {
 		name := err.JSONPointer.LastToken()
 		if err.GoType == reflect.TypeFor[api.SearchRequest]() {
-			if where := elsewhere(name); where != "" {
-				return invalidf("unknown field %s: %s", quote(name), where)
+			if hint := unsupportedFieldHint(name); hint != "" {
+				return invalidf("unknown field %s: %s", quote(name), hint)
 			}
 		}
 		return unknown("field", name, fieldNames(err.GoType))
@@ -96,7 +98,7 @@ func semanticProblem(err *json.SemanticError) *invalid {
 	return invalidf("%s must be %s, not %s", pointerPath(err.JSONPointer), want, got)
 }
 
-// isTooLarge reports whether a number is of the right type, and too large for it.
+// isTooLarge reports whether a number has the right type but is out of its range.
 func isTooLarge(err *json.SemanticError) bool {
 	if err.JSONKind != '0' || !slices.Contains([]string{"a number", "an integer"}, jsonType(err.GoType)) {
 		return false
@@ -105,15 +107,16 @@ func isTooLarge(err *json.SemanticError) bool {
 	return errors.Is(bad, strconv.ErrRange) || bad == nil && f == math.Trunc(f)
 }
 
-// unknown says that a name is not known, and which known one may be meant.
+// unknown returns the error for an unknown name, with the closest known one.
 func unknown(what, name string, known []string) *invalid {
 	if len(known) == 0 {
-		return invalidf("unknown %s %s: there are none here", what, quote(name))
+		return invalidf("unknown %s %s: none are allowed here", what, quote(name))
 	}
-	return invalidf("unknown %s %s: %s", what, quote(name), nearest.Hint(name, known, "Known are "+strings.Join(known, ", ")))
+	return invalidf("unknown %s %s: %s", what, quote(name),
+		nearest.Hint(name, known, "Known are "+strings.Join(known, ", ")))
 }
 
-// fieldNames are the JSON names of a request type.
+// fieldNames returns the JSON names of a request type.
 func fieldNames(t reflect.Type) []string {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -169,7 +172,7 @@ func kindName(k jsontext.Kind) string {
 	return "this"
 }
 
-// pointerPath writes a JSON pointer as people do: network[3].
+// pointerPath formats a JSON pointer as a path, such as network[3].
 func pointerPath(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {
@@ -196,7 +199,7 @@ func badUTF8(b []byte) int {
 	return len(b)
 }
 
-// quote repeats a caller's word within bounds.
+// quote quotes input, truncated to maxQuoted bytes.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		cut := maxQuoted
@@ -208,16 +211,16 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// checkQuery reads a query string strictly: well-formed, in valid UTF-8,
-// without parameters that are unknown or given twice, with the required ones.
-// The error is an [*invalid].
+// checkQuery validates a query string strictly: well-formed, in valid UTF-8, with the required parameters, and without
+// unknown or repeated ones. The error is an [*invalid].
 func checkQuery(raw string, parameters []parameter) error {
 	if raw == "" && !slices.ContainsFunc(parameters, func(p parameter) bool { return p.required }) {
 		return nil
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return invalidf("the query string is malformed: write it as name=value&name=value, with %%-escapes for special characters")
+		return invalidf("the query string is malformed: write it as name=value&name=value, " +
+			"with %%-escapes for special characters")
 	}
 	names := make([]string, len(parameters))
 	for i, p := range parameters {
@@ -233,7 +236,8 @@ func checkQuery(raw string, parameters []parameter) error {
 			return unknown("parameter", name, names)
 		}
 		if len(values[name]) > 1 {
-			return invalidf("the parameter %q is given %d times: give it once, a list comma separated", name, len(values[name]))
+			return invalidf("the parameter %q is given %d times: give it once, a list comma separated", name,
+				len(values[name]))
 		}
 		if !utf8.ValidString(values[name][0]) {
 			return invalidf("the parameter %q is not valid UTF-8: encode it as UTF-8 before escaping it", name)

@@ -15,12 +15,14 @@ import (
 	"muster/query-api/internal/api"
 )
 
-// What passes the strict reading is what the generated code then reads the same
-// way; what does not is an [*invalid] with a sentence in valid UTF-8.
+// Input that passes the strict check is read the same way by the generated code; other input gives an [*invalid] with
+// valid UTF-8.
 func FuzzCheckBody(f *testing.F) {
 	for _, seed := range []string{
-		`{"codehost":"x"}`, `{"codehost":null,"websets":["network"]}`, `{"Codehost":"x"}`, `{"codehost":"x","codehost":"y"}`, `{"codehost":"\ud800"}`,
-		`{`, ``, ` `, `[]`, `null`, `{"websets":[1]}`, "{\"codehost\":\"\xff\"}", `{"x":{"y":[{"z":1}]}}`, `{"codehost":1e999}`, `{"":""}`, `{"codehost":"x"}x`,
+		`{"codehost":"x"}`, `{"codehost":null,"websets":["network"]}`, `{"Codehost":"x"}`,
+		`{"codehost":"x","codehost":"y"}`, `{"codehost":"\ud800"}`,
+		`{`, ``, ` `, `[]`, `null`, `{"websets":[1]}`, "{\"codehost\":\"\xff\"}", `{"x":{"y":[{"z":1}]}}`,
+		`{"codehost":1e999}`, `{"":""}`, `{"codehost":"x"}x`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -40,7 +42,7 @@ func FuzzCheckBody(f *testing.F) {
 	})
 }
 
-// Identifiers are a union of the generated code.
+// Identifiers are a union type of the generated code.
 func FuzzIdentifiers(f *testing.F) {
 	for _, seed := range []string{`"x"`, `["x","y"]`, `[]`, `[1]`, `null`, `{}`, `true`, ` [ "x" ] `, `7`} {
 		f.Add([]byte(`{"network":` + seed + `}`))
@@ -64,10 +66,12 @@ func FuzzIdentifiers(f *testing.F) {
 }
 
 func FuzzCheckQuery(f *testing.F) {
-	for _, seed := range []string{"network=x", "network=x&addons=a,b", "network=%ff", "network=x&network=y", "netwrk=x", "a;b", "%zz", "=", "&", "network=%00", "network=x&dry_run=yes"} {
+	for _, seed := range []string{"network=x", "network=x&addons=a,b", "network=%ff", "network=x&network=y", "netwrk=x",
+		"a;b", "%zz", "=", "&", "network=%00", "network=x&dry_run=yes"} {
 		f.Add(seed)
 	}
-	parameters := []parameter{{name: "network", required: true, hint: "give one"}, {name: "addons"}, {name: "dry_run", boolean: true}}
+	parameters := []parameter{{name: "network", required: true, hint: "give one"}, {name: "addons"},
+		{name: "dry_run", boolean: true}}
 	f.Fuzz(func(t *testing.T, raw string) {
 		if err := checkQuery(raw, parameters); err != nil {
 			var in *invalid
@@ -78,15 +82,16 @@ func FuzzCheckQuery(f *testing.F) {
 	})
 }
 
-func TestUnknown(t *testing.T) {
+func TestUnknown_NamesClosest(t *testing.T) {
 	known := []string{"codehost", "email"}
-	require.Equal(t, `unknown field "codehst": did you mean "codehost"? Known are codehost, email`, unknown("field", "codehst", known).Error())
+	require.Equal(t, `unknown field "codehst": did you mean "codehost"? Known are codehost, email`,
+		unknown("field", "codehst", known).Error())
 	require.Equal(t, `unknown field "phone": known are codehost, email`, unknown("field", "phone", known).Error())
-	require.Equal(t, `unknown parameter "x": there are none here`, unknown("parameter", "x", nil).Error())
+	require.Equal(t, `unknown parameter "x": none are allowed here`, unknown("parameter", "x", nil).Error())
 	require.Contains(t, unknown("field", strings.Repeat("é", 100), known).Error(), `..."`)
 }
 
-func TestNumericID(t *testing.T) {
+func TestNumericID_RejectsLeadingZeros(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "12": 12, " 12 ": 12, "9223372036854775807": 9223372036854775807} {
 		id, ok := numericID(text)
 		require.True(t, ok, text)
@@ -107,12 +112,14 @@ func TestProblemOf(t *testing.T) {
 	require.Error(t, p.cause)
 }
 
-// An integer may be written as JSON Schema allows; what reads the body next gets it plain.
-func TestIntegersHoweverWritten(t *testing.T) {
+// JSON Schema allows 1.0 and 1e0 as integers.
+func TestCheckBody_RewritesIntegers(t *testing.T) {
 	var search api.SearchRequest
-	body, err := checkBody([]byte(`{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10.0,"max_credits" : 1e2}`), &search)
+	body, err := checkBody(
+		[]byte(`{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10.0,"max_credits" : 1e2}`), &search)
 	require.NoError(t, err)
-	require.Equal(t, `{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10,"max_credits" : 100}`, string(body))
+	require.Equal(t, `{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10,"max_credits" : 100}`,
+		string(body))
 	var discover api.PersonDiscoverRequest
 	body, err = checkBody([]byte(`{"network":"o","max_age_days":7.0}`), &discover)
 	require.NoError(t, err)
@@ -133,11 +140,12 @@ func TestIntegersHoweverWritten(t *testing.T) {
 
 func TestCheckBody_NamesTheLimitOfNesting(t *testing.T) {
 	nested := func(levels int) string {
-		return `{"query":` + strings.Repeat(`{"bool":{"must":[`, levels/3) + `{"match_all":{}}` + strings.Repeat("]}}", levels/3) + "}"
+		return `{"query":` + strings.Repeat(`{"bool":{"must":[`, levels/3) + `{"match_all":{}}` +
+			strings.Repeat("]}}", levels/3) + "}"
 	}
 	var search api.SearchRequest
 	_, err := checkBody([]byte(nested(9_990)), &search)
-	require.NoError(t, err, "the query has a limit of its own")
+	require.NoError(t, err, "the query has its own limit")
 	for _, body := range []string{
 		nested(10_001), nested(60_000), `{"query":` + strings.Repeat("[", 200_000), strings.Repeat(`{"query":`, 10_002),
 	} {
@@ -156,7 +164,8 @@ func TestIsJSON_HoldsForEveryContentType(t *testing.T) {
 	}{
 		{nil, true}, {[]string{"application/json"}, true}, {[]string{"application/json; charset=UTF-8"}, true},
 		{[]string{"application/json", "application/json"}, true}, {[]string{"application/json", "text/plain"}, false},
-		{[]string{"text/plain", "application/json"}, false}, {[]string{"application/json", "application/json; charset=latin1"}, false},
+		{[]string{"text/plain", "application/json"}, false},
+		{[]string{"application/json", "application/json; charset=latin1"}, false},
 		{[]string{"application/json, text/plain"}, false},
 	} {
 		r := &http.Request{Header: http.Header{"Content-Type": c.types}}
@@ -164,11 +173,13 @@ func TestIsJSON_HoldsForEveryContentType(t *testing.T) {
 	}
 }
 
-func TestCheckWebhook_RefusesAddressesThatAreNotPublic(t *testing.T) {
+func TestCheckWebhook_RejectsAddressesThatAreNotPublic(t *testing.T) {
 	s := &Server{public: publicnet.NewGuardian()}
 	for _, host := range []string{
-		"169.254.169.254", "168.63.129.16", "168.63.129.16.", "[::ffff:168.63.129.16]", "[64:ff9b::a83f:8110]", "0xa83f8110", "2822734096",
-		"100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[fd20:ce::254]", "192.80.8.124", "localhost", "metadata.google.internal", "10.0.0.1",
+		"169.254.169.254", "168.63.129.16", "168.63.129.16.", "[::ffff:168.63.129.16]", "[64:ff9b::a83f:8110]",
+		"0xa83f8110", "2822734096",
+		"100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[fd20:ce::254]", "192.80.8.124", "localhost",
+		"metadata.google.internal", "10.0.0.1",
 	} {
 		var in *invalid
 		require.ErrorAs(t, s.checkWebhook("o", "https://"+host+"/"), &in, host)

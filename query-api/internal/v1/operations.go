@@ -8,26 +8,24 @@ import (
 	"muster/schemas/event"
 )
 
-// operation is what the checks need to know of an endpoint. A test compares it
-// with openapi.yaml.
+// operation describes an endpoint for the checks. A test compares it with openapi.yaml.
 type operation struct {
 	id     string // operationId
 	method string
 	path   string
-	scope  string // of the key; empty: no key needed
-	// invalid is the status of wrong input, unavailable that of a store that is away.
+	scope  string // required scope of the key; empty: no key is needed
+	// invalid is the status for invalid input, unavailable the status during a store outage.
 	invalid     int
 	unavailable int
-	// price is what a unit costs; nil: the endpoint is free. counted: its calls
-	// count by the month. sized says how a call is made smaller, for the text of
-	// a refusal. quota: a 200 carries X-Quota-*.
+	// price returns the price of a unit; nil if the endpoint is free. counted endpoints count towards the monthly
+	// request limit. sized is the parameter that makes a call cheaper, for error messages. none reports whether that
+	// can make it free. With quota a 200 has X-Quota-* headers.
 	price   func(event.Prices) int64
 	counted bool
 	sized   string
-	none    bool // it may be made to cost nothing
+	none    bool
 	quota   bool
-	// patient calls may take as long as discovery does, waiting ones as long as their
-	// caller says.
+	// patient calls may take as long as discovery does, waiting calls as long as the client asks for.
 	patient, waiting bool
 	// body returns a pointer to decode the request body into; nil: no body.
 	body       func() any
@@ -38,7 +36,7 @@ type operation struct {
 type parameter struct {
 	name     string
 	required bool
-	hint     string // how to give it, for who leaves it out
+	hint     string // for the error if it is missing
 	boolean  bool
 }
 
@@ -94,20 +92,27 @@ func operations() []operation {
 		{
 			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{name: "network", required: true, hint: "give a username or a profile URL"}}, lists...), price: webset,
+			parameters: append([]parameter{
+				{name: "network", required: true, hint: "give a username or a profile URL"},
+			}, lists...), price: webset,
 		},
 		{
-			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person", scope: event.ScopeWebset,
+			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person",
+			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.NetworkPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
-			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
+			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person",
+			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{name: "codehost", required: true, hint: "give a username, a profile URL or a numeric user id"}}, lists...), price: webset,
+			parameters: append([]parameter{
+				{name: "codehost", required: true, hint: "give a username, a profile URL or a numeric user id"},
+			}, lists...), price: webset,
 		},
 		{
-			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
+			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person",
+			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},

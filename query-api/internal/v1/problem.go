@@ -22,34 +22,34 @@ import (
 	"muster/query-api/internal/search/cursor"
 )
 
-// retryAfter is how many seconds a caller is asked to wait for the store.
+// retryAfter is the Retry-After of outages, in seconds.
 const retryAfter = 2
 
-// problem is an answer that is an error.
+// problem is an error response.
 type problem struct {
 	status     int
 	detail     string
-	retryAfter int // seconds; 0: no such header
+	retryAfter int // seconds; 0: no header
 	allow      string
-	cause      error // for the log; nil when the caller is to blame
+	cause      error // for the log; nil if the client caused the error
 }
 
 func (p *problem) Error() string { return p.detail }
 
-// invalid is wrong input. Its status depends on the operation: 422 on the
-// enrich endpoints, 400 elsewhere (rulings.md, Errors).
+// invalid is an input error. Its status depends on the operation: 422 for the enrich endpoints, 400 otherwise
+// (rulings.md, Errors).
 type invalid struct{ detail string }
 
 func (e *invalid) Error() string { return e.detail }
 
 func invalidf(format string, args ...any) *invalid { return &invalid{fmt.Sprintf(format, args...)} }
 
-// problemOf turns what an operation failed with into an answer.
+// problemOf returns the response for the error of an operation.
 func problemOf(op *operation, err error) *problem {
 	var p *problem
 	var in *invalid
 	var unauthorized *account.Unauthorized
-	var refused *metering.Refused
+	var refused *metering.LimitError
 	var query *clause.Error
 	var budget *search.Budget
 	var busy *search.Busy
@@ -69,7 +69,9 @@ func problemOf(op *operation, err error) *problem {
 	case errors.Is(err, errFull):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("%v, and nothing was charged: call again in %d seconds, or ask for fewer records at a time", errFull, retryAfter),
+			detail: fmt.Sprintf("%v, and nothing was charged: call again in %d seconds, or ask for fewer records at "+
+				"a time",
+				errFull, retryAfter),
 		}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
@@ -102,17 +104,19 @@ func problemOf(op *operation, err error) *problem {
 	case errors.Is(err, metering.ErrUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("the balances of this service cannot be read at present, and nothing was charged: call again in %d seconds", retryAfter),
+			detail: fmt.Sprintf("the balances of this service cannot be read at present, and nothing was charged: "+
+				"call again in %d seconds", retryAfter),
 		}
 	case errors.Is(err, discovery.ErrUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("discovery cannot be asked at present: call again in %d seconds", retryAfter),
+			detail: fmt.Sprintf("discovery is unavailable: call again in %d seconds", retryAfter),
 		}
 	case errors.Is(err, contexts.ErrUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("context calls cannot be accepted at present, and nothing was charged: call again in %d seconds", retryAfter),
+			detail: fmt.Sprintf("context calls cannot be accepted at present, and nothing was charged: "+
+				"call again in %d seconds", retryAfter),
 		}
 	case errors.Is(err, readstore.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &problem{
@@ -131,14 +135,15 @@ func isDamaged(err error) bool {
 func unexpected(cause error) *problem {
 	return &problem{
 		status: http.StatusInternalServerError, cause: cause,
-		detail: "something unexpected went wrong here: call again, and if it stays so, give the operator of this service the X-Request-Id of this answer",
+		detail: "unexpected error: call again, and if it persists, " +
+			"give the operator of this service the X-Request-Id of this response",
 	}
 }
 
 // write sends the problem.
 func (p *problem) write(w http.ResponseWriter) {
 	body, err := json.Marshal(api.Error{Detail: p.detail}, json.Deterministic(true))
-	if err != nil { // detail is not UTF-8
+	if err != nil { // detail is not valid UTF-8
 		body = []byte(`{"detail":"the request is not valid"}`)
 	}
 	h := w.Header()
@@ -155,6 +160,6 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("WWW-Authenticate", `Bearer realm="muster"`)
 	}
 	w.WriteHeader(p.status)
-	// The caller may be gone; there is nobody else to tell.
+	// The client may have disconnected.
 	_, _ = w.Write(body)
 }

@@ -12,21 +12,23 @@ import (
 	"muster/query-api/internal/readstore"
 )
 
-func TestProblemOf_KeysThatCannotBeCheckedYetAreCalledForAgain(t *testing.T) {
+func TestProblemOf_UnreadAccountsAreRetryable(t *testing.T) {
 	p := problemOf(&operation{unavailable: http.StatusServiceUnavailable}, account.ErrLoading)
 	require.Equal(t, http.StatusServiceUnavailable, p.status)
 	require.Equal(t, retryAfter, p.retryAfter)
 }
 
-func TestProblemOf_DamagedDataIsNotCalledForAgain(t *testing.T) {
+func TestProblemOf_DamagedDataIsNotRetryable(t *testing.T) {
 	op := &operation{unavailable: http.StatusServiceUnavailable}
-	unavailable := fmt.Errorf("%w: read: %w", readstore.ErrUnavailable, &clickhouse.Exception{Code: 241, Message: "memory"})
+	unavailable := fmt.Errorf("%w: read: %w", readstore.ErrUnavailable,
+		&clickhouse.Exception{Code: 241, Message: "memory"})
 	p := problemOf(op, unavailable)
 	require.Equal(t, http.StatusServiceUnavailable, p.status)
 	require.Equal(t, retryAfter, p.retryAfter)
 
 	damaged := fmt.Errorf("%w: read: %w", readstore.ErrUnavailable, &clickhouse.Exception{
-		Code: 40, Message: "Checksum doesn't match: (while reading from part /d/store/a/b/all_1_1_0/ in table muster.people (b) located on disk default)",
+		Code: 40, Message: "Checksum doesn't match: (while reading from part /d/store/a/b/all_1_1_0/ in table " +
+			"muster.people (b) located on disk default)",
 	})
 	p = problemOf(op, damaged)
 	require.Equal(t, http.StatusInternalServerError, p.status)

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// smallAnswer is up to how many bytes answers, and what they are made of, are not counted, so that large ones do not stand in
-// the way of most calls.
-const smallAnswer = 4 << 20
+// uncountedBytes is the size up to which a response, including its parts, does not count towards the limit, so that
+// large responses do not block most calls.
+const uncountedBytes = 4 << 20
 
-// errFull is the error of a call for whose answer there is no room.
+// errFull is returned if the response memory is used up.
 var errFull = errors.New("response memory limit reached by the large answers of this organization or of all")
 
-// room is the memory that all large answers may take together. It is shared by dynamic thresholds (Choudhury and
-// Hahne, 1998): an organization may hold as much as it leaves free. One alone gets half of the room, two get a third
-// each, and however many there are, the next one finds some.
+// room is the memory for all large responses. It is shared with dynamic thresholds (Choudhury and Hahne, 1998): an
+// organization may hold at most as much as it leaves free. A single organization gets half of it, two get a third each,
+// and another one always finds some.
 type room struct {
 	capacity int64
 
@@ -27,7 +27,7 @@ func newRoom(capacity int64) *room {
 	return &room{capacity: capacity, shares: make(map[string]int64)}
 }
 
-// tryTake reports whether the organization may hold so many bytes more, and then does.
+// tryTake reserves bytes for an organization, and reports whether it could.
 func (r *room) tryTake(organization string, bytes int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *room) tryTake(organization string, bytes int64) bool {
 	return true
 }
 
-func (r *room) giveBack(organization string, bytes int64) {
+func (r *room) release(organization string, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held -= bytes
@@ -48,23 +48,23 @@ func (r *room) giveBack(organization string, bytes int64) {
 	}
 }
 
-// share is what a call holds of the room, from when the parts of its answer
-// are read until they have left. A call does not wait for more of it: others may hold the rest and wait, too.
+// share is the part of the room held by a call, from reading the parts of its response until they are sent. A call
+// never waits for more, because others may hold the rest and wait, too.
 type share struct {
 	room *room
 
 	mu           sync.Mutex
-	organization string // of the first take
+	organization string // set by take
 	bytes, held  int64
 }
 
-// take adds bytes to the answer of a call of the organization.
+// take adds n bytes to the response of a call. It returns errFull if the limit is reached.
 func (s *share) take(organization string, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.organization = organization
 	s.bytes += int64(n)
-	more := s.bytes - smallAnswer - s.held
+	more := s.bytes - uncountedBytes - s.held
 	if more <= 0 {
 		return nil
 	}
@@ -75,12 +75,12 @@ func (s *share) take(organization string, n int) error {
 	return nil
 }
 
-// leave gives back what is held.
-func (s *share) leave() {
+// free releases all held memory.
+func (s *share) free() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held > 0 {
-		s.room.giveBack(s.organization, s.held)
+		s.room.release(s.organization, s.held)
 		s.held = 0
 	}
 }

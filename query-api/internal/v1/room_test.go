@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRoom_LeavesSomeForTheNextOrganization(t *testing.T) {
+func TestRoom_LeavesMemoryForAnotherOrganization(t *testing.T) {
 	const capacity, answer = 256 << 20, 8 << 20
 	r := newRoom(capacity)
 	fill := func(organization string) (held int64) {
@@ -20,21 +20,21 @@ func TestRoom_LeavesSomeForTheNextOrganization(t *testing.T) {
 		require.Positive(t, fill(organization), organization)
 	}
 	require.False(t, r.tryTake("first", 1))
-	r.giveBack("first", capacity/2)
+	r.release("first", capacity/2)
 	require.Greater(t, fill("fifth"), int64(answer), "what the first gave back")
 }
 
 func TestShare_CountsLargeAnswersOnly(t *testing.T) {
 	r := newRoom(10 << 20)
 	s := share{room: r}
-	require.NoError(t, s.take("o", smallAnswer))
+	require.NoError(t, s.take("o", uncountedBytes))
 	require.Zero(t, r.held)
 	require.NoError(t, s.take("o", 5<<20))
 	require.ErrorIs(t, s.take("o", 1), errFull)
 	other := share{room: r}
-	require.NoError(t, other.take("p", smallAnswer+(2<<20)))
-	s.leave()
-	other.leave()
+	require.NoError(t, other.take("p", uncountedBytes+(2<<20)))
+	s.free()
+	other.free()
 	require.Zero(t, r.held)
 	require.Empty(t, r.shares)
 }

@@ -19,8 +19,10 @@ import (
 )
 
 // SearchPeople is POST /v1/person/search.
-func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleRequestObject) (api.SearchPeopleResponseObject, error) {
-	call := metering.CallOf(ctx)
+func (s *Server) SearchPeople(
+	ctx context.Context, request api.SearchPeopleRequestObject,
+) (api.SearchPeopleResponseObject, error) {
+	call := metering.FromContext(ctx)
 	r, err := s.searchRequest(ctx, request.Body)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 		return estimate(ctx, int64(r.Size))
 	}
 	if prepared.CountsAddresses() {
-		if err := call.TakeAddressCount(ctx); err != nil {
+		if err := call.AllowAddressCount(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +52,7 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	for _, r := range page.Results {
 		size += len(r)
 	}
-	if call.Keeps() { // a copy for the Idempotency-Key
+	if call.Storable() { // a second copy is stored
 		size *= 2
 	}
 	if err := x.take(size); err != nil {
@@ -67,7 +69,7 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	return pageOf(x, page, quota.Charged)
 }
 
-// pageOf is the answer around results that are JSON already.
+// pageOf returns the response body around encoded results.
 func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
 	out := list{exchange: x, head: []byte(`{"total":`), tail: []byte(`],"next_cursor":`)}
 	out.head = append(strconv.AppendInt(out.head, page.Total, 10), `,"results":[`...)
@@ -85,7 +87,7 @@ func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
 	return out, nil
 }
 
-// searchRequest reads the body of both endpoints.
+// searchRequest validates the body of both search endpoints.
 func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (search.Request, error) {
 	r := search.Request{Query: body.Query, Size: search.DefaultSize}
 	if len(body.Query) == 0 || body.Query.Kind() == 'n' {
@@ -99,7 +101,8 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 	}
 	if body.Cursor != nil {
 		if r.Cursor = *body.Cursor; r.Cursor == "" {
-			return r, invalidf("cursor is empty: pass next_cursor of the previous answer, or leave it out for the first page")
+			return r, invalidf("cursor is empty: pass next_cursor of the previous response, or omit it for the first " +
+				"page")
 		}
 	}
 	if body.Size != nil {
@@ -112,49 +115,52 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 		if *body.MaxCredits < 0 {
 			return r, invalidf("max_credits must not be negative")
 		}
-		call := metering.CallOf(ctx)
+		call := metering.FromContext(ctx)
 		affordable := int(call.Affordable(int64(r.Size), *body.MaxCredits))
-		if affordable == 0 && r.Size > 0 { // an empty page would say that there is nobody
-			return r, invalidf("max_credits is %d: one result costs %d; for the total alone use size 0", *body.MaxCredits, call.UnitPrice())
+		// An empty page would look like no matches.
+		if affordable == 0 && r.Size > 0 {
+			return r, invalidf("max_credits is %d: one result costs %d; for the total alone use size 0",
+				*body.MaxCredits, call.UnitPrice())
 		}
 		r.Size = affordable
 	}
 	var err error
-	if r.Timeout, err = checkHabits(body); err != nil {
+	if r.Timeout, err = checkNoOpFields(body); err != nil {
 		return r, err
 	}
 	r.Organization = exchangeOf(ctx).principal.Organization.ID
 	return r, nil
 }
 
-// checkHabits accepts the fields that client builders send although they change nothing (rulings.md, Search), rejects
-// values of them that ask for something, and returns the timeout, 0 if there is none.
-func checkHabits(body *api.SearchRequest) (time.Duration, error) {
+// checkNoOpFields accepts fields of Elasticsearch clients that have no effect here (rulings.md, Search), rejects values
+// that would have one, and returns the timeout, 0 if there is none.
+func checkNoOpFields(body *api.SearchRequest) (time.Duration, error) {
 	if body.From != nil && *body.From != 0 {
-		return 0, invalidf("from is %d: it must be 0, or be left out; for the next page send next_cursor of the answer as cursor", *body.From)
+		return 0, invalidf("from is %d: it must be 0 or omitted; for the next page send next_cursor of the response "+
+			"as cursor", *body.From)
 	}
 	if v := body.TrackTotalHits; v != nil {
 		n, err := strconv.ParseFloat(string(*v), 64)
 		if k := v.Kind(); k != 'n' && k != 't' && (k != '0' || err != nil || n < 0) {
-			return 0, invalidf("track_total_hits must be true or a number: leave it out, total is exact")
+			return 0, invalidf("track_total_hits must be true or a number: omit it, total is exact")
 		}
 	}
 	if body.MinScore != nil && *body.MinScore != 0 {
-		return 0, invalidf("min_score must be 0, or be left out: the clause function_score has min_score")
+		return 0, invalidf("min_score must be 0 or omitted: the clause function_score has min_score")
 	}
 	for _, f := range []struct {
 		name  string
 		value bool
 		hint  string
 	}{
-		{"version", isTrue(body.Version), "people have no version here, updated_at says how new a record is"},
-		{"seq_no_primary_term", isTrue(body.SeqNoPrimaryTerm), "it is not shown"},
+		{"version", isTrue(body.Version), "people have no version, updated_at is the time of the last update"},
+		{"seq_no_primary_term", isTrue(body.SeqNoPrimaryTerm), "it is not returned"},
 		{"explain", isTrue(body.Explain), "POST /v1/person/search/explain shows how a query is understood"},
 		{"profile", isTrue(body.Profile), "POST /v1/person/search/explain shows how a query is understood"},
-		{"track_scores", isTrue(body.TrackScores), "scores are not shown"},
+		{"track_scores", isTrue(body.TrackScores), "scores are not returned"},
 	} {
 		if f.value {
-			return 0, invalidf("%s must be false, or be left out: %s", f.name, f.hint)
+			return 0, invalidf("%s must be false or omitted: %s", f.name, f.hint)
 		}
 	}
 	if body.Timeout == nil {
@@ -163,7 +169,7 @@ func checkHabits(body *api.SearchRequest) (time.Duration, error) {
 	return timeValue("timeout", *body.Timeout)
 }
 
-// timeValue reads a time as Elasticsearch writes it, such as 500ms or 2s. -1 and times of 0 are no limit, as there.
+// timeValue parses an Elasticsearch duration, such as 500ms or 2s. As in Elasticsearch, -1 and 0 mean no limit.
 func timeValue(name, text string) (time.Duration, error) {
 	digits := strings.TrimLeft(strings.ToLower(strings.TrimSpace(text)), "0123456789.")
 	number := strings.TrimSpace(text)[:len(strings.TrimSpace(text))-len(digits)]
@@ -176,50 +182,51 @@ func timeValue(name, text string) (time.Duration, error) {
 	case text == "-1", err == nil && n == 0 && (ok || digits == ""):
 		return 0, nil
 	case err != nil || !ok:
-		return 0, invalidf("%s cannot be read: write a number and a unit, such as 500ms, 2s or 1m", name)
+		return 0, invalidf("%s is invalid: write a number and a unit, such as 500ms, 2s or 1m", name)
 	}
-	const longest = time.Hour // more is no limit
+	const longest = time.Hour // effectively no limit
 	return max(time.Millisecond, time.Duration(min(n*float64(unit), float64(longest)))), nil
 }
 
-// elsewhere says where a search has what other searches have as a field of the request, or
-// why it does not; empty: it is no such field.
-func elsewhere(name string) string {
+// unsupportedFieldHint returns the alternative to a request field of other search APIs; empty for unknown fields.
+func unsupportedFieldHint(name string) string {
 	if slices.ContainsFunc(clause.Clauses(), func(c clause.Clause) bool { return c.Name == name && c.Refused == "" }) {
 		return fmt.Sprintf("put the clause into query: {\"query\": {%q: ...}}", name)
 	}
 	switch name {
 	case "search_after", "after", "scroll", "scroll_id", "scroll_token", "offset", "page", "pit":
-		return "send next_cursor of the answer as cursor for the next page"
+		return "send next_cursor of the response as cursor for the next page"
 	case "limit", "per_page":
-		return "size says how many"
+		return "use size"
 	case "sql":
-		return "sql is not read here: send a query clause as query; muster sql and the ClickHouse port read SQL"
+		return "sql is not supported: send a query clause as query; muster sql and the ClickHouse port accept SQL"
 	case "aggs", "aggregations", "facets":
-		return "aggregations are not supported; total is the number of all who match"
+		return "aggregations are not supported; total is the number of matches"
 	case "highlight":
-		return "it is not supported: words are not marked"
+		return "highlighting is not supported"
 	case "suggest":
-		return "it is not supported: fuzziness of a clause finds misspelt words"
+		return "suggesters are not supported: use fuzziness in a clause to find misspelled words"
 	case "post_filter":
 		return "put it into the filter of a bool clause in query"
 	case "collapse":
-		return "leave it out: nobody comes twice"
+		return "`collapse` is not needed: each person is returned once"
 	case "fields", "stored_fields", "docvalue_fields":
-		return "say in _source what is shown"
+		return "use _source to select fields"
 	case "rescore", "script_fields", "runtime_mappings":
-		return "it is not supported: order by sort, or by function_score"
+		return "not supported: use sort or function_score"
 	}
 	return ""
 }
 
 // ExplainSearch is POST /v1/person/search/explain.
-func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchRequestObject) (api.ExplainSearchResponseObject, error) {
+func (s *Server) ExplainSearch(
+	ctx context.Context, request api.ExplainSearchRequestObject,
+) (api.ExplainSearchResponseObject, error) {
 	r, err := s.searchRequest(ctx, request.Body)
 	if err != nil {
 		return nil, err
 	}
-	call := metering.CallOf(ctx)
+	call := metering.FromContext(ctx)
 	if err := call.Once(ctx); err != nil {
 		return nil, err
 	}
@@ -228,7 +235,7 @@ func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchReq
 		return nil, err
 	}
 	if e.Passing {
-		call.Passes()
+		call.MarkTransient()
 	}
 	if e.Refused == "" {
 		e.MaxCredits = int64(r.Size) * call.Prices().Search

@@ -32,35 +32,35 @@ import (
 	"muster/schemas/identity"
 )
 
-// Config bounds what one request may take. The bounds are required.
+// Config configures a [Server]. The limits are required.
 type Config struct {
-	// RequestTimeout bounds the work on one request.
+	// RequestTimeout bounds the processing of one request.
 	RequestTimeout time.Duration
 	// MaxBodyBytes bounds a request body.
 	MaxBodyBytes int64
-	// AnswerBytes bounds the memory that large answers take together.
+	// AnswerBytes bounds the total memory of large responses.
 	AnswerBytes int64
-	// ReadGrace and MinReadRate (bytes per second) bound how slowly a caller may read a large answer: the connection
-	// is closed when, ReadGrace after the answer began, less was handed to it than the rate asks for.
+	// ReadGrace and MinReadRate (bytes per second) bound how slowly a client may read a large
+	// response. The connection is closed if, ReadGrace after the response began, fewer bytes were
+	// written to it than the rate requires.
 	ReadGrace   time.Duration
 	MinReadRate int64
-	// Uncounted lets everybody call and counts nothing.
+	// Uncounted disables authentication and metering.
 	Uncounted bool
-	// WebhookAllow are addresses that webhooks may go to although they are not public,
-	// and by plain http too.
+	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP.
 	WebhookAllow []netip.Prefix
 }
 
-// Deps is what a Server works with. All fields are required.
+// Deps holds the dependencies of a [Server]. All fields are required.
 type Deps struct {
 	Store     *readstore.Store
 	Search    *search.Searcher
 	Accounts  *account.Directory
 	Meter     *metering.Meter
 	Finder    *discovery.Finder
-	Contexts  *contexts.Desk
+	Contexts  *contexts.CallTracker
 	Platforms *identity.Platforms
-	// Description is the API description as JSON.
+	// Description is the OpenAPI document as JSON.
 	Description []byte
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
@@ -68,7 +68,7 @@ type Deps struct {
 	Now         func() time.Time
 }
 
-// Server is the /v1 interface as an http.Handler.
+// Server serves the /v1 API. It implements http.Handler.
 type Server struct {
 	cfg         Config
 	store       *readstore.Store
@@ -76,7 +76,7 @@ type Server struct {
 	accounts    *account.Directory
 	meter       *metering.Meter
 	finder      *discovery.Finder
-	contexts    *contexts.Desk
+	contexts    *contexts.CallTracker
 	platforms   *identity.Platforms
 	description []byte
 	logger      *slog.Logger
@@ -84,7 +84,7 @@ type Server struct {
 	metrics     *metrics
 	now         func() time.Time
 	room        *room
-	public      *ssrf.Guardian // says which addresses webhooks may go to, as their sender does
+	public      *ssrf.Guardian // checks webhook addresses like webhook-sender
 
 	routes  map[*mux.Route]*operation
 	handler http.Handler
@@ -92,19 +92,20 @@ type Server struct {
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
-// New builds the interface.
+// New builds the API handler.
 func New(cfg Config, deps Deps) (*Server, error) {
 	m, err := newMetrics(deps.Registerer)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
+		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
+		finder:   deps.Finder,
+		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}
-	// Paths are taken as they come: a cleaned one would be a redirect, and
-	// unknown paths are 404.
+	// Paths are not cleaned: that would redirect, and unknown paths are 404.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(s.gate)
 	router.NotFoundHandler = http.HandlerFunc(s.notFound)
@@ -113,27 +114,28 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		x := exchangeOf(r.Context())
 		var stored *metering.Replay
 		if errors.As(err, &stored) {
-			if err = x.take(2 * len(stored.Answer.Body)); err == nil { // it was encrypted
+			// Twice the size: encrypted and decrypted.
+			if err = x.take(2 * len(stored.Answer.Body)); err == nil {
 				replay(w, stored.Answer)
 				return
 			}
 		}
 		x.fail(w, problemOf(x.operation, err))
 	}
-	// What the generated code refuses has passed the gate's strict checks, so
-	// this is a second line.
-	refuse := func(w http.ResponseWriter, r *http.Request, _ error) {
+	// The gate's stricter checks run first, so the generated code rejects a request only if they differ.
+	reject := func(w http.ResponseWriter, r *http.Request, _ error) {
 		fail(w, r, invalidf("the request is not valid: compare it with /v1/openapi.json"))
 	}
 	strict := api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc: refuse, ResponseErrorHandlerFunc: fail,
+		RequestErrorHandlerFunc: reject, ResponseErrorHandlerFunc: fail,
 	})
-	api.HandlerWithOptions(strict, api.GorillaServerOptions{BaseRouter: router, ErrorHandlerFunc: refuse})
+	api.HandlerWithOptions(strict, api.GorillaServerOptions{BaseRouter: router, ErrorHandlerFunc: reject})
 	if err := s.index(router); err != nil {
 		return nil, err
 	}
-	const smallest = 200 // bytes; less does not get shorter
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(smallest), gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
+	const minSize = 200 // bytes; smaller bodies do not compress
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minSize),
+		gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
@@ -141,11 +143,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.observe(compress(s.document(pages, s.plain(router))))
+	s.handler = s.observe(compress(s.document(pages, s.rejectEscapedPaths(router))))
 	return s, nil
 }
 
-// index finds the operation of each route.
+// index maps routes to operations. It returns an error unless they match one to one.
 func (s *Server) index(router *mux.Router) error {
 	known := make(map[string]*operation)
 	for _, op := range operations() {
@@ -179,12 +181,12 @@ func (s *Server) index(router *mux.Router) error {
 	return nil
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// plain refuses paths that are written with escapes where none are needed, such as %2F for a slash: who stands before this
-// may let them pass for others.
-func (s *Server) plain(next http.Handler) http.Handler {
+// rejectEscapedPaths rejects paths with unnecessary escapes, such as %2F for a slash: a proxy in front of this server
+// may take them for other paths.
+func (s *Server) rejectEscapedPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawPath != "" && !strings.HasPrefix(r.URL.RawPath, ContextPath+"/") {
 			s.notFound(w, r)
@@ -202,7 +204,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	paths = append(paths, docs.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
-		detail: "there is no such path: " + nearest.Hint(r.URL.Path, paths, "/docs shows them all, as does /v1/openapi.json"),
+		detail: "no such path: " + nearest.Hint(r.URL.Path, paths, "/docs and /v1/openapi.json list all paths"),
 	})
 }
 
@@ -215,7 +217,7 @@ func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	}
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusMethodNotAllowed, allow: strings.Join(allowed, ", "),
-		detail: "this path does not take the method of the request: use " + strings.Join(allowed, " or "),
+		detail: "method not allowed: use " + strings.Join(allowed, " or "),
 	})
 }
 
@@ -223,7 +225,7 @@ func sizeDetail(limit int64) string {
 	return fmt.Sprintf("the request body is larger than %d bytes: send less in one call", limit)
 }
 
-// answer is a body of JSON that is written as it is.
+// answer is an encoded JSON response body.
 type answer []byte
 
 func (a answer) write(w http.ResponseWriter) error {
@@ -232,17 +234,18 @@ func (a answer) write(w http.ResponseWriter) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(a)))
 	w.WriteHeader(http.StatusOK)
-	// The caller may be gone; there is nobody else to tell.
+	// The client may have disconnected.
 	_, _ = w.Write(a)
 	return nil
 }
 
-// list is an answer with records that are charged one by one. It is written record by record, without a copy of all.
+// list is a response body with individually charged records. It is written record by record, without a copy of the
+// whole.
 type list struct {
 	exchange   *exchange
 	head, tail []byte
 	items      [][]byte
-	free       []bool // items that cost nothing; nil: none
+	free       []bool // free items; nil: none
 }
 
 func (l list) write(w http.ResponseWriter) error {
@@ -263,19 +266,22 @@ func (l list) write(w http.ResponseWriter) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(http.StatusOK)
-	if l.exchange.call != nil && l.exchange.call.Keeps() { // before anything is sent
+	// Storing needs the whole body before anything is sent.
+	if l.exchange.call != nil && l.exchange.call.Storable() {
 		parts = [][]byte{bytes.Join(parts, nil)}
 	}
 	for _, part := range parts {
 		if _, err := w.Write(part); err != nil {
-			return nil //nolint:nilerr // the caller is gone, or reads too slowly; the call's end charges what has left
+			return nil //nolint:nilerr // the client is gone or too slow; the end of the call charges the sent part
 		}
 	}
 	return nil
 }
 
-// GetDescription serves the API description.
-func (s *Server) GetDescription(context.Context, api.GetDescriptionRequestObject) (api.GetDescriptionResponseObject, error) {
+// GetDescription is GET /v1/openapi.json.
+func (s *Server) GetDescription(
+	context.Context, api.GetDescriptionRequestObject,
+) (api.GetDescriptionResponseObject, error) {
 	return answer(s.description), nil
 }
 

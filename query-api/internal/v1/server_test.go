@@ -18,7 +18,7 @@ import (
 	"muster/query-api/internal/docs"
 )
 
-// described is the part of openapi.yaml that operations repeat.
+// described is the part of openapi.yaml that the table of operations repeats.
 type described struct {
 	Paths map[string]map[string]struct {
 		OperationID string                 `yaml:"operationId"`
@@ -32,13 +32,12 @@ type described struct {
 	} `yaml:"paths"`
 }
 
-// The table of operations says what the description says.
-func TestOperationsMatchDescription(t *testing.T) {
+func TestOperations_MatchOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("../../openapi.yaml")
 	require.NoError(t, err)
 	var d described
 	require.NoError(t, yaml.Unmarshal(text, &d))
-	delete(d.Paths, docs.Path) // pages, which pass none of the checks
+	delete(d.Paths, docs.Path) // pages bypass the checks
 	described := 0
 	for _, methods := range d.Paths {
 		described += len(methods)
@@ -70,8 +69,10 @@ func TestOperationsMatchDescription(t *testing.T) {
 			want = append(want, p.name)
 		}
 		require.Equal(t, want, names, op.id)
-		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400, "422": op.invalid == 422 || idempotent,
-			"409": idempotent, "429": op.scope != "", "401": op.scope != "", "403": op.scope != "", "415": op.body != nil}
+		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400,
+			"422": op.invalid == 422 || idempotent,
+			"409": idempotent, "429": op.scope != "", "401": op.scope != "", "403": op.scope != "",
+			"415": op.body != nil}
 		for status, there := range statuses {
 			require.Equal(t, there, got.Responses[status] != nil, "%s %s", op.id, status)
 		}
@@ -82,7 +83,8 @@ func observed(t *testing.T, log *bytes.Buffer, handler http.HandlerFunc) (*httpt
 	t.Helper()
 	m, err := newMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
-	s := &Server{logger: slog.New(slog.NewJSONHandler(log, nil)), tracer: noop.NewTracerProvider().Tracer(""), metrics: m}
+	s := &Server{logger: slog.New(slog.NewJSONHandler(log, nil)), tracer: noop.NewTracerProvider().Tracer(""),
+		metrics: m}
 	w := httptest.NewRecorder()
 	var escaped any
 	func() {
@@ -92,8 +94,7 @@ func observed(t *testing.T, log *bytes.Buffer, handler http.HandlerFunc) (*httpt
 	return w, escaped
 }
 
-// A panic is a 500 that says nothing of it, and a log line with the stack.
-func TestPanic(t *testing.T) {
+func TestServer_PanicIs500WithoutDetails(t *testing.T) {
 	var log bytes.Buffer
 	w, escaped := observed(t, &log, func(http.ResponseWriter, *http.Request) { panic("somebody@private.example") })
 	require.Nil(t, escaped)

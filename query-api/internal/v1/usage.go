@@ -35,7 +35,8 @@ func (s *Server) GetUsage(ctx context.Context, _ api.GetUsageRequestObject) (api
 		Endpoints: make([]api.UsageLine, 0, len(totals.Lines)),
 	}
 	for _, l := range totals.Lines {
-		line := api.UsageLine{Endpoint: l.Endpoint, Key: l.Key, Calls: l.Calls, Requests: l.Requests, Credits: l.Credits}
+		line := api.UsageLine{Endpoint: l.Endpoint, Key: l.Key, Calls: l.Calls, Requests: l.Requests,
+			Credits: l.Credits}
 		if k, ok := s.accounts.Key(l.Key); ok && k.Name != "" {
 			line.KeyName = &k.Name
 		}
@@ -43,7 +44,7 @@ func (s *Server) GetUsage(ctx context.Context, _ api.GetUsageRequestObject) (api
 	}
 	body, err := json.Marshal(out, json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("write usage: %w", err)
+		return nil, fmt.Errorf("encode usage response: %w", err)
 	}
 	return answer(body), nil
 }

@@ -21,41 +21,42 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// maxIdentifiers bounds the list of a POST (rulings.md, Websets).
+// maxIdentifiers is the maximum number of identifiers in a POST (rulings.md, Websets).
 const maxIdentifiers = 100
 
-// Names of the add-ons. An add-on bears the name of the field it fills.
+// Names of the add-ons. An add-on has the name of the field that it fills.
 const (
 	addonCodehost = "codehost"
 	addonNetwork  = "network"
 	addonEmail    = "personal_email"
 )
 
-// webset is one of the two person websets: its identifier's parameter, what it
-// can be asked for, and how it is answered.
+// webset describes one of the two person websets: its identifier parameter, its options, and its lookup.
 type webset struct {
 	name   string // of the webset and of its identifier parameter
 	addons []string
 	fields []string
-	// link is the must_have field that tests the account link.
+	// link is the must_have field that requires the account link.
 	link string
 	mask func(name string) (uint64, bool)
-	// needs maps a must_have field to the add-on without which it is refused.
+	// needs maps a must_have field to the add-on that it requires.
 	needs map[string]string
 	find  func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error)
 }
 
-// lookup reads one record. It exists so that all identifiers of a list are
-// checked before the first is read.
+// lookup reads one record. Lookups are prepared first, so that all identifiers of a list are validated before the first
+// record is read.
 type lookup func(ctx context.Context) (readstore.Record, error)
 
 func (s *Server) networkWebset() webset {
 	return webset{
 		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
-		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask, needs: map[string]string{"personal_email": addonEmail},
+		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
+		needs: map[string]string{"personal_email": addonEmail},
 		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
 			username, err := s.person(identity.Network, identity.Network, id)
-			q := readstore.NetworkQuery{Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail], MustHave: must}
+			q := readstore.NetworkQuery{Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail],
+				MustHave: must}
 			return func(ctx context.Context) (readstore.Record, error) { return s.store.NetworkPerson(ctx, q) }, err
 		},
 	}
@@ -74,7 +75,7 @@ func (s *Server) codehostWebset() webset {
 	}
 }
 
-// numericID reads a user id as it is written: digits without leading zeros.
+// numericID parses a user ID: digits without leading zeros.
 func numericID(text string) (int64, bool) {
 	text = strings.TrimSpace(text)
 	id, err := strconv.ParseInt(text, 10, 64)
@@ -82,27 +83,35 @@ func numericID(text string) (int64, bool) {
 }
 
 // GetNetworkPerson is GET /v1/webset/network/person.
-func (s *Server) GetNetworkPerson(ctx context.Context, request api.GetNetworkPersonRequestObject) (api.GetNetworkPersonResponseObject, error) {
+func (s *Server) GetNetworkPerson(
+	ctx context.Context, request api.GetNetworkPersonRequestObject,
+) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostNetworkPerson is POST /v1/webset/network/person.
-func (s *Server) PostNetworkPerson(ctx context.Context, request api.PostNetworkPersonRequestObject) (api.PostNetworkPersonResponseObject, error) {
+func (s *Server) PostNetworkPerson(
+	ctx context.Context, request api.PostNetworkPersonRequestObject,
+) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
-	return s.several(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // GetCodehostPerson is GET /v1/webset/codehost/person.
-func (s *Server) GetCodehostPerson(ctx context.Context, request api.GetCodehostPersonRequestObject) (api.GetCodehostPersonResponseObject, error) {
+func (s *Server) GetCodehostPerson(
+	ctx context.Context, request api.GetCodehostPersonRequestObject,
+) (api.GetCodehostPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostCodehostPerson is POST /v1/webset/codehost/person.
-func (s *Server) PostCodehostPerson(ctx context.Context, request api.PostCodehostPersonRequestObject) (api.PostCodehostPersonResponseObject, error) {
+func (s *Server) PostCodehostPerson(
+	ctx context.Context, request api.PostCodehostPersonRequestObject,
+) (api.PostCodehostPersonResponseObject, error) {
 	b := request.Body
-	return s.several(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.
@@ -123,13 +132,13 @@ func (l list) VisitPostNetworkPersonResponse(w http.ResponseWriter) error { retu
 // VisitPostCodehostPersonResponse implements api.PostCodehostPersonResponseObject.
 func (l list) VisitPostCodehostPersonResponse(w http.ResponseWriter) error { return l.write(w) }
 
-// records is the answer of either webset to a POST.
+// records is the response of either webset to a POST.
 type records interface {
 	api.PostNetworkPersonResponseObject
 	api.PostCodehostPersonResponseObject
 }
 
-// texts are the values of an optional list, without white space around them.
+// texts returns the values of an optional list, without surrounding white space.
 func texts[T ~string](list *[]T) []string {
 	if list == nil {
 		return nil
@@ -141,8 +150,10 @@ func texts[T ~string](list *[]T) []string {
 	return out
 }
 
-// one answers one identifier with one record.
-func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool) (answer, error) {
+// respondOne responds to one identifier with one record.
+func (s *Server) respondOne(
+	ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool,
+) (answer, error) {
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err
@@ -154,17 +165,19 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 	if dryRun {
 		return estimate(ctx, 1)
 	}
-	records, err := s.charged(ctx, w, []lookup{find}, []int{0}, chosen)
+	records, err := s.readAndCharge(ctx, w, []lookup{find}, []int{0}, chosen)
 	if err != nil {
 		return nil, err
 	}
 	return answer(records[0].Body), nil
 }
 
-// charged reads records, and charges those that are not empty. The answer has at each place the
-// record of the lookup of that index.
-func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places []int, addons map[string]bool) ([]readstore.Record, error) {
-	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(places)))
+// readAndCharge reads records and charges those that are not empty. The result has, for each element of indexes, the
+// record of the lookup with that index.
+func (s *Server) readAndCharge(
+	ctx context.Context, w webset, finds []lookup, indexes []int, addons map[string]bool,
+) ([]readstore.Record, error) {
+	res, err := metering.FromContext(ctx).Reserve(ctx, int64(len(indexes)))
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +196,12 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	records, size := make([]readstore.Record, len(places)), 0
-	for i, place := range places {
-		records[i] = found[place]
+	records, size := make([]readstore.Record, len(indexes)), 0
+	for i, index := range indexes {
+		records[i] = found[index]
 		size += len(records[i].Body)
 	}
-	if metering.CallOf(ctx).Keeps() { // a copy for the Idempotency-Key
+	if metering.FromContext(ctx).Storable() { // a second copy is stored
 		if err := x.take(size); err != nil {
 			return nil, err
 		}
@@ -202,30 +215,33 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 	for _, r := range records {
 		if len(r.Identities) > 0 {
 			used.Units++
-			used.Identities, used.Identifiers = append(used.Identities, r.Identities...), append(used.Identifiers, r.Identifiers...)
+			used.Identities = append(used.Identities, r.Identities...)
+			used.Identifiers = append(used.Identifiers, r.Identifiers...)
 		}
 	}
 	_, err = res.Commit(ctx, used)
 	return records, err
 }
 
-// several answers one identifier with one record, a list with a list.
-func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool) (records, error) {
+// respondMany responds to one identifier with one record, and to a list with a list.
+func (s *Server) respondMany(
+	ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool,
+) (records, error) {
 	names, isList, err := identifiers(w.name, ids)
 	if err != nil {
 		return nil, err
 	}
 	if !isList {
-		return s.one(ctx, w, names[0], addons, mustHave, dryRun)
+		return s.respondOne(ctx, w, names[0], addons, mustHave, dryRun)
 	}
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err
 	}
-	finds, places, first := make([]lookup, 0, len(names)), make([]int, len(names)), make(map[string]int)
+	finds, indexes, first := make([]lookup, 0, len(names)), make([]int, len(names)), make(map[string]int)
 	for i, id := range names {
-		if place, ok := first[id]; ok {
-			places[i] = place
+		if index, ok := first[id]; ok {
+			indexes[i] = index
 			continue
 		}
 		find, err := w.find(id, chosen, must)
@@ -235,13 +251,13 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 			}
 			return nil, err
 		}
-		first[id], places[i] = len(finds), len(finds)
+		first[id], indexes[i] = len(finds), len(finds)
 		finds = append(finds, find)
 	}
 	if dryRun {
 		return estimate(ctx, int64(len(names)))
 	}
-	all, err := s.charged(ctx, w, finds, places, chosen)
+	all, err := s.readAndCharge(ctx, w, finds, indexes, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +268,7 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 	return out, nil
 }
 
-// identifiers reads one identifier or a list of them.
+// identifiers parses one identifier or a list of them.
 func identifiers(name string, ids api.Identifiers) (list []string, isList bool, err error) {
 	raw, err := ids.MarshalJSON()
 	if err != nil {
@@ -275,12 +291,14 @@ func identifiers(name string, ids api.Identifiers) (list []string, isList bool, 
 			return nil, false, invalidf("%s is an empty list: give 1 to %d identifiers", name, maxIdentifiers)
 		}
 		if len(all) > maxIdentifiers {
-			return nil, false, invalidf("%s has %d identifiers: at most %d are answered in one call", name, len(all), maxIdentifiers)
+			return nil, false, invalidf("%s has %d identifiers: at most %d are answered in one call", name, len(all),
+				maxIdentifiers)
 		}
 		list = make([]string, len(all))
 		for i, v := range all {
 			if v.Kind() != '"' {
-				return nil, false, invalidf("%s[%d] must be a string, not %s%s", name, i, kindName(v.Kind()), numberHint(name, v.Kind()))
+				return nil, false, invalidf("%s[%d] must be a string, not %s%s",
+					name, i, kindName(v.Kind()), numberHint(name, v.Kind()))
 			}
 			if err := json.Unmarshal(v, &list[i]); err != nil {
 				return nil, false, fmt.Errorf("read identifier: %w", err)
@@ -290,7 +308,8 @@ func identifiers(name string, ids api.Identifiers) (list []string, isList bool, 
 	case 0, 'n':
 		return nil, false, invalidf("%s is missing: give one identifier, or a list of 1 to %d", name, maxIdentifiers)
 	default:
-		return nil, false, invalidf("%s must be a string or a list of strings, not %s%s", name, kindName(kind), numberHint(name, kind))
+		return nil, false, invalidf("%s must be a string or a list of strings, not %s%s",
+			name, kindName(kind), numberHint(name, kind))
 	}
 }
 
@@ -301,7 +320,7 @@ func numberHint(name string, kind jsontext.Kind) string {
 	return ""
 }
 
-// options reads add-ons and must_have.
+// options validates add-ons and must_have.
 func (w webset) options(addons, mustHave []string) (map[string]bool, readstore.MustHave, error) {
 	var must readstore.MustHave
 	chosen := make(map[string]bool, len(addons))
@@ -316,7 +335,8 @@ func (w webset) options(addons, mustHave []string) (map[string]bool, readstore.M
 			return nil, must, unknownValue("must_have", i, f, w.fields)
 		}
 		if need := w.needs[f]; need != "" && !chosen[need] {
-			return nil, must, invalidf("must_have names %s, which needs the add-on of that name: add %s to addons (allowed are %s)",
+			return nil, must, invalidf("must_have names %s, which needs the add-on of that name: add %s to addons "+
+				"(allowed are %s)",
 				f, need, strings.Join(w.addons, ", "))
 		}
 		switch f {
@@ -334,7 +354,7 @@ func (w webset) options(addons, mustHave []string) (map[string]bool, readstore.M
 	return chosen, must, nil
 }
 
-// unknownValue says that an element of a list is none of the allowed values.
+// unknownValue returns the error for an element of a list that is not an allowed value.
 func unknownValue(parameter string, i int, value string, allowed []string) *invalid {
 	if value == "" {
 		return invalidf("%s[%d] is empty: allowed are %s", parameter, i, strings.Join(allowed, ", "))

@@ -16,8 +16,7 @@ import (
 	"muster/query-api/internal/credits"
 )
 
-// Replicas opens several stores that share their state; those in memory are one
-// and the same.
+// Replicas returns n stores that share their state; in memory it is one store.
 type Replicas func(t *testing.T, n int) []credits.Store
 
 const (
@@ -53,15 +52,17 @@ func Run(t *testing.T, open Replicas) {
 		require.NoError(t, s.Release(t.Context(), []credits.Claim{claim("a", 1, 10)}))
 
 		line := credits.Line{Key: "k", Endpoint: "/v1/x", Calls: 4, Requests: 3, Credits: 7}
-		loaded, err := s.Load(t.Context(), period, credits.Sums{"o1": {line}, "o2": {{Key: "z", Endpoint: "/v1/y", Calls: 1, Credits: 2}}})
+		loaded, err := s.Load(t.Context(), period,
+			credits.Sums{"o1": {line}, "o2": {{Key: "z", Endpoint: "/v1/y", Calls: 1, Credits: 2}}})
 		require.NoError(t, err)
 		require.True(t, loaded)
 		loaded, err = s.Load(t.Context(), period, credits.Sums{})
 		require.NoError(t, err)
-		require.False(t, loaded, "what is there stays")
+		require.False(t, loaded, "loaded data is kept")
 		u, err := s.Usage(t.Context(), "o1", period)
 		require.NoError(t, err)
-		require.Equal(t, credits.Totals{Balance: credits.Balance{Requests: 3, Credits: 7}, Lines: []credits.Line{line}}, u)
+		require.Equal(t, credits.Totals{Balance: credits.Balance{Requests: 3, Credits: 7}, Lines: []credits.Line{line}},
+			u)
 		_, err = s.Reserve(t.Context(), claim("a", 4, 10))
 		var e *credits.Exceeded
 		require.ErrorAs(t, err, &e)
@@ -78,15 +79,15 @@ func Run(t *testing.T, open Replicas) {
 		require.Equal(t, credits.Balance{HeldRequests: 1, HeldCredits: 8}, b)
 		again, err := s.Reserve(ctx, c)
 		require.NoError(t, err)
-		require.Equal(t, b, again, "a repeated reservation is one")
+		require.Equal(t, b, again, "repeated reservation counts once")
 		_, err = s.Reserve(ctx, claim("b", 3, 10))
 		require.Error(t, err)
 		b, err = s.Commit(ctx, c, 1, 2)
 		require.NoError(t, err)
-		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b, "the rest is free")
+		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b, "the rest is released")
 		b, err = s.Commit(ctx, c, 1, 2)
 		require.NoError(t, err)
-		require.Equal(t, int64(2), b.Credits, "a repeated commit is one")
+		require.Equal(t, int64(2), b.Credits, "repeated commit counts once")
 		for range 2 {
 			require.NoError(t, s.Settle(ctx, []credits.Claim{c}))
 			require.NoError(t, s.Release(ctx, []credits.Claim{c}), "a settled claim is not released")
@@ -154,11 +155,11 @@ func Run(t *testing.T, open Replicas) {
 		_, err = s.Reserve(ctx, c)
 		require.ErrorAs(t, err, &e)
 		require.False(t, e.Requests)
-		// A plan that shrank below what is used refuses what costs, not what is free.
+		// A plan reduced below the usage rejects paid calls but not free ones.
 		c.Credits, c.Requests = 0, 0
 		_, err = s.Reserve(ctx, c)
 		require.NoError(t, err)
-		// A plan that grew in mid-period holds at once.
+		// A plan increase during the period applies immediately.
 		c.ID, c.Credits, c.CreditLimit = "c", 5, 10
 		_, err = s.Reserve(ctx, c)
 		require.NoError(t, err)
@@ -168,7 +169,8 @@ func Run(t *testing.T, open Replicas) {
 		_, err := s.Load(ctx, "2026-12", nil)
 		require.NoError(t, err)
 		for i, other := range []func(*credits.Claim){
-			func(*credits.Claim) {}, func(c *credits.Claim) { c.Organization = "o2" }, func(c *credits.Claim) { c.Period = "2026-12" },
+			func(*credits.Claim) {}, func(c *credits.Claim) { c.Organization = "o2" },
+			func(c *credits.Claim) { c.Period = "2026-12" },
 		} {
 			c := claim(fmt.Sprint(i), 10, 10)
 			other(&c)
@@ -210,14 +212,13 @@ func Run(t *testing.T, open Replicas) {
 		<-time.After(20 * time.Millisecond)
 		u, err = s.Usage(ctx, "o1", period)
 		require.NoError(t, err)
-		require.EqualValues(t, 10, u.Credits, "a commit holds for longer")
+		require.EqualValues(t, 10, u.Credits, "a commit outlives its reservation")
 	})
 	t.Run("64 callers, the last 100 credits, 3 replicas", func(t *testing.T) { lastCredits(t, open(t, 3)) })
 }
 
-// RunLate tests a store's commits that nobody settles before their leases end, which end
-// has them do: they are in the caller's favour then, until their events are published
-// after all.
+// RunLate tests commits that are not settled before their leases end; end makes them expire. They are reverted until
+// their events are published.
 func RunLate(t *testing.T, s credits.Store, end func()) {
 	ctx := t.Context()
 	loaded, err := s.Load(ctx, period, nil)
@@ -264,9 +265,8 @@ func RunLate(t *testing.T, s credits.Store, end func()) {
 	}
 }
 
-// lastCredits lets many callers use up what is left: each needs up to 7 and
-// uses some. At no moment is more promised than there is, and in the end
-// nothing is left that somebody could still have had.
+// lastCredits lets concurrent callers use up the remaining credits: each needs up to 7 and uses some. The reservations
+// must never exceed the balance, and in the end no usable credit may remain.
 func lastCredits(t *testing.T, replicas []credits.Store) {
 	ctx := t.Context()
 	_, err := replicas[0].Load(ctx, period, credits.Sums{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}})
@@ -284,7 +284,7 @@ func lastCredits(t *testing.T, replicas []credits.Store) {
 				var e *credits.Exceeded
 				switch {
 				case errors.As(err, &e):
-					// Others may still give something back; what is used does not grow less.
+					// Other callers may still release credits, but the usage never decreases.
 					if e.Balance.Credits == limit || e.Balance.HeldCredits == 0 && e.Balance.Credits+need > limit {
 						return
 					}
@@ -313,8 +313,8 @@ func lastCredits(t *testing.T, replicas []credits.Store) {
 	wg.Wait()
 	u, err := replicas[0].Usage(ctx, "o1", period)
 	require.NoError(t, err)
-	require.Equal(t, 900+used.Load(), u.Credits, "what the callers were given is what was counted")
+	require.Equal(t, 900+used.Load(), u.Credits, "granted credits are counted")
 	require.LessOrEqual(t, worst.Load(), int64(limit))
-	require.Equal(t, int64(limit), u.Credits, "callers that need one credit get the last one")
+	require.Equal(t, int64(limit), u.Credits, "the last credit is usable")
 	require.Zero(t, u.HeldCredits)
 }

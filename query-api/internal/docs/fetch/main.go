@@ -1,6 +1,5 @@
-// Command fetch brings the script of the interactive reference into the tree:
-// the npm package that ../web/scalar.txt pins, checked against its hash. It
-// leaves an equal file alone.
+// Command fetch downloads the script of the interactive reference: the npm package pinned in ../web/scalar.txt,
+// verified against its hash. It does not rewrite an identical file.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// run works in the folder that holds the pin.
+// run runs in the directory of scalar.txt.
 func run(ctx context.Context, dir string) error {
 	pin, err := os.ReadFile(filepath.Join(dir, "scalar.txt"))
 	if err != nil {
@@ -34,7 +33,7 @@ func run(ctx context.Context, dir string) error {
 	}
 	fields := strings.Fields(string(pin))
 	if len(fields) != 3 {
-		return errors.New("scalar.txt is not: package@version, path, hash")
+		return errors.New("invalid scalar.txt: expected package@version, path, hash")
 	}
 	script, err := fetch(ctx, fields[0], fields[1], fields[2])
 	if err != nil {
@@ -42,7 +41,7 @@ func run(ctx context.Context, dir string) error {
 	}
 	target := filepath.Join(dir, "scalar.js.gz")
 	if held, err := os.ReadFile(target); err == nil {
-		// Compression may differ between versions of Go; what is in it may not.
+		// Compressed bytes may differ between versions of Go, so contents are compared.
 		if plain, err := unpack(held); err == nil && bytes.Equal(plain, script) {
 			return nil
 		}
@@ -61,7 +60,7 @@ func run(ctx context.Context, dir string) error {
 	return os.WriteFile(target, packed.Bytes(), 0o644) //nolint:gosec // a file of the source tree
 }
 
-// fetch has npm bring the package and returns one file of it.
+// fetch downloads a package with npm and returns one of its files.
 func fetch(ctx context.Context, pkg, path, hash string) ([]byte, error) {
 	tmp, err := os.MkdirTemp("", "muster-docs-")
 	if err != nil {

@@ -14,15 +14,16 @@ import (
 	"muster/query-api/internal/idempotency"
 )
 
-// Replicas opens several stores that share their state.
+// Replicas returns n stores that share their state.
 type Replicas func(t *testing.T, n int) []idempotency.Store
 
-// patience bounds what should take no time.
-const patience = 30 * time.Second
+// waitTimeout bounds operations that should be immediate.
+const waitTimeout = 30 * time.Second
 
 // Run runs the suite.
 func Run(t *testing.T, open Replicas) {
-	begin := func(t *testing.T, s idempotency.Store, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte) {
+	begin := func(t *testing.T, s idempotency.Store, name, fingerprint, owner string,
+		lease time.Duration) (idempotency.State, []byte) {
 		t.Helper()
 		state, value, err := s.Begin(t.Context(), name, fingerprint, owner, lease)
 		require.NoError(t, err)
@@ -35,7 +36,7 @@ func Run(t *testing.T, open Replicas) {
 	}
 	t.Run("one runs, then its answer is stored", func(t *testing.T) {
 		s := open(t, 2)
-		for range 2 { // the second time as one does who has not had the reply
+		for range 2 { // the second time like a caller whose reply was lost
 			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
 			require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
 			require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
@@ -54,50 +55,52 @@ func Run(t *testing.T, open Replicas) {
 	t.Run("given up", func(t *testing.T) {
 		s := open(t, 1)[0]
 		require.Equal(t, idempotency.New, state(t, s, "n", "f", "a"))
-		require.NoError(t, s.Forget(t.Context(), "n", "b"))
+		require.NoError(t, s.Delete(t.Context(), "n", "b"))
 		require.Equal(t, idempotency.Running, state(t, s, "n", "f", "b"))
-		require.NoError(t, s.Forget(t.Context(), "n", "a"))
+		require.NoError(t, s.Delete(t.Context(), "n", "a"))
 		require.Equal(t, idempotency.New, state(t, s, "n", "g", "b"), "with another body too")
 		require.NoError(t, s.Complete(t.Context(), "n", "b", []byte("x"), time.Minute))
-		require.NoError(t, s.Forget(t.Context(), "n", "b"))
+		require.NoError(t, s.Delete(t.Context(), "n", "b"))
 		require.Equal(t, idempotency.New, state(t, s, "n", "f", "c"))
-		require.NoError(t, s.Forget(t.Context(), "never", "c"))
+		require.NoError(t, s.Delete(t.Context(), "never", "c"))
 	})
 	t.Run("withdrawn unless it was given", func(t *testing.T) {
 		s := open(t, 2)
-		withdraw := func(s idempotency.Store, owner string) bool {
-			given, err := s.Withdraw(t.Context(), "n", owner)
+		deleteUnserved := func(s idempotency.Store, owner string) bool {
+			given, err := s.DeleteUnserved(t.Context(), "n", owner)
 			require.NoError(t, err)
 			return given
 		}
-		require.False(t, withdraw(s[0], "a"), "it is not there")
+		require.False(t, deleteUnserved(s[0], "a"), "no such claim")
 		require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
-		require.False(t, withdraw(s[0], "a"))
-		for range 2 { // what was given is not known of the next one
+		require.False(t, deleteUnserved(s[0], "a"))
+		for range 2 { // the served flag does not carry over to the next response
 			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
 			require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
 			require.NoError(t, s[0].Complete(t.Context(), "n", "a", []byte("x"), time.Minute))
 			require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
-			require.False(t, withdraw(s[0], "a"), "nobody was given it")
+			require.False(t, deleteUnserved(s[0], "a"), "not served")
 
 			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
 			require.NoError(t, s[0].Complete(t.Context(), "n", "a", []byte("x"), time.Minute))
 			require.Equal(t, idempotency.Stored, state(t, s[1], "n", "f", "b"))
-			require.False(t, withdraw(s[1], "b"), "it is another's")
-			require.True(t, withdraw(s[0], "a"))
+			require.False(t, deleteUnserved(s[1], "b"), "owned by another call")
+			require.True(t, deleteUnserved(s[0], "a"))
 			require.Equal(t, idempotency.Stored, state(t, s[1], "n", "f", "b"))
-			require.NoError(t, s[0].Forget(t.Context(), "n", "a"))
+			require.NoError(t, s[0].Delete(t.Context(), "n", "a"))
 		}
 	})
 	t.Run("leases and answers end", func(t *testing.T) {
 		s := open(t, 1)[0]
 		got, _ := begin(t, s, "n", "f", "dead", 30*time.Millisecond)
 		require.Equal(t, idempotency.New, got)
-		polltest.Until(t, patience, func() bool { return state(t, s, "n", "g", "a") == idempotency.New }, "the lease has not ended")
+		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "n", "g", "a") == idempotency.New },
+			"the lease has not ended")
 		require.NoError(t, s.Complete(t.Context(), "n", "dead", []byte("late"), time.Minute))
-		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "its claim has ended")
+		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "the claim has ended")
 		require.NoError(t, s.Complete(t.Context(), "n", "a", []byte("x"), 30*time.Millisecond))
-		polltest.Until(t, patience, func() bool { return state(t, s, "n", "f", "b") == idempotency.New }, "the answer is still there")
+		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "n", "f", "b") == idempotency.New },
+			"the answer is still there")
 	})
 	t.Run("claims are renewed", func(t *testing.T) {
 		s := open(t, 1)[0]
@@ -111,22 +114,24 @@ func Run(t *testing.T, open Replicas) {
 			"begun again":  func(name string) { begin(t, s, name, "f", "a", time.Minute) },
 		} {
 			n := 0
-			polltest.Until(t, patience, func() bool { // one that has ended before is not renewed
+			polltest.Until(t, waitTimeout, func() bool { // an expired claim is not renewed
 				n++
 				one := name + strconv.Itoa(n)
 				begin(t, s, one, "f", "a", short)
 				renew(one)
 				<-time.After(2 * short)
 				return state(t, s, one, "f", "b") == idempotency.Running
-			}, "it is not renewed")
+			}, "the claim is not renewed")
 		}
 		begin(t, s, "another's", "f", "a", short)
 		renew("another's", "b")
-		polltest.Until(t, patience, func() bool { return state(t, s, "another's", "f", "c") == idempotency.New }, "its lease has not ended")
+		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "another's", "f", "c") == idempotency.New },
+			"its lease has not ended")
 		begin(t, s, "stored", "f", "a", time.Minute)
 		require.NoError(t, s.Complete(t.Context(), "stored", "a", []byte("x"), short))
 		renew("stored", "a")
-		polltest.Until(t, patience, func() bool { return state(t, s, "stored", "f", "b") == idempotency.New }, "the answer is still there")
+		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "stored", "f", "b") == idempotency.New },
+			"the answer is still there")
 		renew("never", "a")
 		require.Equal(t, idempotency.New, state(t, s, "never", "f", "b"))
 	})

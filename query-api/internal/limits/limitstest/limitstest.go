@@ -12,12 +12,10 @@ import (
 	"muster/query-api/internal/limits"
 )
 
-// Replicas opens several limiters that share their state; those in memory are
-// one and the same.
+// Replicas returns n limiters that share their state; in memory it is one limiter.
 type Replicas func(t *testing.T, n int) []limits.Limiter
 
-// clocks is by how many seconds the clock of a store and that of the test may drift apart
-// while a test runs.
+// clocks is the maximum drift between the clocks of the store and of the test during a test, in seconds.
 const clocks = 0.1
 
 // Run runs the suite.
@@ -25,7 +23,7 @@ func Run(t *testing.T, open Replicas) {
 	t.Run("a minute's requests may come at once", func(t *testing.T) {
 		l := open(t, 1)[0]
 		began := time.Now()
-		// about compares with what it was when the first request came.
+		// about compares with the state at the first request, within the clock drift.
 		about := func(seconds float64, d time.Duration) {
 			t.Helper()
 			passed := time.Since(began).Seconds()
@@ -33,7 +31,7 @@ func Run(t *testing.T, open Replicas) {
 			require.GreaterOrEqual(t, d.Seconds(), seconds-passed-clocks)
 		}
 		for i := range int64(5) {
-			d, err := l.Take(t.Context(), "k", 5)
+			d, err := l.Allow(t.Context(), "k", 5)
 			require.NoError(t, err)
 			require.True(t, d.Allowed)
 			require.Equal(t, int64(5), d.Limit)
@@ -41,35 +39,35 @@ func Run(t *testing.T, open Replicas) {
 			require.Zero(t, d.RetryAfter)
 			about(float64(12*(i+1)), d.ResetAfter)
 		}
-		d, err := l.Take(t.Context(), "k", 5)
+		d, err := l.Allow(t.Context(), "k", 5)
 		require.NoError(t, err)
 		require.False(t, d.Allowed)
 		require.Zero(t, d.Remaining)
 		about(12, d.RetryAfter)
 		about(60, d.ResetAfter)
 
-		d, err = l.Take(t.Context(), "other", 5)
+		d, err = l.Allow(t.Context(), "other", 5)
 		require.NoError(t, err)
-		require.True(t, d.Allowed, "keys are apart")
-		d, err = l.Take(t.Context(), "k", 50)
+		require.True(t, d.Allowed, "keys are independent")
+		d, err = l.Allow(t.Context(), "k", 50)
 		require.NoError(t, err)
-		require.True(t, d.Allowed, "another plan begins afresh")
+		require.True(t, d.Allowed, "another plan resets the limit")
 	})
 	t.Run("a refused request is allowed after RetryAfter", func(t *testing.T) {
 		l := open(t, 1)[0]
-		const perMinute = 1200 // one each 50 ms
+		const perMinute = 1200 // one every 50 ms
 		var d limits.Decision
 		began := time.Now()
 		for d.Allowed = true; d.Allowed; {
-			require.Less(t, time.Since(began), time.Minute, "no request is refused")
+			require.Less(t, time.Since(began), time.Minute, "all requests are allowed")
 			var err error
-			d, err = l.Take(t.Context(), "k", perMinute)
+			d, err = l.Allow(t.Context(), "k", perMinute)
 			require.NoError(t, err)
 		}
 		require.Positive(t, d.RetryAfter)
 		require.LessOrEqual(t, d.RetryAfter, 51*time.Millisecond)
 		<-time.After(d.RetryAfter + 5*time.Millisecond)
-		d, err := l.Take(t.Context(), "k", perMinute)
+		d, err := l.Allow(t.Context(), "k", perMinute)
 		require.NoError(t, err)
 		require.True(t, d.Allowed)
 	})
@@ -82,7 +80,7 @@ func Run(t *testing.T, open Replicas) {
 		for caller := range callers {
 			wg.Go(func() {
 				for range each {
-					d, err := replicas[caller%len(replicas)].Take(t.Context(), "k", perMinute)
+					d, err := replicas[caller%len(replicas)].Allow(t.Context(), "k", perMinute)
 					if err != nil {
 						t.Error(err)
 						return
@@ -106,7 +104,7 @@ func Run(t *testing.T, open Replicas) {
 		var wg sync.WaitGroup
 		for caller := range callers {
 			wg.Go(func() {
-				d, err := replicas[caller%len(replicas)].TakeInMinute(t.Context(), "k", most)
+				d, err := replicas[caller%len(replicas)].AllowInWindow(t.Context(), "k", most)
 				if err != nil {
 					t.Error(err)
 					return
@@ -118,7 +116,7 @@ func Run(t *testing.T, open Replicas) {
 		}
 		wg.Wait()
 		require.EqualValues(t, most, allowed.Load())
-		d, err := replicas[0].TakeInMinute(t.Context(), "k", most)
+		d, err := replicas[0].AllowInWindow(t.Context(), "k", most)
 		require.NoError(t, err)
 		require.False(t, d.Allowed)
 		require.Equal(t, int64(most), d.Limit)
@@ -127,25 +125,25 @@ func Run(t *testing.T, open Replicas) {
 		require.GreaterOrEqual(t, d.RetryAfter.Seconds(), 60-time.Since(began).Seconds()-clocks)
 		require.GreaterOrEqual(t, d.ResetAfter, d.RetryAfter)
 
-		d, err = replicas[1].TakeInMinute(t.Context(), "other", most)
+		d, err = replicas[1].AllowInWindow(t.Context(), "other", most)
 		require.NoError(t, err)
-		require.True(t, d.Allowed, "keys are apart")
+		require.True(t, d.Allowed, "keys are independent")
 		require.Equal(t, int64(most-1), d.Remaining)
 		require.Zero(t, d.RetryAfter)
-		d, err = replicas[2].Take(t.Context(), "k", most)
+		d, err = replicas[2].Allow(t.Context(), "k", most)
 		require.NoError(t, err)
-		require.True(t, d.Allowed, "rates are apart")
+		require.True(t, d.Allowed, "rates are independent")
 	})
 	t.Run("bounds", func(t *testing.T) {
 		l := open(t, 1)[0]
 		for _, bad := range []int64{0, -1, int64(time.Minute) + 1} {
-			_, err := l.Take(t.Context(), "k", bad)
+			_, err := l.Allow(t.Context(), "k", bad)
 			require.Error(t, err)
-			_, err = l.TakeInMinute(t.Context(), "k", bad)
+			_, err = l.AllowInWindow(t.Context(), "k", bad)
 			require.Error(t, err)
 		}
 		for _, good := range []int64{1, 60_000_000} {
-			d, err := l.Take(t.Context(), "k", good)
+			d, err := l.Allow(t.Context(), "k", good)
 			require.NoError(t, err)
 			require.True(t, d.Allowed)
 		}

@@ -1,4 +1,4 @@
-package redisguard_test
+package redisbreaker_test
 
 import (
 	"bytes"
@@ -20,12 +20,11 @@ import (
 	"muster/platform/tlsclient"
 	"muster/platform/tlsclient/tlstest"
 	"muster/query-api/internal/limits"
-	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redisbreaker"
 	"muster/query-api/internal/redistest"
 )
 
-// listen returns the address of a server that takes connections and says nothing; with
-// closed, of none.
+// listen returns the address of a server that accepts connections and stays silent; with closed, of no server.
 func listen(t *testing.T, closed bool) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -55,13 +54,15 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-func guarded(t *testing.T, address string, registry *prometheus.Registry, timeouts redisguard.Timeouts) (*redis.Client, *redistest.Sent, *buffer) {
+func guarded(
+	t *testing.T, address string, registry *prometheus.Registry, timeouts redisbreaker.Timeouts,
+) (*redis.Client, *redistest.Sent, *buffer) {
 	t.Helper()
-	client, err := redisguard.Open("redis://"+address+"/0", nil, timeouts)
+	client, err := redisbreaker.Open("redis://"+address+"/0", nil, timeouts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	log := &buffer{}
-	guard, err := redisguard.New(slog.New(slog.NewTextHandler(log, nil)), registry, timeouts)
+	guard, err := redisbreaker.New(slog.New(slog.NewTextHandler(log, nil)), registry, timeouts)
 	require.NoError(t, err)
 	passed := &redistest.Sent{}
 	client.AddHook(guard)
@@ -69,20 +70,18 @@ func guarded(t *testing.T, address string, registry *prometheus.Registry, timeou
 	return client, passed, log
 }
 
-// Nobody waits long for a server that is away, and hardly anybody waits at all; those
-// neither who come at the same moment.
-func TestAway(t *testing.T) {
+func TestGuard_FailsFastWhileRedisIsDown(t *testing.T) {
 	for name, closed := range map[string]bool{"refused": true, "silent": false} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			client, passed, log := guarded(t, listen(t, closed), registry, redisguard.DefaultTimeouts())
-			rate := limits.NewRedis(client, "rate:", limits.TakeTimeout)
+			client, passed, log := guarded(t, listen(t, closed), registry, redisbreaker.DefaultTimeouts())
+			rate := limits.NewRedis(client, "rate:", limits.AllowTimeout)
 			t.Cleanup(rate.Close)
-			// take returns how long a call took. Each may be late while this process stands still.
+			// take returns the duration of a call, which includes pauses of this process.
 			take := func() (time.Duration, error) {
 				began := time.Now()
-				_, err := rate.Take(t.Context(), "k", 10)
-				if !errors.Is(err, redisguard.ErrAway) && !errors.Is(err, limits.ErrLate) {
+				_, err := rate.Allow(t.Context(), "k", 10)
+				if !errors.Is(err, redisbreaker.ErrUnavailable) && !errors.Is(err, limits.ErrTimeout) {
 					t.Error(err)
 				}
 				return time.Since(began), err
@@ -96,11 +95,11 @@ func TestAway(t *testing.T) {
 			slices.Sort(atOnce)
 			require.Less(t, atOnce[50], time.Second)
 			require.Less(t, atOnce[99], 10*time.Second)
-			// At first rates alone do without the server.
+			// At first only rate limits skip the server.
 			polltest.Until(t, 30*time.Second, func() bool {
 				_, err := take()
-				return errors.Is(err, redisguard.ErrAway)
-			}, "it is not away")
+				return errors.Is(err, redisbreaker.ErrUnavailable)
+			}, "Redis is available")
 			before, began := passed.Load(), time.Now()
 			later := make([]time.Duration, 200)
 			for i := range later {
@@ -108,18 +107,19 @@ func TestAway(t *testing.T) {
 			}
 			slices.Sort(later)
 			require.Less(t, later[100], 100*time.Millisecond)
-			require.LessOrEqual(t, passed.Load()-before, 1+int64(time.Since(began)/time.Second), "one of them a second has asked")
+			require.LessOrEqual(t, passed.Load()-before, 1+int64(time.Since(began)/time.Second),
+				"one of them a second has asked")
 
 			pipe := client.Pipeline()
 			set := pipe.Set(t.Context(), "a", 1, 0)
 			_, err := pipe.Exec(t.Context())
-			require.ErrorIs(t, err, redisguard.ErrAway)
-			require.ErrorIs(t, set.Err(), redisguard.ErrAway)
+			require.ErrorIs(t, err, redisbreaker.ErrUnavailable)
+			require.ErrorIs(t, set.Err(), redisbreaker.ErrUnavailable)
 
 			rate.Close()
 			require.Equal(t, 1, strings.Count(log.String(), "\n"), log)
-			require.Contains(t, log.String(), "Redis is away")
-			// Once a second it is tried.
+			require.Contains(t, log.String(), "redis: unavailable")
+			// It is probed once per second.
 			state := states(t, registry)
 			require.Zero(t, state["closed"], state)
 			require.InDelta(t, 1, state["open"]+state["half-open"], 0, state)
@@ -127,7 +127,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// states is how many breakers are in each state.
+// states returns the number of breakers in each state.
 func states(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -149,12 +149,11 @@ func states(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return found
 }
 
-// Callers who leave, or have no more time, say nothing of Redis.
-func TestCallersWhoLeave(t *testing.T) {
-	// A command that nobody waits for ends with the time for an answer.
+func TestGuard_IgnoresCanceledCallers(t *testing.T) {
+	// A command without a waiting caller ends with the read timeout.
 	second := time.Second
 	client, passed, log := guarded(t, listen(t, false), prometheus.NewRegistry(),
-		redisguard.Timeouts{Dial: 6 * second, Answer: 6 * second, Command: 20 * second, Pipeline: 20 * second})
+		redisbreaker.Timeouts{Dial: 6 * second, Answer: 6 * second, Command: 20 * second, Pipeline: 20 * second})
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	var all sync.WaitGroup
@@ -173,7 +172,7 @@ func TestCallersWhoLeave(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := begin()
 				defer cancel()
-				if err := client.Ping(ctx).Err(); !errors.Is(err, want) || errors.Is(err, redisguard.ErrAway) {
+				if err := client.Ping(ctx).Err(); !errors.Is(err, want) || errors.Is(err, redisbreaker.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
@@ -188,7 +187,7 @@ func TestCallersWhoLeave(t *testing.T) {
 	require.Equal(t, before+1, passed.Load(), "it was asked")
 }
 
-// late is a context that says later than at its deadline that this has passed, as any does whose timer has not run yet.
+// late is a context that reports its deadline late, like a context whose timer has not fired yet.
 type late struct {
 	context.Context
 	deadline time.Time
@@ -196,40 +195,43 @@ type late struct {
 
 func (l late) Deadline() (time.Time, bool) { return l.deadline, true }
 
-// The end of a caller's own time is found by the connection before the context tells of it, and says nothing of Redis.
-func TestCallersWhoseContextIsLate(t *testing.T) {
+// The connection may report the caller's deadline before the context does.
+func TestGuard_IgnoresCallerDeadlineBeforeContextEnds(t *testing.T) {
 	second := time.Second
 	client, passed, log := guarded(t, listen(t, false), prometheus.NewRegistry(),
-		redisguard.Timeouts{Dial: 6 * second, Answer: 6 * second, Command: 20 * second, Pipeline: 20 * second})
+		redisbreaker.Timeouts{Dial: 6 * second, Answer: 6 * second, Command: 20 * second, Pipeline: 20 * second})
 	for range 5 {
 		err := client.Ping(late{t.Context(), time.Now().Add(5 * time.Millisecond)}).Err()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NotErrorIs(t, err, redisguard.ErrAway)
+		require.NotErrorIs(t, err, redisbreaker.ErrUnavailable)
 	}
 	require.Empty(t, log.String())
 	require.EqualValues(t, 5, passed.Load(), "the breaker counted none of them")
 }
 
-// What is wrong with a URL is said without the URL: its password may be anywhere in it.
-func TestOpenRepeatsNoPassword(t *testing.T) {
+func TestOpen_ErrorDoesNotRepeatURL(t *testing.T) {
 	for _, url := range []string{
-		"redis://:S3cret%zz@redis:6379/0", "redis://:S3cret#x@redis:6379/0", "redis://:S3cret/x@redis:6379/0", "redis://:12/S3cret@redis:6379/0",
-		"redis://:12?S3cret@redis:6379/0", "S3cret@redis:6379", "user:S3cret@redis:6379", "S3cret://redis", "redis://redis:6379/0?S3cret=1",
-		"redis://redis:6379/S3cret", "redis://:S3cret@redis:x6379/0", ":S3cret@redis:6379/0", "redis://redis:6379/0?read_timeout=S3cret", "",
+		"redis://:S3cret%zz@redis:6379/0", "redis://:S3cret#x@redis:6379/0", "redis://:S3cret/x@redis:6379/0",
+		"redis://:12/S3cret@redis:6379/0",
+		"redis://:12?S3cret@redis:6379/0", "S3cret@redis:6379", "user:S3cret@redis:6379", "S3cret://redis",
+		"redis://redis:6379/0?S3cret=1",
+		"redis://redis:6379/S3cret", "redis://:S3cret@redis:x6379/0", ":S3cret@redis:6379/0",
+		"redis://redis:6379/0?read_timeout=S3cret", "",
 	} {
-		_, err := redisguard.Open(url, nil, redisguard.DefaultTimeouts())
-		require.ErrorIs(t, err, redisguard.ErrURL, url)
+		_, err := redisbreaker.Open(url, nil, redisbreaker.DefaultTimeouts())
+		require.ErrorIs(t, err, redisbreaker.ErrURL, url)
 		require.NotContains(t, strings.ToLower(err.Error()), "s3cret")
 	}
-	client, err := redisguard.Open("rediss://muster:p%25%23%2F%3F%40@redis:6380/2", nil, redisguard.DefaultTimeouts())
+	client, err := redisbreaker.Open("rediss://muster:p%25%23%2F%3F%40@redis:6380/2", nil,
+		redisbreaker.DefaultTimeouts())
 	require.NoError(t, err)
 	options := client.Options()
-	require.Equal(t, []any{"redis:6380", "muster", "p%#/?@", 2, true}, []any{options.Addr, options.Username, options.Password, options.DB, options.TLSConfig != nil})
+	require.Equal(t, []any{"redis:6380", "muster", "p%#/?@", 2, true},
+		[]any{options.Addr, options.Username, options.Password, options.DB, options.TLSConfig != nil})
 	require.NoError(t, client.Close())
 }
 
-// What a URL with Sentinels may say, and what certificates need.
-func TestOpenWithSentinelsAndCertificates(t *testing.T) {
+func TestOpen_SentinelsAndCertificates(t *testing.T) {
 	const watched = "rediss://s:S3cret@one:26379/2?master_name=muster&addr=two:26379&username=u&password=S3cret"
 	authority, err := tlstest.NewAuthority()
 	require.NoError(t, err)
@@ -253,16 +255,16 @@ func TestOpenWithSentinelsAndCertificates(t *testing.T) {
 		"certificates to a local file": {"unix:///run/redis.sock", "write rediss://", settings},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := redisguard.Open(tc.url, tc.files, redisguard.DefaultTimeouts())
+			_, err := redisbreaker.Open(tc.url, tc.files, redisbreaker.DefaultTimeouts())
 			require.ErrorContains(t, err, tc.says)
 			require.NotContains(t, err.Error(), "S3cret")
 		})
 	}
 	for url, host := range map[string]string{watched: "", "rediss://redis:6380/0": "redis"} {
-		client, err := redisguard.Open(url, settings, redisguard.DefaultTimeouts())
+		client, err := redisbreaker.Open(url, settings, redisbreaker.DefaultTimeouts())
 		require.NoError(t, err)
 		secure := client.Options().TLSConfig
-		require.Equal(t, host, secure.ServerName, "that of each server, where there are several")
+		require.Equal(t, host, secure.ServerName, "the name of each server")
 		require.NotNil(t, secure.GetClientCertificate)
 		require.NotNil(t, secure.RootCAs)
 		require.NoError(t, client.Close())

@@ -1,4 +1,4 @@
-package redisguard
+package redisbreaker
 
 import (
 	"context"
@@ -16,37 +16,37 @@ import (
 	"muster/platform/breaker"
 )
 
-// ErrAway is the error of commands while Redis is away, those included that were not
-// sent. The log has the outage already.
-var ErrAway = errors.New("redis is away")
+// ErrUnavailable is returned by commands while Redis is unavailable, whether they were sent or not. The outage is
+// already logged.
+var ErrUnavailable = errors.New("redis unavailable")
 
 const (
-	// key is the one key of the breaker.
+	// key is the only key of the breaker.
 	key = "redis"
-	// failures is how many commands in a row find that Redis is away before the others
-	// are not sent, for as long as openFor.
+	// failures is the number of consecutive failures that opens the breaker for openFor.
 	failures = 3
 	openFor  = time.Second
-	// calm is how long no command must have failed for an outage to be over in the log.
-	calm = 5 * time.Second
+	// recoveryTime is the time without failures after which the end of an outage is logged.
+	recoveryTime = 5 * time.Second
 )
 
-// Guard is a circuit breaker before a client. It implements [redis.Hook].
+// Guard is a circuit breaker of a client. It implements [redis.Hook].
 type Guard struct {
 	breaker  *breaker.Set
 	timeouts Timeouts
 	logger   *slog.Logger
 
 	mu            sync.Mutex
-	began, failed time.Time // the first and the last failure of an outage; zero: there is none
-	count         int       // of failures
+	began, failed time.Time // first and last failure of the outage; zero if there is none
+	count         int       // number of failures of the outage
 }
 
-// New returns a guard, whose metrics are those of the breaker set "redis".
+// New returns a guard. Its metrics are those of the breaker set "redis".
 func New(logger *slog.Logger, registerer prometheus.Registerer, t Timeouts) (*Guard, error) {
 	set, err := breaker.NewSet(breaker.Config{
-		// Its own log would have two lines for every second of an outage.
-		Name: key, Failures: failures, OpenFor: openFor, IsFailure: away, KeyMetrics: true, Registerer: registerer,
+		// No logger: the breaker would log twice per second during an outage.
+		Name: key, Failures: failures, OpenFor: openFor, IsFailure: isUnavailable, KeyMetrics: true,
+		Registerer: registerer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -54,17 +54,17 @@ func New(logger *slog.Logger, registerer prometheus.Registerer, t Timeouts) (*Gu
 	return &Guard{breaker: set, timeouts: t, logger: logger}, nil
 }
 
-// DialHook implements [redis.Hook]. Connecting is part of the command that needs it; what a
-// Sentinel answers then is no answer to that.
+// DialHook implements [redis.Hook]. It turns replies of Sentinels into errors of the connection: they are not replies
+// to the command that needs it.
 func (g *Guard) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)
 		var reply redis.Error
 		switch {
 		case errors.Is(err, redis.Nil):
-			return nil, errors.New("no Sentinel knows a primary of this master_name")
+			return nil, errors.New("no primary for this master_name at any Sentinel")
 		case errors.As(err, &reply):
-			return nil, fmt.Errorf("ask a Sentinel for the primary: %s", reply.Error())
+			return nil, fmt.Errorf("query Sentinel for the primary: %s", reply.Error())
 		}
 		return conn, err
 	}
@@ -94,28 +94,28 @@ func (g *Guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// passedKey marks what is done for a command that has passed, such as the greeting of
-// its connection.
+// passedKey marks the context of commands sent on behalf of an admitted command, such as the handshake of its
+// connection.
 type passedKey struct{}
 
 func (g *Guard) do(ctx context.Context, timeout time.Duration, send func(context.Context) error) error {
 	if ctx.Value(passedKey{}) != nil {
 		return send(ctx)
 	}
-	if ctx.Err() != nil { // says nothing of Redis
+	if ctx.Err() != nil { // unrelated to Redis
 		return context.Cause(ctx)
 	}
-	// A caller who leaves says nothing to the breaker. Neither does one whose own time is over
-	// before the command's is, which the breaker alone would count.
+	// A canceled caller is not a failure of Redis. Neither is one whose deadline ends before the command's, which the
+	// breaker would count.
 	asked, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	err := g.breaker.Do(asked, key, func(context.Context) error {
 		within, cancel := context.WithTimeout(context.WithValue(ctx, passedKey{}, true), timeout)
 		defer cancel()
 		err := send(within)
-		gone := over(ctx)
+		gone := ended(ctx)
 		if gone == nil {
-			g.note(ctx, err)
+			g.logOutage(ctx, err)
 			return err
 		}
 		leave()
@@ -125,15 +125,15 @@ func (g *Guard) do(ctx context.Context, timeout time.Duration, send func(context
 		}
 		return err
 	})
-	if away(err) && asked.Err() == nil {
-		return fmt.Errorf("%w: %w", ErrAway, err)
+	if isUnavailable(err) && asked.Err() == nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
 }
 
-// over is why a caller waits no longer, or nil. Where a connection is read until the caller's own deadline, it
-// tells of that a moment before the context does.
-func over(ctx context.Context) error {
+// ended returns why a caller no longer waits, or nil. It checks the deadline itself, because a connection read with the
+// caller's deadline may fail slightly before the context does.
+func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -143,10 +143,10 @@ func over(ctx context.Context) error {
 	return nil
 }
 
-// away reports whether an error is not an answer to the command. Replies with a code of
-// their own are states of the server, but for those that a command brings about; of those
-// without one, two are about the connection.
-func away(err error) bool {
+// isUnavailable reports whether an error means that Redis is unavailable, rather than being a reply to the command.
+// Reply codes describe states of the server, except those that a command causes; of the replies without a code, two
+// are about the connection.
+func isUnavailable(err error) bool {
 	var reply redis.Error
 	switch {
 	case err == nil, errors.Is(err, redis.Nil):
@@ -159,28 +159,29 @@ func away(err error) bool {
 	case "NOSCRIPT", "WRONGTYPE":
 		return false
 	case "ERR":
-		// The latter is said to a command of many arguments where a password is wanted.
+		// The server sends the latter for a command with many arguments if a password is required.
 		return strings.HasPrefix(text, "max number of clients") || strings.HasPrefix(text, "Protocol error")
 	}
 	return true
 }
 
-// note keeps the log: an outage has begun, or is over.
-func (g *Guard) note(ctx context.Context, err error) {
+// logOutage logs the start and the end of an outage.
+func (g *Guard) logOutage(ctx context.Context, err error) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case away(err):
+	case isUnavailable(err):
 		if g.began.IsZero() {
 			g.began = now
-			g.logger.LogAttrs(ctx, slog.LevelWarn, "Redis is away: calls pass without a rate, and nothing is charged", slog.Any("error", err))
+			g.logger.LogAttrs(ctx, slog.LevelWarn, "redis: unavailable, rates are not limited and charges fail",
+				slog.Any("error", err))
 		}
 		g.failed = now
 		g.count++
-	case !g.began.IsZero() && now.Sub(g.failed) >= calm:
-		g.logger.LogAttrs(ctx, slog.LevelInfo, "Redis answers again",
-			slog.Duration("away", g.failed.Sub(g.began)), slog.Int("failed", g.count))
+	case !g.began.IsZero() && now.Sub(g.failed) >= recoveryTime:
+		g.logger.LogAttrs(ctx, slog.LevelInfo, "redis: available again",
+			slog.Duration("outage", g.failed.Sub(g.began)), slog.Int("failed", g.count))
 		g.began, g.failed, g.count = time.Time{}, time.Time{}, 0
 	}
 }

@@ -1,6 +1,5 @@
-// Package numbered names the files of a log that is kept in segments, and finds them again. It keeps nothing and
-// guarantees nothing about what is in them.
-package numbered
+// Package segmentfile names and lists the segment files of a log.
+package segmentfile
 
 import (
 	"fmt"
@@ -11,12 +10,13 @@ import (
 	"strings"
 )
 
-// Path is the path of the segment with a number. suffix tells its log from others.
+// Path returns the path of a segment. suffix identifies the log.
 func Path(dir string, number uint64, suffix string) string {
 	return filepath.Join(dir, fmt.Sprintf("%016d%s", number, suffix))
 }
 
-// List gives the numbers of a folder's segments, the oldest first. A file with the suffix and another name is an error.
+// List returns the numbers of the segments in a directory, oldest first. It returns an error if a file with the suffix
+// has an invalid name.
 func List(dir, suffix string) ([]uint64, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -30,7 +30,7 @@ func List(dir, suffix string) ([]uint64, error) {
 		}
 		n, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a segment's name", e.Name())
+			return nil, fmt.Errorf("%s is not a valid segment name", e.Name())
 		}
 		numbers = append(numbers, n)
 	}
