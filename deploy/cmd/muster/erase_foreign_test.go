@@ -67,7 +67,7 @@ func TestCommands_CreateNoRootSecret(t *testing.T) {
 		{"webhook", "secret", "create", id}, {"erase", "foreign"}, {"run", "projector"},
 	} {
 		_, errors := c.run(2, args...)
-		require.Contains(t, errors, "MUSTER_SECRET_KEY is empty", args)
+		require.Contains(t, errors, "MUSTER_SECRET_KEY is not set", args)
 	}
 	require.NoFileExists(t, filepath.Join(c.env["MUSTER_DATA_DIR"], "secret.key"))
 	require.Zero(t, stored(t, c, event.TopicErasure))
