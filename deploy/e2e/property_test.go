@@ -84,7 +84,7 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 	erasing.Wait()
 	p.muster(t, "status", "--wait", "--timeout", "3m")
 	awaitAnswersOfNewestRows(t, p)
-	time.Sleep(500 * time.Millisecond) // the readers see the end, too
+	<-time.After(500 * time.Millisecond) // the readers see the end, too
 	readers.stop(t)
 	if t.Failed() {
 		return
@@ -228,13 +228,13 @@ func (f *propertyFeeder) push(ctx context.Context, kind string, body []byte) (do
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	resp, err := newClient().Do(req)
 	if err != nil {
-		return false, nil //nolint:nilerr // it is down
+		return false, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil || resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests:
-		return false, nil //nolint:nilerr // as above
+		return false, nil
 	case resp.StatusCode != http.StatusOK:
 		return false, fmt.Errorf("push %s: status %d: %s\n%s", kind, resp.StatusCode, answer, body)
 	}
@@ -456,13 +456,14 @@ func (r *propertyReaders) check(path string, raw []byte, began time.Time) error 
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return err
 	}
-	account, profile := answer, map[string]any(nil)
+	var account, profile map[string]any
 	switch path {
 	case "/v1/person/enrich":
 		person, _ := answer["person"].(map[string]any)
 		account, _ = person["codehost"].(map[string]any)
 		profile, _ = person["network"].(map[string]any)
 	case "/v1/webset/codehost/person":
+		account = answer
 		profile, _ = answer["network"].(map[string]any)
 		delete(answer, "network")
 	default:

@@ -213,7 +213,7 @@ func eachProduced(r request, raw []byte, fn func(tp topicPartition, records []by
 	}
 	switch {
 	case named > maxProducePartitions:
-		return acks, fmt.Errorf("Produce request has more than %d topics and partitions", maxProducePartitions)
+		return acks, fmt.Errorf("a Produce request has more than %d topics and partitions", maxProducePartitions)
 	case !reader.Ok():
 		return acks, errors.New("truncated Produce request")
 	}

@@ -134,7 +134,7 @@ func appendServed(b []byte, list []string) []byte {
 
 func (f *fields) served() servedList {
 	n := f.unsigned()
-	return servedList{count: int(min(n, 1<<40)), items: f.list()} //nolint:gosec // bounded
+	return servedList{count: int(min(n, 1<<40)), items: f.list()}
 }
 
 // fields reads the fields of a content column, one after the other. A content without the expected ones is an error.
