@@ -11,12 +11,12 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// hashOfDiscovered names a row of discovered_links in a statement.
-const hashOfDiscovered = "cityHash64(found_hash, input_hash)"
+// discoveredHash is the SQL expression that identifies a row of discovered_links in a statement.
+const discoveredHash = "cityHash64(found_hash, input_hash)"
 
-// discovered takes in the links that discovery found to, or from, erased people.
-func (f *finding) discovered(ctx context.Context) error {
-	const query = "SELECT " + hashOfDiscovered + ", toString(found_platform), found_key, found_identity, toString(input_platform), input_key, input_identity FROM " + readmodel.DiscoveredTable
+// scanDiscoveredLinks finds discovered links from or to erased people.
+func (f *erasureScan) scanDiscoveredLinks(ctx context.Context) error {
+	const query = "SELECT " + discoveredHash + ", toString(found_platform), found_key, found_identity, toString(input_platform), input_key, input_identity FROM " + readmodel.DiscoveredTable
 	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		var hash uint64
 		var found, input event.Social

@@ -12,8 +12,7 @@ import (
 	"muster/schemas/record"
 )
 
-// codehostShapes are the names that unknown members of codehost shapes must
-// not have.
+// codehostShapes are the reserved names in codehost shapes: unknown fields with these names are dropped.
 type codehostShapes struct {
 	webset, enrich, location             reserved
 	repo, enrichRepo, commit, commitRepo reserved
@@ -38,7 +37,7 @@ func newCodehostShapes() codehostShapes {
 	}
 }
 
-// maxFoundNames is how many names of an account discovery finds it by.
+// maxFoundNames is the maximum number of names by which discovery finds an account.
 const maxFoundNames = 20
 
 // codehostPerson adds the rows of a codehost-person.
@@ -100,7 +99,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	r.content = content
 }
 
-// appendAccountLists appends the fields that the content of an account begins with (accountValues).
+// appendAccountLists appends the leading fields of an account's content column (accountValues).
 func (r *Renderer) appendAccountLists(
 	b []byte, p *record.CodehostPerson, names []string, derived derive.Fields,
 ) []byte {
@@ -159,8 +158,7 @@ func isEmptyCanonical(l *record.CanonicalLocation) bool {
 		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" && !anyPresent(l.Unknown)
 }
 
-// codehostEnrich writes person.codehost without what the reader splices in
-// (schemas/MAPPING.md, 3.1).
+// codehostEnrich writes person.codehost without the parts that the reader adds (schemas/MAPPING.md, 3.1).
 func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w := &r.w
 	mark := w.open(`"codehost":`, '{')
@@ -189,7 +187,7 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w.unknown(p.Unknown, r.codehost.enrich)
 }
 
-// repeat appends members that were written already; to is behind their last comma.
+// repeat appends the fields already written in [from, to); to is after their last comma.
 func (w *writer) repeat(from, to int) {
 	if to > from {
 		w.buf = append(w.buf, w.buf[from:to-1]...)
@@ -197,7 +195,7 @@ func (w *writer) repeat(from, to int) {
 	}
 }
 
-// accountDetails writes what person.codehost shows both nested and directly.
+// accountDetails writes the fields that person.codehost has both nested and at the top level.
 func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"avatar_url":`, p.AvatarURL)
 	w.str(`"company":`, p.Company)
@@ -279,8 +277,7 @@ func (w *writer) canonical(s *codehostShapes, l *record.CanonicalLocation) {
 	w.close(mark, '}')
 }
 
-// codehostWebset writes the webset record without what the reader splices in
-// (schemas/MAPPING.md, 7.1).
+// codehostWebset writes the webset record without the parts that the reader adds (schemas/MAPPING.md, 7.1).
 func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)

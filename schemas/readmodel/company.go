@@ -5,8 +5,7 @@ import (
 	"muster/schemas/record"
 )
 
-// companyShapes are the names that unknown members of company shapes must not
-// have.
+// companyShapes are the reserved names in company shapes.
 type companyShapes struct {
 	company, profile, headquarters, images reserved
 }
@@ -102,7 +101,7 @@ func isEmptyHeadquarters(h *record.Headquarters) bool {
 	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" && !anyPresent(h.Unknown)
 }
 
-// strOrNull writes null where interface.md names null.
+// strOrNull writes null for an empty value, where interface.md requires null.
 func (w *writer) strOrNull(key, value string) {
 	if value == "" {
 		w.null(key)

@@ -11,27 +11,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Insert writes batches as if they were one: one insert a table, lookups
-// first, then two tables at a time. It returns when the rows are durable and visible, provided that the
-// connection has async_insert = 0 and insert_deduplicate = 1. A batch should
-// stay below a million lookups: the server cuts larger inserts into blocks,
-// and each has to be recognised by itself.
+// Insert writes batches as one: one insert per table, lookups first, then two tables concurrently. It returns
+// when the rows are durable and visible, provided that the connection has async_insert = 0 and
+// insert_deduplicate = 1. A batch should have fewer than a million lookups: the server splits larger inserts
+// into blocks that are deduplicated separately.
 //
-// An error leaves unknown which tables were written. Calling Insert again
-// with the same records and the same token writes the rest: the server drops
-// what it has seen under the token, and if it has forgotten, the rows replace
-// themselves. A batch is not changed by Insert.
+// After an error it is unknown which tables were written. Calling Insert again with the same records and
+// token writes the rest: the server drops inserts whose token it remembers, and otherwise rows replace
+// themselves. Insert does not modify batches.
 func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Batch) error {
 	return InsertInto(ctx, conn, nil, token, batches...)
 }
 
-// events is a batch of rows of one table of muster's own events.
+// eventBatch is a batch of rows of one event table.
 type events interface {
 	Len() int
 	columns() []field
 }
 
-// insertEvents writes a batch to its one table; an empty one writes nothing.
+// insertEvents writes a batch to its table. An empty batch writes nothing.
 func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b events) error {
 	if b.Len() == 0 {
 		return nil
@@ -42,8 +40,8 @@ func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b e
 	return nil
 }
 
-// Names are the tables to write to instead of those of Tables, by their names
-// there; what has no entry is not written. Nil means the tables themselves.
+// Names maps tables of Tables to the tables to write instead. Tables without an entry are not written. Nil
+// stands for the tables themselves.
 type Names map[string]string
 
 func (n Names) of(table string) (string, bool) {
@@ -54,12 +52,11 @@ func (n Names) of(table string) (string, bool) {
 	return name, ok
 }
 
-// tablesAtATime is how many inserts of a batch run side by side. Most of a small
-// insert is waiting for one thread of the server and for files.
+// insertConcurrency is the number of concurrent inserts of a batch. A small insert mostly waits for one
+// server thread and for files.
 const tablesAtATime = 2
 
-// InsertInto is Insert into other tables of the same columns, as a rebuild has
-// them (Rebuild).
+// InsertInto is Insert into other tables with the same columns, such as those of a Rebuild.
 func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -88,7 +85,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 			return nil
 		}
 		if i == 0 {
-			// Readers find everything else by lookups.
+			// Lookups first: readers find everything else through them.
 			if err := write(ctx); err != nil {
 				return err
 			}
@@ -96,7 +93,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		}
 		writing.Go(func() error { return write(writeCtx) })
 	}
-	return writing.Wait() // ours, see above
+	return writing.Wait()
 }
 
 // insertTable writes one table's rows of several batches.
@@ -109,7 +106,7 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 		kinds[i] = clickhouse.ColumnNameAndType{Name: c.name, Type: c.kind}
 	}
 	ctx = clickhouse.Context(ctx,
-		// Naming the columns saves asking the server for them before every insert.
+		// Saves a query for the columns before every insert.
 		clickhouse.WithColumnNamesAndTypes(kinds),
 		clickhouse.WithSettings(clickhouse.Settings{
 			"insert_deduplication_token": token + ":" + parts[0].name,
@@ -119,7 +116,7 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 		return fmt.Errorf("prepare: %w", err)
 	}
 	if err := makeRoom(batch, parts); err != nil {
-		return fmt.Errorf("make room: %w", closeAfter(batch, err))
+		return fmt.Errorf("reserve: %w", closeAfter(batch, err))
 	}
 	for i, part := range parts {
 		if i > 0 {
@@ -140,7 +137,8 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	return nil
 }
 
-// even checks that all columns have as many rows: of a block with a shorter one the server takes none, without an error.
+// checkColumnLengths checks that all columns have the same length: the server silently drops a block with a
+// shorter one.
 func even(batch driver.Batch, parts []table) error {
 	rows := 0
 	for _, part := range parts {
@@ -154,9 +152,8 @@ func even(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// makeRoom lets the batch's columns of texts grow at once to what will stand in
-// them, by adding it as one row and taking that back: growing row by row copies
-// them several times over.
+// reserve allocates the batch's string columns at once: it appends all bytes as one row and resets the
+// column. Growing row by row would copy them several times.
 func makeRoom(batch driver.Batch, parts []table) error {
 	own := batch.Columns()
 	for _, part := range parts {
@@ -180,7 +177,7 @@ func makeRoom(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// closeAfter gives a batch's connection back after an error.
+// abort releases a batch's connection after an error.
 func closeAfter(batch driver.Batch, err error) error {
 	if abort := batch.Abort(); abort != nil {
 		return fmt.Errorf("%w (and abort: %w)", err, abort)

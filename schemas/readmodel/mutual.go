@@ -8,10 +8,9 @@ const (
 	mutualNames    = "\nON n.named = c.username_key AND c.named = n.username_key"
 )
 
-// MutualAccountsQuery reads the accounts of the other webset that name accounts of
-// the platform from, network or codehost, and are named by them: rows of the id on
-// from, the id on the other platform, and its username's comparison form. The
-// parameter ids, Array(String), has those on from.
+// MutualAccountsQuery returns the query for accounts of the other webset that have mutual links with accounts
+// of the platform from (network or codehost). Columns: the id on from, the id on the other platform, and its
+// normalized username. The parameter ids, Array(String), has the ids on from.
 func MutualAccountsQuery(from string) string {
 	if from == identity.Network {
 		return "SELECT n.profile_id, toString(c.user_id), c.username_key\nFROM (" + mutualNetwork + " AND profile_id IN {ids:Array(String)}) AS n\n" +

@@ -9,8 +9,7 @@ import (
 	"muster/schemas/record"
 )
 
-// networkShapes are the names that unknown members of network-person shapes
-// must not have.
+// networkShapes are the reserved names in network-person shapes.
 type networkShapes struct {
 	webset, enrich                                 reserved
 	location, position, company, education, school reserved
@@ -71,7 +70,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
-	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName) // derived names have the same keys
+	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName) // Derived names have the same keys.
 	r.mention(&l, identity.Network, nil, p.Headline, p.Summary)
 
 	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
@@ -118,7 +117,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	r.content = content
 }
 
-// appendWithoutMail appends what write writes, without e-mail for shapes and with nothing removed for ShapeOpen.
+// appendWithoutMail appends what write writes: without e-mail addresses for shapes, and complete for
+// ShapeOpen in addition.
 func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byte {
 	w := &r.w
 	w.reset(true)
@@ -132,7 +132,7 @@ func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byt
 	return appendPiece(b, w.fragment(), ShapeOpen)
 }
 
-// appendNetworkFields appends the fields that the content of a network person begins with (networkContent).
+// appendNetworkFields appends the leading fields of a network person's content column (networkContent).
 func appendNetworkFields(
 	b []byte, rec *record.Record, profileID, username, usernameKey, fullName string, emails, codehost []string,
 	present uint64,
@@ -144,7 +144,7 @@ func appendNetworkFields(
 	return appendUnsigned(b, present)
 }
 
-// personalEmail is personal_email, else email, else the first of emails.
+// personalEmail returns personal_email, else email, else the first of emails.
 func personalEmail(p *record.NetworkPerson) string {
 	if p.PersonalEmail != "" {
 		return p.PersonalEmail
@@ -186,8 +186,8 @@ func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education
 	return seen
 }
 
-// networkShared writes what the add-on network and the webset record share
-// (schemas/MAPPING.md, 7.5).
+// networkShared writes the fields common to the add-on network and the webset record (schemas/MAPPING.md,
+// 7.5).
 func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
 	w, s := &r.w, &r.network
 	w.str(`"username":`, p.Username)
@@ -231,7 +231,7 @@ func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields,
 	w.derived(derived, s.derivedWebset)
 }
 
-// networkRest writes the rest of the webset record (schemas/MAPPING.md, section 6).
+// networkRest writes the remaining fields of the webset record (schemas/MAPPING.md, section 6).
 func (r *Renderer) networkRest(p *record.NetworkPerson) {
 	w, s := &r.w, &r.network
 	w.str(`"profile_id":`, p.ProfileID)
@@ -298,7 +298,7 @@ func (r *Renderer) networkEnrich(p *record.NetworkPerson, derived derive.Fields,
 	w.unknown(p.Unknown, s.enrich)
 }
 
-// first is the part of a list that is served.
+// first returns the part of a list that is served.
 func first[T any](list []T) []T { return list[:min(len(list), MaxEntries)] }
 
 func (w *writer) locationKnown(l *record.Location) {
@@ -415,7 +415,7 @@ func (w *writer) searchEducation(s *networkShapes, e *record.Education) {
 	w.closeEntry()
 }
 
-// one is a list of at most one string.
+// one returns a list of at most one string.
 func one(s string) []string {
 	if s == "" {
 		return nil
@@ -423,8 +423,7 @@ func one(s string) []string {
 	return []string{s}
 }
 
-// emailKeys appends the distinct comparison forms of addresses; values that
-// are none have none.
+// emailKeys appends the distinct normalized addresses. Invalid ones are skipped.
 func emailKeys(dst []string, lists ...[]string) []string {
 	for _, list := range lists {
 		for _, s := range list {
@@ -436,13 +435,12 @@ func emailKeys(dst []string, lists ...[]string) []string {
 			}
 		}
 	}
-	slices.Sort(dst) // lists of 10,000 entries are normal
+	slices.Sort(dst) // Lists of 10,000 entries occur.
 	return slices.Compact(dst)
 }
 
-// declaredKeys appends the distinct comparison forms of the usernames that a
-// record declares on a platform: its own field first, then its social
-// accounts.
+// declaredKeys appends the distinct normalized usernames that a record declares on a platform: its own field
+// first, then its social accounts.
 func declaredKeys(dst []string, own, platform string, accounts []identity.Account) []string {
 	if key := identity.UsernameKey(own); key != "" {
 		dst = append(dst, key)
@@ -455,7 +453,7 @@ func declaredKeys(dst []string, own, platform string, accounts []identity.Accoun
 			dst = append(dst, key)
 		}
 	}
-	// Social accounts are distinct already; the own field may be among them.
+	// Social accounts are distinct, but may include the own field.
 	if len(dst) > 1 && own != "" {
 		if i := slices.Index(dst[1:], dst[0]); i >= 0 {
 			dst = slices.Delete(dst, i+1, i+2)

@@ -11,7 +11,7 @@ import (
 // field is one column of an insert.
 type field struct {
 	name   string
-	kind   string // ClickHouse type to send; String also for LowCardinality(String), which the server makes of it faster than the client can
+	kind   string // ClickHouse type to send. String also for LowCardinality(String): the server converts it faster than the client.
 	values values
 }
 
@@ -30,7 +30,7 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 	if len(c.list) == 0 {
 		return nil
 	}
-	if lists, ok := any(c.list).([][]string); ok { // all at once goes by reflection
+	if lists, ok := any(c.list).([][]string); ok { // Appending all at once uses reflection.
 		for _, list := range lists {
 			if err := dst.AppendRow(list); err != nil {
 				return err
@@ -42,7 +42,7 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 }
 
 func (c *column[T]) reset() {
-	clear(c.list) // lets go of the records' strings
+	clear(c.list) // Releases the records' strings.
 	c.list = c.list[:0]
 }
 
@@ -57,12 +57,12 @@ func (t *text) add(fragment []byte) {
 	t.ends = append(t.ends, len(t.arena))
 }
 
-// bytes is the buffer, for makeRoom.
+// bytes returns the buffer, for reserve.
 func (t *text) bytes() *[]byte { return &t.arena }
 
 func (t *text) appendTo(dst driver.BatchColumn) error {
 	var fragment []byte
-	var boxed any = &fragment // one for all rows: a pointer to bytes is copied from without further allocation
+	var boxed any = &fragment // One for all rows: appending a *[]byte does not allocate.
 	begin := 0
 	for _, end := range t.ends {
 		fragment = t.arena[begin:end]
@@ -81,10 +81,10 @@ func (t *text) reset() {
 	t.arena, t.ends = t.arena[:0], t.ends[:0]
 }
 
-// maxKeptArena bounds what a column keeps for the next batch, in bytes.
+// maxKeptArena is the maximum buffer size that a column keeps for the next batch, in bytes.
 const maxKeptArena = 32 << 20
 
-// table is what Insert needs of a table.
+// table is a table as Insert needs it.
 type table struct {
 	name    string
 	rows    int
@@ -119,7 +119,7 @@ func (h *head) columns(own ...field) []field {
 	)
 }
 
-// lookupTable has one column for what decides between versions: most of its rows are as short as that.
+// lookupTable has one column for the version order: most of its rows are hardly longer.
 type lookupTable struct {
 	keyHash    column[uint64]
 	claim      text
@@ -142,8 +142,8 @@ func (t *lookupTable) columns() []field {
 	}
 }
 
-// versions are values of the column ver, which other tables derive from the columns of head: version (59 bits), mapping
-// revision (32), deletion (1) and the 36 highest bits of the content hash.
+// versions are values of the column ver, which other tables compute from commonColumns: version (59 bits),
+// mapping revision (32), deletion (1) and the 36 highest bits of the content hash.
 type versions struct{ list [][2]uint64 }
 
 func (v *versions) add(rec *record.Record) {
@@ -193,7 +193,7 @@ func (t *networkPeopleTable) columns() []field {
 	)
 }
 
-// withdraw adds a row that says that the profile is gone and nothing else.
+// addDeletion adds a row for a deleted profile.
 func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID, lastUpdated string) {
 	t.head.add(rec, at)
 	t.profileHash.add(ProfileHash(profileID))
@@ -234,7 +234,7 @@ func (t *codehostPeopleTable) columns() []field {
 	)
 }
 
-// withdraw adds a row that says that the account is gone and nothing else.
+// addDeletion adds a row for a deleted account.
 func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID int64, lastUpdated string) {
 	t.head.add(rec, at)
 	t.userID.add(userID)
