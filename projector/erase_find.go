@@ -49,9 +49,9 @@ func identifiedTables() []identifiedTable {
 type erasureScan struct {
 	*Eraser
 	// matches so far
-	found   *erasureMatches
-	replayed  map[string][]string // shadow and retired tables of replays, by the name of the live table
-	derived []kafka.Message     // derived entries to publish
+	found    *erasureMatches
+	replayed map[string][]string // shadow and retired tables of replays, by the name of the live table
+	derived  []kafka.Message     // derived entries to publish
 }
 
 // find compares all rows with the suppression set. In the shadow and retired tables of replays it looks for

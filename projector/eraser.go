@@ -59,22 +59,22 @@ type Eraser struct {
 	deps   EraserDeps
 	writer *bus.Writer
 
-	layout  readmodel.Layout           // of the tables, as last read
-	pending map[string]*pendingErasure // requests that are not completed, by id
-	dirtySince   time.Time                  // since when deleted rows wait for the rewrite; zero if none do
-	removalCount   uint64                     // the set's removal count when derived entries were last unsuppressed
+	layout           readmodel.Layout           // of the tables, as last read
+	pending          map[string]*pendingErasure // requests that are not completed, by id
+	dirtySince       time.Time                  // since when deleted rows wait for the rewrite; zero if none do
+	removalCount     uint64                     // the set's removal count when derived entries were last unsuppressed
 	sweepDuration    time.Duration              // duration of the last sweep, 0 without one
-	removed map[string]int64           // deletions of the last sweep with matches, by place
-	rewriting   *pendingRewrite                  // nil unless replaced parts are waited for
+	removed          map[string]int64           // deletions of the last sweep with matches, by place
+	rewriting        *pendingRewrite            // nil unless replaced parts are waited for
 	liveSignature    string                     // signature of the tables that were last swept
-	answersToRebuild    map[int64]bool             // accounts whose answers must be rebuilt
-	rebuiltAnswers map[int64]bool             // accounts with rebuilt answers whose older rows may remain
-	answersScanned bool                       // answers were compared with their rows since the start
+	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
+	rebuiltAnswers   map[int64]bool             // accounts with rebuilt answers whose older rows may remain
+	answersScanned   bool                       // answers were compared with their rows since the start
 }
 
 // pendingRewrite is a rewrite whose replaced parts are not removed yet.
 type pendingRewrite struct {
-	begin time.Time // sweeps before this time are covered
+	begin          time.Time // sweeps before this time are covered
 	compactAgainAt time.Time // when to compact the logs again: tombstones have expired by then
 }
 
@@ -85,7 +85,7 @@ type pendingErasure struct {
 	urgent bool
 	// waits are the hashes whose entries are not in force yet: a request is logged before its entries are
 	// published. The request is not handled until they are.
-	waitingFor       []suppress.Hash
+	waitingFor  []suppress.Hash
 	requestedAt string
 	swept       time.Time // start of the first sweep that covered all identifiers
 }

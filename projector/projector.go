@@ -89,7 +89,7 @@ type Projector struct {
 	breaker   *breaker.Set
 	writer    *bus.Writer // nil in a replay, which does not publish rejections again
 	tables    readmodel.Names
-	progress   *replayProgress           // nil but in a replay
+	progress  *replayProgress    // nil but in a replay
 	usage     *bus.BatchConsumer // nil in a replay
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
