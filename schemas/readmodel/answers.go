@@ -266,10 +266,10 @@ func BeginAnswers(ctx context.Context, conn driver.Conn, generation, partitions 
 func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 	for _, rows := range []struct {
 		ids  []int64
-		head *head
+		head *commonColumns
 	}{
-		{b.codehostPeople.userID.list, &b.codehostPeople.head}, {b.codehostRepos.userID.list, &b.codehostRepos.head},
-		{b.codehostCommits.userID.list, &b.codehostCommits.head}, {b.codehostLists.userID.list, &b.codehostLists.head},
+		{b.codehostPeople.userID.list, &b.codehostPeople.common}, {b.codehostRepos.userID.list, &b.codehostRepos.common},
+		{b.codehostCommits.userID.list, &b.codehostCommits.common}, {b.codehostLists.userID.list, &b.codehostLists.common},
 	} {
 		for i, id := range rows.ids {
 			version := rows.head.version.list[i]

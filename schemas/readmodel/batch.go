@@ -108,7 +108,7 @@ func (b *Batch) Reset() {
 func (b *Batch) Records() int { return b.records }
 
 // copyList copies a scratch list into the batch.
-func (b *Batch) keep(list []string) []string {
+func (b *Batch) copyList(list []string) []string {
 	begin := len(b.slab)
 	b.slab = append(b.slab, list...)
 	return b.slab[begin:len(b.slab):len(b.slab)]
@@ -126,7 +126,7 @@ func Tables() []string {
 }
 
 // commonColumns are the columns of every table.
-type head struct {
+type commonColumns struct {
 	version     column[int64]
 	revision    column[uint32]
 	contentHash column[uint64]
@@ -136,7 +136,7 @@ type head struct {
 	offset      column[int64]
 }
 
-func (h *head) add(rec *record.Record, at Position) {
+func (h *commonColumns) add(rec *record.Record, at Position) {
 	h.version.add(int64(rec.Version))
 	h.revision.add(rec.Revision)
 	h.contentHash.add(rec.Hash)

@@ -44,17 +44,17 @@ const maxFoundNames = 20
 func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.CodehostPerson, at Position) {
 	t := &b.codehostPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, *given.UserID, given.LastUpdated)
+		t.addDeletion(rec, at, *given.UserID, given.LastUpdated)
 		return
 	}
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
 	usernameKey := identity.UsernameKey(p.CodehostUsername)
 	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails}
-	emails := b.keep(emailKeys(r.keys[:0], addresses...))
+	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
-	network := b.keep(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
-	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+	network := b.copyList(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
+	microblog := b.copyList(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
 	l.addUsername(LookupCodehostUsername, usernameKey, network)
@@ -70,7 +70,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	w := &r.w
 	w.own.set(addresses...)
 
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.lastUpdated.add(p.LastUpdated)
 	t.codehostUsername.add(p.CodehostUsername)
@@ -112,8 +112,8 @@ func (r *Renderer) appendAccountLists(
 	return appendField(b, cmp.Or(email, p.PersonalEmail))
 }
 
-func codehostPresent(p *record.CodehostPerson) present {
-	seen := present(hostUserID | hostCodehostUsername | hostLastUpdated)
+func codehostPresent(p *record.CodehostPerson) fieldMask {
+	seen := fieldMask(hostUserID | hostCodehostUsername | hostLastUpdated)
 	seen.str(hostType, p.Type)
 	seen.str(hostFirstName, p.FirstName)
 	seen.str(hostLastName, p.LastName)

@@ -23,7 +23,7 @@ func newCompanyShapes() companyShapes {
 // networkCompany adds the rows of a network-company.
 func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
 	t := &b.networkCompanies
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.companyHash.add(CompanyHash(p.CompanyID))
 	t.companyID.add(p.CompanyID)
 	t.lastUpdated.add(p.LastUpdated)

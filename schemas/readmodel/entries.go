@@ -8,7 +8,7 @@ import (
 // codehostRepo adds the row of a repository.
 func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.CodehostRepo, at Position) {
 	t := &b.codehostRepos
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.repoID.add(*p.ID)
 	w := &r.w
@@ -74,7 +74,7 @@ func (w *writer) repoText(p *record.CodehostRepo) {
 // no-reply addresses, which contain the account.
 func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.CodehostCommit, at Position) {
 	t := &b.codehostCommits
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.sha.add(p.SHA)
 	if rec.Deleted {
@@ -125,7 +125,7 @@ func (r *Renderer) commit(p *record.CodehostCommit) {
 // codehostList adds the row of a complete list.
 func (r *Renderer) codehostList(b *Batch, rec *record.Record, p *record.CodehostList, at Position) {
 	t := &b.codehostLists
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.list.add(p.List)
 	t.items.add(p.Items)

@@ -117,12 +117,12 @@ func CodehostFields() []string {
 
 // NetworkFieldMask returns the bit of a field in network_people.present. ok is false if the field is unknown
 // or computed by the reader.
-func NetworkFieldMask(name string) (mask uint64, ok bool) { return fieldMask(networkFields(), name) }
+func NetworkFieldMask(name string) (mask uint64, ok bool) { return maskOf(networkFields(), name) }
 
 // CodehostFieldMask is NetworkFieldMask for codehost_people.present.
-func CodehostFieldMask(name string) (mask uint64, ok bool) { return fieldMask(codehostFields(), name) }
+func CodehostFieldMask(name string) (mask uint64, ok bool) { return maskOf(codehostFields(), name) }
 
-func fieldMask(fields []string, name string) (uint64, bool) {
+func maskOf(fields []string, name string) (uint64, bool) {
 	i := slices.Index(fields, name)
 	if i < 0 {
 		return 0, false
@@ -131,22 +131,22 @@ func fieldMask(fields []string, name string) (uint64, bool) {
 }
 
 // fieldMask is a bit set of non-empty fields.
-type present uint64
+type fieldMask uint64
 
-func (p *present) str(bit uint64, value string) {
+func (p *fieldMask) str(bit uint64, value string) {
 	if value != "" {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }
 
-func (p *present) int(bit uint64, value *int64) {
+func (p *fieldMask) int(bit uint64, value *int64) {
 	if value != nil {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }
 
-func (p *present) is(bit uint64, there bool) {
+func (p *fieldMask) is(bit uint64, there bool) {
 	if there {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }

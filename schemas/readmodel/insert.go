@@ -24,13 +24,13 @@ func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Bat
 }
 
 // eventBatch is a batch of rows of one event table.
-type events interface {
+type eventBatch interface {
 	Len() int
 	columns() []field
 }
 
 // insertEvents writes a batch to its table. An empty batch writes nothing.
-func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b events) error {
+func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b eventBatch) error {
 	if b.Len() == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (n Names) of(table string) (string, bool) {
 
 // insertConcurrency is the number of concurrent inserts of a batch. A small insert mostly waits for one
 // server thread and for files.
-const tablesAtATime = 2
+const insertConcurrency = 2
 
 // InsertInto is Insert into other tables with the same columns, such as those of a Rebuild.
 func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
@@ -66,7 +66,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		tables[i] = b.tables()
 	}
 	writing, writeCtx := errgroup.WithContext(ctx)
-	writing.SetLimit(tablesAtATime)
+	writing.SetLimit(insertConcurrency)
 	for i := range tables[0] {
 		parts := make([]table, 0, len(batches))
 		for _, t := range tables {
@@ -115,8 +115,8 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if err := makeRoom(batch, parts); err != nil {
-		return fmt.Errorf("reserve: %w", closeAfter(batch, err))
+	if err := reserveCapacity(batch, parts); err != nil {
+		return fmt.Errorf("reserve: %w", abortBatch(batch, err))
 	}
 	for i, part := range parts {
 		if i > 0 {
@@ -124,12 +124,12 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 		}
 		for j, c := range columns {
 			if err := c.values.appendTo(batch.Column(j)); err != nil {
-				return fmt.Errorf("column %s: %w", c.name, closeAfter(batch, err))
+				return fmt.Errorf("column %s: %w", c.name, abortBatch(batch, err))
 			}
 		}
 	}
-	if err := even(batch, parts); err != nil {
-		return closeAfter(batch, err)
+	if err := checkColumnLengths(batch, parts); err != nil {
+		return abortBatch(batch, err)
 	}
 	if err := batch.Send(); err != nil {
 		return fmt.Errorf("send: %w", err)
@@ -139,7 +139,7 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 
 // checkColumnLengths checks that all columns have the same length: the server silently drops a block with a
 // shorter one.
-func even(batch driver.Batch, parts []table) error {
+func checkColumnLengths(batch driver.Batch, parts []table) error {
 	rows := 0
 	for _, part := range parts {
 		rows += part.rows
@@ -152,9 +152,9 @@ func even(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// reserve allocates the batch's string columns at once: it appends all bytes as one row and resets the
+// reserveCapacity allocates the batch's string columns at once: it appends all bytes as one row and resets the
 // column. Growing row by row would copy them several times.
-func makeRoom(batch driver.Batch, parts []table) error {
+func reserveCapacity(batch driver.Batch, parts []table) error {
 	own := batch.Columns()
 	for _, part := range parts {
 		for j, c := range part.columns() {
@@ -177,8 +177,8 @@ func makeRoom(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// abort releases a batch's connection after an error.
-func closeAfter(batch driver.Batch, err error) error {
+// abortBatch releases a batch's connection after an error.
+func abortBatch(batch driver.Batch, err error) error {
 	if abort := batch.Abort(); abort != nil {
 		return fmt.Errorf("%w (and abort: %w)", err, abort)
 	}

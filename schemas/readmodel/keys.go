@@ -74,14 +74,14 @@ const (
 // since hashes may collide.
 func KeyHash(t LookupType, value string) uint64 {
 	var stack [96]byte
-	buf := append(stack[:0], t.names()...)
+	buf := append(stack[:0], t.namespace()...)
 	buf = append(buf, 0)
 	buf = append(buf, value...)
 	return xxhash.Sum64(buf)
 }
 
 // namespace returns the namespace of the values of a type.
-func (t LookupType) names() string {
+func (t LookupType) namespace() string {
 	switch t {
 	case LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork:
 		return "network username"

@@ -93,7 +93,7 @@ func (l Layout) ReplacingMergeTree(table, version string) string {
 }
 
 // restAge is the number of seconds after the last insert when a table read by key is merged into one part.
-const restAge = 300
+const idleSeconds = 300
 
 // Lookup returns the settings of a table that is read by key: small granules in compact parts, which store a
 // granule's columns side by side in one file. A point read of many columns then decompresses little more than
@@ -106,7 +106,7 @@ const restAge = 300
 func (l Layout) Lookup(granularity int) string {
 	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
 		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " +
-		"min_age_to_force_merge_seconds = " + strconv.Itoa(restAge) + ", min_age_to_force_merge_on_partition_only = 1, " +
+		"min_age_to_force_merge_seconds = " + strconv.Itoa(idleSeconds) + ", min_age_to_force_merge_on_partition_only = 1, " +
 		l.Deduplication()
 }
 

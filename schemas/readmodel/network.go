@@ -52,7 +52,7 @@ func newNetworkShapes() networkShapes {
 func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.NetworkPerson, at Position) {
 	t := &b.networkPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, given.ProfileID, given.LastUpdated)
+		t.addDeletion(rec, at, given.ProfileID, given.LastUpdated)
 		r.searchPerson(b, rec, given, at, nil, nil, nil)
 		return
 	}
@@ -60,10 +60,10 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	p := &full
 	usernameKey := identity.UsernameKey(p.Username)
 	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail)}
-	emails := b.keep(emailKeys(r.keys[:0], addresses...))
+	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
-	codehost := b.keep(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
-	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+	codehost := b.copyList(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
+	microblog := b.copyList(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetNetworkPerson, p.ProfileID, at)
 	l.addUsername(LookupNetworkUsername, usernameKey, codehost)
@@ -78,7 +78,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	w := &r.w
 	w.own.set(addresses...)
 
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(p.ProfileID))
 	t.profileID.add(p.ProfileID)
 	t.lastUpdated.add(p.LastUpdated)
@@ -92,7 +92,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	email := personalEmail(p)
 	mask := r.networkPresent(p, len(experience), len(education), len(certifications))
 	if email != "" {
-		mask |= present(netPersonalEmail)
+		mask |= fieldMask(netPersonalEmail)
 	}
 	content := appendNetworkFields(
 		r.content[:0], rec, p.ProfileID, p.Username, usernameKey, p.FullName, emails, codehost, uint64(mask))
@@ -160,8 +160,8 @@ func personalEmail(p *record.NetworkPerson) string {
 	return ""
 }
 
-func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) present {
-	seen := present(netProfileID | netUsername | netLastUpdated)
+func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) fieldMask {
+	seen := fieldMask(netProfileID | netUsername | netLastUpdated)
 	seen.str(netFirstName, p.FirstName)
 	seen.str(netMiddleName, p.MiddleName)
 	seen.str(netLastName, p.LastName)

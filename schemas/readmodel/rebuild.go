@@ -49,8 +49,8 @@ func Models() []Model {
 
 // Marks in the names of shadow and retired tables.
 const (
-	markNew = "__new_"
-	markOld = "__old_"
+	shadowMark  = "__new_"
+	retiredMark = "__old_"
 )
 
 // Rebuild builds the SQL that creates a shadow table and swaps it with the live one. On a cluster the
@@ -63,16 +63,16 @@ type Rebuild struct {
 }
 
 // Fresh returns the name of the shadow table.
-func (r Rebuild) Fresh() string { return r.Table + markNew + r.ID }
+func (r Rebuild) Fresh() string { return r.Table + shadowMark + r.ID }
 
 // Kept returns the name of the retired table, which was live before.
-func (r Rebuild) Kept() string { return r.Table + markOld + r.ID }
+func (r Rebuild) Kept() string { return r.Table + retiredMark + r.ID }
 
 // ParseRebuilt parses the name of a shadow or retired table. It does not accept local tables of a cluster.
 func ParseRebuilt(name string) (table, id string, old, ok bool) {
-	for _, mark := range []string{markNew, markOld} {
+	for _, mark := range []string{shadowMark, retiredMark} {
 		if t, rest, found := strings.Cut(name, mark); found && t != "" && isID(rest) {
-			return t, rest, mark == markOld, true
+			return t, rest, mark == retiredMark, true
 		}
 	}
 	return "", "", false, false
@@ -129,8 +129,8 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 		if strings.Contains(m[2], "{uuid}") {
 			return engine
 		}
-		path, _, _ := strings.Cut(m[2], markNew)
-		return m[1] + path + markNew + r.ID + "'"
+		path, _, _ := strings.Cut(m[2], shadowMark)
+		return m[1] + path + shadowMark + r.ID + "'"
 	})
 	text := ""
 	if m := p.comment.FindStringSubmatchIndex(query); m != nil {
@@ -160,7 +160,7 @@ func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
 
 // distributed returns the statement for a Distributed table sharded like the live one.
 func (r Rebuild) distributed(name string) string {
-	return strings.TrimSuffix(r.Layout.Distributed(name, r.slicedBy()), ";")
+	return strings.TrimSuffix(r.Layout.Distributed(name, r.rangeColumn()), ";")
 }
 
 // Exchange returns the statement that swaps the shadow table and the live one. Readers see one or the other;
@@ -201,7 +201,7 @@ type Slice struct {
 
 // rangeColumn returns the first sorting column with many values, so that the primary key finds the rows of a
 // range. Clusters shard by it, too.
-func (m Model) slicedBy() string {
+func (m Model) rangeColumn() string {
 	if m.Key[0] == "kind" {
 		return m.Key[1]
 	}
@@ -211,7 +211,7 @@ func (m Model) slicedBy() string {
 // SampleQuery returns the query for a sorted random sample of range column values of the live and the shadow
 // table, or all values if there are few.
 func (r Rebuild) SampleQuery() string {
-	by := r.slicedBy()
+	by := r.rangeColumn()
 	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by + " FROM " + r.Table +
 		" UNION ALL SELECT " + by + " FROM " + r.Fresh() + ")"
 }
@@ -242,10 +242,10 @@ func Slices(sample []string, number int) []Slice {
 func (r Rebuild) within(s Slice) string {
 	var bounds []string
 	if s.From != "" {
-		bounds = append(bounds, r.slicedBy()+" >= "+s.From)
+		bounds = append(bounds, r.rangeColumn()+" >= "+s.From)
 	}
 	if s.To != "" {
-		bounds = append(bounds, r.slicedBy()+" < "+s.To)
+		bounds = append(bounds, r.rangeColumn()+" < "+s.To)
 	}
 	if s.Parts > 1 {
 		bounds = append(bounds, fmt.Sprintf("cityHash64(%s) %% %d = %d", strings.Join(r.Key, ", "), s.Parts, s.Part))
@@ -257,7 +257,7 @@ func (r Rebuild) within(s Slice) string {
 }
 
 // bothSides returns a query for the keys and versions of the live and the shadow table.
-func (r Rebuild) sides(s Slice, liveOnly string) string {
+func (r Rebuild) bothSides(s Slice, liveOnly string) string {
 	key := strings.Join(r.Key, ", ")
 	if liveOnly != "" {
 		liveOnly = " AND " + liveOnly
@@ -267,16 +267,16 @@ func (r Rebuild) sides(s Slice, liveOnly string) string {
 }
 
 // stale returns a query for the keys of a slice that the shadow table lacks or has in an older version.
-func (r Rebuild) behind(s Slice) string {
+func (r Rebuild) stale(s Slice) string {
 	key := strings.Join(r.Key, ", ")
-	return "SELECT " + key + " FROM (\n    " + r.sides(s, "") + "\n) GROUP BY " + key +
+	return "SELECT " + key + " FROM (\n    " + r.bothSides(s, "") + "\n) GROUP BY " + key +
 		" HAVING countIf(fresh = 1) = 0 OR maxIf(ver, fresh = 1) < maxIf(ver, fresh = 0)"
 }
 
 // CountBehind returns the query for the number of keys of a slice that the shadow table lacks or has in an
 // older version.
 func (r Rebuild) CountBehind(s Slice) string {
-	return "SELECT count() FROM (\n" + r.behind(s) + "\n)"
+	return "SELECT count() FROM (\n" + r.stale(s) + "\n)"
 }
 
 // CopyBehind returns the statement that copies their rows from the live table.
@@ -292,7 +292,7 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 		here = "\nSETTINGS parallel_distributed_insert_select = 0"
 	}
 	return "INSERT INTO " + r.Fresh() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
-		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)" + here
+		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.stale(s) + "\n)" + here
 }
 
 // ColumnsQuery returns the query for the names of the insertable columns, in order.
@@ -344,7 +344,7 @@ func (r Rebuild) CompareQuery(s Slice, handled []Progress) string {
 FROM (
     SELECT ` + key + `, countIf(fresh = 0) AS l, countIf(fresh = 1) AS f, maxIf(ver, fresh = 0) AS lv, maxIf(ver, fresh = 1) AS fv
     FROM (
-    ` + r.sides(s, arrived) + `
+    ` + r.bothSides(s, arrived) + `
     ) GROUP BY ` + key + `
 )`
 }

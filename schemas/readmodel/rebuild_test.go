@@ -47,7 +47,7 @@ func TestRebuildGolden(t *testing.T) {
 func TestSlicedBy(t *testing.T) {
 	got := map[string]string{}
 	for _, m := range Models() {
-		got[m.Table] = m.slicedBy()
+		got[m.Table] = m.rangeColumn()
 	}
 	require.Equal(t, map[string]string{
 		"lookups":           "key_hash",

@@ -48,8 +48,8 @@ func object(fragments ...string) string {
 func answerOf(t *testing.T, b *Batch) *AnswerRow {
 	t.Helper()
 	row, p := &AnswerRow{}, &b.codehostPeople
-	content := appendSigned(appendUnsigned(appendSigned(appendUnsigned(nil, 1), 0), 0), p.head.version.list[0])
-	content = appendFlag(appendUnsigned(content, p.head.contentHash.list[0]), false)
+	content := appendSigned(appendUnsigned(appendSigned(appendUnsigned(nil, 1), 0), 0), p.common.version.list[0])
+	content = appendFlag(appendUnsigned(content, p.common.contentHash.list[0]), false)
 	for _, text := range []string{p.codehostUsername.list[0], p.usernameKey.list[0], p.accountType.list[0]} {
 		content = appendField(content, text)
 	}
@@ -253,7 +253,7 @@ func TestNetworkPersonKeysAndLookups(t *testing.T) {
 
 func TestNetworkPersonWithdrawn(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","last_updated":"2026","deleted":true,"emails":["a@x.example"]}`))
-	require.Equal(t, []bool{true}, b.networkPeople.head.deleted.list)
+	require.Equal(t, []bool{true}, b.networkPeople.common.deleted.list)
 	require.Empty(t, b.lookups.keyHash.list)
 	row := contentOf(t, b)
 	require.Equal(t, &NetworkPersonRow{ProfileID: "p_1", Version: row.Version, ContentHash: row.ContentHash, Deleted: true}, row)
@@ -332,7 +332,7 @@ func TestEntries(t *testing.T) {
 	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeWebset))
 	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeAddon))
 	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, entryIn(repos.content.at(0), ShapeEnrich))
-	require.Equal(t, []bool{false, true}, repos.head.deleted.list)
+	require.Equal(t, []bool{false, true}, repos.common.deleted.list)
 	require.Empty(t, repos.content.at(1))
 
 	commits := &b.codehostCommits

@@ -11,7 +11,7 @@ import (
 // searchPeopleTable holds rows of search_people. Its columns are derived from SearchFields, so that stored
 // and searchable fields cannot differ.
 type searchPeopleTable struct {
-	head        head
+	common      commonColumns
 	profileHash column[uint64]
 	profileID   column[string]
 	fields      []searchColumn // in the order of SearchFields; created with the first row
@@ -62,7 +62,7 @@ func (t *searchPeopleTable) columns() []field {
 			own = append(own, field{f.Column, "Array(Int64)", &c.numbers})
 		}
 	}
-	return t.head.columns(own...)
+	return t.common.columns(own...)
 }
 
 func (t *searchPeopleTable) prepare() {
@@ -196,7 +196,7 @@ func keyword(s string) string {
 func (r *Renderer) searchPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked) {
 	t := &b.searchPeople
 	t.prepare()
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(p.ProfileID))
 	t.profileID.add(p.ProfileID)
 	row := searchRow{t: t}

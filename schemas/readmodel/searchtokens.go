@@ -198,7 +198,7 @@ func (l *tokenLists) endElement(tokens int) { l.elements = append(l.elements, to
 
 func (l *tokenLists) endRow(n int) { l.rows = append(l.rows, n) }
 
-// bytes returns the buffer, for reserve.
+// bytes returns the buffer, for reserveCapacity.
 func (l *tokenLists) bytes() *[]byte { return &l.arena }
 
 func (l *tokenLists) reset() {

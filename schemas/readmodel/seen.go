@@ -18,7 +18,7 @@ func (b *Batch) Seen(s event.Seen, version record.Version, at Position) error {
 		return err
 	}
 	t := &b.seenVersions
-	t.head.add(&record.Record{Version: version, Hash: s.Hash}, at)
+	t.common.add(&record.Record{Version: version, Hash: s.Hash}, at)
 	t.kind.add(string(s.Kind))
 	t.keyHash.add(hash)
 	t.key.add(s.Key)

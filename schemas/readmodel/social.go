@@ -8,7 +8,7 @@ import (
 // microblogPerson adds the rows of a microblog-person.
 func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.MicroblogPerson, at Position) {
 	t := &b.microblogPeople
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userHash.add(MicroblogHash(p.UserID))
 	t.userID.add(p.UserID)
 	t.lastUpdated.add(p.LastUpdated)
@@ -50,7 +50,7 @@ func (r *Renderer) accountLink(b *Batch, rec *record.Record, p *record.AccountLi
 	l.add(LookupLink(p.B.Platform), bKey)
 
 	t := &b.accountLinks
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.linkHash.add(LinkHash(rec.Key))
 	t.linkID.add(rec.Key)
 	t.aPlatform.add(p.A.Platform)

@@ -57,7 +57,7 @@ func (t *text) add(fragment []byte) {
 	t.ends = append(t.ends, len(t.arena))
 }
 
-// bytes returns the buffer, for reserve.
+// bytes returns the buffer, for reserveCapacity.
 func (t *text) bytes() *[]byte { return &t.arena }
 
 func (t *text) appendTo(dst driver.BatchColumn) error {
@@ -107,7 +107,7 @@ func (b *Batch) tables() []table {
 	}
 }
 
-func (h *head) columns(own ...field) []field {
+func (h *commonColumns) columns(own ...field) []field {
 	return append(own,
 		field{"version", "Int64", &h.version},
 		field{"revision", "UInt32", &h.revision},
@@ -171,7 +171,7 @@ func (v *versions) appendTo(dst driver.BatchColumn) error {
 func (v *versions) reset() { v.list = v.list[:0] }
 
 type networkPeopleTable struct {
-	head                                                     head
+	common                                                   commonColumns
 	profileHash                                              column[uint64]
 	profileID, lastUpdated, updatedAt, username, usernameKey column[string]
 	emailKeys, codehostUsernameKeys, microblogUsernameKeys   column[[]string]
@@ -179,7 +179,7 @@ type networkPeopleTable struct {
 }
 
 func (t *networkPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"profile_hash", "UInt64", &t.profileHash},
 		field{"profile_id", "String", &t.profileID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -194,8 +194,8 @@ func (t *networkPeopleTable) columns() []field {
 }
 
 // addDeletion adds a row for a deleted profile.
-func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID, lastUpdated string) {
-	t.head.add(rec, at)
+func (t *networkPeopleTable) addDeletion(rec *record.Record, at Position, profileID, lastUpdated string) {
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(profileID))
 	t.profileID.add(profileID)
 	t.lastUpdated.add(lastUpdated)
@@ -209,7 +209,7 @@ func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID
 }
 
 type codehostPeopleTable struct {
-	head                                                  head
+	common                                                commonColumns
 	userID                                                column[int64]
 	lastUpdated, codehostUsername, usernameKey            column[string]
 	accountType, networkUsername                          column[string]
@@ -219,7 +219,7 @@ type codehostPeopleTable struct {
 }
 
 func (t *codehostPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"last_updated", "String", &t.lastUpdated},
 		field{"codehost_username", "String", &t.codehostUsername},
@@ -235,8 +235,8 @@ func (t *codehostPeopleTable) columns() []field {
 }
 
 // addDeletion adds a row for a deleted account.
-func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID int64, lastUpdated string) {
-	t.head.add(rec, at)
+func (t *codehostPeopleTable) addDeletion(rec *record.Record, at Position, userID int64, lastUpdated string) {
+	t.common.add(rec, at)
 	t.userID.add(userID)
 	t.lastUpdated.add(lastUpdated)
 	t.codehostUsername.add("")
@@ -251,13 +251,13 @@ func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID i
 }
 
 type codehostReposTable struct {
-	head           head
+	common         commonColumns
 	userID, repoID column[int64]
 	content        text
 }
 
 func (t *codehostReposTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"repo_id", "Int64", &t.repoID},
 		field{"content", "String", &t.content},
@@ -265,14 +265,14 @@ func (t *codehostReposTable) columns() []field {
 }
 
 type codehostCommitsTable struct {
-	head    head
+	common  commonColumns
 	userID  column[int64]
 	sha     column[string]
 	content text
 }
 
 func (t *codehostCommitsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"sha", "String", &t.sha},
 		field{"content", "String", &t.content},
@@ -280,14 +280,14 @@ func (t *codehostCommitsTable) columns() []field {
 }
 
 type codehostListsTable struct {
-	head   head
+	common commonColumns
 	userID column[int64]
 	list   column[string]
 	items  column[[]string]
 }
 
 func (t *codehostListsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"list", "String", &t.list},
 		field{"items", "Array(String)", &t.items},
@@ -295,14 +295,14 @@ func (t *codehostListsTable) columns() []field {
 }
 
 type networkCompaniesTable struct {
-	head                                                          head
+	common                                                        commonColumns
 	companyHash                                                   column[uint64]
 	companyID, lastUpdated, networkSlug, slugKey, networkID, name column[string]
 	company                                                       text
 }
 
 func (t *networkCompaniesTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"company_hash", "UInt64", &t.companyHash},
 		field{"company_id", "String", &t.companyID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -315,7 +315,7 @@ func (t *networkCompaniesTable) columns() []field {
 }
 
 type microblogPeopleTable struct {
-	head                                       head
+	common                                     commonColumns
 	userHash                                   column[uint64]
 	userID, lastUpdated, username              column[string]
 	usernameKey, name, bio, location           column[string]
@@ -324,7 +324,7 @@ type microblogPeopleTable struct {
 }
 
 func (t *microblogPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_hash", "UInt64", &t.userHash},
 		field{"user_id", "String", &t.userID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -343,7 +343,7 @@ func (t *microblogPeopleTable) columns() []field {
 }
 
 type accountLinksTable struct {
-	head                       head
+	common                     commonColumns
 	linkHash                   column[uint64]
 	linkID                     column[string]
 	aPlatform, aUsername, aKey column[string]
@@ -353,7 +353,7 @@ type accountLinksTable struct {
 }
 
 func (t *accountLinksTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"link_hash", "UInt64", &t.linkHash},
 		field{"link_id", "String", &t.linkID},
 		field{"a_platform", "String", &t.aPlatform},
@@ -369,13 +369,13 @@ func (t *accountLinksTable) columns() []field {
 }
 
 type seenVersionsTable struct {
-	head                   head
+	common                 commonColumns
 	kind, key, lastUpdated column[string]
 	keyHash                column[uint64]
 }
 
 func (t *seenVersionsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"kind", "String", &t.kind},
 		field{"key_hash", "UInt64", &t.keyHash},
 		field{"key", "String", &t.key},
