@@ -169,7 +169,7 @@ func TestFindLayout(t *testing.T) {
 	exec("CREATE TABLE mine AS lookups ENGINE = Distributed(muster, currentDatabase(), mine_too)")
 	exec("EXCHANGE TABLES mine AND lookups")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
-	require.ErrorContains(t, err, "lookups is not as muster migrate makes it")
+	require.ErrorContains(t, err, "lookups was not created by muster migrate")
 	exec("EXCHANGE TABLES lookups_local AND lookups")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
 	require.ErrorContains(t, err, `not all of one: ["" "muster"]`)

@@ -240,7 +240,7 @@ func TestReplayRefuses(t *testing.T) {
 	h := newHarness(t)
 	cfg, deps := h.replayConfig("people")
 	_, err := projector.Replay(t.Context(), cfg, deps)
-	require.ErrorContains(t, err, `no read model "people"; the read models are lookups,`)
+	require.ErrorContains(t, err, `unknown read model "people"; the read models are lookups,`)
 }
 
 // stopAt cancels a replay when it has come to a phase and so far in it.

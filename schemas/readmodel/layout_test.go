@@ -23,6 +23,6 @@ func TestClusterOf(t *testing.T) {
 		"", "Memory", "Distributed('', 'muster', 'lookups_local')", "Distributed('{cluster}', 'muster', 'mine')", "Distributed('{cluster}', 'lookups_local', 'mine')",
 	} {
 		_, err := clusterOf("lookups", "Distributed", full)
-		require.ErrorContains(t, err, "lookups is not as muster migrate makes it")
+		require.ErrorContains(t, err, "lookups was not created by muster migrate")
 	}
 }
