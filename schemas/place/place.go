@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Place is what a location names. Fields that are not known are empty.
+// Place is a resolved location. Unknown fields are empty.
 type Place struct {
 	City, State, Country, CountryCode, Continent string
 	// Timezone, Latitude and Longitude are those of the city; HasCoordinates reports whether they are known.

@@ -45,7 +45,7 @@ type field struct {
 	majors []string
 }
 
-// lexicon holds everything that is read from the embedded word lists.
+// lexicon holds the embedded word lists.
 type lexicon struct {
 	countries    []country
 	byCode       map[string]int
@@ -76,8 +76,8 @@ func newWeights(n int, weight func(i int) float64) weights {
 	return w
 }
 
-// zipfMandelbrot gives rank i the weight 1/(i+1+q): the shape of name
-// frequencies, the smaller q, the heavier the head.
+// zipfMandelbrot returns weights 1/(i+1+q) for rank i, the distribution of name frequencies. A smaller q
+// gives a heavier head.
 func zipfMandelbrot(n int, q float64) weights {
 	return newWeights(n, func(i int) float64 { return 1 / (float64(i) + 1 + q) })
 }
@@ -105,8 +105,7 @@ func readLines(name string) ([]string, error) {
 	return out, nil
 }
 
-// readSections reads "[name]" headings with their lines; lines before the first
-// heading are under "".
+// readSections reads "[name]" headings with their lines; lines before the first heading have the key "".
 func readSections(name string) (map[string][]string, error) {
 	lines, err := readLines(name)
 	if err != nil {

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// claim is one account naming another. Declared claims stand in a field made
-// for it (a username field, social_accounts, an account-link record); the
-// others are mentions in a bio or a website field.
+// claim is a reference from one account to another. Declared claims are in a field for it (a username field,
+// social_accounts, an account-link record); the others are mentions in a bio or a website field.
 type claim struct {
 	from, to platform
 	field    string
-	entity   int  // whose account is named
-	wrong    bool // it is somebody else's account, or nobody's
+	entity   int  // the owner of the named account
+	wrong    bool // the account belongs to another entity or does not exist
 	typo     string
 }
 
-// Fields in which a claim can stand.
+// Fields that can contain a claim.
 const (
 	fieldUsername = "username"
 	fieldSocial   = "social_accounts"
@@ -27,7 +26,7 @@ const (
 
 func (c *claim) declared() bool { return c.field == fieldUsername || c.field == fieldSocial }
 
-// claims are what an entity's accounts say of each other.
+// claims returns the claims of an entity's accounts about each other.
 func (w *world) claims(e int) []claim {
 	s := &w.state[e]
 	var out []claim
@@ -107,7 +106,7 @@ func (w *world) claims(e int) []claim {
 	return out
 }
 
-// target is the handle that a claim names at a moment.
+// target returns the handle in a claim at a time.
 func (w *world) target(c *claim, at int64) string {
 	return w.handleAt(w.account(c.entity, c.to), at) + c.typo
 }
@@ -122,7 +121,7 @@ func profileURL(p platform, handle string) string {
 	return "https://microblog.example/" + handle
 }
 
-// urlShape varies a profile URL the way people paste them.
+// urlShape varies a profile URL as users do.
 func urlShape(r *rng, u string) string {
 	switch r.n(12) {
 	case 0:
@@ -170,8 +169,7 @@ func (w *world) statedLinks(o *object, e int, a *account, at int64) {
 	}
 }
 
-// mentions are the claims that one account makes in free text; the website
-// field takes the one returned separately.
+// mentions returns the claims of an account in free text, and separately the one in the website field.
 func (w *world) mentions(e int, p platform, at int64) (bio []string, website string) {
 	r := rng(mix(w.seed, streamLinks, uint64(e), 60+uint64(p)))
 	for _, c := range w.claims(e) {
@@ -210,8 +208,8 @@ type accountLink struct {
 	deleted    bool
 }
 
-// accountLinks are the links that crawlers report between an entity's accounts,
-// with every observation of each, and some that are plainly wrong.
+// accountLinks returns the links that crawlers report between an entity's accounts, with every observation of
+// each, and some wrong ones.
 func (w *world) accountLinks(e int) []accountLink {
 	s := &w.state[e]
 	if w.class(e) != classPerson {
@@ -271,7 +269,7 @@ func (w *world) observe(out []accountLink, r *rng, e, other int, a, b platform, 
 	return out
 }
 
-// extraLinks reaches Options.AccountLinks and JoinedLinks.
+// extraLinks adds links up to Options.AccountLinks and JoinedLinks.
 func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 	if w.opts.JoinedLinks == 0 && w.opts.AccountLinks == 0 {
 		return out

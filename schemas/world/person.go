@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// job is one position of a person. Months count from year 0; end 0 is ongoing.
+// job is one position of a person. Months count from year 0; end 0 means ongoing.
 type job struct {
 	company    int32
 	title      string
@@ -23,8 +23,8 @@ type study struct {
 	start, end int // years
 }
 
-// person is everything about somebody that does not depend on a platform. It is
-// derived from (seed, index) whenever a record of theirs is written.
+// person has the attributes of a person that do not depend on a platform. It is derived from (seed, index)
+// whenever one of its records is written.
 type person struct {
 	e       int
 	name    fullName
@@ -43,9 +43,8 @@ type person struct {
 	avatar  uint64 // shared picture, 0 when every account has its own
 }
 
-// nameSeed is where a person's name comes from. A few people bear the name of
-// somebody else on purpose, and live or work near them: the namesakes that make
-// record linkage hard in a small sample too.
+// nameSeed returns the seed of a person's name. A few people deliberately share a name and live or work near
+// each other: namesakes that make record linkage hard in small samples, too.
 func (w *world) nameSeed(e int) uint64 { return mix(w.seed, streamName, uint64(w.namesake(e))) }
 
 func (w *world) namesake(e int) int {
@@ -67,7 +66,7 @@ func (w *world) personName(e int) fullName {
 	return w.lx.makeName(w.lx.cultures[w.lx.cultureW.pick(&r)], r.next())
 }
 
-// homeOf is where a person grew up and where they live.
+// homeOf returns where a person grew up and lives.
 func (w *world) homeOf(e int, c *culture) (origin, home int) {
 	n := w.namesake(e)
 	if r := rng(mix(w.seed, streamPerson, uint64(e), 3)); n != e && r.is(55) {
@@ -196,7 +195,7 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		}
 		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month, noise: r.next()}
 		j.company = w.pickEmployer(r, w.lx.cities[place].country, f.name)
-		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same firm
+		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same company
 			o := rng(mix(w.seed, streamTwin, uint64(twin), 1))
 			j.company = w.pickEmployer(&o, w.lx.cities[p.city].country, f.name)
 		}
@@ -215,7 +214,7 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		}
 		out = append(out, j)
 		month += r.n(3) * r.n(4)
-		if r.is(6) { // a second position beside the first
+		if r.is(6) { // a second, concurrent position
 			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor", "Freelancer", "Speaker"}), city: place,
 				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name), noise: r.next(), skills: j.skills}
 			if side.start < now {
@@ -242,7 +241,7 @@ func (w *world) techOf(r *rng, skills []string) []int {
 	return out
 }
 
-// placeOn is the city that an account states: home, or one that was home once.
+// placeOn returns the city on an account: the home, or a former one.
 func (w *world) placeOn(p *person, a *account) int {
 	r := rng(mix(w.seed, streamPerson, uint64(p.e), 20+uint64(a.platform)))
 	switch u := r.n(100); {
@@ -254,7 +253,7 @@ func (w *world) placeOn(p *person, a *account) int {
 	return p.city
 }
 
-// jobAt is the main position at a moment, nil when there is none.
+// jobAt returns the main position at a time, nil if there is none.
 func (p *person) jobAt(month int) *job {
 	var best *job
 	for i := range p.jobs {
@@ -283,10 +282,10 @@ func (p *person) pastJob(month int) *job {
 	return nil
 }
 
-// monthOf counts months from year 0 for a moment in Unix milliseconds.
+// monthOf returns the month, counted from year 0, of a time in Unix milliseconds.
 func monthOf(ms int64) int {
 	days := int(ms / day)
-	// Good to a day: records show months, and a month's border is arbitrary here.
+	// Exact to a day: records have months, and the border of a month is arbitrary here.
 	return 1970*12 + days*12*400/146097
 }
 
@@ -319,7 +318,7 @@ func sometimes(r *rng, percent float64, s string) string {
 	return ""
 }
 
-// fillContext holds what the sentence templates can name.
+// fillContext has the values of the sentence templates.
 type fillContext struct {
 	title, company, past, city, school, major string
 	skills, hobbies                           []string
@@ -348,8 +347,7 @@ func (w *world) fillFor(p *person, month int) *fillContext {
 	return c
 }
 
-// expand fills a template. A name that the context lacks makes the whole
-// sentence empty, so that nothing half-filled is written.
+// expand fills a template. It returns "" if a value is missing.
 func (w *world) expand(r *rng, tmpl string, c *fillContext) string {
 	if !strings.Contains(tmpl, "{") {
 		return tmpl
