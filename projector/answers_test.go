@@ -25,7 +25,7 @@ func accountRecord(tb testing.TB, id int, version, username string) *record.Reco
 	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`, id, username, version))
 }
 
-func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
+func TestAnswers_ReflectAccountsRepositoriesCommitsAndLists(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	commit := decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`)
@@ -61,7 +61,7 @@ func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-func TestAnswers_ABadTouchIsRejected(t *testing.T) {
+func TestAnswers_RejectInvalidTouch(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publish(
@@ -73,8 +73,8 @@ func TestAnswers_ABadTouchIsRejected(t *testing.T) {
 	require.Len(t, h.rejectedRecords(), 3)
 }
 
-// Touches of a recreated topic have small offsets again, and still win.
-func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
+// Touches of a recreated topic have small offsets again, but win.
+func TestAnswers_RecreatedTopicStartsGeneration(t *testing.T) {
 	s := openStore(t)
 	first := harnessOver(t, s)
 	stop := first.start(nil)
@@ -96,8 +96,8 @@ func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
 	require.Less(t, row.Touch, before.Touch)
 }
 
-// An account of many rows is built apart, and others do not wait for it.
-func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
+// Builds of other accounts do not wait for the large one.
+func TestAnswers_LargeAccountsAreBuiltSeparately(t *testing.T) {
 	h := newHarness(t)
 	h.start(func(c *projector.Config, _ *projector.Deps) { c.LargeAge = 2 * time.Second })
 	recs := []*record.Record{accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob")}
@@ -119,8 +119,8 @@ func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
 	require.Equal(t, strconv.Itoa(repos), ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[:1]))
 }
 
-// The answer of a person who is erased while it is built is deleted.
-func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
+// The account is erased while its answer is built.
+func TestAnswers_ErasedDuringBuildAreDeleted(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
 		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
@@ -139,8 +139,8 @@ func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
 	require.EqualValues(t, 43, h.answers(42, 43)[0].UserID)
 }
 
-// Answers are built from the tables alone, while records come in, and a projector is not ready without any.
-func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
+// Records arrive in the meantime. A projector without answers is not ready.
+func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	h := newHarness(t)
 	stop := h.start(nil)
 	recs := worldRecords(t, 60, 7)
@@ -182,8 +182,8 @@ func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// What a replay of the tables changes, or what has been lost, is found and built.
-func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
+// Covers answers that differ after a replay, and lost answers.
+func TestReplay_RebuildsDifferingAnswers(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob"), repo(t, 7, 1, "2024", ""))
@@ -202,9 +202,9 @@ func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// An eraser that was killed after it deleted commits of an erased author leaves answers that show them. The next eraser
-// rebuilds these answers before it reports that the request is in force.
-func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
+// A killed eraser may leave answers that contain deleted commits. The next one rebuilds them before it
+// reports the request as suppressed.
+func TestEraser_RebuildsAnswersAfterKill(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},

@@ -16,7 +16,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// suppressed is a set in which one codehost username was erased.
+// suppressed returns a set with one erased codehost username.
 func suppressed(t *testing.T, username string) *suppress.Set {
 	t.Helper()
 	set := suppress.NewSet(suppress.NoKey())
@@ -29,9 +29,9 @@ func suppressed(t *testing.T, username string) *suppress.Set {
 	return set
 }
 
-// A result that was under way when a person was erased names them, as input or as
-// found: it gets no row. Nor does the worker's answer that nothing is known of them.
-func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
+// Covers results that were in flight during the erasure, with the person as input or match, and results
+// without data.
+func TestProjector_OmitsDiscoveriesOfErasedPeople(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
@@ -51,7 +51,7 @@ func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
 		})})
 	}
 	publish("input", account("codehost", "Ghost"))
-	publish("found", account("network", "somebody"), account("codehost", "ghost"))
+	publish("found", account("network", "someone"), account("codehost", "ghost"))
 	publish("kept", account("network", "another"), account("codehost", "alive"))
 	names := func(ctx context.Context) []string {
 		var out []string

@@ -21,7 +21,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// gate is a connection on which the first query that says something waits.
+// gate is a connection that blocks the first matching query.
 type gate struct {
 	driver.Conn
 	says          string
@@ -39,9 +39,9 @@ func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Row
 	return g.Conn.Query(ctx, query, args...)
 }
 
-// Somebody whose erasure is withdrawn while a sweep is under way, and who is brought in
-// again, stays; who else was found goes.
-func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
+// A person's erasure is withdrawn during a sweep and their data is ingested again. It stays; other matches
+// are deleted.
+func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 	for name, c := range map[string]struct {
 		says   string
 		buried bool
@@ -92,7 +92,7 @@ func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
 	}
 }
 
-// deletions counts the statements that delete from a table.
+// deletions counts the DELETE statements of a table.
 type deletions struct {
 	driver.Conn
 	from string
@@ -106,8 +106,8 @@ func (d *deletions) Exec(ctx context.Context, query string, args ...any) error {
 	return d.Conn.Exec(ctx, query, args...)
 }
 
-// More people than one query names go with one deletion of each table.
-func TestEraserDeletesManyAtOnce(t *testing.T) {
+// People in several queries are deleted with one statement per table.
+func TestEraser_DeletesWithOneStatementPerTable(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	var people []string

@@ -13,11 +13,10 @@ import (
 	"muster/schemas/record"
 )
 
-// A replay copies from the live table, or inserts what it has rendered, while somebody is
-// erased: its rows come into the fresh table behind the deletion from there. They go
-// before the request is told to be removed; and those that come later still go once the
-// table is live.
-func TestEraserFollowsAReplay(t *testing.T) {
+// A replay copies or inserts rows of a person while they are erased, so they enter the shadow table after the
+// deletion. They are deleted before the request is reported as deleted; later ones are deleted once the table
+// is live.
+func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	const ghost = `{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`

@@ -17,10 +17,9 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A request is in the log before its entries are published, and whoever publishes may be
-// killed in between. It is not told to be done until all of them are in force, and were
-// looked for.
-func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
+// A request is logged before its entries are published, and the publisher may be killed in between. The
+// request is not reported as done before all entries are in force and were searched for.
+func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	apply := func(username string, entry suppress.Entry) string {
@@ -33,7 +32,7 @@ func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
 		}
 		return hash
 	}
-	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before, and asked for again
+	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before and requested again
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
 	})
@@ -73,7 +72,7 @@ func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
 	identifier := func(username string) event.ErasureIdentifier {
 		return event.ErasureIdentifier{Type: string(suppress.CodehostUsername), Hash: apply(username, suppress.Entry{})}
 	}
-	exempt := identifier("exempt") // of a deletion list: it never gets an entry
+	exempt := identifier("exempt") // of a deletion list; it gets no entry
 	exempt.Status = event.ErasureExempted
 	ask("waits", identifier("ghost"), identifier("late"), identifier("back"))
 	ask("known", identifier("ghost"), exempt)

@@ -20,17 +20,17 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasing is an eraser at work, and the log of erasures.
+// erasing is a running eraser and the erasure log.
 type erasing struct {
 	h    *harness
 	set  *suppress.Set
 	told chan event.ErasureAction
-	held atomic.Pointer[time.Time] // what the eraser's clock shows while it stands still
+	held atomic.Pointer[time.Time] // time of the stopped clock
 
 	replaced time.Duration // how long replaced parts are kept
 }
 
-// hold has the eraser's clock stand still: no rewriting ends before it goes on.
+// hold stops the eraser's clock, so that no rewrite completes.
 func (e *erasing) hold() {
 	now := time.Now()
 	e.held.Store(&now)
@@ -45,14 +45,13 @@ func (e *erasing) now() time.Time {
 	return time.Now()
 }
 
-// startEraser starts an eraser that waits a second for tombstones, with an urgent
-// request in the log.
+// startEraser starts an eraser with a tombstone lifetime of one second, with an urgent request in the log.
 func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
 	return (&erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}).start(t)
 }
 
-// startHeldEraser is startEraser with a clock that stands still.
+// startHeldEraser is startEraser with a stopped clock.
 func startHeldEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
 	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}
@@ -124,8 +123,8 @@ func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]st
 	(&store{tb: t, conn: h.conn}).insert(token, recs...)
 }
 
-// Parts that a rewriting replaced stay until the system has written all of the new ones.
-func TestEraserKeepsWhatIsReplaced(t *testing.T) {
+// Replaced parts stay until the system has written the new ones to disk.
+func TestEraser_KeepsReplacedPartsUntilSynced(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", people("Ghost"))
 	(&erasing{h: h, set: suppressed(t, "ghost"), told: make(chan event.ErasureAction, 16)}).start(t)
@@ -135,9 +134,9 @@ func TestEraserKeepsWhatIsReplaced(t *testing.T) {
 	}, "the parts' time")
 }
 
-// A request whose people were found before the eraser was stopped is rewritten by the one
-// that comes next, though that one finds nobody, and whatever the clock showed then.
-func TestEraserGoesOnAfterAStart(t *testing.T) {
+// The next eraser rewrites a request that was swept before a restart, although its sweep has no match,
+// whatever the clock.
+func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"in time": -time.Minute, "the clock was ahead": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
@@ -155,20 +154,18 @@ func TestEraserGoesOnAfterAStart(t *testing.T) {
 	}
 }
 
-// An urgent request that comes while another is rewritten has its own rewriting right
-// behind it, not after the time that others wait.
-func TestEraserHurriesAgain(t *testing.T) {
+// An urgent request that arrives during a rewrite gets its own rewrite immediately after it.
+func TestEraser_UrgentRequestDuringRewriteIsNext(t *testing.T) {
 	h := newHarness(t)
 	e := startEraser(t, h, suppressed(t, "ghost"))
 	e.await(t, event.ErasureMasked)
-	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the rewriting that has begun
+	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the current rewrite
 	e.await(t, event.ErasureRemoved)
 	e.await(t, event.ErasureRemoved)
 }
 
-// What comes in between a sweep and the look at the end, as what was under way when
-// the set changed, goes too, is rewritten too, and the request still ends as removed.
-func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
+// Data that arrives between the sweep and the final scan is deleted and rewritten, and the request completes.
+func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	e := startHeldEraser(t, h, set)
@@ -193,9 +190,8 @@ func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
 	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND has_lightweight_delete"), "the deleted rows are still in the parts")
 }
 
-// Everything that is stored of an erased person goes, by whatever they are known:
-// also what was stored before there was a request, and what only tells of them.
-func TestEraserFindsEverything(t *testing.T) {
+// Covers every identifier, data from before the request, and data that only mentions the person.
+func TestEraser_DeletesAllStoredData(t *testing.T) {
 	h := newHarness(t)
 	set := suppress.NewSet(suppress.NoKey())
 	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.DropPhone: "4901234567"} {
@@ -253,5 +249,5 @@ func TestEraserFindsEverything(t *testing.T) {
 		require.Equal(t, want, s.count(query), query)
 	}
 	_, hit := set.ID("network", "p2")
-	require.True(t, hit, "whoever was found stays out by their id")
+	require.True(t, hit, "matched people are suppressed by id")
 }

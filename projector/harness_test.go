@@ -36,7 +36,7 @@ func newHarness(t *testing.T) *harness {
 	return harnessOver(t, openStore(t))
 }
 
-// harnessOver is a harness over a store that is there.
+// harnessOver is a harness with an existing store.
 func harnessOver(t *testing.T, s *store) *harness {
 	t.Helper()
 	b := brokertest.Start(t)
@@ -118,7 +118,7 @@ func (h *harness) caughtUp() {
 		}
 	}()
 	eventually(h.t, func(ctx context.Context) bool {
-		// In this order: what is projected touches answers.
+		// In this order: projections publish touches.
 		for _, c := range []bus.GroupTopics{
 			{Group: projector.Group, Topics: projector.Topics()}, {Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
 		} {
@@ -168,8 +168,8 @@ func (h *harness) rejectedRecords() []event.Rejected {
 	return out
 }
 
-// history is records of a few identities in several versions, shuffled, some
-// of them repeated; want is the newest version of each.
+// history returns records of a few identities in several versions, shuffled and partly repeated; want is the
+// newest version of each.
 func history(tb testing.TB, seed uint64, people, versions int) (all []*record.Record, want map[string]*record.Record) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	want = map[string]*record.Record{}

@@ -147,7 +147,7 @@ func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	return rows
 }
 
-// answers are the answers of accounts, in no order.
+// answers returns the answers of accounts, in no order.
 func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
 	newest := map[int64]readmodel.AnswerRow{}
 	for _, r := range query(s, readmodel.AnswersQuery(), (*readmodel.AnswerRow).Dest, ids...) {
@@ -164,7 +164,7 @@ func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
 	return out
 }
 
-// entries are the members of the entries of a list of an account, without braces.
+// entries returns the fields of the entries of an account's list, without braces.
 func (s *store) entries(list string, shape readmodel.Shape, row readmodel.AnswerRow) []string {
 	s.tb.Helper()
 	var lists map[string]jsontext.Value
@@ -215,7 +215,7 @@ func TestMigrationsGolden(t *testing.T) {
 	}
 }
 
-func TestMigrateTwice(t *testing.T) {
+func TestMigrate_IsIdempotent(t *testing.T) {
 	s := openStore(t)
 	applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
@@ -227,9 +227,9 @@ func TestMigrateTwice(t *testing.T) {
 	}
 }
 
-// What the engine has acknowledged, and what it makes of that, is on the disk: offsets
-// that are committed behind it are, too, after a power cut.
-func TestTablesAreSynced(t *testing.T) {
+// Acknowledged inserts and merges are on disk, as committed offsets follow them; a power failure must not
+// lose them.
+func TestTables_SyncInsertsToDisk(t *testing.T) {
 	s := openStore(t)
 	own := "FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name NOT LIKE 'muster_%'"
 	require.NotZero(t, s.count("SELECT count() "+own))

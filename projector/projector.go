@@ -254,7 +254,7 @@ func (p *Projector) Check(ctx context.Context) error {
 	names, consumers := p.projections()
 	for i, c := range consumers {
 		if away := c.Away(); away > p.cfg.AwayAfter {
-			return fmt.Errorf("projector: consumer of %s has been outside its group for %s; see the log", names[i], away.Round(time.Second))
+			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log", names[i], away.Round(time.Second))
 		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {

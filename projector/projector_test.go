@@ -25,7 +25,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestProjectsOutOfOrderAndRepeatedRecords(t *testing.T) {
+func TestProjector_HandlesReorderedAndRepeatedRecords(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 1, 60, 5)
 	h.start(nil)
@@ -39,14 +39,14 @@ func TestProjectsOutOfOrderAndRepeatedRecords(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-func TestRenamesAndRecycledHandles(t *testing.T) {
+func TestProjector_HandlesRenamesAndRecycledUsernames(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(person(t, "p_1", "2024", `"username":"ann"`))
 	h.caughtUp()
 	h.publishRecords(person(t, "p_1", "2025", `"username":"ann-b"`), person(t, "p_2", "2025-02", `"username":"ann"`))
 	h.caughtUp()
-	// Both are candidates; the main rows tell who holds the name now.
+	// Both are candidates; the main rows have the current owner.
 	holders := map[string]string{}
 	for _, l := range h.lookup(readmodel.LookupNetworkUsername, "ann") {
 		for _, r := range h.networkPeople(l.Target) {
@@ -56,7 +56,7 @@ func TestRenamesAndRecycledHandles(t *testing.T) {
 	require.Equal(t, map[string]string{"p_1": "ann-b", "p_2": "ann"}, holders)
 }
 
-func TestEmbeddedListsOnTheTopic(t *testing.T) {
+func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
@@ -69,7 +69,7 @@ func TestEmbeddedListsOnTheTopic(t *testing.T) {
 	require.Len(t, rejected, 1)
 	require.Equal(t, "repos[1].updated_at", rejected[0].Path)
 
-	// A later complete list withdraws what it lacks.
+	// A later complete list deletes the entries that it lacks.
 	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
 	h.caughtUp()
 	require.Equal(t, "3", ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])))
@@ -96,7 +96,7 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 	require.Contains(t, h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[0], `"new"`)
 }
 
-func TestPoisonOnTheTopic(t *testing.T) {
+func TestProjector_RejectsInvalidMessages(t *testing.T) {
 	h := newHarness(t)
 	topic := record.KindNetworkPerson.Topic()
 	good := person(t, "p_good", "2025", `"username":"good"`)
@@ -151,7 +151,7 @@ func TestPoisonOnTheTopic(t *testing.T) {
 	require.GreaterOrEqual(t, n, 3)
 }
 
-// They are published in several slices.
+// They are published in several requests.
 func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
 	const count = 2500
 	h := newHarness(t)
@@ -174,8 +174,8 @@ func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
 	require.Less(t, strings.Count(log.String(), "records rejected"), count/100, "a batch is logged once")
 }
 
-// It has no version, which alone decides what replaces what.
-func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
+// It has no version.
+func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	h := newHarness(t)
 	topic, key := record.KindNetworkPerson.Topic(), []byte("p_kept")
 	h.start(nil)
@@ -188,9 +188,8 @@ func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
 	require.True(t, h.networkPeople("p_kept")[0].Deleted, "a record with deleted withdraws it")
 }
 
-// A record that ClickHouse refuses for its data stands alone in the end; the
-// others of its batch are projected.
-func TestRefusedRecordIsIsolated(t *testing.T) {
+// The other records of its batch are projected.
+func TestProjector_IsolatesRecordRejectedByClickHouse(t *testing.T) {
 	h := newHarness(t)
 	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre'"))
 	var recs []*record.Record
@@ -214,9 +213,8 @@ func TestRefusedRecordIsIsolated(t *testing.T) {
 	}
 }
 
-// While ClickHouse refuses, the breaker is open and the projector paused; nothing
-// is rejected and nothing lost.
-func TestPausesWhileClickHouseFails(t *testing.T) {
+// While the breaker is open, nothing is rejected and nothing is lost.
+func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	h := newHarness(t)
 	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
 	require.NoError(t, h.conn.Exec(t.Context(), people.Freeze()))
@@ -246,10 +244,10 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "breaker did not close")
 }
 
-// A projector that gets nothing from Kafka is not ready, though ClickHouse is.
-func TestCheckKnowsKafka(t *testing.T) {
+// ClickHouse is available.
+func TestCheck_FailsWithoutKafkaAssignment(t *testing.T) {
 	h := newHarness(t)
-	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics: there is nothing to join for
+	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics, so that the consumers cannot join
 	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, p.Check(t.Context()), "it has not begun")
@@ -272,8 +270,7 @@ func totalLag(lags []bus.PartitionLag) (n int64) {
 	return n
 }
 
-// What is not the record's fault is waited out, whatever it is.
-func TestMissingTableIsWaitedOut(t *testing.T) {
+func TestProjector_RetriesUntilMissingTableExists(t *testing.T) {
 	h := newHarness(t)
 	require.NoError(t, h.conn.Exec(t.Context(), "RENAME TABLE network_people TO away"))
 	h.publishRecords(person(t, "p_1", "2025", `"username":"ann"`))
@@ -289,7 +286,7 @@ func TestMissingTableIsWaitedOut(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-// The engine dies, again and again, while batches are inserted.
+// The engine is killed repeatedly while batches are inserted.
 func TestEngineKilledMidBatch(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 7, 150, 8)
@@ -320,7 +317,7 @@ func TestEngineKilledMidBatch(t *testing.T) {
 	}
 	<-published
 	eventually(t, met, "no batch met a dead engine")
-	// And once the projector stops in between and another takes over.
+	// Once, the projector stops in between and another takes over.
 	stop()
 	h.start(nil)
 	enginetest.Kill(t)
@@ -329,8 +326,8 @@ func TestEngineKilledMidBatch(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-// Several projectors share the partitions; one leaves mid-way, another joins.
-func TestProjectorsShareTheWork(t *testing.T) {
+// One leaves midway, another joins.
+func TestProjector_ReplicasSharePartitions(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 9, 200, 4)
 	stopFirst := h.start(nil)
@@ -343,12 +340,11 @@ func TestProjectorsShareTheWork(t *testing.T) {
 	h.requireNewest(want)
 }
 
-// Three projectors of one group, of which one after the other leaves and comes
-// back, with slow batches under way: every rebalance meets some.
-func TestRebalancesMidBatch(t *testing.T) {
+// Three projectors of one group leave and rejoin in turn, with slow batches in flight during every rebalance.
+func TestProjector_RebalanceDuringBatchLosesNothing(t *testing.T) {
 	h := newHarness(t)
 	people, rounds := 120, 6
-	if testing.Short() { // an insert a table for each ten records: beside others, 120 take a minute
+	if testing.Short() { // One insert per table and ten records: 120 take a minute on a busy machine.
 		people, rounds = 40, 2
 	}
 	all, want := history(t, 11, people, 6)
@@ -385,9 +381,9 @@ func TestRebalancesMidBatch(t *testing.T) {
 	require.NotZero(t, generations)
 }
 
-// requireInsertedCommitted: no committed offset is ahead of what is inserted. The
-// last committed record of a partition is in the table, under its own offset
-// unless a later one of the same identity has replaced it.
+// requireInsertedCommitted checks that no committed offset is ahead of the inserts: the last committed record
+// of a partition is in the table, under its own offset unless a later one of the same identity has replaced
+// it.
 func (h *harness) requireInsertedCommitted() {
 	h.t.Helper()
 	lags, err := bus.Lag(h.t.Context(), h.kafka, projector.Group, projector.Topics())
@@ -403,7 +399,7 @@ func (h *harness) requireInsertedCommitted() {
 	}
 }
 
-func TestNewRefusesBadConfiguration(t *testing.T) {
+func TestNew_RejectsInvalidConfiguration(t *testing.T) {
 	s := openStore(t)
 	for name, make := range map[string]func() (projector.Config, projector.Deps){
 		"no connection": func() (projector.Config, projector.Deps) {

@@ -18,8 +18,8 @@ import (
 	"muster/schemas/record"
 )
 
-// The SQL of schemas/readmodel on the real engine: schemas itself opens no
-// connection, so these tests live with the service that writes the tables.
+// These test the SQL of schemas/readmodel on the real engine. They are here because schemas opens no
+// connections.
 
 func person(tb testing.TB, id, version, members string) *record.Record {
 	if members != "" {
@@ -28,7 +28,7 @@ func person(tb testing.TB, id, version, members string) *record.Record {
 	return decode(tb, record.KindNetworkPerson, fmt.Sprintf(`{"profile_id":%q,"last_updated":%q%s}`, id, version, members))
 }
 
-func TestNewestVersionWinsInAnyOrder(t *testing.T) {
+func TestReadModel_NewestVersionWinsInAnyOrder(t *testing.T) {
 	s := openStore(t)
 	versions := []*record.Record{
 		person(t, "p", "2024", `"username":"old","emails":["old@x.example"]`),
@@ -63,17 +63,17 @@ func TestNewestVersionWinsInAnyOrder(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.True(t, rows[0].Deleted)
 	require.Equal(t, "{}", members(rows[0], readmodel.ShapeEnrich))
-	// An older version that arrives after the withdrawal brings nobody back.
+	// An older version that arrives after the deletion restores nothing.
 	s.insert("late", versions[1])
 	require.True(t, s.networkPeople("p")[0].Deleted)
 }
 
-// members is the object of what a shape shows.
+// members returns the object of a shape.
 func members(r readmodel.NetworkPersonRow, shape readmodel.Shape) string {
 	return string(append(r.Append([]byte{'{'}, shape, false), '}'))
 }
 
-func TestEqualVersionsGreaterHashWins(t *testing.T) {
+func TestReadModel_GreaterHashWinsAmongEqualVersions(t *testing.T) {
 	s := openStore(t)
 	recs := []*record.Record{person(t, "p", "2025", `"username":"a"`), person(t, "p", "2025", `"username":"b"`), person(t, "p", "2025", `"username":"c"`)}
 	want := slices.MaxFunc(recs, func(a, b *record.Record) int {
@@ -93,8 +93,8 @@ func TestEqualVersionsGreaterHashWins(t *testing.T) {
 	}
 }
 
-// ranked returns records of one identity in the order of current version: version, mapping
-// revision, deletion, content hash.
+// ranked returns records of one identity in ascending order: version, mapping revision, deletion, content
+// hash.
 func ranked(t *testing.T, id string) []*record.Record {
 	a, b := person(t, id, "2025", `"username":"a"`), person(t, id, "2025", `"username":"b"`)
 	if a.Hash > b.Hash {
@@ -146,8 +146,8 @@ func TestReadModel_OrderIsVersionRevisionDeletionHash(t *testing.T) {
 	}
 }
 
-// Rows of before mapping revisions are compared with newer ones as if they had been written now.
-func TestMigrate_OldRowsGetTheNewOrder(t *testing.T) {
+// Rows from before mapping revisions compare with newer ones as if written now.
+func TestMigrate_ConvertsOrderOfOldRows(t *testing.T) {
 	migrations, err := projector.Migrations(readmodel.Layout{})
 	require.NoError(t, err)
 	s := &store{tb: t, conn: openAt(t, enginetest.DSN(t))}
@@ -178,7 +178,7 @@ func TestLookups(t *testing.T) {
 		decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025","network_slug":"Acme","network_id":"99"}`),
 		decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},"source":"s","observed_at":"2025","confidence":0.25}`),
 	)
-	s.insert("2", // Ann has a new name, and Bob took her old one.
+	s.insert("2", // Ann was renamed, and Bob took her old username.
 		person(t, "p_1", "2026-02", `"username":"ann-2","emails":["a@x.example"]`),
 		person(t, "p_2", "2026-03", `"username":"ann"`),
 	)
@@ -243,7 +243,7 @@ func TestCodehostPeople(t *testing.T) {
 	require.Equal(t, "{}", account(rows[1], readmodel.ShapeEnrich))
 }
 
-// owner is the record of an account that has nothing but lists.
+// owner returns the record of an account without other fields than its lists.
 func owner(tb testing.TB, user int) *record.Record {
 	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"last_updated":"2020","codehost_username":"ann"}`, user))
 }
@@ -270,7 +270,7 @@ func ids(entries []string) string {
 	return strings.Join(out, " ")
 }
 
-func TestVisibleEntries(t *testing.T) {
+func TestAnswers_ShowVisibleEntries(t *testing.T) {
 	tests := []struct {
 		name    string
 		records func(tb testing.TB, user int) []*record.Record
@@ -315,7 +315,7 @@ func TestVisibleEntries(t *testing.T) {
 	}
 	s := openStore(t)
 	users := make([]int64, len(tests))
-	for i, tt := range tests { // all in the same tables and queries: accounts must not mix
+	for i, tt := range tests { // All in the same tables and queries, to detect mixed-up accounts.
 		users[i] = int64(i + 1)
 		s.insert(fmt.Sprint(i), owner(t, i+1))
 		for n, rec := range tt.records(t, i+1) {
@@ -335,7 +335,7 @@ func TestVisibleEntries(t *testing.T) {
 	}
 }
 
-func TestEntryShapes(t *testing.T) {
+func TestAnswers_ShowEntriesByShape(t *testing.T) {
 	s := openStore(t)
 	s.insert("1", owner(t, 7),
 		repo(t, 7, 1, "2024", `,"description":"a@b.example"`), repo(t, 7, 2, "2023", `,"description":"none"`),
@@ -359,7 +359,7 @@ func TestEntryShapes(t *testing.T) {
 }
 
 // An account of 10,000 repositories, 9,000 of them on its complete list.
-func TestLargeOwner(t *testing.T) {
+func TestAnswers_BuildLargeAccount(t *testing.T) {
 	s := openStore(t)
 	var recs []*record.Record
 	var items []string
@@ -383,9 +383,9 @@ func TestLargeOwner(t *testing.T) {
 	}
 }
 
-// The same batch with the same token is written once; with another token it
-// is written again and changes nothing.
-func TestInsertToken(t *testing.T) {
+// Repeating a batch with the same token inserts nothing; with another token it inserts again without a change
+// in results.
+func TestInsert_DeduplicatesByToken(t *testing.T) {
 	s := openStore(t)
 	rec := person(t, "p", "2025", `"username":"ann"`)
 	s.insert("token", rec)
@@ -412,7 +412,7 @@ func TestCounts(t *testing.T) {
 			require.NotZero(t, c.Bytes)
 			require.Equal(t, "2025-02-01T00:00:00Z", record.Version(c.Current).String())
 		case "lookups":
-			require.EqualValues(t, 3, c.Rows) // two usernames, and the handle that one of them is long enough for
+			require.EqualValues(t, 3, c.Rows) // two usernames, and the blocking key of the longer one
 		case "search_people":
 			require.EqualValues(t, 2, c.Rows)
 		default:
@@ -421,8 +421,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Every kind's row of every table arrives as it was rendered.
-func TestOtherTables(t *testing.T) {
+// Rows of every table are read back as rendered.
+func TestInsert_RoundTripsRowsOfAllTables(t *testing.T) {
 	s := openStore(t)
 	s.insert("1",
 		decode(t, record.KindMicroblogPerson, `{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L","website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`),

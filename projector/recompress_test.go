@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows of search_people that have rested are compressed anew when they are merged, and young ones are not: inserts and the
-// merges soon after take less time so.
-func TestSearchRecompressed(t *testing.T) {
+// Merges recompress old rows of search_people but not recent ones, so that inserts and early merges are
+// cheaper.
+func TestSearchPeople_MergesRecompressOldRows(t *testing.T) {
 	s := openStore(t)
 	codec := func() (name string) {
 		t.Helper()

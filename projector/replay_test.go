@@ -42,7 +42,7 @@ func (h *harness) content(table string) uint64 {
 	return h.count("SELECT sum(cityHash64(* EXCEPT (topic, partition, offset))) FROM " + table + " FINAL")
 }
 
-func TestModelsAreTheTables(t *testing.T) {
+func TestModels_CoverAllTables(t *testing.T) {
 	s := openStore(t)
 	var tables []string
 	for _, m := range readmodel.Models() {
@@ -57,7 +57,7 @@ func TestModelsAreTheTables(t *testing.T) {
 	require.Equal(t, readmodel.Tables(), tables)
 }
 
-// What is wrong in the live tables is right afterwards, what only they have stays.
+// The replay corrects the live tables and keeps rows that only they have.
 func TestReplay(t *testing.T) {
 	h := newHarness(t)
 	recs := worldRecords(t, 60, 5)
@@ -70,8 +70,8 @@ func TestReplay(t *testing.T) {
 	}
 	parts := h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")
 
-	// Results of discovery, with the links that they found, are no records: their
-	// events are kept for days only, and a replay leaves them as they are.
+	// Discovery results and discovered links are not records: their topic retains them for days only, so a
+	// replay does not rebuild them.
 	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost", Username: "found"}
 	var results readmodel.DiscoveryBatch
 	require.NoError(t, results.Add(&event.Discovery{
@@ -85,7 +85,7 @@ func TestReplay(t *testing.T) {
 
 	report := h.replay()
 	for i, table := range discovered {
-		require.EqualValues(t, 1+i, h.count("SELECT count() FROM "+table), table) // a result; its input, and what was found
+		require.EqualValues(t, 1+i, h.count("SELECT count() FROM "+table), table) // one result with two rows of links
 		require.Equal(t, before[table], h.content(table), table)
 	}
 	require.False(t, report.Resumed)
@@ -96,12 +96,12 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, r.Before, r.After, r.Table)
 		require.Equal(t, r.Partitions, r.Equal, r.Table)
 		require.Zero(t, r.Added+r.Newer, r.Table)
-		if r.Table != "lookups" { // which keeps values that a record once had
+		if r.Table != "lookups" { // lookups keep former values of records
 			require.Zero(t, r.FromLive, r.Table)
 		}
 	}
 
-	// Rows are lost and spoilt; one is newer than any topic knows, one only here.
+	// Rows are lost or damaged; one is newer than on the topic, one exists only here.
 	victims := []string{}
 	for _, r := range newest(recs)[record.KindNetworkPerson] {
 		if victims = append(victims, r.Key); len(victims) == 4 {
@@ -137,9 +137,8 @@ func TestReplay(t *testing.T) {
 	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
 }
 
-// What the topics still hold of somebody who was erased gets no rows, and the replay leaves
-// the topics as they are: the live projector buries it.
-func TestReplayLeavesOutWhoWasErased(t *testing.T) {
+// The replay does not change the topics: the live projector writes the tombstones.
+func TestReplay_OmitsErasedPeople(t *testing.T) {
 	h := newHarness(t)
 	h.publishRecords(
 		decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`),
@@ -162,8 +161,8 @@ func TestReplayLeavesOutWhoWasErased(t *testing.T) {
 	require.Equal(t, before, ends())
 }
 
-// Comparing a table slice by slice reads its rows about once, however many slices there are, and each row in one.
-func TestReplayReadsRowsOnce(t *testing.T) {
+// Each row is read about once, however many slices there are.
+func TestReplay_ReadsEachRowOnce(t *testing.T) {
 	const rows, number = 40_000, 32
 	for table, values := range map[string]string{
 		"lookups":        "(key_hash, claim) SELECT xxHash64(toString(number)), toString(number)",
@@ -205,8 +204,8 @@ func TestReplayReadsRowsOnce(t *testing.T) {
 	}
 }
 
-// The rows of one person who has nearly all are divided, too.
-func TestReplayOfOneWithMostRows(t *testing.T) {
+// The rows of a single account are divided, too.
+func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	const rows, number = 40_000, 16
 	s := openStore(t)
 	i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == "codehost_commits" })
@@ -236,14 +235,14 @@ func TestReplayOfOneWithMostRows(t *testing.T) {
 	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.Fresh()))
 }
 
-func TestReplayRefuses(t *testing.T) {
+func TestReplay_RejectsInvalidConfiguration(t *testing.T) {
 	h := newHarness(t)
 	cfg, deps := h.replayConfig("people")
 	_, err := projector.Replay(t.Context(), cfg, deps)
 	require.ErrorContains(t, err, `unknown read model "people"; the read models are lookups,`)
 }
 
-// stopAt cancels a replay when it has come to a phase and so far in it.
+// stopAt cancels a replay at a phase and a progress.
 type stopAt struct {
 	phase  string
 	done   int64
@@ -261,8 +260,8 @@ func (s *stopAt) Set(done int64) {
 	}
 }
 
-// A replay that ended anywhere goes on when it is called again, or is given up.
-func TestReplayInterrupted(t *testing.T) {
+// A replay interrupted anywhere can be resumed or aborted.
+func TestReplay_ResumesAfterInterruption(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	recs := worldRecords(t, 40, 6)
@@ -311,8 +310,7 @@ func TestReplayInterrupted(t *testing.T) {
 		check(report)
 	}
 
-	// Killed between two exchanges: what is exchanged stays, the rest is done.
-	// Inserts were stopped.
+	// Killed between two exchanges: completed exchanges stay, the rest is done.
 	interrupt("Comparing codehost_lists", 8, some...)
 	id := h.openReplay()
 	for _, m := range readmodel.Models()[:2] {
@@ -330,7 +328,7 @@ func TestReplayInterrupted(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	// Other tables than before: what was begun is not used.
+	// With other tables, it starts over.
 	interrupt("Comparing", 1, "network_people")
 	report = h.replay(some...)
 	require.False(t, report.Resumed)
@@ -340,7 +338,7 @@ func TestReplayInterrupted(t *testing.T) {
 	_, err := projector.Replay(t.Context(), cfg, deps)
 	require.ErrorContains(t, err, "unfinished replay of")
 
-	// Given up while inserts were stopped.
+	// Aborted while inserts were paused.
 	require.NoError(t, h.conn.Exec(t.Context(), first.Freeze()))
 	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -348,9 +346,9 @@ func TestReplayInterrupted(t *testing.T) {
 	check(h.replay("network_people"))
 }
 
-// A replay that was killed, a migration of the live tables, and the replay again: it does not put tables
-// in their place that the migration has not seen.
-func TestReplayBeginsAnewAfterAMigration(t *testing.T) {
+// Live tables are migrated after a replay was killed. The resumed replay must not swap in tables without the
+// migration.
+func TestReplay_StartsOverAfterMigration(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(worldRecords(t, 20, 6)...)
@@ -381,9 +379,8 @@ func (h *harness) openReplay() string {
 	return id
 }
 
-// Records arrive all the while. Readers never see a record vanish, or an older
-// version after a newer one, and nothing is lost in the end.
-func TestReplayWhileRecordsArrive(t *testing.T) {
+// Readers never see a record vanish or go back to an older version, and nothing is lost.
+func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.start(nil) // as replicas do

@@ -11,14 +11,13 @@ import (
 	"muster/schemas/record"
 )
 
-// worldPeople are the network people of a small world.
+// worldPeople returns the network people of generated sample data.
 func worldPeople(t *testing.T) []*record.Record {
 	t.Helper()
 	return slices.DeleteFunc(worldRecords(t, 300, 7), func(r *record.Record) bool { return r.Kind != record.KindNetworkPerson })
 }
 
-// What search_people has beside the tokens of a text is what ClickHouse derives
-// from the tokens.
+// The client derives the columns as ClickHouse would from the tokens.
 func TestSearchDerived(t *testing.T) {
 	s := openStore(t)
 	recs := worldPeople(t)
@@ -79,9 +78,8 @@ func TestSearchDerived(t *testing.T) {
 	require.EqualValues(t, []any{uint32(58), uint32(3)}, []any{length, values})
 }
 
-// Each text has an index or a filter for its tokens and for its whole values, and where SearchFields says so a column and an
-// index of the bits of the number of repeats.
-func TestSearchIndexes(t *testing.T) {
+// Each text has an index or a filter for tokens and whole values, and Times columns as SearchFields says.
+func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	s := openStore(t)
 	recs := worldPeople(t)
 	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " + strings.Repeat("long ", 1+70)

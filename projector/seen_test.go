@@ -13,7 +13,7 @@ import (
 	"muster/schemas/record"
 )
 
-// pair is the message that ingest publishes for a record whose version alone is new.
+// pair returns the version bump of a record, as published by ingest.
 func pair(tb testing.TB, rec *record.Record) kafka.Message {
 	tb.Helper()
 	s := event.NewSeen(rec)
@@ -22,9 +22,8 @@ func pair(tb testing.TB, rec *record.Record) kafka.Message {
 	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value}
 }
 
-// A newer version of equal content is served; a pair about other content is not,
-// whatever comes first.
-func TestSeenVersions(t *testing.T) {
+// A version bump applies to equal content only, whichever arrives first.
+func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	ann := func(id, version string) *record.Record { return person(t, id, version, `"username":"ann"`) }

@@ -10,9 +10,9 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Attempts are rows that a repeated report replaces; operators see the last one of
-// each delivery, every one of a delivery, and sums by endpoint.
-func TestWebhookAttempts(t *testing.T) {
+// Repeated reports replace rows. Operators see the last attempt of each delivery, all attempts of one, and
+// totals by endpoint.
+func TestWebhookAttempts_RepeatedReportsReplaceRows(t *testing.T) {
 	s := openStore(t)
 	at := time.Date(2026, 11, 21, 1, 2, 3, 456789000, time.UTC)
 	a := event.WebhookAttempt{

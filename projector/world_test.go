@@ -15,8 +15,7 @@ import (
 	"muster/schemas/world"
 )
 
-// recordSink collects a world's records as ingest publishes them: embedded
-// lists split off.
+// recordSink collects generated records as ingest publishes them, with embedded lists split off.
 type recordSink struct {
 	tb   testing.TB
 	recs []*record.Record
@@ -40,8 +39,7 @@ func worldRecords(tb testing.TB, people int, seed uint64) []*record.Record {
 	return s.recs
 }
 
-// newest is the current record of every identity, by kind and key, the
-// withdrawn ones left out.
+// newest returns the current record of every identity that is not deleted, by kind and key.
 func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 	out := map[record.Kind]map[string]*record.Record{}
 	for _, r := range recs {
@@ -64,9 +62,8 @@ func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 	return out
 }
 
-// A whole world goes through the topics; the read models then hold what a
-// recomputation from the records says.
-func TestWorld(t *testing.T) {
+// The read models equal a recomputation from all generated records.
+func TestProjector_ReadModelsEqualRecomputation(t *testing.T) {
 	recs := worldRecords(t, 300, 42)
 	h := newHarness(t)
 	h.start(nil)
@@ -87,7 +84,7 @@ func TestWorld(t *testing.T) {
 	t.Run("repositories and commits", func(t *testing.T) { requireEntries(t, h.store, want) })
 	t.Run("no e-mail without the add-on", func(t *testing.T) { requireNoMail(t, h.store, want) })
 
-	// The same again, as a replay would, changes nothing.
+	// Repeating the records, as a replay does, changes nothing.
 	before := h.count("SELECT sum(cityHash64(profile_id, version, content)) FROM network_people FINAL")
 	h.publishRecords(recs...)
 	h.caughtUp()
@@ -97,8 +94,7 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// requireLookups: every identifying value of every current record is a
-// candidate that leads to it.
+// requireLookups checks that every identifying value of every current record has a candidate for it.
 func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	type target struct {
 		lookup readmodel.LookupType
@@ -155,7 +151,7 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	}
 }
 
-// requireEntries recomputes what is visible of every account.
+// requireEntries recomputes the visible entries of every account.
 func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	type entry struct {
 		version record.Version
@@ -209,8 +205,8 @@ func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	require.Equal(t, len(visible), seen)
 }
 
-// requireNoMail: no byte of an address of any record stands in what the
-// network webset shows without its add-on.
+// requireNoMail checks that no address of any record is in what the network webset returns without its
+// add-on.
 func requireNoMail(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	addresses := map[string]bool{}
 	add := func(list ...string) {

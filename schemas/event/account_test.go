@@ -52,7 +52,7 @@ func TestAccountEventsRoundTrip(t *testing.T) {
 	require.Equal(t, &event.Key{ID: "00000000"}, k)
 }
 
-func TestDecodeAccountRefuses(t *testing.T) {
+func TestDecodeAccount_RejectsInvalid(t *testing.T) {
 	_, _, err := event.DecodeAccount([]byte("plan:x"), []byte(`{}`))
 	require.ErrorIs(t, err, event.ErrNotAccount)
 	for _, c := range [][2]string{

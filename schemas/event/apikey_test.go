@@ -63,7 +63,7 @@ func TestGenerateAPIKeyWithoutRandomness(t *testing.T) {
 	require.Equal(t, "zzzzzzzz", key.ID())
 }
 
-func TestParseAPIKeyRefuses(t *testing.T) {
+func TestParseAPIKey_RejectsInvalid(t *testing.T) {
 	key, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(t, err)
 	good := key.Reveal()

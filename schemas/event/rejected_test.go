@@ -43,7 +43,7 @@ func TestRejected(t *testing.T) {
 	require.Equal(t, "boom", other.Reason)
 }
 
-func TestRejectedKeepsTheHeadOfWhatIsTooLarge(t *testing.T) {
+func TestRejected_TruncatesTooLargeRecord(t *testing.T) {
 	raw := bytes.Repeat([]byte("x"), record.MaxSize+1)
 	_, err := record.Decode(record.KindNetworkPerson, raw)
 	require.Error(t, err)

@@ -63,7 +63,7 @@ func BenchmarkUsageJSON(b *testing.B) {
 	})
 }
 
-// The hashes are HMACs, whoever makes them and however many were made before.
+// Hashes are plain HMACs, independent of earlier calls.
 func TestReturnedHashes(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	many := event.NewReturned(key)
@@ -81,7 +81,7 @@ func TestReturnedHashes(t *testing.T) {
 	}
 }
 
-// Against the text that package time makes.
+// Compares with package time.
 func TestPeriodOf(t *testing.T) {
 	east := time.FixedZone("", 14*3600)
 	for _, at := range []time.Time{

@@ -9,8 +9,7 @@ import (
 	"muster/schemas/event"
 )
 
-// Addresses that are written differently are one endpoint; others are refused with what is
-// wrong, which does not repeat them.
+// Spellings of one address give one endpoint. Errors explain the problem without the address.
 func TestParseEndpoint(t *testing.T) {
 	long := "https://h/" + strings.Repeat("x", event.MaxWebhookURL)
 	for address, want := range map[string]string{

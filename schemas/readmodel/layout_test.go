@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every name of a cluster that migrating takes is found again.
+// Every name of a cluster that migrations accept is parsed.
 func TestClusterOf(t *testing.T) {
 	for _, name := range []string{"muster", "all-sharded.1", "{cluster}", "{installation}-{cluster}", "my cluster", "a, b", "grün"} {
 		cluster, err := clusterOf("lookups", "Distributed", "Distributed('"+name+"', 'muster', 'lookups_local', cityHash64(link_hash))")

@@ -10,8 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// An entry is none when it says nothing, and is one whichever of its members says something.
-func TestEntriesThatSayNothing(t *testing.T) {
+func TestIsEmptyEntry(t *testing.T) {
 	eachMemberSays(t, isEmptyPosition)
 	eachMemberSays(t, isEmptyEducation)
 	eachMemberSays(t, isEmptyLocation)
@@ -59,7 +58,7 @@ func eachMemberSays[E any](t *testing.T, empty func(*E) bool) {
 }
 
 // Lists are served in this order (schemas/MAPPING.md, "Lists").
-func TestOrderOfEntries(t *testing.T) {
+func TestNewestFirst(t *testing.T) {
 	yes, no := true, false
 	indices := func(list []ranked) (out []int) {
 		for _, r := range list {

@@ -8,7 +8,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// Of an account's rows the newest counts; versions seen since are of one content.
+// The newest row of an account wins; version bumps apply to equal content.
 func TestNewestProfiles(t *testing.T) {
 	row := func(platform, id string, version int64, hash uint64) *ProfileRow {
 		return &ProfileRow{Platform: platform, ID: id, Version: version, ContentHash: hash}

@@ -45,7 +45,7 @@ func TestFormatKeys(t *testing.T) {
 	require.Equal(t, "[-9223372036854775808,7]", FormatKeys([]int64{-1 << 63, 7}))
 }
 
-// Of the versions of a candidate the newest counts, and a withdrawn one not at all.
+// The newest version of a candidate wins, and deleted ones are dropped.
 func TestNewestLookups(t *testing.T) {
 	row := func(target string, version uint64, deleted bool) LookupRow {
 		r := LookupRow{KeyHash: 1, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, target, "s"))}
@@ -86,7 +86,7 @@ func TestNewestLookups(t *testing.T) {
 }
 
 // Keys with more rows than a plain query returns are read by one that bounds those of each key.
-func TestReadLookups_KeysWithVeryManyRowsAreBounded(t *testing.T) {
+func TestReadLookups_BoundsKeysWithManyRows(t *testing.T) {
 	var queries []string
 	rows := &manyRows{}
 	found, err := ReadLookups(func(query string, scan func(driver.Rows) error) error {
@@ -107,7 +107,7 @@ func TestReadLookups_KeysWithVeryManyRowsAreBounded(t *testing.T) {
 	require.Len(t, found[7], 3)
 }
 
-// manyRows are rows of lookups with one key hash and different claims.
+// manyRows returns rows of lookups with one key hash and different claims.
 type manyRows struct {
 	driver.Rows
 	n int
@@ -120,7 +120,7 @@ func (m *manyRows) Scan(dest ...any) error {
 	return nil
 }
 
-// The newest version of each profile is kept, withdrawn or not, whatever the order of the rows.
+// Deleted or not, in any order of the rows.
 func TestNewestNetworkPeople(t *testing.T) {
 	row := func(id string, version int64, hash uint64) *NetworkPersonRow {
 		return &NetworkPersonRow{ProfileHash: 1, ProfileID: id, Version: version, ContentHash: hash, Deleted: version == 9}
@@ -133,7 +133,7 @@ func TestNewestNetworkPeople(t *testing.T) {
 }
 
 // boundedLookupQuery tells the types of one key hash apart by their first letters.
-func TestKeyHash_TypesThatShareOneBeginDifferently(t *testing.T) {
+func TestKeyHash_SharedTypesHaveDistinctFirstLetters(t *testing.T) {
 	types := []LookupType{
 		LookupNetworkUsername, LookupNetworkEmail, LookupNetworkCodehostUsername, LookupNetworkMicroblogUsername,
 		LookupCodehostUsername, LookupCodehostEmail, LookupCodehostNetworkUsername, LookupCodehostMicroblogUsername,

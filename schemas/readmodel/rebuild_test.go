@@ -44,7 +44,7 @@ func TestRebuildGolden(t *testing.T) {
 }
 
 // Tables are sliced by a column that has a value for about each row, or for each owner of rows: a kind of record has few.
-func TestSlicedBy(t *testing.T) {
+func TestRangeColumn_HasManyValues(t *testing.T) {
 	got := map[string]string{}
 	for _, m := range Models() {
 		got[m.Table] = m.rangeColumn()

@@ -251,7 +251,7 @@ func TestNetworkPersonKeysAndLookups(t *testing.T) {
 	}, got)
 }
 
-func TestNetworkPersonWithdrawn(t *testing.T) {
+func TestNetworkPerson_Deleted(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","last_updated":"2026","deleted":true,"emails":["a@x.example"]}`))
 	require.Equal(t, []bool{true}, b.networkPeople.common.deleted.list)
 	require.Empty(t, b.lookups.keyHash.list)
@@ -310,7 +310,7 @@ func TestCodehostPerson(t *testing.T) {
 	require.Equal(t, codehostFields(), met)
 }
 
-func TestCodehostPersonNothing(t *testing.T) {
+func TestCodehostPerson_WithoutFields(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindCodehostPerson, `{"user_id":0,"last_updated":"2026","codehost_username":"a"}`))
 	row := answerOf(t, b)
 	const url = `"url":"https://codehost.example/a","derived":["url"]`
@@ -378,7 +378,7 @@ func TestAccountLink(t *testing.T) {
 }
 
 // Names of fields in must_have and bits agree.
-func TestFieldBits(t *testing.T) {
+func TestFieldMask_CoversMustHaveFields(t *testing.T) {
 	mask, ok := NetworkFieldMask("personal_email")
 	require.True(t, ok)
 	require.Equal(t, netPersonalEmail, mask)
@@ -418,7 +418,7 @@ func FuzzNetworkPerson(f *testing.F) {
 }
 
 // The fifth list was dropped once.
-func TestCodehostPerson_TextsShowNoneOfItsAddresses(t *testing.T) {
+func TestCodehostPerson_RemovesOwnAddressesFromTexts(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
 		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three","school_email":"d@four","additional_emails":["e@five"]}`)
 	b := rowsOf(t, rec)

@@ -166,7 +166,7 @@ func TestHashIsOfContent(t *testing.T) {
 	}
 }
 
-func TestHashesOfNeighboursDiffer(t *testing.T) {
+func TestHash_DiffersForSimilarRecords(t *testing.T) {
 	seen := make(map[uint64]bool)
 	for i := range 20_000 {
 		r := decode(t, record.KindCodehostRepo, fmt.Sprintf(`{"user_id":%d,"id":%d,"updated_at":"2026"}`, i%317, i/317))
@@ -237,7 +237,7 @@ func shuffle(t *testing.T, random *rand.Rand, raw []byte) []byte {
 	return []byte(space() + value() + space())
 }
 
-func TestWithdrawalKeepsNothingElse(t *testing.T) {
+func TestDecode_DeletionKeepsIdentityAndVersionOnly(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","emails":["jane@mail.example"],"username":"jane", "deleted":true,"last_updated":"2026","secret":"x","experience":[{"start":"never"}]}`)
 	require.True(t, r.Deleted)
 	require.Equal(t, `{"profile_id":"p","deleted":true,"last_updated":"2026"}`, string(r.JSON))
@@ -277,7 +277,7 @@ func TestKeys(t *testing.T) {
 	require.NotEqual(t, named(`"42"`), named("43"))
 }
 
-func TestLargeAndOddRecordsAreNormal(t *testing.T) {
+func TestDecode_AcceptsLargeAndUnusualRecords(t *testing.T) {
 	list := strings.TrimSuffix(strings.Repeat(`{"skill":"Go 🦫"},`, 10_000), ",")
 	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","skills":[`+list+`]}`)
 	require.Len(t, r.Body.(*record.NetworkPerson).Skills, 10_000)

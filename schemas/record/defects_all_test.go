@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// told is the defects of a record as "path code".
+// told returns the validation errors of a record as "path code".
 func told(t *testing.T, kind record.Kind, raw string) []string {
 	t.Helper()
 	_, err := record.Decode(kind, []byte(raw))
@@ -24,7 +24,7 @@ func told(t *testing.T, kind record.Kind, raw string) []string {
 	return out
 }
 
-func TestDecode_TellsAllDefectsAtOnce(t *testing.T) {
+func TestDecode_ReportsAllErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind record.Kind
 		raw  string
@@ -68,7 +68,7 @@ func TestDecode_TellsAllDefectsAtOnce(t *testing.T) {
 }
 
 // The number of defects and the time for them are bounded.
-func TestDecode_TellsFewOfManyDefects(t *testing.T) {
+func TestDecode_LimitsReportedErrors(t *testing.T) {
 	raw := `{"profile_id":"1","username":"a","last_updated":"2026","experience":[` +
 		strings.TrimSuffix(strings.Repeat(`{"start":"x"},`, 60_000), ",") + `]}`
 	began := time.Now()
@@ -77,7 +77,7 @@ func TestDecode_TellsFewOfManyDefects(t *testing.T) {
 	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+strings.Repeat(`}`, 40)+`}}`), 3)
 }
 
-func TestSplit_TellsAllDefectsOfAnEntry(t *testing.T) {
+func TestSplit_ReportsAllErrorsOfEntry(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":7,"codehost_username":"u","last_updated":"2026","repos":[{"id":1,"updated_at":"2026"},{"name":5}]}`))
 	require.NoError(t, err)

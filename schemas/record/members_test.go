@@ -8,7 +8,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestMembersThatTheSchemaDoesNotHave(t *testing.T) {
+func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kind record.Kind

@@ -68,7 +68,7 @@ func kindSchemas() map[record.Kind]kindSchema {
 		},
 		record.KindAccountLink: {title: "Two accounts that belong to one person", body: record.AccountLink{}, texts: map[string]string{"source": "Identity: who states it."}},
 		record.KindErasure: {
-			title: "An order to forget whoever has the identifiers", body: record.Erasure{},
+			title: "An erasure request", body: record.Erasure{},
 			enums: map[string][]string{"scope": {"all", "codehost", "network"}},
 			texts: map[string]string{
 				"scope":        "Whose records are meant: all, which is the default, or those of one webset.",
@@ -156,7 +156,7 @@ func schemaOf(d record.Definition, k kindSchema) object {
 
 func identifiersSchema() object {
 	return object{
-		"type": "array", "minItems": 1, "maxItems": record.MaxIdentifiers, "description": "Identity: what whoever is meant has, in any order.",
+		"type": "array", "minItems": 1, "maxItems": record.MaxIdentifiers, "description": "Identity: the identifiers of the people to erase, in any order.",
 		"items": object{
 			"type": "object",
 			"properties": object{
@@ -233,7 +233,7 @@ func typeSchema(t reflect.Type) object {
 	panic("no schema for " + t.String())
 }
 
-func TestSchemasAreThoseOfTheTypes(t *testing.T) {
+func TestSchemas_MatchTypes(t *testing.T) {
 	described := kindSchemas()
 	for _, d := range allDefinitions() {
 		k, ok := described[d.Kind]

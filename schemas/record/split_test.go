@@ -50,7 +50,7 @@ func describe(rejected []*record.Invalid) []string {
 	return out
 }
 
-func TestSplitRejectsEntriesWithTheirPlace(t *testing.T) {
+func TestSplit_RejectsEntriesWithPath(t *testing.T) {
 	r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026","repos":[
 		{"id":1,"updated_at":"2025"},{"id":2},{"id":"3","updated_at":"2025"},{"id":4,"updated_at":"soon"},5,
 		{"id":6,"updated_at":"2025","topics":[1]},{"id":7,"updated_at":"2025","created_at":"x"},["id"]
@@ -105,7 +105,7 @@ func TestSplitCompleteLists(t *testing.T) {
 			rejected: []string{"repos[1].id missing_identity", "repos_complete incomplete_list"},
 		},
 		{
-			name: "an entry that is no object", raw: `"commits_complete":true,"commits":["abc"]}`,
+			name: "an entry that is not an object", raw: `"commits_complete":true,"commits":["abc"]}`,
 			rejected: []string{"commits[0] wrong_type", "commits_complete incomplete_list"},
 		},
 	} {
@@ -142,7 +142,7 @@ func TestSplitOfEachList(t *testing.T) {
 	}
 }
 
-func TestSplitLeavesOthersAlone(t *testing.T) {
+func TestSplit_IgnoresOtherRecords(t *testing.T) {
 	for _, r := range []*record.Record{
 		decode(t, record.KindCodehostRepo, `{"user_id":1,"id":2,"updated_at":"2026","repos":[1],"repos_complete":true}`),
 		decode(t, record.KindCodehostPerson, `{"user_id":1,"last_updated":"2026","deleted":true,"repos":[{"id":1}],"repos_complete":true}`),

@@ -48,7 +48,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// What programs write is read, and becomes RFC 3339 with the digits of its fraction and its offset.
+// Output is RFC 3339 with the given fraction digits and offset.
 func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 	for in, want := range map[string]string{
 		"2024":                                "2024",
@@ -112,7 +112,7 @@ func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 	}
 }
 
-// A record is published with the dates of its known fields normalized, however deep they stand.
+// Dates of known fields are normalized at any depth.
 func TestDecode_NormalizesDates(t *testing.T) {
 	raw := `{"profile_id":"p","username":"u","last_updated":"2024-01-02 13:05:00.123456+00","x":{"at":"2024-01-02 10:00"},` +
 		`"experience":[{"start":"2019-05","end":"2020-06-01 08:00:00"}],"education":[{"start":"2020-06-01T08:00+0200"}]}`

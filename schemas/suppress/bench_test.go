@@ -78,8 +78,7 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// BenchmarkDocument reads what is about to leave, of nobody who was erased: a person, and
-// what takes the longest a byte.
+// BenchmarkDocument scans documents without suppressed people.
 func BenchmarkDocument(b *testing.B) {
 	set := suppress.NewSet(suppress.NoKey())
 	put(b, set, suppress.Email, "ada@example.com", suppress.Entry{})

@@ -15,8 +15,8 @@ import (
 
 func base64Of(sum [sha256.Size]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }
 
-// TestDropVectors holds the standard forms and hashes against the values that the
-// platform publishes (DROP technical specifications 1.2.0, Working with the data).
+// Compares normalized forms and hashes with the values published by the platform (DROP technical
+// specifications 1.2.0, Working with the data).
 func TestDropVectors(t *testing.T) {
 	email := func(v string) string {
 		key, err := identity.EmailKey(v)
@@ -75,7 +75,7 @@ func TestDropForms(t *testing.T) {
 }
 
 // Every list suppresses the record that has its identifier, and no other.
-func TestDropSuppresses(t *testing.T) {
+func TestDrop_ListSuppressesItsRecordOnly(t *testing.T) {
 	raw := `{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson","last_updated":"2026","emails":["d@example.com"],` +
 		`"date_of_birth":"1985-07-04","location":{"city":"West Covina","postal_code":"91790-1111"},"mobile":["+84(90)123 4567"],` +
 		`"vin":"1HGCM82633A004352","idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab","tv_id":"SmartTV_9F8E7D6C","experience":[{"company":{"phone":"5551273811"}}]}`
@@ -101,7 +101,7 @@ func TestDropSuppresses(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.DropPhone, "5551273811", suppress.Entry{})
 	_, hit := s.Record(danielle)
-	require.False(t, hit, "a company's number is nobody's")
+	require.False(t, hit, "a company's number")
 	_, hit = s.Document(identity.Default(), []byte(`{"phone":"(555) 127-3811"}`))
 	require.True(t, hit)
 }
@@ -111,9 +111,9 @@ func FuzzDropValues(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.DropValues(raw) })
 }
 
-// Whatever DropValues finds in a record, a set that has it finds the record by, although
-// only records with members of which that may come are read for it.
-func TestRecordListed(t *testing.T) {
+// Everything that DropValues finds in a record is also found by a set, although only records with matching
+// fields are parsed for it.
+func TestDropValues_AreFoundBySet(t *testing.T) {
 	const network, codehost = `{"profile_id":"p1","username":"ada","first_name":"Ada","last_name":"Lovelace","last_updated":"2026-11-20"`, `{"user_id":7,"codehost_username":"ada","last_updated":"2026-11-20"`
 	for raw, kind := range map[string]record.Kind{
 		network + `,"home_Phone":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,

@@ -19,7 +19,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// unmarked is read as no mark: the entry is one of before there were any.
+// unmarked is an entry from before marks.
 const unmarked = "-"
 
 func markedTypes() []suppress.Type {
@@ -27,8 +27,7 @@ func markedTypes() []suppress.Type {
 		suppress.DropPhone, suppress.DropNDZ, suppress.DropNameVIN, suppress.DropMAID, suppress.DropCTVID)
 }
 
-// TestMarkIsStable holds marks against their definition, written with the libraries alone:
-// stored ones are compared with new ones forever.
+// Compares marks with a plain implementation: stored ones must stay comparable.
 func TestMarkIsStable(t *testing.T) {
 	material := make([]byte, suppress.KeySize)
 	for i := range material {
@@ -57,8 +56,8 @@ func TestMarkIsStable(t *testing.T) {
 	require.NotEqual(t, key(t, 7).Mark(suppress.Email, sum), key(t, 8).Mark(suppress.Email, sum))
 }
 
-// TestEntryOfOld reads an entry as it was written before there were marks.
-func TestEntryOfOld(t *testing.T) {
+// Reads an entry written before marks existed.
+func TestEntry_WithoutMarkIsValid(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 	require.NoError(t, s.Apply([]byte(s.Key().Of(suppress.Email, "ada@example.com").String()),
@@ -106,10 +105,9 @@ func platforms() map[string]struct {
 	}
 }
 
-// TestMarksHideNobody compares sets whose entries have all, some or no marks with one
-// another and with a model, over entries of all types, their corrections and withdrawals,
-// in any order, and records that hold some of their identifiers.
-func TestMarksHideNobody(t *testing.T) {
+// Compares sets whose entries have all, some or no marks with each other and with a model: entries of all
+// types, their corrections and withdrawals in any order, and records with some of their identifiers.
+func TestSet_MarksDoNotChangeResults(t *testing.T) {
 	const values, entries, subjects = 400, 3000, 400
 	scopes := []suppress.Scope{suppress.All, suppress.All, suppress.Network, suppress.Codehost}
 	for seed := range uint64(4) {
@@ -176,8 +174,8 @@ func TestMarksHideNobody(t *testing.T) {
 	}
 }
 
-// TestWrongMark: of two marks of one hash one is wrong, and neither is believed.
-func TestWrongMark(t *testing.T) {
+// If a hash has two different marks, neither is used.
+func TestSet_IgnoresConflictingMarks(t *testing.T) {
 	for _, marks := range [][2]string{{"00000001", ""}, {"", "00000001"}} {
 		s := suppress.NewSet(key(t, 1))
 		for i, mark := range marks {
@@ -188,9 +186,8 @@ func TestWrongMark(t *testing.T) {
 	}
 }
 
-// TestMarkOfEntry: what follows from an entry has a mark, and an entry's mark can be had
-// for the next one of its hash.
-func TestMarkOfEntry(t *testing.T) {
+// Derived entries have marks, and MarkOf returns the mark for the next entry of a hash.
+func TestMarkOf_ReturnsMarkOfHash(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	by := s.Key().Of(suppress.Email, "ada@example.com")
@@ -204,9 +201,8 @@ func TestMarkOfEntry(t *testing.T) {
 	require.Empty(t, s.MarkOf(s.Key().Of(suppress.Email, "bob@example.com")))
 }
 
-// TestSuppressedFromApplyOn: whoever was erased is found by those who look beside it from
-// the moment on that Apply returns, also while the set grows.
-func TestSuppressedFromApplyOn(t *testing.T) {
+// Concurrent lookups find an entry as soon as Apply returns, also while the set grows.
+func TestApply_IsVisibleToConcurrentLookups(t *testing.T) {
 	const n = 5000
 	s := suppress.NewSet(key(t, 1))
 	var applied atomic.Int64

@@ -110,9 +110,9 @@ func drawRecord(rng *rand.Rand, few int) drawn {
 	return d
 }
 
-// TestRecords looks records of all kinds up in sets of few identifiers, which have all or
-// some types: one at a time, several together, and as subjects, against the plain model.
-func TestRecords(t *testing.T) {
+// Looks up records of all kinds, one at a time, in batches and as subjects, in small sets with all or some
+// types, and compares with a plain model.
+func TestRecord_EqualsModel(t *testing.T) {
 	const few, rounds, together = 40, 60, 23
 	hits := 0
 	for seed := range uint64(6) {

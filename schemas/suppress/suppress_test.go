@@ -184,8 +184,8 @@ func TestNewestEntryDecides(t *testing.T) {
 	require.True(t, s.Knows(hers, "2026-06"), "lifted ones are known, too")
 }
 
-// TestUnravel: what followed from a withdrawn entry is lifted, at any remove.
-func TestUnravel(t *testing.T) {
+// Entries derived from a withdrawn one are withdrawn, at any distance.
+func TestUnravel_WithdrawsDerivedEntries(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
@@ -221,10 +221,9 @@ func TestUnravel(t *testing.T) {
 	require.Empty(t, s.Unravel(derived))
 }
 
-// TestDerive: an entry that follows from another suppresses where that one does, and with
-// one that is known of another scope everywhere; from what is not suppressed nothing
-// follows.
-func TestDerive(t *testing.T) {
+// A derived entry has the scope of its cause, combined with that of a known entry. Nothing is derived from an
+// entry that is not in force.
+func TestDerive_CombinesScopes(t *testing.T) {
 	const none suppress.Scope = ""
 	for name, c := range map[string]struct {
 		cause, known, want suppress.Scope // none: there is no entry
@@ -270,7 +269,6 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// TestHasPhones: numbers are looked for when there are any.
 func TestHasPhones(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
@@ -279,14 +277,14 @@ func TestHasPhones(t *testing.T) {
 	require.True(t, s.HasPhones())
 }
 
-func TestOtherKeyIsRefused(t *testing.T) {
+func TestApply_RejectsOtherKey(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	h := key(t, 2).Of(suppress.Email, "ada@example.com")
 	raw := fmt.Sprintf(`{"type":"email","scope":"all","requested_at":"2026","key":%q}`, key(t, 2).ID())
 	require.ErrorIs(t, s.Apply([]byte(h.String()), []byte(raw)), suppress.ErrOtherKey)
 }
 
-// The topic says whose it is before the first entry does; entries say it better.
+// The owner record identifies the key before the first entry; entries take precedence.
 func TestOwner(t *testing.T) {
 	mine, other := key(t, 1), key(t, 2)
 	s := suppress.NewSet(mine)
@@ -304,7 +302,7 @@ func TestOwner(t *testing.T) {
 	require.Error(t, s.Apply([]byte(suppress.OwnerKey), []byte("no JSON")))
 }
 
-func TestNilSetSuppressesNobody(t *testing.T) {
+func TestNilSet_SuppressesNothing(t *testing.T) {
 	var s *suppress.Set
 	_, hit := s.Record(decode(t, record.KindNetworkPerson, networkAda))
 	require.False(t, hit)
@@ -391,15 +389,15 @@ func TestDocument(t *testing.T) {
 		`{"name":"ada","other":"bob@example.com","network":null}`:                 false,
 		`{}`: false,
 	} {
-		for name, s := range map[string]*suppress.Set{"with marks": marked, "of before there were any": bare} {
+		for name, s := range map[string]*suppress.Set{"with marks": marked, "from before marks": bare} {
 			_, hit := s.Document(identity.Default(), []byte(raw))
 			require.Equal(t, want, hit, "%s, %s", raw, name)
 		}
 	}
 }
 
-// Marks and escapes around an address do not hide it, and those that are part of another's do not show it.
-func TestDocumentFindsAddresses(t *testing.T) {
+// Punctuation and escapes around an address do not hide it, and those of another address do not reveal it.
+func TestDocument_FindsAddresses(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	for _, address := range []string{"ada@example.com", "o'hara@example.com", "ada@bücher.example", "阿达@example.com", "a/b@example.com", "_x@example.com"} {
 		put(t, s, suppress.Email, address, suppress.Entry{})
@@ -424,9 +422,8 @@ func TestDocumentFindsAddresses(t *testing.T) {
 	}
 }
 
-// An address is found however a record writes it, and in whichever form of an
-// international domain it was erased.
-func TestEmailForms(t *testing.T) {
+// Addresses are found in any spelling and in either form of an international domain.
+func TestSet_FindsEmailFormsOfDomain(t *testing.T) {
 	for _, erased := range []string{"ada@bücher.example", "ada@xn--bcher-kva.example"} {
 		s := suppress.NewSet(key(t, 1))
 		put(t, s, suppress.Email, erased, suppress.Entry{})

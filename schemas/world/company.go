@@ -80,8 +80,8 @@ func (w *world) shortName(i int32) string {
 	return c.name
 }
 
-// pickEmployer chooses a company for somebody in the country who works in the
-// field: mostly at home, large companies much more often.
+// pickEmployer returns a company for a person of the country who works in the field: mostly a domestic one,
+// large ones much more often.
 func (w *world) pickEmployer(r *rng, ctry int, fieldName string) int32 {
 	best := int32(0)
 	for range 3 {

@@ -105,7 +105,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 			t.Fatalf("unknown truth line %s", l)
 		}
 	}
-	var recycled, staleHolders, nobody, numbers, lines int
+	var recycled, staleHolders, unowned, numbers, lines int
 	for p := range platforms {
 		newest, at, ever := newestRecords(t, m, p)
 		holder, when := map[string]string{}, map[string]time.Time{}
@@ -134,7 +134,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 				require.Equal(t, want, v["holder"], "%s %s", p, h)
 			} else {
 				require.Nil(t, v["holder"], "%s %s", p, h)
-				nobody++
+				unowned++
 			}
 			require.Len(t, v["claimants"], len(ids))
 			_, isNumber := at[h]
@@ -162,11 +162,11 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 		}
 	}
 	require.Len(t, handles, lines)
-	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d held by nobody", lines, recycled, staleHolders, nobody)
-	require.Positive(t, numbers, "handles that are somebody's user id")
+	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d unowned", lines, recycled, staleHolders, unowned)
+	require.Positive(t, numbers, "handles that equal a user id")
 	require.Greater(t, recycled, 10)
 	require.Greater(t, staleHolders, 3)
-	require.Greater(t, nobody, 100)
+	require.Greater(t, unowned, 100)
 
 	type stated struct {
 		id string
@@ -289,7 +289,7 @@ func TestTruthLinks(t *testing.T) {
 		}
 	}
 	for k, s := range via {
-		t.Logf("%s: %d own, %d of somebody else or misspelt, %d to a handle nobody holds", k, s.own, s.foreign, s.unheld)
+		t.Logf("%s: %d own, %d of others or misspelled, %d to an unowned handle", k, s.own, s.foreign, s.unheld)
 	}
 	require.Greater(t, fields, 300)
 	for _, k := range []string{fieldUsername, fieldSocial, fieldBio, AccountLink} {
