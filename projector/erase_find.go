@@ -185,7 +185,7 @@ func (f *erasureScan) scanMutualAccounts(ctx context.Context) error {
 					return err
 				}
 				by := f.found.people[s.from][from]
-				if _, known := f.found.people[s.to][to]; known || !f.deps.Suppressed.Everywhere(by) {
+				if _, known := f.found.people[s.to][to]; known || !f.deps.Suppressed.InAllScopes(by) {
 					return nil
 				}
 				return f.addPerson(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
@@ -225,7 +225,7 @@ func (f *erasureScan) scanLinks(ctx context.Context) error {
 // unsuppressDerived removes the entries that were derived from withdrawn erasures, until no erasure is
 // withdrawn while it runs.
 func (e *Eraser) unsuppressDerived(ctx context.Context) error {
-	for lifts := e.deps.Suppressed.Lifts(); lifts != e.removalCount; lifts = e.deps.Suppressed.Lifts() {
+	for lifts := e.deps.Suppressed.RemovalCount(); lifts != e.removalCount; lifts = e.deps.Suppressed.RemovalCount() {
 		if err := e.unsuppressDerivedOnce(ctx); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ var errErasureWithdrawn = errors.New("an erasure was withdrawn during the sweep"
 // unsuppressed. Earlier matches may then belong to a person whose data may be stored again, under the same
 // id.
 func (e *Eraser) checkNotWithdrawn() error {
-	if e.deps.Suppressed.Lifts() != e.removalCount {
+	if e.deps.Suppressed.RemovalCount() != e.removalCount {
 		return errErasureWithdrawn
 	}
 	return nil

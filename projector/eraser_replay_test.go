@@ -35,7 +35,7 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 		for _, statement := range create {
 			require.NoError(t, h.conn.Exec(t.Context(), statement))
 		}
-		rebuilds, fresh[table] = append(rebuilds, r), r.Fresh()
+		rebuilds, fresh[table] = append(rebuilds, r), r.ShadowTable()
 	}
 	comeIn := func(token string) {
 		rows := &readmodel.Batch{}
@@ -55,7 +55,7 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 
 	comeIn("later")
 	for _, r := range rebuilds {
-		for _, statement := range append([]string{r.Exchange()}, r.Keep()...) {
+		for _, statement := range append([]string{r.Exchange()}, r.Retire()...) {
 			require.NoError(t, h.conn.Exec(t.Context(), statement))
 		}
 	}

@@ -217,7 +217,7 @@ func TestProjector_IsolatesRecordRejectedByClickHouse(t *testing.T) {
 func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	h := newHarness(t)
 	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
-	require.NoError(t, h.conn.Exec(t.Context(), people.Freeze()))
+	require.NoError(t, h.conn.Exec(t.Context(), people.PauseInserts()))
 	registry := prometheus.NewRegistry()
 	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3, BreakFor: 100 * time.Millisecond}
 	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler), Registerer: registry})
@@ -237,7 +237,7 @@ func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	lag, err := bus.Lag(t.Context(), h.kafka, projector.Group, projector.Topics())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, totalLag(lag), "the record is not committed")
-	require.NoError(t, h.conn.Exec(t.Context(), people.Thaw("network_people")))
+	require.NoError(t, h.conn.Exec(t.Context(), people.ResumeInserts("network_people")))
 	h.caughtUp()
 	require.Len(t, h.networkPeople("p_1"), 1)
 	require.Empty(t, h.rejectedRecords())

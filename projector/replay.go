@@ -269,7 +269,7 @@ func (r *replay) plan(ctx context.Context) error {
 			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "replay: live tables changed since the interrupted replay, starting over")
 		}
 		for _, table := range open {
-			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).Fresh())...); err != nil {
+			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).ShadowTable())...); err != nil {
 				return err
 			}
 		}
@@ -306,7 +306,7 @@ func (r *replay) finishSwapped(ctx context.Context, id string, open []string, fo
 			continue
 		}
 		t := rebuildOf(r.layout, table, id)
-		if err := r.exec(ctx, append([]string{t.Thaw(t.Fresh())}, t.Keep()...)...); err != nil {
+		if err := r.exec(ctx, append([]string{t.ResumeInserts(t.ShadowTable())}, t.Retire()...)...); err != nil {
 			return nil, err
 		}
 	}
@@ -390,7 +390,7 @@ func execAll(ctx context.Context, conn driver.Conn, statements ...string) error 
 // resumeInserts resumes inserts into the live tables.
 func (r *replay) resumeInserts(ctx context.Context) error {
 	for _, t := range r.tables {
-		if err := r.exec(ctx, t.Thaw(t.Table)); err != nil {
+		if err := r.exec(ctx, t.ResumeInserts(t.Table)); err != nil {
 			return err
 		}
 	}
@@ -431,14 +431,14 @@ func (r *replay) sameSchema(ctx context.Context, id string, tables []string) (bo
 		if err != nil {
 			return false, err
 		}
-		fresh, err := r.createQuery(ctx, t.Fresh())
+		fresh, err := r.createQuery(ctx, t.ShadowTable())
 		if errors.Is(err, sql.ErrNoRows) { // Exists on another node of the cluster only.
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		same, err := t.MadeFrom(fresh, live)
+		same, err := t.MatchesSchema(fresh, live)
 		if err != nil || !same {
 			return false, err
 		}
@@ -456,10 +456,10 @@ func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (droppe
 		for _, id := range slices.Sorted(maps.Keys(found.old)) {
 			for _, table := range found.old[id] {
 				t := rebuildOf(layout, table, id)
-				if err := execAll(ctx, conn, t.Drop(t.Kept())...); err != nil {
+				if err := execAll(ctx, conn, t.Drop(t.RetiredTable())...); err != nil {
 					return err
 				}
-				dropped = append(dropped, t.Kept())
+				dropped = append(dropped, t.RetiredTable())
 			}
 		}
 		return nil
@@ -481,7 +481,7 @@ func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger
 		for _, m := range readmodel.Models() {
 			t := rebuildOf(layout, m.Table, "none")
 			if _, exists := found.comments[layout.Local(m.Table)]; exists {
-				if err := execAll(ctx, conn, t.Thaw(t.Table)); err != nil {
+				if err := execAll(ctx, conn, t.ResumeInserts(t.Table)); err != nil {
 					return err
 				}
 			}
@@ -493,10 +493,10 @@ func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger
 			}
 			for _, table := range open {
 				t := rebuildOf(layout, table, id)
-				if err := execAll(ctx, conn, t.Drop(t.Fresh())...); err != nil {
+				if err := execAll(ctx, conn, t.Drop(t.ShadowTable())...); err != nil {
 					return err
 				}
-				dropped = append(dropped, t.Fresh())
+				dropped = append(dropped, t.ShadowTable())
 			}
 			if err := bus.DeleteGroup(ctx, kafka, ReplayGroup+id); err != nil {
 				return err

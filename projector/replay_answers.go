@@ -96,7 +96,7 @@ func (r *answersReplay) run(ctx context.Context) error {
 		return err
 	}
 	// The shadow table's name then refers to the previous live table.
-	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.Fresh())...)
+	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.ShadowTable())...)
 	return execAll(ctx, r.deps.Conn, statements...)
 }
 
@@ -146,7 +146,7 @@ func (r *answersReplay) buildSome(ctx context.Context, ids []int64, try uint32) 
 	}
 	r.report.Built += uint64(len(ids))
 	return eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
-		builds.Table = r.table.Fresh()
+		builds.Table = r.table.ShadowTable()
 		return readmodel.BuildAnswers(ctx, r.deps.Conn, builds, touches)
 	})
 }
@@ -155,7 +155,7 @@ func (r *answersReplay) buildSome(ctx context.Context, ids []int64, try uint32) 
 // ingests.
 func (r *answersReplay) complete(ctx context.Context) error {
 	var differing []int64
-	err := scanAnswers(ctx, r.deps.Conn, r.table.Fresh(), func(ids []int64) error {
+	err := scanAnswers(ctx, r.deps.Conn, r.table.ShadowTable(), func(ids []int64) error {
 		differing = append(differing, ids...)
 		return nil
 	})
@@ -170,7 +170,7 @@ func (r *answersReplay) complete(ctx context.Context) error {
 			if err := r.buildSome(ctx, part, try); err != nil {
 				return err
 			}
-			found, err := readmodel.DifferingAmong(ctx, r.deps.Conn, r.table.Fresh(), part)
+			found, err := readmodel.DifferingAmong(ctx, r.deps.Conn, r.table.ShadowTable(), part)
 			if err != nil {
 				return err
 			}

@@ -179,7 +179,7 @@ func TestReplay_ReadsEachRowOnce(t *testing.T) {
 			require.NoError(t, err)
 			for _, statement := range append(create,
 				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+" FINAL",
-				"INSERT INTO "+r.Fresh()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+r.Fresh()+" FINAL") {
+				"INSERT INTO "+r.ShadowTable()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+r.ShadowTable()+" FINAL") {
 				require.NoError(t, s.conn.Exec(t.Context(), statement))
 			}
 
@@ -189,13 +189,13 @@ func TestReplay_ReadsEachRowOnce(t *testing.T) {
 			require.Len(t, parts, number)
 			var behind, live, read uint64
 			for _, part := range parts {
-				n := s.count(r.CountBehind(part))
+				n := s.count(r.CountStale(part))
 				require.Less(t, n, uint64(rows)/8)
 				behind += n
 				var c readmodel.Comparison
 				require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
 				live += c.Live
-				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountBehind(part) + ")")
+				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountStale(part) + ")")
 			}
 			require.EqualValues(t, rows/2, behind)
 			require.EqualValues(t, rows, live)
@@ -215,7 +215,7 @@ func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	create, err := r.Create(existing)
 	require.NoError(t, err)
 	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
-		fmt.Sprint("INSERT INTO ", r.Fresh(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
+		fmt.Sprint("INSERT INTO ", r.ShadowTable(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
 		require.NoError(t, s.conn.Exec(t.Context(), statement))
 	}
 	missing := s.count("SELECT count() FROM codehost_commits WHERE sha >= '3'")
@@ -223,16 +223,16 @@ func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	require.NoError(t, s.conn.QueryRow(t.Context(), r.SampleQuery()).Scan(&sample))
 	var behind, live uint64
 	for _, part := range readmodel.Slices(sample, number) {
-		behind += s.count(r.CountBehind(part))
+		behind += s.count(r.CountStale(part))
 		var c readmodel.Comparison
 		require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
 		require.Less(t, c.Live, uint64(rows)/8)
 		live += c.Live
-		require.NoError(t, s.conn.Exec(t.Context(), r.CopyBehind(part, []string{"user_id", "sha"})))
+		require.NoError(t, s.conn.Exec(t.Context(), r.CopyNewer(part, []string{"user_id", "sha"})))
 	}
 	require.Equal(t, missing, behind)
 	require.EqualValues(t, rows, live)
-	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.Fresh()))
+	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.ShadowTable()))
 }
 
 func TestReplay_RejectsInvalidConfiguration(t *testing.T) {
@@ -314,7 +314,7 @@ func TestReplay_ResumesAfterInterruption(t *testing.T) {
 	interrupt("Comparing codehost_lists", 8, some...)
 	id := h.openReplay()
 	for _, m := range readmodel.Models()[:2] {
-		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.Freeze()))
+		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.PauseInserts()))
 	}
 	first := readmodel.Rebuild{Model: readmodel.Models()[0], ID: id}
 	require.NoError(t, h.conn.Exec(t.Context(), first.Exchange()))
@@ -322,7 +322,7 @@ func TestReplay_ResumesAfterInterruption(t *testing.T) {
 	require.True(t, report.Resumed)
 	require.Equal(t, id, report.ID)
 	require.Len(t, report.Tables, len(some)-1)
-	require.NotZero(t, h.count("SELECT count() FROM "+first.Kept()))
+	require.NotZero(t, h.count("SELECT count() FROM "+first.RetiredTable()))
 	check(report)
 
 	if testing.Short() {
@@ -339,7 +339,7 @@ func TestReplay_ResumesAfterInterruption(t *testing.T) {
 	require.ErrorContains(t, err, "unfinished replay of")
 
 	// Aborted while inserts were paused.
-	require.NoError(t, h.conn.Exec(t.Context(), first.Freeze()))
+	require.NoError(t, h.conn.Exec(t.Context(), first.PauseInserts()))
 	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, 2)

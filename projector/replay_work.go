@@ -53,7 +53,7 @@ func (r *replay) start(ctx context.Context, fail context.CancelCauseFunc) error 
 	cfg.Group = r.group
 	names := readmodel.Names{}
 	for _, t := range r.tables {
-		names[t.Table] = t.Fresh()
+		names[t.Table] = t.ShadowTable()
 	}
 	deps := r.deps.Deps
 	deps.Registerer = nil // Metrics belong to the live projector.
@@ -155,7 +155,7 @@ func (r *replay) catchUp(ctx context.Context) error {
 func (r *replay) ranges(ctx context.Context, t readmodel.Rebuild) ([]readmodel.Slice, error) {
 	const least = 8
 	var n uint64
-	for _, table := range []string{t.Table, t.Fresh()} {
+	for _, table := range []string{t.Table, t.ShadowTable()} {
 		var rows uint64
 		if err := r.deps.Conn.QueryRow(ctx, "SELECT count() FROM "+table).Scan(&rows); err != nil {
 			return nil, fmt.Errorf("count %s: %w", table, err)
@@ -180,15 +180,15 @@ func (r *replay) copyNewerFromLive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rebuilt := Rebuilt{Table: t.Table, Kept: t.Kept()}
+		rebuilt := Rebuilt{Table: t.Table, Kept: t.RetiredTable()}
 		r.deps.Progress.Begin("Copying newer rows of "+t.Table, int64(len(parts)))
 		for i, s := range parts {
 			var behind uint64
-			if err := r.deps.Conn.QueryRow(ctx, t.CountBehind(s)).Scan(&behind); err != nil {
+			if err := r.deps.Conn.QueryRow(ctx, t.CountStale(s)).Scan(&behind); err != nil {
 				return fmt.Errorf("find newer rows in %s: %w", t.Table, err)
 			}
 			if behind > 0 {
-				if err := r.deps.Conn.Exec(ctx, t.CopyBehind(s, columns)); err != nil {
+				if err := r.deps.Conn.Exec(ctx, t.CopyNewer(s, columns)); err != nil {
 					return fmt.Errorf("copy newer rows of %s: %w", t.Table, err)
 				}
 				rebuilt.FromLive += behind
@@ -236,11 +236,11 @@ func (r *replay) compare(ctx context.Context) error {
 			rebuilt.Before += c.Live
 			rebuilt.After += c.Fresh
 			rebuilt.Added += c.Added
-			rebuilt.Newer += c.NewerInFresh
+			rebuilt.Newer += c.NewerInShadow
 			if c.LiveSum == c.FreshSum {
 				rebuilt.Equal++
 			}
-			behind += c.Behind
+			behind += c.Stale
 			r.deps.Progress.Set(int64(n + 1))
 		}
 		r.deps.Progress.End()
@@ -290,7 +290,7 @@ func (r *replay) swap(ctx context.Context) (err error) {
 	}
 	for i, t := range r.tables {
 		// The shadow table's name then refers to the previous live table.
-		if err := r.exec(ctx, append([]string{t.Exchange(), t.Thaw(t.Fresh())}, t.Keep()...)...); err != nil {
+		if err := r.exec(ctx, append([]string{t.Exchange(), t.ResumeInserts(t.ShadowTable())}, t.Retire()...)...); err != nil {
 			return err
 		}
 		r.deps.Progress.Set(int64(i + 1))
@@ -304,7 +304,7 @@ func (r *replay) pauseAndDrain(ctx context.Context) error {
 	const tries = 5
 	for try := 1; ; try++ {
 		for _, t := range r.tables {
-			if err := r.exec(ctx, t.Freeze()); err != nil {
+			if err := r.exec(ctx, t.PauseInserts()); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b e
 // stands for the tables themselves.
 type Names map[string]string
 
-func (n Names) of(table string) (string, bool) {
+func (n Names) target(table string) (string, bool) {
 	if n == nil {
 		return table, true
 	}
@@ -74,7 +74,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 				parts = append(parts, t[i])
 			}
 		}
-		name, wanted := names.of(tables[0][i].name)
+		name, wanted := names.target(tables[0][i].name)
 		if len(parts) == 0 || !wanted {
 			continue
 		}

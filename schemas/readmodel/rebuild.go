@@ -54,7 +54,8 @@ const (
 )
 
 // Rebuild builds the SQL that creates a shadow table and swaps it with the live one. On a cluster the
-// statements change every node's local table, and Fresh and Kept are read through Distributed tables.
+// statements change every node's local table; ShadowTable and RetiredTable are read through Distributed
+// tables.
 type Rebuild struct {
 	Model
 	Layout Layout
@@ -62,11 +63,11 @@ type Rebuild struct {
 	ID string
 }
 
-// Fresh returns the name of the shadow table.
-func (r Rebuild) Fresh() string { return r.Table + shadowMark + r.ID }
+// ShadowTable returns the name of the shadow table.
+func (r Rebuild) ShadowTable() string { return r.Table + shadowMark + r.ID }
 
-// Kept returns the name of the retired table, which was live before.
-func (r Rebuild) Kept() string { return r.Table + retiredMark + r.ID }
+// RetiredTable returns the name of the retired table, which was live before.
+func (r Rebuild) RetiredTable() string { return r.Table + retiredMark + r.ID }
 
 // ParseRebuilt parses the name of a shadow or retired table. It does not accept local tables of a cluster.
 func ParseRebuilt(name string) (table, id string, old, ok bool) {
@@ -86,13 +87,14 @@ func isID(s string) bool {
 // unaffected.
 const freeze = "max_parts_in_total"
 
-// Freeze returns the statement that makes the live table reject inserts until Thaw.
-func (r Rebuild) Freeze() string {
+// PauseInserts returns the statement that makes the live table reject inserts until ResumeInserts.
+func (r Rebuild) PauseInserts() string {
 	return "ALTER TABLE " + r.Layout.Local(r.Table) + r.Layout.OnCluster() + " MODIFY SETTING " + freeze + " = 0"
 }
 
-// Thaw returns the statement that makes a table accept inserts again. It is a no-op without Freeze.
-func (r Rebuild) Thaw(table string) string {
+// ResumeInserts returns the statement that makes a table accept inserts again. It is a no-op without
+// PauseInserts.
+func (r Rebuild) ResumeInserts(table string) string {
 	return "ALTER TABLE " + r.Layout.Local(table) + r.Layout.OnCluster() + " RESET SETTING " + freeze
 }
 
@@ -121,7 +123,7 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 	if head == "" {
 		return nil, fmt.Errorf("rebuild %s: unsupported form of the server's CREATE TABLE query", r.Table)
 	}
-	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.Fresh()) + r.Layout.OnCluster() + " (" + existing[len(head):]
+	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster() + " (" + existing[len(head):]
 	query = p.frozen.ReplaceAllString(query, "")
 	// Two tables must not share a path in Keeper; a path with {uuid} is unique.
 	query = p.path.ReplaceAllStringFunc(query, func(engine string) string {
@@ -139,14 +141,14 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 	}
 	statements := []string{query + " COMMENT '" + text + r.Marker() + "'"}
 	if r.Layout.Cluster != "" {
-		statements = append(statements, r.distributed(r.Fresh()))
+		statements = append(statements, r.distributed(r.ShadowTable()))
 	}
 	return statements, nil
 }
 
-// MadeFrom reports whether fresh, the CREATE query of a shadow table, is what Create derives from live, that
-// of the live table.
-func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
+// MatchesSchema reports whether fresh, the CREATE query of a shadow table, is what Create derives from live,
+// that of the live table.
+func (r Rebuild) MatchesSchema(fresh, live string) (bool, error) {
 	wanted, err := r.Create(live)
 	if err != nil {
 		return false, err
@@ -166,14 +168,14 @@ func (r Rebuild) distributed(name string) string {
 // Exchange returns the statement that swaps the shadow table and the live one. Readers see one or the other;
 // on a cluster each node swaps by itself.
 func (r Rebuild) Exchange() string {
-	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.Fresh()) + r.Layout.OnCluster()
+	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster()
 }
 
-// Keep returns the statements that rename the previous live table after Exchange.
-func (r Rebuild) Keep() []string {
-	statements := []string{"RENAME TABLE " + r.Layout.Local(r.Fresh()) + " TO " + r.Layout.Local(r.Kept()) + r.Layout.OnCluster()}
+// Retire returns the statements that rename the previous live table after Exchange.
+func (r Rebuild) Retire() []string {
+	statements := []string{"RENAME TABLE " + r.Layout.Local(r.ShadowTable()) + " TO " + r.Layout.Local(r.RetiredTable()) + r.Layout.OnCluster()}
 	if r.Layout.Cluster != "" {
-		statements = append(statements, r.drop(r.Fresh()), r.distributed(r.Kept()))
+		statements = append(statements, r.drop(r.ShadowTable()), r.distributed(r.RetiredTable()))
 	}
 	return statements
 }
@@ -213,7 +215,7 @@ func (m Model) rangeColumn() string {
 func (r Rebuild) SampleQuery() string {
 	by := r.rangeColumn()
 	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by + " FROM " + r.Table +
-		" UNION ALL SELECT " + by + " FROM " + r.Fresh() + ")"
+		" UNION ALL SELECT " + by + " FROM " + r.ShadowTable() + ")"
 }
 
 // Slices divides a table into consecutive ranges of about equal size, by the result of SampleQuery. If one
@@ -263,7 +265,7 @@ func (r Rebuild) bothSides(s Slice, liveOnly string) string {
 		liveOnly = " AND " + liveOnly
 	}
 	return "SELECT " + key + ", ver, 0 AS fresh FROM " + r.Table + " WHERE " + r.within(s) + liveOnly +
-		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.Fresh() + " WHERE " + r.within(s)
+		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.ShadowTable() + " WHERE " + r.within(s)
 }
 
 // stale returns a query for the keys of a slice that the shadow table lacks or has in an older version.
@@ -273,14 +275,14 @@ func (r Rebuild) stale(s Slice) string {
 		" HAVING countIf(fresh = 1) = 0 OR maxIf(ver, fresh = 1) < maxIf(ver, fresh = 0)"
 }
 
-// CountBehind returns the query for the number of keys of a slice that the shadow table lacks or has in an
+// CountStale returns the query for the number of keys of a slice that the shadow table lacks or has in an
 // older version.
-func (r Rebuild) CountBehind(s Slice) string {
+func (r Rebuild) CountStale(s Slice) string {
 	return "SELECT count() FROM (\n" + r.stale(s) + "\n)"
 }
 
-// CopyBehind returns the statement that copies their rows from the live table.
-func (r Rebuild) CopyBehind(s Slice, columns []string) string {
+// CopyNewer returns the statement that copies their rows from the live table.
+func (r Rebuild) CopyNewer(s Slice, columns []string) string {
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
 		quoted[i] = "`" + c + "`"
@@ -291,7 +293,7 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 		// Servers would send the statement to every shard, but shards lack the tables that it compares.
 		here = "\nSETTINGS parallel_distributed_insert_select = 0"
 	}
-	return "INSERT INTO " + r.Fresh() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
+	return "INSERT INTO " + r.ShadowTable() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
 		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.stale(s) + "\n)" + here
 }
 
@@ -311,15 +313,15 @@ type Progress struct {
 // Comparison is the comparison of a slice of the live and the shadow table, including deleted identities.
 // Checksums are of identity and version.
 type Comparison struct {
-	Live, Fresh         uint64 // identities
-	LiveSum, FreshSum   uint64
-	Behind              uint64 // identities that the shadow table lacks or has in an older version
-	Added, NewerInFresh uint64
+	Live, Fresh          uint64 // identities
+	LiveSum, FreshSum    uint64
+	Stale                uint64 // identities that the shadow table lacks or has in an older version
+	Added, NewerInShadow uint64
 }
 
 // Dest returns the scan destinations in the order of CompareQuery's columns.
 func (c *Comparison) Dest() []any {
-	return []any{&c.Live, &c.Fresh, &c.LiveSum, &c.FreshSum, &c.Behind, &c.Added, &c.NewerInFresh}
+	return []any{&c.Live, &c.Fresh, &c.LiveSum, &c.FreshSum, &c.Stale, &c.Added, &c.NewerInShadow}
 }
 
 // CompareQuery returns the query that compares a slice. It ignores rows of the live table from records after

@@ -30,9 +30,9 @@ func TestRebuildGolden(t *testing.T) {
 		require.NoError(t, err)
 		s := Slice{From: "-3", To: "16"}
 		b.WriteString("## " + tt.name + "\n")
-		for _, list := range [][]string{create, {r.SampleQuery(), r.CountBehind(Slice{}), r.CountBehind(s), r.CountBehind(Slice{From: "16", Part: 1, Parts: 3}), r.CopyBehind(s, []string{"user_id", "list", "items"})},
+		for _, list := range [][]string{create, {r.SampleQuery(), r.CountStale(Slice{}), r.CountStale(s), r.CountStale(Slice{From: "16", Part: 1, Parts: 3}), r.CopyNewer(s, []string{"user_id", "list", "items"})},
 			{r.CompareQuery(s, []Progress{{Topic: r.Topics[0], Partition: 2, Next: 17}, {Topic: "another", Next: 1}})},
-			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.Freeze(), r.Exchange(), r.Thaw(r.Fresh())}, r.Keep(), r.Drop(r.Fresh()), r.Drop(r.Kept())} {
+			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.PauseInserts(), r.Exchange(), r.ResumeInserts(r.ShadowTable())}, r.Retire(), r.Drop(r.ShadowTable()), r.Drop(r.RetiredTable())} {
 			b.WriteString(strings.Join(list, "\n;\n") + "\n;\n")
 		}
 		b.WriteString("\n")
@@ -83,7 +83,7 @@ func TestSlices(t *testing.T) {
 
 func TestParseRebuilt(t *testing.T) {
 	r := Rebuild{Model: Models()[0], ID: "20261121t021500123"}
-	for name, old := range map[string]bool{r.Fresh(): false, r.Kept(): true} {
+	for name, old := range map[string]bool{r.ShadowTable(): false, r.RetiredTable(): true} {
 		table, id, isOld, ok := ParseRebuilt(name)
 		require.True(t, ok)
 		require.Equal(t, []any{"lookups", r.ID, old}, []any{table, id, isOld})

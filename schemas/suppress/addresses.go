@@ -79,7 +79,7 @@ func (a *addresses) look(name, value string) {
 	}
 	for _, form := range append(identity.EmailForms(key), key) {
 		if h, ok := a.set.find(Email, Sum(form)); ok {
-			a.hit = a.hit || a.set.Everywhere(h) || name == "author_email" && a.set.matches(h, bitCodehost)
+			a.hit = a.hit || a.set.InAllScopes(h) || name == "author_email" && a.set.matches(h, bitCodehost)
 		}
 	}
 }

@@ -383,8 +383,8 @@ func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
 	return out
 }
 
-// Lifts returns the number of applied entries that withdrew a suppression.
-func (s *Set) Lifts() uint64 {
+// RemovalCount returns the number of applied entries that withdrew a suppression.
+func (s *Set) RemovalCount() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lifts
@@ -407,8 +407,8 @@ func (s *Set) Suppressed(h Hash) bool {
 	return word != 0 && word&bitLifted == 0
 }
 
-// Everywhere reports whether a hash is suppressed in all scopes.
-func (s *Set) Everywhere(h Hash) bool {
+// InAllScopes reports whether a hash is suppressed in all scopes.
+func (s *Set) InAllScopes(h Hash) bool {
 	if !s.active() {
 		return false
 	}

@@ -264,7 +264,7 @@ func TestDerive_CombinesScopes(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Apply([]byte(h.String()), raw))
 			require.True(t, s.Suppressed(h), "it is newer than what was known")
-			require.Equal(t, c.want == suppress.All, s.Everywhere(h))
+			require.Equal(t, c.want == suppress.All, s.InAllScopes(h))
 		})
 	}
 }
