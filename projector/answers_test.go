@@ -22,7 +22,8 @@ import (
 )
 
 func accountRecord(tb testing.TB, id int, version, username string) *record.Record {
-	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`, id, username, version))
+	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`,
+		id, username, version))
 }
 
 func TestAnswers_ReflectAccountsRepositoriesCommitsAndLists(t *testing.T) {
@@ -66,7 +67,8 @@ func TestAnswers_RejectInvalidTouch(t *testing.T) {
 	h.start(nil)
 	h.publish(
 		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"cat","id":"7"}`)},
-		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"codehost-person","id":"ann"}`)},
+		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"),
+			Value: []byte(`{"kind":"codehost-person","id":"ann"}`)},
 		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`nothing`)},
 	)
 	h.caughtUp()
@@ -123,7 +125,8 @@ func TestAnswers_LargeAccountsAreBuiltSeparately(t *testing.T) {
 func TestAnswers_ErasedDuringBuildAreDeleted(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
-		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
+		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`,
+		`{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
 	}})
 	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
 	h.start(func(_ *projector.Config, d *projector.Deps) {
@@ -147,13 +150,15 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	h.publishRecords(recs...)
 	h.caughtUp()
 	stop()
-	const content = "SELECT sum(cityHash64(user_id, base_version, base_rows, base_hash, arraySlice(splitByChar(char(0), content), 4))) FROM codehost_answers FINAL"
+	const content = "SELECT sum(cityHash64(user_id, base_version, base_rows, base_hash, " +
+		"arraySlice(splitByChar(char(0), content), 4))) FROM codehost_answers FINAL"
 	accounts, want := h.count("SELECT count() FROM codehost_people FINAL"), h.count(content)
 	require.NotZero(t, accounts)
 	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
 
 	var log bytes.Buffer
-	p, err := projector.New(projector.Config{Kafka: h.kafka}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p, err := projector.New(projector.Config{Kafka: h.kafka}, projector.Deps{Conn: h.conn,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -164,7 +169,8 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	var news atomic.Int64
 	replayed := make(chan error, 1)
 	go func() {
-		report, err := projector.ReplayAnswers(context.WithoutCancel(t.Context()), projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}})
+		report, err := projector.ReplayAnswers(context.WithoutCancel(t.Context()),
+			projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}})
 		news.Store(int64(report.Accounts))
 		replayed <- err
 	}()
@@ -173,7 +179,8 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	require.NoError(t, p.Check(t.Context()))
 	require.Equal(t, want, h.count(content))
 	require.Equal(t, accounts, h.count("SELECT count() FROM codehost_answers FINAL"))
-	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'codehost_answers__')"))
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND "+
+		"startsWith(name, 'codehost_answers__')"))
 
 	h.publishRecords(accountRecord(t, 999_999_999, "2026", "late"))
 	h.caughtUp()
@@ -232,8 +239,10 @@ func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 	}{
 		{"none", given, nil, `"names":["Ann Bo","Ann B."],"names_count":2,"emails":["Own@x.example"],"emails_count":1,"email":"Own@x.example","derived":["first_name","last_name","url"]`, `"derived":["url"]`},
 		{"languages by number of repositories, then by name", given, []*record.Record{
-			repo(t, 7, 1, "2024", `,"language":"Go"`), repo(t, 7, 2, "2024", `,"language":"Rust"`), repo(t, 7, 3, "2024", `,"language":"C"`),
-			repo(t, 7, 4, "2024", `,"language":"Rust"`), repo(t, 7, 5, "2024", ``), repo(t, 7, 6, "2024", `,"deleted":true,"language":"Go"`),
+			repo(t, 7, 1, "2024", `,"language":"Go"`), repo(t, 7, 2, "2024", `,"language":"Rust"`),
+			repo(t, 7, 3, "2024", `,"language":"C"`),
+			repo(t, 7, 4, "2024", `,"language":"Rust"`), repo(t, 7, 5, "2024", ``),
+			repo(t, 7, 6, "2024", `,"deleted":true,"language":"Go"`),
 		}, `"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["first_name","last_name","repo_languages","url"]`,
 			`"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["repo_languages","url"]`},
 		{"those of the record win", given + `,"commit_count":9,"repo_languages":["Ada"]`, []*record.Record{
@@ -257,7 +266,8 @@ func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 				`{"user_id":7,"last_updated":"2025","codehost_username":"Ann",`+c.account+`}`))...)
 			rows := s.answers(7)
 			require.Len(t, rows, 1)
-			for shape, want := range map[readmodel.Shape]string{readmodel.ShapeEnrich: c.enrich, readmodel.ShapeOpen: c.open} {
+			for shape, want := range map[readmodel.Shape]string{readmodel.ShapeEnrich: c.enrich,
+				readmodel.ShapeOpen: c.open} {
 				var got, members map[string]any
 				require.NoError(t, json.Unmarshal([]byte(account(rows[0], shape)), &got))
 				require.NoError(t, json.Unmarshal([]byte("{"+want+"}"), &members))
@@ -277,7 +287,8 @@ func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
 	s := openStore(t)
 	s.insert("1",
 		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025","codehost_username":"ann"}`),
-		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
+		decode(t, record.KindCodehostCommit,
+			`{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
 	)
 	found := s.lookup(readmodel.LookupCodehostEmail, "ann@x.example")
 	require.Len(t, found, 1)

@@ -73,7 +73,8 @@ func TestBaselineOfACluster(t *testing.T) {
 			require.NoError(t, node.Exec(t.Context(), statement))
 		}
 	}
-	_, err = chplatform.Migrate(t.Context(), onCluster{Conn: nodes[0], nodes: nodes}, withoutBaseline(migrations), chplatform.MigrateConfig{OnCluster: "muster"})
+	_, err = chplatform.Migrate(t.Context(), onCluster{Conn: nodes[0], nodes: nodes}, withoutBaseline(migrations),
+		chplatform.MigrateConfig{OnCluster: "muster"})
 	require.NoError(t, err)
 	for i, node := range nodes {
 		require.Equal(t, madeTables(t, node), byBaseline[i])
@@ -100,7 +101,8 @@ func openAt(t *testing.T, dsn string) driver.Conn {
 func madeTables(t *testing.T, conn driver.Conn) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
-	rows, err := conn.Query(t.Context(), "SELECT name, formatQuery(replaceAll(create_table_query, currentDatabase() || '.', '')) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster_migrations%'")
+	rows, err := conn.Query(t.Context(), "SELECT name, formatQuery(replaceAll(create_table_query, currentDatabase() "+
+		"|| '.', '')) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster_migrations%'")
 	require.NoError(t, err)
 	for rows.Next() {
 		var name, create string
@@ -149,7 +151,8 @@ func writeBaseline(t *testing.T, conn driver.Conn, migrations []chplatform.Migra
 				require.Contains(t, text, readmodel.Layout{}.Deduplication())
 				require.NotEmpty(t, shardKeys[name], name)
 			}
-			text = strings.Replace(text, "CREATE "+kind+" "+name, "CREATE "+kind+" IF NOT EXISTS "+local+"{{.OnCluster}}", 1)
+			text = strings.Replace(text, "CREATE "+kind+" "+name, "CREATE "+kind+" IF NOT EXISTS "+local+
+				"{{.OnCluster}}", 1)
 			text = engine.ReplaceAllString(text, fmt.Sprintf(`ENGINE = {{.ReplacingMergeTree "%s" "$1"}}`, name))
 			text = strings.Replace(text, readmodel.Layout{}.Deduplication(), "{{.Deduplication}}", 1)
 			b.WriteString(text + ";\n")

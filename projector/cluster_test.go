@@ -31,7 +31,8 @@ func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
 		return c.Conn.Exec(ctx, query, args...)
 	}
 	var whole string // without ON CLUSTER where the statement does not support it
-	if err := c.QueryRow(ctx, "SELECT formatQuery({query:String})", clickhouse.Named("query", query)).Scan(&whole); err != nil {
+	if err := c.QueryRow(ctx, "SELECT formatQuery({query:String})",
+		clickhouse.Named("query", query)).Scan(&whole); err != nil {
 		return err
 	}
 	if !strings.Contains(whole, " ON CLUSTER ") {
@@ -79,8 +80,10 @@ func people(ghost string) map[record.Kind][]string {
 		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
 	}
 	for i := range 20 {
-		out[record.KindCodehostPerson] = append(out[record.KindCodehostPerson], fmt.Sprintf(`{"user_id":%d,"codehost_username":"alive-%d","last_updated":"2026"}`, 100+i, i))
-		out[record.KindCodehostRepo] = append(out[record.KindCodehostRepo], fmt.Sprintf(`{"user_id":%d,"id":1,"name":"x","updated_at":"2026"}`, 100+i))
+		out[record.KindCodehostPerson] = append(out[record.KindCodehostPerson],
+			fmt.Sprintf(`{"user_id":%d,"codehost_username":"alive-%d","last_updated":"2026"}`, 100+i, i))
+		out[record.KindCodehostRepo] = append(out[record.KindCodehostRepo],
+			fmt.Sprintf(`{"user_id":%d,"id":1,"name":"x","updated_at":"2026"}`, 100+i))
 	}
 	return out
 }
@@ -105,7 +108,8 @@ func TestReplayOnACluster(t *testing.T) {
 	require.EqualValues(t, 1, s.count("SELECT count() FROM "+report.Tables[1].Kept))
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
-		require.EqualValues(t, 3, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%_local'"), "node %d", i)
+		require.EqualValues(t, 3, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() "+
+			"AND name LIKE '%__old_%_local'"), "node %d", i)
 		require.NotZero(t, node.count("SELECT count() FROM codehost_people_local"), "node %d", i)
 		require.NotZero(t, node.count("SELECT count() FROM seen_versions_local"), "node %d", i)
 	}
@@ -116,7 +120,8 @@ func TestReplayOnACluster(t *testing.T) {
 	require.Len(t, dropped, 3)
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
-		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%'"), "node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name "+
+			"LIKE '%__old_%'"), "node %d", i)
 	}
 }
 
@@ -127,8 +132,10 @@ func TestEraserOnACluster(t *testing.T) {
 	insertAll(t, h, "before", people("Ghost"))
 	// A killed replay: the retired table has no Distributed one.
 	for _, node := range nodes {
-		require.NoError(t, node.Exec(t.Context(), "CREATE TABLE codehost_people__old_x1_local AS codehost_people_local"))
-		require.NoError(t, node.Exec(t.Context(), "INSERT INTO codehost_people__old_x1_local SELECT * FROM codehost_people_local"))
+		require.NoError(t, node.Exec(t.Context(),
+			"CREATE TABLE codehost_people__old_x1_local AS codehost_people_local"))
+		require.NoError(t, node.Exec(t.Context(), "INSERT INTO codehost_people__old_x1_local SELECT * FROM "+
+			"codehost_people_local"))
 	}
 	e := startEraser(t, h, suppressed(t, "ghost"))
 	e.await(t, "masked")
@@ -138,12 +145,15 @@ func TestEraserOnACluster(t *testing.T) {
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
 		for table, where := range map[string]string{
-			"codehost_people_local": "user_id = 42", "codehost_people__old_x1_local": "user_id = 42", "codehost_repos_local": "user_id = 42", "lookups_local": "target = '42'",
+			"codehost_people_local": "user_id = 42", "codehost_people__old_x1_local": "user_id = 42",
+			"codehost_repos_local": "user_id = 42", "lookups_local": "target = '42'",
 		} {
 			require.Zero(t, node.count("SELECT count() FROM "+table+" WHERE "+where), "%s of node %d", table, i)
 		}
-		require.Zero(t, node.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND has_lightweight_delete"), "the deleted rows are still in parts of node %d", i)
-		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND position(engine_full, 'old_parts_lifetime') > 0"), "the setting stays on node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND "+
+			"has_lightweight_delete"), "the deleted rows are still in parts of node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND "+
+			"position(engine_full, 'old_parts_lifetime') > 0"), "the setting stays on node %d", i)
 		people += node.count("SELECT count() FROM codehost_people_local")
 		repos += node.count("SELECT count() FROM codehost_repos_local")
 	}
@@ -169,7 +179,7 @@ func TestFindLayout_RejectsInconsistentTables(t *testing.T) {
 	require.ErrorContains(t, err, "lookups was not created by muster migrate")
 	exec("EXCHANGE TABLES lookups_local AND lookups")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
-	require.ErrorContains(t, err, `not all of one: ["" "muster"]`)
+	require.ErrorContains(t, err, `only some are on a cluster: ["" "muster"]`)
 	exec("DROP DATABASE muster SYNC")
 	exec("CREATE DATABASE muster")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
@@ -205,20 +215,23 @@ func TestMigrateCompletesANode(t *testing.T) {
 	kept := h.replay("codehost_people").Tables[0].Kept
 	require.NoError(t, nodes[0].Exec(t.Context(), "CREATE TABLE unrelated_table (n UInt8) ENGINE = Memory"))
 	empty := func() {
-		for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster", "DROP DATABASE muster_views SYNC"} {
+		for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster",
+			"DROP DATABASE muster_views SYNC"} {
 			require.NoError(t, nodes[1].Exec(t.Context(), statement))
 		}
 	}
 	empty()
 	for range 2 {
-		applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+		applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"},
+			chplatform.MigrateConfig{})
 		require.NoError(t, err)
 		require.Empty(t, applied)
 	}
 	tables := make([]map[string]string, len(nodes))
 	for i, node := range nodes {
 		tables[i] = make(map[string]string)
-		rows, err := node.Query(t.Context(), "SELECT concat(database, '.', name), create_table_query FROM system.tables WHERE startsWith(database, 'muster') AND name != 'unrelated_table'")
+		rows, err := node.Query(t.Context(), "SELECT concat(database, '.', name), create_table_query FROM "+
+			"system.tables WHERE startsWith(database, 'muster') AND name != 'unrelated_table'")
 		require.NoError(t, err)
 		for rows.Next() {
 			var name, create string
@@ -231,8 +244,10 @@ func TestMigrateCompletesANode(t *testing.T) {
 	require.Contains(t, tables[0], "muster."+kept+"_local")
 	require.Contains(t, tables[0], "muster.usage_monthly")
 	require.Equal(t, tables[0], tables[1])
-	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM system.tables WHERE name = 'unrelated_table'"))
-	lost := onCluster{Conn: nodes[0], nodes: nodes, fail: &clickhouse.Exception{Code: 253, Name: "REPLICA_ALREADY_EXISTS"}}
+	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM system.tables WHERE name = "+
+		"'unrelated_table'"))
+	lost := onCluster{Conn: nodes[0], nodes: nodes, fail: &clickhouse.Exception{Code: 253,
+		Name: "REPLICA_ALREADY_EXISTS"}}
 	_, err := projector.Migrate(t.Context(), lost, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
 	require.ErrorContains(t, err, "SYSTEM DROP REPLICA")
 	insertAll(t, h, "after", people("alive"))

@@ -93,7 +93,8 @@ func (f *erasureScan) scanPeople(ctx context.Context) error {
 	// read.
 	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
-		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " + t.Name
+		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " +
+			t.Name
 		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.Platform}
 			var body string
@@ -177,7 +178,8 @@ func (f *erasureScan) scanTableByID(ctx context.Context, t identifiedTable, tabl
 // scanMutualAccounts adds accounts on the other platform that a matched account links to and that link back:
 // both are one person. A one-sided link may be wrong.
 func (f *erasureScan) scanMutualAccounts(ctx context.Context) error {
-	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
+	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost},
+		{identity.Codehost, identity.Network}} {
 		for part := range slices.Chunk(f.found.ids(s.from), idsPerStatement) {
 			err := f.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
 				var from, to, username string
@@ -238,7 +240,8 @@ func (e *Eraser) unsuppressDerivedOnce(ctx context.Context) error {
 	derived := make(map[suppress.Hash]suppress.Entry)
 	err := bus.Scan(ctx, e.cfg.Kafka, []string{event.TopicErasure}, func(m kafka.Message) error {
 		var entry suppress.Entry
-		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil && entry.Derived() {
+		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil &&
+			entry.Derived() {
 			derived[h] = entry
 		}
 		return nil

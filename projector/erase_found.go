@@ -28,7 +28,8 @@ type erasureMatches struct {
 	discovered  map[uint64]bool                     // value of discoveredHash
 	contexts    map[uint64]bool                     // request_hash
 	commits     map[uint64]commit                   // of authors other than the account owner, by hash of owner and SHA
-	attempts    map[uint64]bool                     // webhook attempts whose response contains an erased person, by hash
+	// webhook attempts whose response contains an erased person, by hash
+	attempts map[uint64]bool
 }
 
 // commit is a commit in an account that is not erased.
@@ -36,9 +37,12 @@ type commit struct{ key string }
 
 func newErasureMatches() *erasureMatches {
 	return &erasureMatches{
-		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
-		links:  make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool), contexts: make(map[uint64]bool),
-		commits: make(map[uint64]commit), attempts: make(map[uint64]bool),
+		people: map[string]map[string]suppress.Hash{
+			identity.Network: {}, identity.Codehost: {}, identity.Microblog: {},
+		},
+		links: make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
+		contexts: make(map[uint64]bool),
+		commits:  make(map[uint64]commit), attempts: make(map[uint64]bool),
 	}
 }
 
@@ -50,7 +54,8 @@ func (f *erasureMatches) counts() map[string]int64 {
 		}
 	}
 	for name, n := range map[string]int{
-		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered), "contexts": len(f.contexts), "commits": len(f.commits),
+		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
+		"contexts": len(f.contexts), "commits": len(f.commits),
 		"webhook_attempts": len(f.attempts),
 	} {
 		if n > 0 {
@@ -112,7 +117,8 @@ func (f *erasureScan) scanCommitsTable(ctx context.Context, table string) error 
 	for len(addresses) > 0 {
 		part := addresses[:min(len(addresses), idsPerStatement)]
 		addresses = addresses[len(part):]
-		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + f.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " +
+			f.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
 		err := f.read(ctx, query, part, func(rows driver.Rows) error {
 			var h uint64
 			var key, owner string
@@ -148,10 +154,11 @@ func (f *erasureScan) scanEvents(ctx context.Context) error {
 			var c event.Context
 			return json.Unmarshal([]byte(text), &c) == nil && erasedContext(set, &c)
 		}, f.found.contexts},
-		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''", func(text string) bool {
-			_, hit := set.Document(identity.Default(), []byte(text))
-			return hit
-		}, f.found.attempts},
+		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''",
+			func(text string) bool {
+				_, hit := set.Document(identity.Default(), []byte(text))
+				return hit
+			}, f.found.attempts},
 	} {
 		err := ch.ReadRows(ctx, f.deps.Conn, t.query, func(rows driver.Rows) error {
 			var hash uint64
@@ -227,7 +234,9 @@ func (e *Eraser) rebuild(ctx context.Context) error {
 			tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id)}
 			s := states[id]
 			t := &buildTarget{
-				Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1},
+				Touch: readmodel.Touch{
+					UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1,
+				},
 				generation: s.Generation, rows: s.Rows,
 			}
 			if t.rows > largeAccount {

@@ -21,7 +21,8 @@ func (e *Eraser) liveTables(ctx context.Context) (string, error) {
 		names = append(names, e.layout.Local(name))
 	}
 	var live string
-	row := e.deps.Conn.QueryRow(ctx, "SELECT arrayStringConcat(arraySort(groupArray(concat(name, ': ', comment))), '\\n') FROM system.tables"+
+	row := e.deps.Conn.QueryRow(ctx, "SELECT arrayStringConcat(arraySort(groupArray(concat(name, ': ', comment))), "+
+		"'\\n') FROM system.tables"+
 		" WHERE database = currentDatabase() AND name IN ('"+strings.Join(names, "', '")+"')")
 	if err := row.Scan(&live); err != nil {
 		return "", fmt.Errorf("read the live tables: %w", err)
@@ -37,7 +38,8 @@ func (e *Eraser) replaced(ctx context.Context) bool {
 	}
 	live, err := e.liveTables(ctx)
 	if err != nil { // Checked again soon.
-		e.deps.Logger.LogAttrs(ctx, slog.LevelDebug, "eraser: reading the live tables failed, will retry", slog.Any("error", err))
+		e.deps.Logger.LogAttrs(ctx, slog.LevelDebug, "eraser: reading the live tables failed, will retry",
+			slog.Any("error", err))
 		return false
 	}
 	return live != e.liveSignature

@@ -31,7 +31,8 @@ func (e *Eraser) tables(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
+	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable,
+		readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
 		out = append(append(out, table), replayed[table]...)
 	}
 	return out, nil
@@ -61,7 +62,8 @@ func (e *Eraser) rewrite(ctx context.Context) error {
 	if err := e.alter(ctx, tables, "APPLY DELETED MASK"); err != nil {
 		return err
 	}
-	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = "+strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
+	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = "+
+		strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
 		return err
 	}
 	return e.compact(ctx)
@@ -122,7 +124,8 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 		return !dropped, nil
 	}
 	// It was in flight when the set changed. Delete it and rewrite immediately.
-	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: data of erased people was added again", slog.Any("rows", left.counts()))
+	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: data of erased people was added again",
+		slog.Any("rows", left.counts()))
 	if _, err := e.sweepUntilStable(ctx); err != nil {
 		return false, err
 	}
@@ -142,7 +145,8 @@ func (e *Eraser) replacedParts(ctx context.Context, tables []string) (waiting []
 		names[i] = e.layout.Local(name)
 	}
 	row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM "+e.layout.OnAllNodes("system.parts")+
-		" WHERE database = {database:String} AND NOT active AND toUnixTimestamp(modification_time) < {begin:Int64} AND table IN ('"+strings.Join(names, "', '")+"')",
+		" WHERE database = {database:String} AND NOT active AND toUnixTimestamp(modification_time) < {begin:Int64} "+
+		"AND table IN ('"+strings.Join(names, "', '")+"')",
 		clickhouse.Named("database", database), clickhouse.Named("begin", e.rewriting.begin.Unix()))
 	if err := row.Scan(&waiting); err != nil {
 		return nil, fmt.Errorf("find replaced parts: %w", err)
@@ -157,7 +161,8 @@ func (e *Eraser) triggerPartCleanup(ctx context.Context, tables []string) error 
 	for _, name := range tables {
 		err := e.deps.Conn.Exec(ctx, "SYSTEM START CLEANUP"+e.layout.OnCluster()+" "+name)
 		if code, refused := ch.CodeOf(err); refused {
-			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: waiting for replaced parts", slog.String("table", name), slog.String("error", code.String()))
+			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: waiting for replaced parts",
+				slog.String("table", name), slog.String("error", code.String()))
 			continue
 		}
 		if err != nil {

@@ -99,7 +99,8 @@ func (e *Eraser) writeTombstones(ctx context.Context, f *erasureMatches) error {
 		messages = append(messages, kafka.Message{Topic: topic, Key: []byte(key)})
 	}
 	for platform, kind := range map[string]record.Kind{
-		identity.Network: record.KindNetworkPerson, identity.Codehost: record.KindCodehostPerson, identity.Microblog: record.KindMicroblogPerson,
+		identity.Network: record.KindNetworkPerson, identity.Codehost: record.KindCodehostPerson,
+		identity.Microblog: record.KindMicroblogPerson,
 	} {
 		for id := range f.people[platform] {
 			addTombstone(kind.Topic(), id)
@@ -116,9 +117,12 @@ func (e *Eraser) writeTombstones(ctx context.Context, f *erasureMatches) error {
 		kind  record.Kind
 		query string
 	}{
-		{record.KindCodehostRepo, "SELECT DISTINCT concat(toString(user_id), '/', toString(repo_id)) FROM codehost_repos WHERE toString(user_id) IN {ids:Array(String)}"},
-		{record.KindCodehostCommit, "SELECT DISTINCT concat(toString(user_id), '/', sha) FROM codehost_commits WHERE toString(user_id) IN {ids:Array(String)}"},
-		{record.KindCodehostList, "SELECT DISTINCT concat(toString(user_id), '/', list) FROM codehost_lists WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostRepo, "SELECT DISTINCT concat(toString(user_id), '/', toString(repo_id)) FROM " +
+			"codehost_repos WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostCommit, "SELECT DISTINCT concat(toString(user_id), '/', sha) FROM codehost_commits WHERE " +
+			"toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostList, "SELECT DISTINCT concat(toString(user_id), '/', list) FROM codehost_lists WHERE " +
+			"toString(user_id) IN {ids:Array(String)}"},
 	} {
 		for part := range slices.Chunk(f.ids(identity.Codehost), idsPerStatement) {
 			err := e.read(ctx, t.query, part, func(rows driver.Rows) error {
@@ -151,15 +155,18 @@ type deletionTarget struct{ table, hash, where string }
 
 func deletionTargets(platform string) []deletionTarget {
 	lookups := func(kind string) deletionTarget {
-		return deletionTarget{"lookups", "cityHash64(target_kind, target)", "target_kind = '" + kind + "' AND target IN {ids:Array(String)}"}
+		return deletionTarget{"lookups", "cityHash64(target_kind, target)", "target_kind = '" + kind +
+			"' AND target IN {ids:Array(String)}"}
 	}
 	seen := func(kind record.Kind) deletionTarget {
-		return deletionTarget{"seen_versions", "cityHash64(kind, key)", "kind = '" + string(kind) + "' AND key IN {ids:Array(String)}"}
+		return deletionTarget{"seen_versions", "cityHash64(kind, key)", "kind = '" + string(kind) +
+			"' AND key IN {ids:Array(String)}"}
 	}
 	switch platform {
 	case identity.Network:
 		return []deletionTarget{
-			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash", "profile_id IN {ids:Array(String)}"},
+			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash",
+				"profile_id IN {ids:Array(String)}"},
 			{"search_people", "profile_hash", "profile_id IN {ids:Array(String)}"}, seen(record.KindNetworkPerson),
 		}
 	case identity.Codehost:
@@ -168,10 +175,12 @@ func deletionTargets(platform string) []deletionTarget {
 			out = append(out, deletionTarget{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
 		}
 		// Last: if the others are deleted first, an interrupted erasure still finds it.
-		return append(out, deletionTarget{readmodel.AnswersTable, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
+		return append(out, deletionTarget{readmodel.AnswersTable, "cityHash64(user_id)",
+			"toString(user_id) IN {ids:Array(String)}"})
 	case identity.Microblog:
 		return []deletionTarget{
-			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash", "user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
+			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash",
+				"user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
 		}
 	}
 	return nil
@@ -203,7 +212,8 @@ func (e *Eraser) remove(ctx context.Context, f *erasureMatches) error {
 		}
 	}
 	e.scheduleRebuild(f)
-	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, replayed["codehost_commits"]...)); err != nil {
+	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"},
+		replayed["codehost_commits"]...)); err != nil {
 		return err
 	}
 	return e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...))
@@ -271,7 +281,8 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 	var hashes []uint64
 	var found int64
 	for part := range slices.Chunk(ids, idsPerStatement) {
-		err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+" GROUP BY h", part, func(rows driver.Rows) error {
+		err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+
+			" GROUP BY h", part, func(rows driver.Rows) error {
 			var h uint64
 			var n int64
 			if err := rows.Scan(&h, &n); err != nil {
@@ -294,8 +305,10 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
 	return e.forEachList(hashes, func(list string) error {
-		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
-		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
+		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list +
+			")"
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2,
+			"lightweight_deletes_sync": 2}))
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("delete rows of %s: %w", table, err)
 		}
@@ -339,19 +352,20 @@ func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error 
 // replayTables returns the shadow and retired tables of replays, by the name of the live table.
 func (e *Eraser) replayTables(ctx context.Context) (map[string][]string, error) {
 	out := make(map[string][]string)
-	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		// On a cluster the distributed table may be missing, if a replay was interrupted.
-		if name, ok := e.layout.Logical(name); ok {
-			if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
-				out[table] = append(out[table], name)
+	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT name FROM system.tables WHERE database = currentDatabase()",
+		func(rows driver.Rows) error {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			// On a cluster the distributed table may be missing, if a replay was interrupted.
+			if name, ok := e.layout.Logical(name); ok {
+				if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+					out[table] = append(out[table], name)
+				}
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
 	}

@@ -105,7 +105,8 @@ func (p *Projector) writeBatchTombstones(ctx context.Context) error {
 	}
 	err := bus.WriteAll(ctx, p.writer, messages)
 	if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
-		p.deps.Logger.ErrorContext(ctx, "projector: brokers rejected tombstones of erased records", "messages", len(refused.Messages), "error", err)
+		p.deps.Logger.ErrorContext(ctx, "projector: brokers rejected tombstones of erased records", "messages",
+			len(refused.Messages), "error", err)
 		return nil
 	}
 	if err != nil {
@@ -126,9 +127,11 @@ func derive(set *suppress.Set, platform, id, username string, by suppress.Hash) 
 		if err != nil {
 			return fmt.Errorf("encode suppression entry: %w", err)
 		}
-		out = append(out, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: h.String(), Type: event.TypeSuppression, Source: "/muster/projector", ContentType: "application/json",
-		})})
+		out = append(out, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: h.String(), Type: event.TypeSuppression, Source: "/muster/projector",
+				ContentType: "application/json",
+			})})
 		return nil
 	}
 	if platform == "" {

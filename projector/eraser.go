@@ -248,7 +248,9 @@ func (e *Eraser) applyEvent(r event.Erasure) bool {
 
 // releaseWaiting removes the entries that are in force from those that a request waits for.
 func (e *Eraser) releaseWaiting(p *pendingErasure) {
-	p.waitingFor = slices.DeleteFunc(p.waitingFor, func(h suppress.Hash) bool { return e.deps.Suppressed.Knows(h, p.requestedAt) })
+	p.waitingFor = slices.DeleteFunc(p.waitingFor, func(h suppress.Hash) bool {
+		return e.deps.Suppressed.Knows(h, p.requestedAt)
+	})
 }
 
 // work sweeps if something changed or a request is pending, and rewrites when it is due. whole says that the
@@ -321,7 +323,8 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	if err := e.rewrite(ctx); err != nil {
 		return err
 	}
-	e.dirtySince, e.rewriting = time.Time{}, &pendingRewrite{begin: begin, compactAgainAt: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
+	e.dirtySince, e.rewriting = time.Time{}, &pendingRewrite{begin: begin,
+		compactAgainAt: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
 	return nil
 }
 
@@ -362,12 +365,15 @@ func (e *Eraser) finishRewrite(ctx context.Context) error {
 
 // publishStatus publishes the status of requests that were made, and whose entries were in force, before the
 // sweep or rewrite began.
-func (e *Eraser) publishStatus(ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64) error {
+func (e *Eraser) publishStatus(
+	ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64,
+) error {
 	var messages []kafka.Message
 	var done []string
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
-		if p.at.After(begin) || p.isWaiting() || p.swept.IsZero() || p.swept.After(begin) || action == event.ErasureMasked && p.masked {
+		if p.at.After(begin) || p.isWaiting() || p.swept.IsZero() || p.swept.After(begin) ||
+			action == event.ErasureMasked && p.masked {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
@@ -376,7 +382,8 @@ func (e *Eraser) publishStatus(ctx context.Context, action event.ErasureAction, 
 		}
 		messages = append(messages, kafka.Message{
 			Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now, ContentType: "application/json",
+				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now,
+				ContentType: "application/json",
 			}),
 		})
 		done = append(done, id)

@@ -54,13 +54,15 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 			h := newHarness(t)
 			set := suppressed(t, "ghost")
 			apply := func(username string, lifted bool) {
-				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
+				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
+					RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
 				require.NoError(t, err)
 				require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, username).String()), value))
 			}
 			apply("gone", false)
 			insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
-				`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"gone","last_updated":"2026"}`,
+				`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`,
+				`{"user_id":43,"codehost_username":"gone","last_updated":"2026"}`,
 			}})
 			g := &gate{Conn: h.conn, says: c.says, reached: make(chan struct{}), goOn: make(chan struct{})}
 			gated := *h
@@ -82,10 +84,11 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 			_, hit = set.ID(identity.Codehost, "43")
 			require.True(t, hit)
 			buried := map[string]bool{}
-			require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic()}, func(m kafka.Message) error {
-				buried[string(m.Key)] = true
-				return nil
-			}))
+			require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic()},
+				func(m kafka.Message) error {
+					buried[string(m.Key)] = true
+					return nil
+				}))
 			require.Equal(t, c.buried, buried["42"])
 			require.True(t, buried["43"])
 		})
@@ -113,12 +116,15 @@ func TestEraser_DeletesWithOneStatementPerTable(t *testing.T) {
 	var people []string
 	for i := range 1200 {
 		name := fmt.Sprint("gone-", i)
-		value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+		value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
+			RequestedAt: "2026-11-21", Key: set.Key().ID()})
 		require.NoError(t, err)
 		require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, name).String()), value))
-		people = append(people, fmt.Sprintf(`{"user_id":%d,"codehost_username":"%s","last_updated":"2026"}`, 1000+i, name))
+		people = append(people, fmt.Sprintf(`{"user_id":%d,"codehost_username":"%s","last_updated":"2026"}`, 1000+i,
+			name))
 	}
-	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: append(people, `{"user_id":1,"codehost_username":"stays","last_updated":"2026"}`)})
+	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: append(people,
+		`{"user_id":1,"codehost_username":"stays","last_updated":"2026"}`)})
 	d := &deletions{Conn: h.conn, from: "codehost_people"}
 	counted := *h
 	counted.store = &store{tb: t, conn: d}

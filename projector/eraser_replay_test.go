@@ -27,9 +27,11 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	fresh := readmodel.Names{}
 	for _, table := range []string{"codehost_people", "lookups"} {
 		all := readmodel.Models()
-		r := readmodel.Rebuild{Model: all[slices.IndexFunc(all, func(m readmodel.Model) bool { return m.Table == table })], ID: "late"}
+		r := readmodel.Rebuild{Model: all[slices.IndexFunc(all,
+			func(m readmodel.Model) bool { return m.Table == table })], ID: "late"}
 		var existing string
-		require.NoError(t, h.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+		require.NoError(t, h.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database "+
+			"= currentDatabase() AND name = '"+table+"'").Scan(&existing))
 		create, err := r.Create(existing)
 		require.NoError(t, err)
 		for _, statement := range create {
@@ -39,7 +41,8 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	}
 	comeIn := func(token string) {
 		rows := &readmodel.Batch{}
-		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(rows, decode(t, record.KindCodehostPerson, ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}))
+		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(rows, decode(t, record.KindCodehostPerson,
+			ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}))
 		require.NoError(t, readmodel.InsertInto(t.Context(), h.conn, fresh, token, rows))
 		require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
 		require.NotZero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
@@ -60,7 +63,8 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 		}
 	}
 	eventually(t, func(context.Context) bool {
-		return h.count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 && h.count("SELECT count() FROM lookups WHERE target = '42'") == 0
+		return h.count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 &&
+			h.count("SELECT count() FROM lookups WHERE target = '42'") == 0
 	}, "the erased person is in the tables that the replay made")
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__old_late"), "who was not erased stays")
 }

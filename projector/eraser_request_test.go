@@ -34,15 +34,18 @@ func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 	}
 	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before and requested again
 	insertAll(t, h, "before", map[record.Kind][]string{
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`,
+			`{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
 	})
 	ask := func(id string, identifiers ...event.ErasureIdentifier) {
-		r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second), Urgent: true, RequestedAt: "2026-11-21", Identifiers: identifiers}
+		r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second),
+			Urgent: true, RequestedAt: "2026-11-21", Identifiers: identifiers}
 		value, err := json.Marshal(&r)
 		require.NoError(t, err)
-		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: id, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
-		})})
+		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(id), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: id, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
+			})})
 	}
 	var mu sync.Mutex
 	told := map[string][]event.ErasureAction{}
@@ -51,16 +54,17 @@ func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Clone(told[id])
 	}
-	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest}, Handle: func(_ context.Context, m kafka.Message) error {
-		var r event.Erasure
-		if err := json.Unmarshal(m.Value, &r); err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		told[r.RequestID] = append(told[r.RequestID], r.Action)
-		return nil
-	}})
+	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest},
+		Handle: func(_ context.Context, m kafka.Message) error {
+			var r event.Erasure
+			if err := json.Unmarshal(m.Value, &r); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told[r.RequestID] = append(told[r.RequestID], r.Action)
+			return nil
+		}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
 	done := []event.ErasureAction{event.ErasureRequested, event.ErasureMasked, event.ErasureRemoved}
 	removed := func(id string) {

@@ -63,7 +63,8 @@ func (e *erasing) start(t *testing.T) *erasing {
 	t.Helper()
 	h := e.h
 	request(t, h, "r1", time.Now().Add(-time.Second))
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second, Replaced: e.replaced}, projector.EraserDeps{
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second,
+		Replaced: e.replaced}, projector.EraserDeps{
 		Conn: h.conn, Suppressed: e.set, Logger: slog.New(slog.DiscardHandler), Now: e.now,
 	})
 	require.NoError(t, err)
@@ -74,14 +75,15 @@ func (e *erasing) start(t *testing.T) *erasing {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest}, Handle: func(_ context.Context, m kafka.Message) error {
-		var r event.Erasure
-		if err := json.Unmarshal(m.Value, &r); err != nil {
-			return err
-		}
-		e.told <- r.Action
-		return nil
-	}})
+	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest},
+		Handle: func(_ context.Context, m kafka.Message) error {
+			var r event.Erasure
+			if err := json.Unmarshal(m.Value, &r); err != nil {
+				return err
+			}
+			e.told <- r.Action
+			return nil
+		}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
 	return e
 }
@@ -92,9 +94,11 @@ func request(t *testing.T, h *harness, id string, at time.Time) {
 	r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: at.UTC(), Urgent: true}
 	value, err := json.Marshal(&r)
 	require.NoError(t, err)
-	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-		ID: r.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
-	})})
+	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value,
+		Headers: bus.SetEvent(nil, bus.Event{
+			ID: r.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: r.At,
+			ContentType: "application/json",
+		})})
 }
 
 func (e *erasing) await(t *testing.T, want event.ErasureAction) {
@@ -130,14 +134,16 @@ func TestEraser_KeepsReplacedPartsUntilSynced(t *testing.T) {
 	(&erasing{h: h, set: suppressed(t, "ghost"), told: make(chan event.ErasureAction, 16)}).start(t)
 	s := &store{tb: t, conn: h.conn}
 	eventually(t, func(context.Context) bool {
-		return s.count("SELECT countIf(position(engine_full, 'old_parts_lifetime = 60') > 0) FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_people'") == 1
+		return s.count("SELECT countIf(position(engine_full, 'old_parts_lifetime = 60') > 0) FROM system.tables "+
+			"WHERE database = currentDatabase() AND name = 'codehost_people'") == 1
 	}, "the parts' time")
 }
 
 // The next eraser rewrites a request that was swept before a restart, although its sweep has no match,
 // whatever the clock.
 func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{"in time": -time.Minute, "the clock was ahead": 30 * 24 * time.Hour} {
+	for name, ahead := range map[string]time.Duration{"in time": -time.Minute,
+		"the clock was ahead": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			masked := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
@@ -145,9 +151,11 @@ func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 				masked.Action = action
 				value, err := json.Marshal(&masked)
 				require.NoError(t, err)
-				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-					ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test", Time: masked.At, ContentType: "application/json",
-				})})
+				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value,
+					Headers: bus.SetEvent(nil, bus.Event{
+						ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test",
+						Time: masked.At, ContentType: "application/json",
+					})})
 			}
 			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
 		})
@@ -172,11 +180,13 @@ func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	e.await(t, event.ErasureMasked)
 	ghost := event.Account{Platform: "codehost", Username: "ghost"}
 	var rows readmodel.DiscoveryBatch
-	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(), Socials: []event.Social{{Account: ghost, Confidence: 1}}}, readmodel.Position{Topic: event.TopicDiscovery}))
+	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(),
+		Socials: []event.Social{{Account: ghost, Confidence: 1}}}, readmodel.Position{Topic: event.TopicDiscovery}))
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "late", &rows))
 	insertAll(t, h, "late", map[record.Kind][]string{
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
-		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`,
+			`{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
+		record.KindCodehostRepo: {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
 	})
 	s := &store{tb: t, conn: h.conn}
 	require.EqualValues(t, 2, s.count("SELECT count() FROM codehost_people"))
@@ -187,15 +197,18 @@ func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	require.EqualValues(t, 1, s.count("SELECT count() FROM codehost_people"))
 	require.Zero(t, s.count("SELECT count() FROM codehost_repos"))
 	require.Zero(t, s.count("SELECT count() FROM lookups WHERE target = '42'"))
-	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND has_lightweight_delete"), "the deleted rows are still in the parts")
+	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND "+
+		"has_lightweight_delete"), "the deleted rows are still in the parts")
 }
 
 // Covers every identifier, data from before the request, and data that only mentions the person.
 func TestEraser_DeletesAllStoredData(t *testing.T) {
 	h := newHarness(t)
 	set := suppress.NewSet(suppress.NoKey())
-	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.DropPhone: "4901234567"} {
-		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100",
+		suppress.DropPhone: "4901234567"} {
+		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21",
+			Key: set.Key().ID()})
 		require.NoError(t, err)
 		require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
 	}
@@ -217,14 +230,16 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 	var contexts readmodel.ContextBatch
 	for id, email := range map[string]string{"hers": "ada@example.com", "his": "bob@example.com"} {
 		require.NoError(t, contexts.Add(&event.Context{
-			Call: event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now,
+			Call:   event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now},
+			Status: event.ContextComplete, At: now,
 			Profile: jsontext.Value(`{"personal_email":"` + email + `"}`),
 		}, readmodel.Position{Topic: event.TopicContext}))
 	}
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
 	var attempts readmodel.WebhookBatch
 	for id, answer := range map[string]string{"hers": "no such person: ada@example.com", "his": "no such person"} {
-		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now, CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
+		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now,
+			CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
 	}
 	require.NoError(t, readmodel.InsertWebhooks(t.Context(), h.conn, "w", &attempts))
 
@@ -238,7 +253,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		"SELECT count() FROM codehost_commits":                       1,
 		"SELECT count() FROM codehost_commits WHERE sha = 'b'":       1,
 		"SELECT count() FROM codehost_answers":                       1,
-		"SELECT count() FROM codehost_answers WHERE position(content, '\"commits_count\":1') > 0 AND position(content, 'hers') = 0": 1,
+		"SELECT count() FROM codehost_answers WHERE position(content, '\"commits_count\":1') > 0 AND " +
+			"position(content, 'hers') = 0": 1,
 		"SELECT count() FROM contexts":                                                          1,
 		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
 		"SELECT count() FROM webhook_attempts":                                                  2,

@@ -19,7 +19,9 @@ import (
 const batchIdleTimeout = 1500 * time.Millisecond
 
 // newEventConsumer returns the consumer of one event topic. Batches are handled at age at the latest.
-func (p *Projector) newEventConsumer(group, topic string, age time.Duration, handle func(context.Context, bus.Batch) error) (*bus.BatchConsumer, error) {
+func (p *Projector) newEventConsumer(
+	group, topic string, age time.Duration, handle func(context.Context, bus.Batch) error,
+) (*bus.BatchConsumer, error) {
 	return bus.NewBatchConsumer(bus.BatchConsumerConfig{
 		Config: p.cfg.Kafka, Group: group, Topics: []string{topic},
 		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age, MaxIdle: batchIdleTimeout,

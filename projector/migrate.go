@@ -27,7 +27,9 @@ func Migrations(layout readmodel.Layout) ([]clickhouse.Migration, error) {
 // Migrate brings the tables of the read models and the views for analysts up to date. It returns the names of
 // the applied migrations, even if a later one failed. It is idempotent and may run concurrently. On a cluster
 // it creates missing tables on all nodes; on a single node it returns an error if tables are missing.
-func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg clickhouse.MigrateConfig) (applied []string, err error) {
+func Migrate(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg clickhouse.MigrateConfig,
+) (applied []string, err error) {
 	migrations, err := Migrations(layout)
 	if err != nil {
 		return nil, err

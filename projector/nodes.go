@@ -27,7 +27,9 @@ type missingTable struct {
 // whether it created any. The record of migrations is shared by all nodes, so migrating does nothing there.
 // It uses the current CREATE queries of other nodes: replaying the migrations would start with columns that
 // the replicas no longer have, and replays have swapped some tables.
-func createMissingTables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, migrations []ch.Migration, cfg ch.MigrateConfig) (created bool, err error) {
+func createMissingTables(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, migrations []ch.Migration, cfg ch.MigrateConfig,
+) (created bool, err error) {
 	createStatement := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`)
 	names := make(map[string]bool)
 	for _, m := range migrations {
@@ -60,7 +62,8 @@ func createMissingTables(ctx context.Context, conn driver.Conn, layout readmodel
 				return fmt.Errorf("create %s on every node: %w", l.name, err)
 			}
 			if cfg.Logger != nil {
-				cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "migrate: created missing table on nodes", slog.String("table", l.name))
+				cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "migrate: created missing table on nodes",
+					slog.String("table", l.name))
 			}
 		}
 		return nil
@@ -82,7 +85,8 @@ func KeepComplete(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
 			now = err.Error()
 		}
 		if now != "" && now != last && ctx.Err() == nil { // Log each error once: a node may be down for long.
-			logger.LogAttrs(ctx, slog.LevelWarn, "migrate: checking nodes for missing tables failed, will retry", slog.String("error", now))
+			logger.LogAttrs(ctx, slog.LevelWarn, "migrate: checking nodes for missing tables failed, will retry",
+				slog.String("error", now))
 		}
 		last = now
 		select {
@@ -102,7 +106,8 @@ func reconcileNodes(ctx context.Context, conn driver.Conn, logger *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	created, err := createMissingTables(ctx, conn, layout, migrations, withClusterRecord(layout, ch.MigrateConfig{Logger: logger}))
+	created, err := createMissingTables(ctx, conn, layout, migrations,
+		withClusterRecord(layout, ch.MigrateConfig{Logger: logger}))
 	if err != nil || !created {
 		return withAdvice(err)
 	}
@@ -112,13 +117,16 @@ func reconcileNodes(ctx context.Context, conn driver.Conn, logger *slog.Logger) 
 // withAdvice adds the fix to errors that an operator has to resolve.
 func withAdvice(err error) error {
 	if errors.Is(err, ch.ErrChangedMigration) {
-		return fmt.Errorf("%w\nthe tables were created by an earlier development version; before 0.1.0 tables change in place: stop muster, "+
-			"remove the directory clickhouse in its data directory (external server: drop the database), start muster, and "+
+		return fmt.Errorf("%w\nthe tables were created by an earlier development version; before 0.1.0 tables change "+
+			"in place: stop muster, "+
+			"remove the directory clickhouse in its data directory (external server: drop the database), start "+
+			"muster, and "+
 			"rebuild the tables with `muster replay`, or ingest the records again", err)
 	}
 	const replicaExists = 253 // REPLICA_ALREADY_EXISTS
 	if code, ok := ch.CodeOf(err); ok && code == replicaExists {
-		return fmt.Errorf("%w\na node has lost its disk, but Keeper still lists its replica: run SYSTEM DROP REPLICA on "+
+		return fmt.Errorf("%w\na node has lost its disk, but Keeper still lists its replica: run SYSTEM DROP "+
+			"REPLICA on "+
 			"another node of its shard (deploy/docs/kubernetes.md), then migrate again", err)
 	}
 	return err
@@ -126,7 +134,9 @@ func withAdvice(err error) error {
 
 // missingTables returns the tables and views that exist on some nodes only, among the names that counts
 // accepts. Local tables come first, then distributed tables, then views.
-func missingTables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, counts func(name string) bool) ([]missingTable, error) {
+func missingTables(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, counts func(name string) bool,
+) ([]missingTable, error) {
 	var database string
 	var nodes uint64
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
@@ -137,7 +147,8 @@ func missingTables(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 	}
 	var out []missingTable
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{"database": database}))
-	const columns = "name, any(create_table_query), count(), multiIf(any(engine) = 'View', 2, any(engine) = 'Distributed', 1, 0) AS rank"
+	const columns = "name, any(create_table_query), count(), multiIf(any(engine) = 'View', 2, any(engine) = " +
+		"'Distributed', 1, 0) AS rank"
 	err := ch.ReadRows(ctx, conn, "SELECT "+columns+" FROM "+layout.OnAllNodes("system.tables")+
 		" WHERE database = {database:String} GROUP BY name ORDER BY rank, name", func(rows driver.Rows) error {
 		var l missingTable

@@ -68,7 +68,8 @@ func (r *rejection) event(at time.Time) event.Rejected {
 type count struct{ records, tombstones, erased, bytes int }
 
 func newWorker(platforms *identity.Platforms, suppressed *suppress.Set) *worker {
-	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count), suppressed: suppressed}
+	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count),
+		suppressed: suppressed}
 }
 
 func (w *worker) reset() {
@@ -111,8 +112,10 @@ func (p *Projector) project(ctx context.Context, messages []kafka.Message, token
 	}
 	if len(messages) == 1 {
 		m := &messages[0]
-		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is rejected by the store: " + codeName(err)}
-		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: ClickHouse rejects a record", slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
+		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is rejected by the store: " +
+			codeName(err)}
+		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: ClickHouse rejects a record",
+			slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
 		return append(rejected, rejection{m, bad.Kind, bad}), nil
 	}
 	p.metrics.halved.Inc()
@@ -228,7 +231,8 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 		}
 		rec, err := record.Decode(kind, m.Value)
 		if err == nil && string(m.Key) != rec.Key {
-			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch,
+				Reason: "has a message key that is not its identity"}
 		}
 		if err != nil {
 			if rec != nil && w.erase(m, rec) { // Not published as rejected.
@@ -283,7 +287,8 @@ func (w *worker) addVersionBump(m *kafka.Message, at readmodel.Position) error {
 		return &record.Invalid{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
 	}
 	if string(m.Key) != s.MessageKey() {
-		return &record.Invalid{Kind: kindVersionBump, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+		return &record.Invalid{Kind: kindVersionBump, Code: CodeKeyMismatch,
+			Reason: "has a message key that is not its identity"}
 	}
 	if w.eraseVersionBump(m, s) {
 		return nil
@@ -356,8 +361,10 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 	if errors.As(err, &refused) {
 		// The brokers will never accept these, so the log keeps their positions.
 		for _, m := range refused.Messages {
-			p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: brokers refused a rejected record", slog.String("source", rejected[m.Index].Source.String()),
-				slog.String("code", rejected[m.Index].Code), slog.String("sha256", rejected[m.Index].SHA256), slog.Any("error", m.Err))
+			p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: brokers refused a rejected record",
+				slog.String("source", rejected[m.Index].Source.String()),
+				slog.String("code", rejected[m.Index].Code), slog.String("sha256", rejected[m.Index].SHA256),
+				slog.Any("error", m.Err))
 		}
 		err = nil
 	}

@@ -145,7 +145,8 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	if deps.Logger == nil {
 		return nil, errors.New("projector: no logger")
 	}
-	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.LargeAge < 0 || cfg.Workers < 0 || cfg.BreakFor < 0 {
+	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.LargeAge < 0 || cfg.Workers < 0 ||
+		cfg.BreakFor < 0 {
 		return nil, errors.New("projector: negative limit")
 	}
 	setDefault(&cfg.Group, Group)
@@ -171,7 +172,8 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), tables: tables, kinds: make(map[string]record.Kind)}
+	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), tables: tables,
+		kinds: make(map[string]record.Kind)}
 	for _, d := range record.Definitions() {
 		p.kinds[d.Topic] = d.Kind
 	}
@@ -235,9 +237,11 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 // backup. Without few it reports whether there are accounts but no answer; with few, whether more than a
 // tenth of the accounts have none.
 func answersMissing(ctx context.Context, conn driver.Conn, few bool) (missing bool, err error) {
-	query := "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM " + readmodel.AnswersTable + ") = 0"
+	query := "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM " + readmodel.AnswersTable +
+		") = 0"
 	if few {
-		query = "SELECT (SELECT uniqExact(user_id) FROM codehost_people) * 0.9 > (SELECT uniqExact(user_id) FROM " + readmodel.AnswersTable + ")"
+		query = "SELECT (SELECT uniqExact(user_id) FROM codehost_people) * 0.9 > (SELECT uniqExact(user_id) FROM " +
+			readmodel.AnswersTable + ")"
 	}
 	if err := conn.QueryRow(ctx, query).Scan(&missing); err != nil {
 		return false, fmt.Errorf("count answers: %w", err)
@@ -254,7 +258,8 @@ func (p *Projector) Check(ctx context.Context) error {
 	names, consumers := p.projections()
 	for i, c := range consumers {
 		if away := c.Away(); away > p.cfg.AwayAfter {
-			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log", names[i], away.Round(time.Second))
+			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log",
+				names[i], away.Round(time.Second))
 		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {

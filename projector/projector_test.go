@@ -59,7 +59,8 @@ func TestProjector_HandlesRenamesAndRecycledUsernames(t *testing.T) {
 func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
-	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
 		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,"commits":[{"sha":"a","author_date":"2024"}]}`)})
 	h.caughtUp()
 	row := h.answers(7)[0]
@@ -70,7 +71,8 @@ func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	require.Equal(t, "repos[1].updated_at", rejected[0].Path)
 
 	// A later complete list deletes the entries that it lacks.
-	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
 	h.caughtUp()
 	require.Equal(t, "3", ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])))
 }
@@ -88,8 +90,10 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 		message(person(t, "p_1", "2025", `"username":"original"`)),
 		revised(person(t, "p_1", "2025", `"username":"older"`), "6"),
 		revised(person(t, "p_1", "2024", `"username":"stale"`), "8"),
-		revised(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
-		message(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
+		revised(decode(t, record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
+		message(decode(t, record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
 	)
 	h.caughtUp()
 	require.Equal(t, "mapped", h.networkPeople("p_1")[0].UsernameKey)
@@ -106,12 +110,15 @@ func TestProjector_RejectsInvalidMessages(t *testing.T) {
 		message(person(t, "p_first", "2025", `"username":"first"`)),
 		kafka.Message{Topic: topic, Key: []byte("p_1"), Value: []byte(`{"profile_id":"p_1"`)},
 		kafka.Message{Topic: topic, Key: []byte("p_2"), Value: []byte(`{"profile_id":"p_2","username":"x"}`)},
-		kafka.Message{Topic: topic, Key: []byte("p_3"), Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
-		kafka.Message{Topic: topic, Key: []byte{}, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte("p_3"),
+			Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte{},
+			Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
 		kafka.Message{Topic: topic, Key: []byte("p_5"), Value: []byte{}},
 		kafka.Message{Topic: topic, Key: []byte("p_6")}, // a tombstone
 		kafka.Message{
-			Topic: topic, Key: []byte("p_8"), Value: []byte(`{"profile_id":"p_8","username":"x","last_updated":"2025"}`),
+			Topic: topic, Key: []byte("p_8"),
+			Value:   []byte(`{"profile_id":"p_8","username":"x","last_updated":"2025"}`),
 			Headers: []kafka.Header{{Key: event.HeaderRevision, Value: []byte("-1")}},
 		},
 		kafka.Message{Topic: topic, Key: []byte("p_7"), Value: []byte("\xff\xfe")},
@@ -143,7 +150,9 @@ func TestProjector_RejectsInvalidMessages(t *testing.T) {
 	for _, f := range families {
 		names[f.GetName()] = true
 	}
-	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total", "muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records", "muster_bus_batch_records"} {
+	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total",
+		"muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records",
+		"muster_bus_batch_records"} {
 		require.True(t, names[name], name)
 	}
 	n, err := testutil.GatherAndCount(registry, "muster_projector_rejected_total")
@@ -158,10 +167,14 @@ func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
 	var log bytes.Buffer
 	messages := make([]kafka.Message, count)
 	for i := range messages {
-		messages[i] = kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(strconv.Itoa(i)), Value: []byte("{" + strconv.Itoa(i))}
+		messages[i] = kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(strconv.Itoa(i)),
+			Value: []byte("{" + strconv.Itoa(i))}
 	}
 	h.publish(messages...)
-	stop := h.start(func(_ *projector.Config, d *projector.Deps) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	stop := h.start(func(_ *projector.Config, d *projector.Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&log,
+			nil))
+	})
 	h.caughtUp()
 	stop()
 	values, sources := map[string]bool{}, map[string]bool{}
@@ -183,7 +196,8 @@ func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	h.caughtUp()
 	require.False(t, h.networkPeople("p_kept")[0].Deleted)
 	require.Empty(t, h.rejectedRecords())
-	h.publish(kafka.Message{Topic: topic, Key: key, Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
+	h.publish(kafka.Message{Topic: topic, Key: key,
+		Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
 	h.caughtUp()
 	require.True(t, h.networkPeople("p_kept")[0].Deleted, "a record with deleted withdraws it")
 }
@@ -191,7 +205,8 @@ func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 // The other records of its batch are projected.
 func TestProjector_IsolatesRecordRejectedByClickHouse(t *testing.T) {
 	h := newHarness(t)
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre'"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username "+
+		"!= 'ogre'"))
 	var recs []*record.Record
 	for i := range 16 {
 		name := fmt.Sprint("user-", i)
@@ -219,8 +234,10 @@ func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
 	require.NoError(t, h.conn.Exec(t.Context(), people.PauseInserts()))
 	registry := prometheus.NewRegistry()
-	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3, BreakFor: 100 * time.Millisecond}
-	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3,
+		BreakFor: 100 * time.Millisecond}
+	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler),
+		Registerer: registry})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -248,7 +265,8 @@ func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 func TestCheck_FailsWithoutKafkaAssignment(t *testing.T) {
 	h := newHarness(t)
 	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics, so that the consumers cannot join
-	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
+	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond},
+		projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, p.Check(t.Context()), "it has not begun")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -350,7 +368,8 @@ func TestProjector_RebalanceDuringBatchLosesNothing(t *testing.T) {
 	all, want := history(t, 11, people, 6)
 	registry := prometheus.NewRegistry()
 	small := func(c *projector.Config, d *projector.Deps) { c.MaxMessages, c.MaxAge = 10, time.Millisecond }
-	stops := []func(){h.start(small), h.start(small), h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
+	stops := []func(){h.start(small), h.start(small),
+		h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
 		for rest := all; len(rest) > 0; {
@@ -393,8 +412,10 @@ func (h *harness) requireInsertedCommitted() {
 			continue
 		}
 		// Without FINAL: rows that were replaced but not merged count too.
-		n := h.count(fmt.Sprintf("SELECT count() FROM network_people WHERE partition = %d AND offset >= %d", l.Partition, l.Committed-1))
-		merged := h.count("SELECT countIf(active AND level > 0) FROM system.parts WHERE database = currentDatabase() AND table = 'network_people'")
+		n := h.count(fmt.Sprintf("SELECT count() FROM network_people WHERE partition = %d AND offset >= %d",
+			l.Partition, l.Committed-1))
+		merged := h.count("SELECT countIf(active AND level > 0) FROM system.parts WHERE database = currentDatabase() " +
+			"AND table = 'network_people'")
 		require.True(h.t, n > 0 || merged > 0, "partition %d is committed to %d", l.Partition, l.Committed)
 	}
 }
@@ -412,7 +433,8 @@ func TestNew_RejectsInvalidConfiguration(t *testing.T) {
 			return projector.Config{}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 		"negative": func() (projector.Config, projector.Deps) {
-			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1},
+				projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

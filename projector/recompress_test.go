@@ -13,7 +13,8 @@ func TestSearchPeople_MergesRecompressOldRows(t *testing.T) {
 	codec := func() (name string) {
 		t.Helper()
 		require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT any(default_compression_codec) FROM system.parts WHERE database = currentDatabase() AND table = 'search_people' AND active HAVING count() = 1").Scan(&name))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT any(default_compression_codec) FROM system.parts "+
+			"WHERE database = currentDatabase() AND table = 'search_people' AND active HAVING count() = 1").Scan(&name))
 		return name
 	}
 	recs := worldPeople(t)
@@ -25,7 +26,8 @@ func TestSearchPeople_MergesRecompressOldRows(t *testing.T) {
 	require.Equal(t, "LZ4", codec())
 
 	require.NoError(t, s.conn.Exec(t.Context(), "TRUNCATE TABLE search_people"))
-	require.NoError(t, s.conn.Exec(t.Context(), "ALTER TABLE search_people MODIFY COLUMN inserted DateTime MATERIALIZED now() - 240"))
+	require.NoError(t, s.conn.Exec(t.Context(), "ALTER TABLE search_people MODIFY COLUMN inserted DateTime "+
+		"MATERIALIZED now() - 240"))
 	s.insert("rested", recs[:half]...)
 	s.insert("as long", recs[half:]...)
 	require.Equal(t, "ZSTD(3)", codec())

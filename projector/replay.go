@@ -134,7 +134,9 @@ func Replay(ctx context.Context, cfg ReplayConfig, deps ReplayDeps) (ReplayRepor
 
 // withMigrationLock runs work while no other replay or migration runs, with the layout of the tables. It
 // waits long enough for the lock of a killed process to expire.
-func withMigrationLock(ctx context.Context, conn driver.Conn, logger *slog.Logger, work func(context.Context, readmodel.Layout) error) error {
+func withMigrationLock(
+	ctx context.Context, conn driver.Conn, logger *slog.Logger, work func(context.Context, readmodel.Layout) error,
+) error {
 	layout, err := readmodel.FindLayout(ctx, conn)
 	if err != nil {
 		return err
@@ -156,7 +158,8 @@ func chooseModels(tables []string) ([]readmodel.Model, error) {
 	}
 	for _, name := range tables {
 		if !slices.ContainsFunc(all, func(m readmodel.Model) bool { return m.Table == name }) {
-			return nil, fmt.Errorf("replay: unknown read model %q; the read models are %s", name, strings.Join(readmodel.Tables(), ", "))
+			return nil, fmt.Errorf("replay: unknown read model %q; the read models are %s", name,
+				strings.Join(readmodel.Tables(), ", "))
 		}
 	}
 	return chosen, nil
@@ -213,7 +216,8 @@ func (r *replay) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := bus.DeleteGroup(ctx, r.cfg.Projector.Kafka, r.group); err != nil {
-		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: done, but deleting its consumer group failed; it expires with its offsets", slog.Any("error", err))
+		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: done, but deleting its consumer group failed; it "+
+			"expires with its offsets", slog.Any("error", err))
 	}
 	return nil
 }
@@ -223,7 +227,8 @@ func (r *replay) touch(ctx context.Context) (err error) {
 	w := bus.NewWriter(r.cfg.Projector.Kafka, bus.WithWriterLogger(r.deps.Logger))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if _, err := touchDiffering(ctx, r.deps.Conn, w); err != nil {
-		return fmt.Errorf("tables were exchanged, but requesting builds of differing answers failed; they are built within an hour: %w", err)
+		return fmt.Errorf("tables were exchanged, but requesting builds of differing answers failed; they are built "+
+			"within an hour: %w", err)
 	}
 	return nil
 }
@@ -253,7 +258,8 @@ func (r *replay) plan(ctx context.Context) error {
 		}
 		for _, table := range open {
 			if !slices.Contains(remaining, table) {
-				return fmt.Errorf("an unfinished replay of %s exists: resume it with the same tables, or abort it with muster replay --abort", strings.Join(open, ", "))
+				return fmt.Errorf("an unfinished replay of %s exists: resume it with the same tables, or abort it "+
+					"with muster replay --abort", strings.Join(open, ", "))
 			}
 		}
 		if len(open) > 0 && len(open) == len(remaining) && !r.cfg.Restart {
@@ -266,10 +272,12 @@ func (r *replay) plan(ctx context.Context) error {
 				r.begin(id, remaining)
 				return nil
 			}
-			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "replay: live tables changed since the interrupted replay, starting over")
+			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo,
+				"replay: live tables changed since the interrupted replay, starting over")
 		}
 		for _, table := range open {
-			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).ShadowTable())...); err != nil {
+			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table,
+				id).ShadowTable())...); err != nil {
 				return err
 			}
 		}
@@ -339,7 +347,8 @@ func (f rebuilds) swapped(layout readmodel.Layout, table, id string) bool {
 
 func findRebuilds(ctx context.Context, conn driver.Conn, layout readmodel.Layout) (found rebuilds, err error) {
 	found = rebuilds{open: map[string][]string{}, old: map[string][]string{}, comments: map[string]string{}}
-	rows, err := conn.Query(ctx, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name")
+	rows, err := conn.Query(ctx, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER "+
+		"BY name")
 	if err != nil {
 		return found, fmt.Errorf("list tables: %w", err)
 	}
@@ -414,8 +423,11 @@ func (r *replay) createQuery(ctx context.Context, table string) (string, error) 
 }
 
 // createQuery returns the server's CREATE query of a table; on a cluster that of the local table.
-func createQuery(ctx context.Context, conn driver.Conn, layout readmodel.Layout, table string) (query string, err error) {
-	err = conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", layout.Local(table)).Scan(&query)
+func createQuery(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, table string,
+) (query string, err error) {
+	err = conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND "+
+		"name = $1", layout.Local(table)).Scan(&query)
 	if err != nil {
 		return "", fmt.Errorf("read the CREATE query of %s: %w", table, err)
 	}
@@ -472,7 +484,9 @@ func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (droppe
 
 // AbortReplay aborts an unfinished replay: it resumes inserts into the live tables and drops the shadow
 // tables that are not live yet, and returns their names. Without an unfinished replay it does nothing.
-func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger *slog.Logger) (dropped []string, err error) {
+func AbortReplay(
+	ctx context.Context, kafka bus.Config, conn driver.Conn, logger *slog.Logger,
+) (dropped []string, err error) {
 	err = withMigrationLock(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
 		found, err := findRebuilds(ctx, conn, layout)
 		if err != nil {

@@ -25,9 +25,9 @@ type AnswersReport struct {
 	Built    uint64 `json:"built"`    // builds, including repeated ones
 }
 
-// ReplayAnswers rebuilds the answers of all accounts from the base tables, in a table next to the live one, and then
-// exchanges the two. Builders write to both in the meantime. The exchange happens once each account has an answer that was
-// built from its newest rows. An interrupted run starts over.
+// ReplayAnswers rebuilds the answers of all accounts from the base tables, in a table next to the live one,
+// and then exchanges the two. Builders write to both in the meantime. The exchange happens once each account
+// has an answer that was built from its newest rows. An interrupted run starts over.
 func ReplayAnswers(ctx context.Context, deps ReplayDeps) (report AnswersReport, err error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return report, errors.New("replay answers: no connection to ClickHouse, or no logger")
@@ -220,7 +220,8 @@ func fillingAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layo
 	var out []string
 	for _, name := range names {
 		var there bool
-		row := conn.QueryRow(ctx, "SELECT count() > 0 FROM system.tables WHERE database = currentDatabase() AND name = $1", name)
+		row := conn.QueryRow(ctx, "SELECT count() > 0 FROM system.tables WHERE database = currentDatabase() AND "+
+			"name = $1", name)
 		if err := row.Scan(&there); err != nil {
 			return nil, fmt.Errorf("find tables of answers: %w", err)
 		}

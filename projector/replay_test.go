@@ -48,7 +48,8 @@ func TestModels_CoverAllTables(t *testing.T) {
 	for _, m := range readmodel.Models() {
 		tables = append(tables, m.Table)
 		var key string
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = '"+m.Table+"'").Scan(&key))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT sorting_key FROM system.tables WHERE database = "+
+			"currentDatabase() AND name = '"+m.Table+"'").Scan(&key))
 		require.Equal(t, strings.Trim(key, "()"), strings.Join(m.Key, ", "), m.Table)
 		for _, topic := range m.Topics {
 			require.Contains(t, projector.Topics(), topic, m.Table)
@@ -72,10 +73,12 @@ func TestReplay(t *testing.T) {
 
 	// Discovery results and discovered links are not records: their topic retains them for days only, so a
 	// replay does not rebuild them.
-	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost", Username: "found"}
+	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost",
+		Username: "found"}
 	var results readmodel.DiscoveryBatch
 	require.NoError(t, results.Add(&event.Discovery{
-		RequestID: "replayed", Input: input, At: time.Now().UTC(), Socials: []event.Social{{Account: input, Confidence: 1}, {Account: found, Confidence: 0.95}},
+		RequestID: "replayed", Input: input, At: time.Now().UTC(),
+		Socials: []event.Social{{Account: input, Confidence: 1}, {Account: found, Confidence: 0.95}},
 	}, readmodel.Position{Topic: event.TopicDiscovery}))
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "replayed", &results))
 	discovered := []string{readmodel.DiscoveryTable, readmodel.DiscoveredTable}
@@ -108,9 +111,12 @@ func TestReplay(t *testing.T) {
 			break
 		}
 	}
-	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM network_people WHERE profile_id IN ('"+victims[0]+"', '"+victims[1]+"')"))
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE content = concat(content, '\\x1eAspoilt') WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
-	h.insert("newer", person(t, victims[3], "2099", `"username":"from-the-future"`), person(t, "p_only_here", "2024", `"username":"only-here"`))
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM network_people WHERE profile_id IN ('"+victims[0]+"', '"+
+		victims[1]+"')"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE content = concat(content, "+
+		"'\\x1eAspoilt') WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
+	h.insert("newer", person(t, victims[3], "2099", `"username":"from-the-future"`), person(t, "p_only_here", "2024",
+		`"username":"only-here"`))
 	require.NotEqual(t, before["network_people"], h.content("network_people"))
 
 	report = h.replay("lookups", "network_people")
@@ -132,9 +138,12 @@ func TestReplay(t *testing.T) {
 	dropped, err := projector.DropOld(t.Context(), h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, len(readmodel.Tables())+2)
-	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")/1000, "nothing is left beside the tables")
-	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
-	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
+	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = "+
+		"currentDatabase()")/1000, "nothing is left beside the tables")
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE "+
+		"'%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
+	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE "+
+		"database = currentDatabase() AND name = 'network_people'"))
 }
 
 // The replay does not change the topics: the live projector writes the tombstones.
@@ -145,7 +154,8 @@ func TestReplay_OmitsErasedPeople(t *testing.T) {
 		decode(t, record.KindCodehostPerson, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`),
 	)
 	ends := func() []bus.PartitionOffsets {
-		offsets, err := bus.EndOffsets(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), event.TopicErasure, event.TopicRejected})
+		offsets, err := bus.EndOffsets(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(),
+			event.TopicErasure, event.TopicRejected})
 		require.NoError(t, err)
 		return offsets
 	}
@@ -167,19 +177,23 @@ func TestReplay_ReadsEachRowOnce(t *testing.T) {
 	for table, values := range map[string]string{
 		"lookups":        "(key_hash, claim) SELECT xxHash64(toString(number)), toString(number)",
 		"codehost_lists": "(user_id, list) SELECT intDiv(number, 2) * intDiv(number, 2) - 1000, toString(number % 2)",
-		"seen_versions":  "(kind, key_hash, key) SELECT if(number % 2, 'codehost-person', 'network-person'), if(number % 2, number, xxHash64(toString(number))), toString(number)",
+		"seen_versions": "(kind, key_hash, key) SELECT if(number % 2, 'codehost-person', 'network-person'), " +
+			"if(number % 2, number, xxHash64(toString(number))), toString(number)",
 	} {
 		t.Run(table, func(t *testing.T) {
 			s := openStore(t)
 			i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == table })
 			r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
 			var existing string
-			require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+			require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE "+
+				"database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
 			create, err := r.Create(existing)
 			require.NoError(t, err)
 			for _, statement := range append(create,
-				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+" FINAL",
-				"INSERT INTO "+r.ShadowTable()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+r.ShadowTable()+" FINAL") {
+				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+
+					" FINAL",
+				"INSERT INTO "+r.ShadowTable()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+
+					r.ShadowTable()+" FINAL") {
 				require.NoError(t, s.conn.Exec(t.Context(), statement))
 			}
 
@@ -211,10 +225,12 @@ func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == "codehost_commits" })
 	r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
 	var existing string
-	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_commits'").Scan(&existing))
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = "+
+		"currentDatabase() AND name = 'codehost_commits'").Scan(&existing))
 	create, err := r.Create(existing)
 	require.NoError(t, err)
-	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
+	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT "+
+		"if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
 		fmt.Sprint("INSERT INTO ", r.ShadowTable(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
 		require.NoError(t, s.conn.Exec(t.Context(), statement))
 	}
@@ -361,19 +377,24 @@ func TestReplay_StartsOverAfterMigration(t *testing.T) {
 	_, err := projector.Replay(ctx, cfg, deps)
 	require.Error(t, err)
 
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD INDEX late_index username TYPE bloom_filter(0.01) GRANULARITY 1"))
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD COLUMN late_column String DEFAULT username"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD INDEX late_index username TYPE "+
+		"bloom_filter(0.01) GRANULARITY 1"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD COLUMN late_column String DEFAULT "+
+		"username"))
 	report := h.replay("network_people")
 	require.False(t, report.Resumed)
-	require.EqualValues(t, 1, h.count("SELECT count() FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_index'"))
-	require.EqualValues(t, 1, h.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_column'"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.data_skipping_indices WHERE database = "+
+		"currentDatabase() AND table = 'network_people' AND name = 'late_index'"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND "+
+		"table = 'network_people' AND name = 'late_column'"))
 }
 
 // openReplay is the id of the replay that is not finished.
 func (h *harness) openReplay() string {
 	h.t.Helper()
 	var name string
-	require.NoError(h.t, h.conn.QueryRow(h.t.Context(), "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE 'lookups\\\\_\\\\_new\\\\_%'").Scan(&name))
+	require.NoError(h.t, h.conn.QueryRow(h.t.Context(), "SELECT name FROM system.tables WHERE database = "+
+		"currentDatabase() AND name LIKE 'lookups\\\\_\\\\_new\\\\_%'").Scan(&name))
 	_, id, old, ok := readmodel.ParseRebuilt(name)
 	require.True(h.t, ok && !old)
 	return id
@@ -389,7 +410,8 @@ func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 	publish := func(version int) {
 		var messages []kafka.Message
 		for i := range people {
-			messages = append(messages, message(person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ", version/3600, version/60%60, version%60),
+			messages = append(messages, message(person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ",
+				version/3600, version/60%60, version%60),
 				fmt.Sprintf(`"username":"user-%d","headline":"v%d"`, i, version))))
 		}
 		if err := bus.WriteAll(t.Context(), h.writer, messages); err != nil {

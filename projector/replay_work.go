@@ -245,14 +245,17 @@ func (r *replay) compare(ctx context.Context) error {
 		}
 		r.deps.Progress.End()
 		if behind > 0 {
-			return fmt.Errorf("%s: %d identities of the live table are missing or older in the rebuilt one; tables were not exchanged: "+
+			return fmt.Errorf("%s: %d identities of the live table are missing or older in the rebuilt one; tables "+
+				"were not exchanged: "+
 				"run the replay again, and report a bug if the error persists", t.Table, behind)
 		}
 	}
 	return nil
 }
 
-func (r *replay) compareSlice(ctx context.Context, t readmodel.Rebuild, s readmodel.Slice) (c readmodel.Comparison, err error) {
+func (r *replay) compareSlice(
+	ctx context.Context, t readmodel.Rebuild, s readmodel.Slice,
+) (c readmodel.Comparison, err error) {
 	// Read the progress before the tables.
 	var handled []readmodel.Progress
 	r.projector.progress.mu.Lock()
@@ -290,7 +293,8 @@ func (r *replay) swap(ctx context.Context) (err error) {
 	}
 	for i, t := range r.tables {
 		// The shadow table's name then refers to the previous live table.
-		if err := r.exec(ctx, append([]string{t.Exchange(), t.ResumeInserts(t.ShadowTable())}, t.Retire()...)...); err != nil {
+		if err := r.exec(ctx, append([]string{t.Exchange(), t.ResumeInserts(t.ShadowTable())},
+			t.Retire()...)...); err != nil {
 			return err
 		}
 		r.deps.Progress.Set(int64(i + 1))
@@ -318,7 +322,8 @@ func (r *replay) pauseAndDrain(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || try == tries {
 			return err
 		}
-		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: last records not replayed in time, will retry", slog.Any("error", err))
+		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: last records not replayed in time, will retry",
+			slog.Any("error", err))
 		if err := r.resumeInserts(ctx); err != nil {
 			return err
 		}

@@ -48,7 +48,8 @@ func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 			m = map[string]*record.Record{}
 			out[r.Kind] = m
 		}
-		if have := m[r.Key]; have == nil || r.Version > have.Version || r.Version == have.Version && r.Hash > have.Hash {
+		if have := m[r.Key]; have == nil || r.Version > have.Version || r.Version == have.Version &&
+			r.Hash > have.Hash {
 			m[r.Key] = r
 		}
 	}
@@ -73,8 +74,10 @@ func TestProjector_ReadModelsEqualRecomputation(t *testing.T) {
 	want := newest(recs)
 
 	tables := map[string]record.Kind{
-		"network_people": record.KindNetworkPerson, "network_companies": record.KindNetworkCompany, "codehost_people": record.KindCodehostPerson,
-		"codehost_repos": record.KindCodehostRepo, "codehost_commits": record.KindCodehostCommit, "codehost_lists": record.KindCodehostList,
+		"network_people": record.KindNetworkPerson, "network_companies": record.KindNetworkCompany,
+		"codehost_people": record.KindCodehostPerson,
+		"codehost_repos":  record.KindCodehostRepo, "codehost_commits": record.KindCodehostCommit,
+		"codehost_lists":   record.KindCodehostList,
 		"microblog_people": record.KindMicroblogPerson, "account_links": record.KindAccountLink,
 	}
 	for table, kind := range tables {
@@ -116,7 +119,8 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	}
 	for _, r := range want[record.KindCodehostPerson] {
 		p := r.Body.(*record.CodehostPerson)
-		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername), r.Key})
+		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername),
+			r.Key})
 		for _, e := range append(slices.Concat(p.Emails, p.AdditionalEmails), p.PersonalEmail, p.SchoolEmail) {
 			if key, err := identity.EmailKey(e); err == nil {
 				wanted = append(wanted, target{readmodel.LookupCodehostEmail, key, r.Key})
@@ -131,7 +135,8 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	for _, r := range want[record.KindAccountLink] {
 		l := r.Body.(*record.AccountLink)
 		a, b := identity.UsernameKey(l.A.Username), identity.UsernameKey(l.B.Username)
-		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b}, target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
+		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b},
+			target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
 	}
 	require.NotEmpty(t, wanted)
 	for chunk := range slices.Chunk(wanted, readmodel.MaxKeys) {

@@ -143,7 +143,8 @@ func (p *parser) fields(path string, members []member, depth int) ([]Field, erro
 		case m.name == "":
 			return nil, &Error{Path: path, Reason: "has an empty key: name the field"}
 		case len(m.name) > MaxName:
-			return nil, &Error{Path: path + "." + shorten(m.name), Reason: fmt.Sprintf("is a key of more than %d bytes", MaxName)}
+			return nil, &Error{Path: path + "." + shorten(m.name), Reason: fmt.Sprintf("is a key of more than %d bytes",
+				MaxName)}
 		case strings.ContainsFunc(m.name, unicode.IsControl):
 			return nil, &Error{Path: path, Reason: "has a key with control characters"}
 		}
@@ -163,7 +164,8 @@ func typeMembers() []string {
 
 func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error) {
 	if p.types++; p.types > MaxTypes {
-		return nil, &Error{Path: path, Reason: fmt.Sprintf("is one type too many: the schema may have %d of all levels", MaxTypes)}
+		return nil, &Error{Path: path, Reason: fmt.Sprintf("is one type too many: the schema may have %d of all levels",
+			MaxTypes)}
 	}
 	if depth > MaxDepth {
 		return nil, &Error{Path: path, Reason: fmt.Sprintf("is nested too deep: %d levels are allowed", MaxDepth)}
@@ -190,19 +192,23 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 		return nil, &Error{Path: path + ".type", Reason: "must be a string: one of " + strings.Join(Kinds(), ", ")}
 	}
 	if !slices.Contains(Kinds(), t.Kind) {
-		return nil, &Error{Path: path + ".type", Reason: fmt.Sprintf("is %q: it must be one of %s", shorten(t.Kind), strings.Join(Kinds(), ", "))}
+		return nil, &Error{Path: path + ".type", Reason: fmt.Sprintf("is %q: it must be one of %s", shorten(t.Kind),
+			strings.Join(Kinds(), ", "))}
 	}
 	if v, ok := given["description"]; ok {
 		if json.Unmarshal(v, &t.Description) != nil {
 			return nil, &Error{Path: path + ".description", Reason: "must be a string, not " + kindName(v.Kind())}
 		}
 		if len(t.Description) > MaxDescription {
-			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes", MaxDescription)}
+			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes",
+				MaxDescription)}
 		}
 	}
-	for _, only := range []struct{ member, kind string }{{"items", Array}, {"properties", Object}, {"required", Object}} {
+	for _, only := range []struct{ member, kind string }{{"items", Array}, {"properties", Object},
+		{"required", Object}} {
 		if _, ok := given[only.member]; ok && t.Kind != only.kind {
-			return nil, &Error{Path: path + "." + only.member, Reason: fmt.Sprintf("belongs to the type %s, and the type here is %s", only.kind, t.Kind)}
+			return nil, &Error{Path: path + "." + only.member,
+				Reason: fmt.Sprintf("belongs to the type %s, and the type here is %s", only.kind, t.Kind)}
 		}
 	}
 	return t, p.parts(path, t, given, depth)
@@ -232,7 +238,8 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 		for _, name := range names {
 			i := slices.IndexFunc(t.Properties, func(f Field) bool { return f.Name == name })
 			if i < 0 {
-				return &Error{Path: path + ".required", Reason: fmt.Sprintf("names %q, which is not among the properties", shorten(name))}
+				return &Error{Path: path + ".required",
+					Reason: fmt.Sprintf("names %q, which is not among the properties", shorten(name))}
 			}
 			t.Properties[i].Required = true
 		}
@@ -252,11 +259,13 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 		return &Error{Path: path + ".enum", Reason: "must be a list of at least one value"}
 	}
 	if len(values) > MaxEnum {
-		return &Error{Path: path + ".enum", Reason: fmt.Sprintf("has %d values: at most %d are allowed", len(values), MaxEnum)}
+		return &Error{Path: path + ".enum", Reason: fmt.Sprintf("has %d values: at most %d are allowed", len(values),
+			MaxEnum)}
 	}
 	for i, value := range values {
 		if err := t.Check(value); err != nil {
-			return &Error{Path: fmt.Sprintf("%s.enum[%d]", path, i), Reason: "must be " + article(t.Kind) + ", like the type"}
+			return &Error{Path: fmt.Sprintf("%s.enum[%d]", path, i), Reason: "must be " + article(t.Kind) +
+				", like the type"}
 		}
 	}
 	t.Enum = values

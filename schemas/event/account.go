@@ -127,7 +127,8 @@ func (k Key) Validate() error {
 	}
 	for _, scope := range k.Scopes {
 		if !slices.Contains(Scopes(), scope) {
-			return fmt.Errorf("key %s has the unknown scope %q; scopes are %s", k.ID, scope, strings.Join(Scopes(), ", "))
+			return fmt.Errorf("key %s has the unknown scope %q; scopes are %s", k.ID, scope,
+				strings.Join(Scopes(), ", "))
 		}
 	}
 	return nil

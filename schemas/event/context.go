@@ -34,7 +34,8 @@ const (
 // CheckPerson returns an error, phrased to follow "person", if person has too many values or is nested too
 // deeply.
 func CheckPerson(person jsontext.Value) error {
-	d := jsontext.NewDecoder(bytes.NewReader(person), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewReader(person), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	for values := 0; ; {
 		t, err := d.ReadToken()
 		if errors.Is(err, io.EOF) {
@@ -169,8 +170,9 @@ func (c *Context) Delivery(now time.Time) (*WebhookTask, error) {
 		}
 	}
 	return &WebhookTask{
-		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL, RequestID: c.Call.RequestID,
-		Body: body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
+		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL,
+		RequestID: c.Call.RequestID,
+		Body:      body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
 	}, nil
 }
 

@@ -77,7 +77,9 @@ func NewRejected(kind record.Kind, source Source, raw []byte, err error, at time
 
 // NewRejectedPart is NewRejected for a record that was too large to be buffered. head is its beginning, of
 // which at most MaxRejectedRaw bytes are used if length exceeds record.MaxSize.
-func NewRejectedPart(kind record.Kind, source Source, head []byte, sha256Hex string, length int64, err error, at time.Time) Rejected {
+func NewRejectedPart(
+	kind record.Kind, source Source, head []byte, sha256Hex string, length int64, err error, at time.Time,
+) Rejected {
 	if length > record.MaxSize && len(head) > MaxRejectedRaw {
 		head = head[:MaxRejectedRaw]
 	}

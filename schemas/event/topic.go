@@ -107,7 +107,8 @@ func Topics() []Topic {
 	)
 	topics := make([]Topic, 0, 20)
 	for _, d := range record.Definitions() {
-		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever, Personal: true})
+		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever,
+			Personal: true})
 	}
 	return append(topics,
 		Topic{Name: TopicSeen, Partitions: wide, Compacted: true, Retention: forever, Personal: true},

@@ -24,7 +24,8 @@ const (
 	OutcomeRefusedForbidden Outcome = "refused_forbidden" // 403
 	OutcomeRefusedRate      Outcome = "refused_rate"      // 429: too many requests a minute
 	OutcomeRefusedRequests  Outcome = "refused_requests"  // 429: too many requests a month
-	OutcomeRefusedCredits   Outcome = "refused_credits"   // 429: too few credits; counts as a request where they are counted
+	// 429: too few credits; counts as a request where they are counted
+	OutcomeRefusedCredits Outcome = "refused_credits"
 )
 
 // Usage is a call that was charged, could have been, or was rejected, on TopicUsage with its organization as

@@ -156,11 +156,14 @@ func (t *WebhookTask) Receiver() (Endpoint, error) {
 	case t.CreatedAt.IsZero():
 		return Endpoint{}, fmt.Errorf("webhook task %s: created_at is missing", t.DeliveryID)
 	case len(t.Body) > MaxWebhookBody:
-		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body), MaxWebhookBody)
+		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body),
+			MaxWebhookBody)
 	case t.Round != "" && !ValidDeliveryID(t.Round):
 		return Endpoint{}, fmt.Errorf("webhook task %s: round must be letters, digits, _ and -", t.DeliveryID)
-	case slices.ContainsFunc(t.Degraded, func(stage string) bool { return !ValidDeliveryID(stage) }): // Later versions may have other stages.
-		return Endpoint{}, fmt.Errorf("webhook task %s: degraded must name stages in letters, digits, _ and -", t.DeliveryID)
+	// Later versions may have other stages.
+	case slices.ContainsFunc(t.Degraded, func(stage string) bool { return !ValidDeliveryID(stage) }):
+		return Endpoint{}, fmt.Errorf("webhook task %s: degraded must name stages in letters, digits, _ and -",
+			t.DeliveryID)
 	}
 	to, err := t.Endpoint()
 	if err != nil {

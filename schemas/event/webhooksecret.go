@@ -79,7 +79,8 @@ func DecodeWebhookSecrets(key, value []byte) (s WebhookSecrets, ok bool, err err
 		return s, true, fmt.Errorf("decode webhook secrets: %w", err)
 	}
 	if s.OrganizationID != organization {
-		return s, true, fmt.Errorf("decode webhook secrets: key has organization %q, value has organization %q", organization, s.OrganizationID)
+		return s, true, fmt.Errorf("decode webhook secrets: key has organization %q, value has organization %q",
+			organization, s.OrganizationID)
 	}
 	return s, true, nil
 }
@@ -118,7 +119,8 @@ func (s *WebhookSealer) Generate(organization string, now time.Time) (WebhookSec
 
 // ErrWebhookSecretSealed means that a secret was encrypted with another root secret or for another
 // organization.
-var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was made with another MUSTER_SECRET_KEY (or secret.key)")
+var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was made with another " +
+	"MUSTER_SECRET_KEY (or secret.key)")
 
 // Open decrypts a secret of an organization.
 func (s *WebhookSealer) Open(organization string, w WebhookSecret) (string, error) {

@@ -230,7 +230,8 @@ func bareEmail(s string) string {
 func EmailForms(key string) []string {
 	at := strings.LastIndexByte(key, '@')
 	domain := key[at+1:]
-	if at < 0 || !strings.Contains(domain, "xn--") && !strings.ContainsFunc(domain, func(r rune) bool { return r >= utf8.RuneSelf }) {
+	if at < 0 || !strings.Contains(domain, "xn--") && !strings.ContainsFunc(domain,
+		func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return nil
 	}
 	var forms []string

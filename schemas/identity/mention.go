@@ -45,7 +45,8 @@ func (p *Platforms) FindMentions(text string) []Account {
 		if platform, rest, ok := cutPlatform(t); ok {
 			if rest != "" { // codehost:juno, codehost/juno
 				addHandle(add, platform, rest)
-			} else if i+1 < len(tokens) && strings.HasSuffix(strings.TrimRight(tokens[i], "'*_~"), ":") { // codehost: juno
+				// codehost: juno
+			} else if i+1 < len(tokens) && strings.HasSuffix(strings.TrimRight(tokens[i], "'*_~"), ":") {
 				addHandle(add, platform, tokens[i+1])
 			} else if i+1 < len(tokens) && strings.HasPrefix(tokens[i+1], "@") { // codehost @juno
 				addHandle(add, platform, tokens[i+1])

@@ -17,7 +17,10 @@ const maxName = 200
 // without accents, titles, emoji and text in parentheses.
 func NameTokens(name string) []string {
 	var tokens []string
-	for _, t := range words(unidecode.Unidecode(display(name)), func(r rune) bool { return r < unicode.MaxASCII && unicode.IsLetter(r) }) {
+	for _, t := range words(unidecode.Unidecode(display(name)), func(r rune) bool {
+		return r < unicode.MaxASCII &&
+			unicode.IsLetter(r)
+	}) {
 		t = strings.ToLower(t)
 		if !isTitle(t) {
 			tokens = append(tokens, t)
@@ -125,13 +128,17 @@ func nativeKey(name string) string {
 		return unicode.IsLetter(r) || unicode.IsMark(r)
 	})
 	foreign := slices.DeleteFunc(letters, func(w string) bool {
-		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+		return !strings.ContainsFunc(w, func(r rune) bool {
+			return unicode.IsLetter(r) &&
+				!unicode.Is(unicode.Latin, r)
+		})
 	})
 	switch {
 	case len(foreign) == 0:
 		return ""
 	case len(foreign) == 1:
-		if n := len([]rune(foreign[0])); n < 2 || !unicode.In([]rune(foreign[0])[0], unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Thai) {
+		if n := len([]rune(foreign[0])); n < 2 || !unicode.In([]rune(foreign[0])[0], unicode.Han, unicode.Hangul,
+			unicode.Hiragana, unicode.Katakana, unicode.Thai) {
 			return ""
 		}
 		return "=" + foreign[0]
@@ -184,7 +191,8 @@ func words(s string, isPart func(rune) bool) []string {
 
 func isTitle(t string) bool {
 	switch t {
-	case "dr", "prof", "mr", "mrs", "ms", "sir", "phd", "mba", "md", "msc", "bsc", "pmp", "cpa", "cfa", "eng", "ing", "dipl", "jr", "sr", "ii", "iii", "esq":
+	case "dr", "prof", "mr", "mrs", "ms", "sir", "phd", "mba", "md", "msc", "bsc", "pmp", "cpa", "cfa", "eng", "ing",
+		"dipl", "jr", "sr", "ii", "iii", "esq":
 		return true
 	}
 	return false

@@ -10,7 +10,8 @@ import (
 
 // TestAlikes: what is replaced by hand is what a replacer replaces.
 func TestAlikes(t *testing.T) {
-	oracle := strings.NewReplacer("ph", "f", "ck", "k", "kh", "h", "x", "ks", "c", "k", "q", "k", "w", "v", "z", "s", "j", "y")
+	oracle := strings.NewReplacer("ph", "f", "ck", "k", "kh", "h", "x", "ks", "c", "k", "q", "k", "w", "v", "z", "s",
+		"j", "y")
 	const alphabet = "phckxqwzjaeb"
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {

@@ -32,7 +32,8 @@ const MaxURL = 2048
 // unescaped and in its original case. The error is a [*Malformed].
 func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !KnownPlatform(platformName) {
-		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " + strings.Join(PlatformNames(), ", ")}
+		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " +
+			strings.Join(PlatformNames(), ", ")}
 	}
 	input = strings.TrimSpace(input)
 	if input == "" {
@@ -41,7 +42,8 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !p.looksLikeURL(input) {
 		name, ok := cleanUsername(input)
 		if !ok {
-			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no spaces, control characters or separators) nor a profile URL", MaxUsername)}
+			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
+				"spaces, control characters or separators) nor a profile URL", MaxUsername)}
 		}
 		return name, nil
 	}
@@ -50,7 +52,8 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 		return "", err
 	}
 	if found.Name != platformName {
-		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s is needed", found.Name, platformName)}
+		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
+			"is needed", found.Name, platformName)}
 	}
 	return name, nil
 }

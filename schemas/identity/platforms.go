@@ -169,7 +169,8 @@ func (p *Platforms) find(host string) *platform {
 	host = strings.TrimPrefix(host, "www.")
 	for i := range p.list {
 		for _, h := range p.list[i].Hosts {
-			if parent, wild := strings.CutPrefix(h, "*"); wild && len(host) > len(parent) && strings.HasSuffix(host, parent) || h == host {
+			if parent, wild := strings.CutPrefix(h, "*"); wild && len(host) > len(parent) &&
+				strings.HasSuffix(host, parent) || h == host {
 				return &p.list[i]
 			}
 		}

@@ -71,7 +71,8 @@ func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
 		return errors.ErrUnsupported
 	}
 	text := bytes.TrimLeft(d.UnreadBuffer(), " \t\r\n:,")
-	if end := bytes.IndexFunc(text, func(c rune) bool { return c != '-' && (c < '0' || c > '9') }); end < 0 || !bytes.ContainsRune([]byte(".eE"), rune(text[end])) {
+	if end := bytes.IndexFunc(text, func(c rune) bool { return c != '-' && (c < '0' || c > '9') }); end < 0 ||
+		!bytes.ContainsRune([]byte(".eE"), rune(text[end])) {
 		return errors.ErrUnsupported // It is an integer.
 	}
 	end := bytes.IndexFunc(text, func(c rune) bool { return !bytes.ContainsRune([]byte("+-.0123456789eE"), c) })

@@ -145,18 +145,25 @@ func (b Builds) statement(touches []Touch) string {
 	}
 	field := func(text string) string { return text + ", char(0)" }
 	items := func(column string) string {
-		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " + column + "))"
+		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " +
+			column + "))"
 	}
 	content := []string{
-		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"), field("toString(content_hash)"),
-		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"), items("email_keys"),
-		field("network_username"), items("network_username_keys"), field("toString(present)"), field("toString(r.visible)"), field("toString(c.visible)"),
-		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"), field("toString(r.languages_count)"),
+		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"),
+		field("toString(content_hash)"),
+		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"),
+		items("email_keys"),
+		field("network_username"), items("network_username_keys"), field("toString(present)"),
+		field("toString(r.visible)"), field("toString(c.visible)"),
+		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"),
+			field("toString(r.languages_count)"),
 			items("r.languages"), field("content"), listOf("repos", "r"), listOf("commits", "c")) + ")",
 	}
-	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
+	return `INSERT INTO ` + table +
+		` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
 SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
-		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` + of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
+		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` +
+		of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
     greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
     username_key, email_keys,
     ` + concat(content...) + `
@@ -168,10 +175,12 @@ FROM (
 ) AS p
 LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids, repoPieces,
 		", uniqExactIf("+repoLanguage+", shown AND "+repoLanguage+" != '') AS languages_count, "+
-			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") + `) AS r ON p.user_id = r.account_id
+			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") +
+		`) AS r ON p.user_id = r.account_id
 LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids, commitPieces,
 		", "+mostOften(commitName, "shown AND own AND "+commitName+" != ''")+" AS authors, "+
-			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") + `) AS c ON p.user_id = c.account_id
+			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") +
+		`) AS c ON p.user_id = c.account_id
 LEFT JOIN (
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
     FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)
@@ -191,13 +200,15 @@ const (
 // mostOften returns an aggregate of the MaxEntries most frequent values of the rows that match pass, ordered
 // by frequency, then value. Counts of more than 300 values are approximate.
 func mostOften(value, pass string) string {
-	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) + ", 3, 'counts')(" + value + ", " + pass + ")))"
+	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) +
+		", 3, 'counts')(" + value + ", " + pass + ")))"
 }
 
 // listOf returns an expression for a list of entries and its count, empty if the list is.
 func listOf(name, alias string) string {
 	mark := "\\x1e" + shapesAll.letter()
-	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark + "]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
+	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark +
+		"]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
 }
 
 // entries returns a query for the newest MaxEntries repositories or commits of accounts, and their totals.
@@ -242,9 +253,10 @@ func (b Builds) entries(table, list, id, item, ids, pieces, further string) stri
 // AnswersGeneration returns the newest generation of the topic of touches, and its number of partitions. Both
 // are 0 before the first generation.
 func AnswersGeneration(ctx context.Context, conn driver.Conn) (generation, partitions uint32, err error) {
-	err = readRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1", func(rows driver.Rows) error {
-		return rows.Scan(&generation, &partitions)
-	})
+	err = readRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1",
+		func(rows driver.Rows) error {
+			return rows.Scan(&generation, &partitions)
+		})
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the generation of answers: %w", err)
 	}
@@ -268,8 +280,10 @@ func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 		ids  []int64
 		head *commonColumns
 	}{
-		{b.codehostPeople.userID.list, &b.codehostPeople.common}, {b.codehostRepos.userID.list, &b.codehostRepos.common},
-		{b.codehostCommits.userID.list, &b.codehostCommits.common}, {b.codehostLists.userID.list, &b.codehostLists.common},
+		{b.codehostPeople.userID.list, &b.codehostPeople.common}, {b.codehostRepos.userID.list,
+			&b.codehostRepos.common},
+		{b.codehostCommits.userID.list, &b.codehostCommits.common}, {b.codehostLists.userID.list,
+			&b.codehostLists.common},
 	} {
 		for i, id := range rows.ids {
 			version := rows.head.version.list[i]
@@ -304,7 +318,8 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	list := numbers(accounts)
-	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition), ver) AS newest).1, newest.2, newest.3, newest.4 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition), ver) AS newest).1, "+
+		"newest.2, newest.3, newest.4 FROM "+
 		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id", func(rows driver.Rows) error {
 		s := AnswerState{Has: true}
 		var id int64
@@ -317,18 +332,20 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 	if err != nil {
 		return nil, fmt.Errorf("read the states of answers: %w", err)
 	}
-	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
-		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id", func(rows driver.Rows) error {
-		var id int64
-		var n uint64
-		if err := rows.Scan(&id, &n); err != nil {
-			return err
-		}
-		s := out[id]
-		s.Rows = n
-		out[id] = s
-		return nil
-	})
+	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+
+		list+
+		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id",
+		func(rows driver.Rows) error {
+			var id int64
+			var n uint64
+			if err := rows.Scan(&id, &n); err != nil {
+				return err
+			}
+			s := out[id]
+			s.Rows = n
+			out[id] = s
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count the rows of accounts: %w", err)
 	}
@@ -347,7 +364,8 @@ type BuiltAnswer struct {
 func BuiltAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]BuiltAnswer, error) {
 	out := make(map[int64]BuiltAnswer, len(accounts))
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := readRows(ctx, conn, "SELECT user_id, "+accountHash+", (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, "+accountHash+
+		", (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
 		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
 		var b BuiltAnswer
 		var id int64
@@ -371,7 +389,8 @@ func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, table str
 	settings := longStatement()
 	settings["mutations_sync"], settings["lightweight_deletes_sync"] = 2, 2
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(table)+layout.OnCluster()+" WHERE "+accountHash+" IN ("+numbers(accounts)+")"); err != nil {
+	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(table)+layout.OnCluster()+" WHERE "+accountHash+" IN ("+
+		numbers(accounts)+")"); err != nil {
 		return fmt.Errorf("delete answers: %w", err)
 	}
 	return nil
@@ -390,7 +409,8 @@ func DifferingAmong(ctx context.Context, conn driver.Conn, table string, account
 
 func differingAnswers(ctx context.Context, conn driver.Conn, table, slice string) ([]int64, error) {
 	base := func(table, id string, account int) string {
-		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id, account, table, slice)
+		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id,
+			account, table, slice)
 	}
 	query := `SELECT b.user_id FROM (
     SELECT user_id, sum(row) AS hash FROM (
@@ -428,7 +448,8 @@ const AnswerHash = "cityHash64(user_id, ver)"
 func ReplacedAnswers(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]uint64, error) {
 	list := numbers(accounts)
 	out, err := readNumbers[uint64](ctx, conn, "SELECT "+AnswerHash+" FROM "+table+" WHERE user_id IN ("+list+
-		") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+table+" WHERE user_id IN ("+list+") GROUP BY user_id)")
+		") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+table+" WHERE user_id IN ("+list+
+		") GROUP BY user_id)")
 	if err != nil {
 		return nil, fmt.Errorf("find superseded answers: %w", err)
 	}

@@ -19,20 +19,26 @@ type codehostShapes struct {
 }
 
 func newCodehostShapes() codehostShapes {
-	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email",
+	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email",
+		"school_email",
 		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
 		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
-		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete",
+		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete",
+		"commits_complete",
 		"discovered_link", "derived"}
 	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{
-		webset:     reserve(names...).lists(lists...),
-		enrich:     reserve(append(names, "email")...).lists(lists...),
-		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
-		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		commit:     reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
+		webset: reserve(names...).lists(lists...),
+		enrich: reserve(append(names, "email")...).lists(lists...),
+		location: reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code",
+			"continent", "label", "timezone"),
+		repo: reserve("user_id", "deleted", "id", "name", "full_name", "description", "language",
+			"stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description",
+			"language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		commit: reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login",
+			"author_date", "repo"),
 		commitRepo: reserve("full_name", "language"),
 	}
 }
@@ -50,7 +56,8 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
 	usernameKey := identity.UsernameKey(p.CodehostUsername)
-	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails}
+	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail),
+		p.AdditionalEmails}
 	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
 	network := b.copyList(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
@@ -155,7 +162,8 @@ func anyValue(list []jsontext.Value) bool {
 
 func isEmptyCanonical(l *record.CanonicalLocation) bool {
 	return l == nil || l.City == "" && l.State == "" && l.Country == "" && l.CountryCode == "" && l.Latitude == nil &&
-		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" && !anyPresent(l.Unknown)
+		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" &&
+		!anyPresent(l.Unknown)
 }
 
 // codehostEnrich writes person.codehost without the parts that the reader adds (schemas/MAPPING.md, 3.1).
@@ -209,8 +217,8 @@ func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"updated_at":`, p.UpdatedAt.Full())
 }
 
-// names returns the full name, first and last name together, and the other names of the record, each once. Derived names
-// are parts of them.
+// names returns the full name, first and last name together, and the other names of the record, each once.
+// Derived names are parts of them.
 func names(p *record.CodehostPerson) []string {
 	var parts []string
 	for _, s := range []string{p.FirstName, p.LastName} {

@@ -12,9 +12,11 @@ type companyShapes struct {
 
 func newCompanyShapes() companyShapes {
 	return companyShapes{
-		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images", "last_updated",
+		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images",
+			"last_updated",
 			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link"),
-		profile:      reserve("name", "tagline", "description", "industry", "company_size", "website", "phone", "employees", "founded").lists("specialties"),
+		profile: reserve("name", "tagline", "description", "industry", "company_size", "website", "phone",
+			"employees", "founded").lists("specialties"),
 		headquarters: reserve("city", "region", "country", "postal_code", "line1", "line2"),
 		images:       reserve("logo", "cover"),
 	}
@@ -98,7 +100,8 @@ func (r *Renderer) companyMembers(p *record.NetworkCompany) {
 }
 
 func isEmptyHeadquarters(h *record.Headquarters) bool {
-	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" && !anyPresent(h.Unknown)
+	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" &&
+		!anyPresent(h.Unknown)
 }
 
 // strOrNull writes null for an empty value, where interface.md requires null.

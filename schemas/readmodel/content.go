@@ -68,7 +68,8 @@ func separate(b []byte, next byte) []byte {
 // an object for a repository or commit.
 func Members(shape Shape) string {
 	return "arrayStringConcat(arrayMap(p -> substring(p, 2), arrayFilter(p -> length(p) > 1 AND bitAnd(ascii(p), " +
-		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), content)[-1])))), ',')"
+		strconv.Itoa(int(shape)) +
+		") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), content)[-1])))), ',')"
 }
 
 // appendField appends a field.

@@ -26,7 +26,8 @@ func CountQuery(table string) string {
 
 // SizeQuery returns the query for parts and bytes on disk of the tables of the current database.
 func SizeQuery() string {
-	return "SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
+	return "SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database " +
+		"= currentDatabase() GROUP BY table"
 }
 
 // Counts returns the counts of every read model, in the order of Tables. With an error it returns those that

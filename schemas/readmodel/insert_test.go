@@ -27,6 +27,8 @@ func TestInsert_RejectsColumnsOfUnequalLength(t *testing.T) {
 	}
 	parts := []table{{rows: 2}, {rows: 1}}
 	require.NoError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 3)}}, parts))
-	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}}, parts), "column b has 2 rows of 3")
-	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}}, parts), "column a has 2 rows of 3", "all too short")
+	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}},
+		parts), "column b has 2 rows of 3")
+	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}},
+		parts), "column a has 2 rows of 3", "all too short")
 }

@@ -18,7 +18,8 @@ var ErrNoTables = errors.New("the database has no read models: run muster migrat
 // it. It returns ErrNoTables if there are none, and an error if the layouts are mixed or differ from the
 // migrations: changing tables by a guessed layout is unsafe.
 func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error) {
-	rows, err := conn.Query(ctx, "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase() AND name IN ('"+
+	rows, err := conn.Query(ctx, "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
+		"currentDatabase() AND name IN ('"+
 		strings.Join(Tables(), "', '")+"') ORDER BY name")
 	if err != nil {
 		return layout, fmt.Errorf("read the layout of the tables: %w", err)

@@ -89,7 +89,8 @@ func (l Layout) ReplacingMergeTree(table, version string) string {
 	if l.Cluster == "" {
 		return "ReplacingMergeTree(" + version + ")"
 	}
-	return "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/" + table + "', '{replica}', " + version + ")"
+	return "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/" + table + "', '{replica}', " +
+		version + ")"
 }
 
 // restAge is the number of seconds after the last insert when a table read by key is merged into one part.
@@ -106,7 +107,8 @@ const idleSeconds = 300
 func (l Layout) Lookup(granularity int) string {
 	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
 		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " +
-		"min_age_to_force_merge_seconds = " + strconv.Itoa(idleSeconds) + ", min_age_to_force_merge_on_partition_only = 1, " +
+		"min_age_to_force_merge_seconds = " + strconv.Itoa(idleSeconds) +
+		", min_age_to_force_merge_on_partition_only = 1, " +
 		l.Deduplication()
 }
 
@@ -135,5 +137,6 @@ func (l Layout) Distributed(table, shardKey string) string {
 		return ""
 	}
 	return "CREATE TABLE IF NOT EXISTS " + table + l.OnCluster() + " AS " + l.Local(table) +
-		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" + shardKey + "));"
+		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" +
+		shardKey + "));"
 }

@@ -33,10 +33,11 @@ func newNetworkShapes() networkShapes {
 			"codehost_username", "microblog_username", "last_updated", "personal_email", "emails",
 			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts"),
-		location:      reserve("city", "state", "country", "country_code", "continent", "raw_address"),
-		position:      reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
-		company:       reserve("name", "network_url", "company_id"),
-		education:     reserve("summary", "start", "end", "current", "location", "field_of_study", "school").lists("degrees", "majors", "minors"),
+		location: reserve("city", "state", "country", "country_code", "continent", "raw_address"),
+		position: reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
+		company:  reserve("name", "network_url", "company_id"),
+		education: reserve("summary", "start", "end", "current", "location", "field_of_study",
+			"school").lists("degrees", "majors", "minors"),
 		school:        reserve("name", "network_url", "school_id"),
 		certification: reserve("credential_id", "credential_url", "issuer", "name", "issue_date"),
 		language:      reserve("language", "proficiency"),
@@ -44,7 +45,8 @@ func newNetworkShapes() networkShapes {
 		searchPosition: reserve("title", "company_name", "company_id", "company_url", "location", "description",
 			"start_date", "end_date", "is_current", "summary", "start", "end", "current", "company"),
 		searchEducation: reserve("school_name", "school_id", "school_url", "degree", "field_of_study", "description",
-			"start_date", "end_date", "summary", "start", "end", "current", "location", "degrees", "majors", "minors", "school"),
+			"start_date", "end_date", "summary", "start", "end", "current", "location", "degrees", "majors", "minors",
+			"school"),
 	}
 }
 
@@ -70,10 +72,12 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
-	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName) // Derived names have the same keys.
+	// Derived names have the same keys.
+	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName)
 	r.mention(&l, identity.Network, nil, p.Headline, p.Summary)
 
-	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
+	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education),
+		r.rankCertifications(p.Certifications)
 	r.searchPerson(b, rec, p, at, experience, education, certifications)
 	w := &r.w
 	w.own.set(addresses...)
@@ -188,7 +192,9 @@ func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education
 
 // networkShared writes the fields common to the add-on network and the webset record (schemas/MAPPING.md,
 // 7.5).
-func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
+func (r *Renderer) networkShared(
+	p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked,
+) {
 	w, s := &r.w, &r.network
 	w.str(`"username":`, p.Username)
 	w.str(`"url":`, p.URL)
@@ -252,7 +258,9 @@ func (r *Renderer) networkRest(p *record.NetworkPerson) {
 }
 
 // networkEnrich writes person.network without updated_at (schemas/MAPPING.md, 3.3).
-func (r *Renderer) networkEnrich(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
+func (r *Renderer) networkEnrich(
+	p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked,
+) {
 	w, s := &r.w, &r.network
 	w.str(`"profile_id":`, p.ProfileID)
 	w.str(`"network_username":`, p.Username)

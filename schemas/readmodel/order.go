@@ -50,7 +50,8 @@ func (r *Renderer) rankExperience(list []record.Position) []ranked {
 	out := r.experience[:0]
 	for i := range list {
 		if p := &list[i]; !isEmptyPosition(p) {
-			out = append(out, ranked{index: i, ongoing: p.IsOngoing(), end: instantOf(p.End), start: instantOf(p.Start)})
+			out = append(out, ranked{index: i, ongoing: p.IsOngoing(), end: instantOf(p.End),
+				start: instantOf(p.Start)})
 		}
 	}
 	newestFirst(out)
@@ -75,7 +76,8 @@ func (r *Renderer) rankCertifications(list []record.Certification) []ranked {
 	out := r.certifications[:0]
 	for i := range list {
 		c := &list[i]
-		if c.CredentialID == "" && c.CredentialURL == "" && c.Issuer == "" && c.Name == "" && c.IssueDate == "" && !anyPresent(c.Unknown) {
+		if c.CredentialID == "" && c.CredentialURL == "" && c.Issuer == "" && c.Name == "" && c.IssueDate == "" &&
+			!anyPresent(c.Unknown) {
 			continue
 		}
 		out = append(out, ranked{index: i, end: instantOf(c.IssueDate), start: -1})
@@ -86,7 +88,8 @@ func (r *Renderer) rankCertifications(list []record.Certification) []ranked {
 }
 
 func isEmptyPosition(p *record.Position) bool {
-	return p.Summary == "" && p.Title == "" && p.Description == "" && p.Start == "" && p.End == "" && p.Current == nil &&
+	return p.Summary == "" && p.Title == "" && p.Description == "" && p.Start == "" && p.End == "" &&
+		p.Current == nil &&
 		isEmptyLocation(p.Location) && isEmptyCompanyRef(p.Company) && !anyPresent(p.Unknown)
 }
 

@@ -50,5 +50,6 @@ func (t PeopleTable) Body(emails, others bool) string {
 	if emails {
 		may = append(may, `countSubstringsCaseInsensitive(members, 'email"') + countSubstringsCaseInsensitive(members, 'emails"') > `+t.ownEmails)
 	}
-	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") + "), concat('{', members, '}'), '')"
+	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") +
+		"), concat('{', members, '}'), '')"
 }

@@ -31,7 +31,8 @@ type ProfileRow struct {
 // Dest returns the scan destinations in the order of ProfilesQuery's columns.
 func (r *ProfileRow) Dest() []any {
 	return []any{
-		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey, &r.EmailKeys,
+		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey,
+		&r.EmailKeys,
 		&r.NetworkKeys, &r.CodehostKeys, &r.MicroblogKeys, &r.Followers, &r.Texts,
 	}
 }
@@ -62,13 +63,16 @@ func HoldersQuery(platform string) string {
 	order, kind := "", ""
 	switch platform {
 	case identity.Network:
-		order, kind = "profile_hash GLOBAL IN (SELECT xxHash64(concat('network.profile_id\\0', target))", TargetNetworkPerson
+		order, kind = "profile_hash GLOBAL IN (SELECT xxHash64(concat('network.profile_id\\0', target))",
+			TargetNetworkPerson
 	case identity.Codehost:
 		order, kind = "user_id GLOBAL IN (SELECT toInt64OrZero(target)", TargetCodehostPerson
 	case identity.Microblog:
-		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))", TargetMicroblogPerson
+		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))",
+			TargetMicroblogPerson
 	}
-	return profilesFrom(platform) + "\nWHERE " + order + ` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
+	return profilesFrom(platform) + "\nWHERE " + order +
+		` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
 ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 }
@@ -100,7 +104,8 @@ func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 		case !have:
 			at[a] = len(out)
 			out = append(out, r)
-		case compareVersions(r.Version, out[i].Version, r.Revision, out[i].Revision, r.ContentHash, out[i].ContentHash) > 0:
+		case compareVersions(r.Version, out[i].Version, r.Revision, out[i].Revision, r.ContentHash,
+			out[i].ContentHash) > 0:
 			out[i] = r
 		}
 	}

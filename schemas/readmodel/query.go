@@ -242,7 +242,8 @@ func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 		switch {
 		case i < 0:
 			out = append(out, r)
-		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash, r.ContentHash) < 0:
+		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash,
+			r.ContentHash) < 0:
 			out[i] = r
 		}
 	}
@@ -252,7 +253,8 @@ func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 // compareVersions orders two rows of one identity as ver does in SQL: by version, mapping revision and
 // content hash, which is greatest for a deletion.
 func compareVersions(version, otherVersion int64, revision, otherRevision uint32, hash, otherHash uint64) int {
-	return cmp.Or(cmp.Compare(version, otherVersion), cmp.Compare(revision, otherRevision), cmp.Compare(hash, otherHash))
+	return cmp.Or(cmp.Compare(version, otherVersion), cmp.Compare(revision, otherRevision),
+		cmp.Compare(hash, otherHash))
 }
 
 // CompanyRow is a network-company.
@@ -270,7 +272,8 @@ type CompanyRow struct {
 
 // Dest returns the scan destinations in the order of CompaniesQuery's columns.
 func (r *CompanyRow) Dest() []any {
-	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SlugKey, &r.NetworkID, &r.Company}
+	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SlugKey,
+		&r.NetworkID, &r.Company}
 }
 
 // CompaniesQuery returns the query for companies by CompanyHash. It returns all rows, including older
@@ -289,7 +292,8 @@ func NewestCompanies(rows []*CompanyRow) []*CompanyRow {
 		switch {
 		case i < 0:
 			out = append(out, r)
-		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash, r.ContentHash) < 0:
+		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash,
+			r.ContentHash) < 0:
 			out[i] = r
 		}
 	}

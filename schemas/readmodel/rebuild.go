@@ -123,7 +123,8 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 	if head == "" {
 		return nil, fmt.Errorf("rebuild %s: unsupported form of the server's CREATE TABLE query", r.Table)
 	}
-	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster() + " (" + existing[len(head):]
+	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster() + " (" +
+		existing[len(head):]
 	query = p.frozen.ReplaceAllString(query, "")
 	// Two tables must not share a path in Keeper; a path with {uuid} is unique.
 	query = p.path.ReplaceAllStringFunc(query, func(engine string) string {
@@ -168,12 +169,14 @@ func (r Rebuild) distributed(name string) string {
 // Exchange returns the statement that swaps the shadow table and the live one. Readers see one or the other;
 // on a cluster each node swaps by itself.
 func (r Rebuild) Exchange() string {
-	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster()
+	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.ShadowTable()) +
+		r.Layout.OnCluster()
 }
 
 // Retire returns the statements that rename the previous live table after Exchange.
 func (r Rebuild) Retire() []string {
-	statements := []string{"RENAME TABLE " + r.Layout.Local(r.ShadowTable()) + " TO " + r.Layout.Local(r.RetiredTable()) + r.Layout.OnCluster()}
+	statements := []string{"RENAME TABLE " + r.Layout.Local(r.ShadowTable()) + " TO " +
+		r.Layout.Local(r.RetiredTable()) + r.Layout.OnCluster()}
 	if r.Layout.Cluster != "" {
 		statements = append(statements, r.drop(r.ShadowTable()), r.distributed(r.RetiredTable()))
 	}
@@ -214,7 +217,8 @@ func (m Model) rangeColumn() string {
 // table, or all values if there are few.
 func (r Rebuild) SampleQuery() string {
 	by := r.rangeColumn()
-	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by + " FROM " + r.Table +
+	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by +
+		" FROM " + r.Table +
 		" UNION ALL SELECT " + by + " FROM " + r.ShadowTable() + ")"
 }
 
@@ -299,7 +303,8 @@ func (r Rebuild) CopyNewer(s Slice, columns []string) string {
 
 // ColumnsQuery returns the query for the names of the insertable columns, in order.
 func (r Rebuild) ColumnsQuery() string {
-	return "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" + r.Layout.Local(r.Table) +
+	return "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" +
+		r.Layout.Local(r.Table) +
 		"' AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position"
 }
 
@@ -341,7 +346,8 @@ func (r Rebuild) CompareQuery(s Slice, handled []Progress) string {
 		arrived = "offset < transform(concat(topic, '/', toString(partition)), [" + strings.Join(names, ", ") + "], [" +
 			strings.Join(offsets, ", ") + "]::Array(Int64), toInt64(9223372036854775807))"
 	}
-	return `SELECT countIf(l > 0), countIf(f > 0), sumIf(cityHash64(` + key + `, lv), l > 0), sumIf(cityHash64(` + key + `, fv), f > 0),
+	return `SELECT countIf(l > 0), countIf(f > 0), sumIf(cityHash64(` + key + `, lv), l > 0), sumIf(cityHash64(` + key +
+		`, fv), f > 0),
     countIf(l > 0 AND (f = 0 OR fv < lv)), countIf(l = 0), countIf(l > 0 AND fv > lv)
 FROM (
     SELECT ` + key + `, countIf(fresh = 0) AS l, countIf(fresh = 1) AS f, maxIf(ver, fresh = 0) AS lv, maxIf(ver, fresh = 1) AS fv

@@ -70,7 +70,8 @@ func (t *searchPeopleTable) prepare() {
 		return
 	}
 	for _, f := range SearchFields() {
-		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted}, hasColumn: f.Column != "profile_id"})
+		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted},
+			hasColumn: f.Column != "profile_id"})
 	}
 }
 
@@ -193,7 +194,9 @@ func keyword(s string) string {
 
 // searchPerson adds the row of search_people of a network-person: the search document of interface.md with
 // all list entries in the order in which they are served.
-func (r *Renderer) searchPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked) {
+func (r *Renderer) searchPerson(
+	b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked,
+) {
 	t := &b.searchPeople
 	t.prepare()
 	t.common.add(rec, at)

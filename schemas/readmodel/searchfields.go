@@ -119,9 +119,12 @@ func SearchFields() []SearchField {
 // unknown ones.
 func ShownFields() []string {
 	return []string{
-		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state", "profile.location.continent",
-		"experience_count", "education.description", "education_count", "certifications.credential_id", "certifications.credential_url",
-		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username", "microblog_username",
+		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state",
+		"profile.location.continent",
+		"experience_count", "education.description", "education_count", "certifications.credential_id",
+		"certifications.credential_url",
+		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username",
+		"microblog_username",
 		"social_accounts", "social_accounts_count", "derived",
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 // field is one column of an insert.
 type field struct {
-	name   string
-	kind   string // ClickHouse type to send. String also for LowCardinality(String): the server converts it faster than the client.
+	name string
+	// ClickHouse type to send. String also for LowCardinality(String): the server converts it faster than the client.
+	kind   string
 	values values
 }
 

@@ -59,7 +59,8 @@ func (w *writer) members(object jsontext.Value, known reserved, dropAbsent bool)
 	base := len(w.walker.names)
 	if len(object) > unknownSmall {
 		eachMember(object, func(name string, value jsontext.Value) {
-			if value.Kind() == '[' && len(value) > unknownSmall && countElements(value) > MaxEntries && !(known.has(name)) {
+			if value.Kind() == '[' && len(value) > unknownSmall && countElements(value) > MaxEntries &&
+				!(known.has(name)) {
 				w.walker.names = append(w.walker.names, name+"_count")
 			}
 		})

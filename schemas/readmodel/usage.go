@@ -113,12 +113,14 @@ func (s *UsageSum) Dest() []any {
 // OrganizationUsageQuery returns the query for the usage of one organization in a period.
 func OrganizationUsageQuery() string {
 	return "SELECT organization_id, key_id, endpoint, calls, requests, credits, last_at FROM " + UsageMonthly +
-		" WHERE period = {" + ParameterPeriod + ":String} AND organization_id = {" + ParameterOrganization + ":String} ORDER BY endpoint, key_id"
+		" WHERE period = {" + ParameterPeriod + ":String} AND organization_id = {" + ParameterOrganization +
+		":String} ORDER BY endpoint, key_id"
 }
 
 // LastUsedQuery returns the query for the last use of each key of an organization.
 func LastUsedQuery() string {
-	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} GROUP BY key_id"
+	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
+		":String} GROUP BY key_id"
 }
 
 // UsageGroup is the consumer group of the ledger's projection. Everything before its committed offsets is in
@@ -159,6 +161,7 @@ const ParameterRequest = "request"
 
 // UsageRequestQuery returns the query for how often the ledger has a call, as one row.
 func UsageRequestQuery() string {
-	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period = {" + ParameterPeriod +
+	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
+		":String} AND period = {" + ParameterPeriod +
 		":String} AND request_id = {" + ParameterRequest + ":String}" + countsAsCall
 }

@@ -105,11 +105,14 @@ type WebhookFilter struct {
 }
 
 // webhookColumns are the columns of an attempt in scan order.
-const webhookColumns = "delivery_id, round, attempt, endpoint_id, organization_id, request_id, address, at, duration_us, http_status, " +
+const webhookColumns = "delivery_id, round, attempt, endpoint_id, organization_id, request_id, address, at, " +
+	"duration_us, http_status, " +
 	"status, error, response, next_at, created_at, task_partition, task_offset"
 
-const webhookWhere = " FROM " + WebhookAttemptsTable + " FINAL WHERE ({organization:String} = '' OR organization_id = {organization:String})" +
-	" AND ({endpoint:String} = '' OR endpoint_id = {endpoint:String}) AND ({delivery:String} = '' OR delivery_id = {delivery:String})"
+const webhookWhere = " FROM " + WebhookAttemptsTable +
+	" FINAL WHERE ({organization:String} = '' OR organization_id = {organization:String})" +
+	" AND ({endpoint:String} = '' OR endpoint_id = {endpoint:String}) AND ({delivery:String} = '' OR delivery_id = " +
+	"{delivery:String})"
 
 // WebhookDeliveries returns the last attempt of each matching delivery, newest first.
 func WebhookDeliveries(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]event.WebhookAttempt, error) {
@@ -124,7 +127,9 @@ func WebhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]
 		" AND ({status:String} = '' OR status = {status:String}) ORDER BY at, attempt LIMIT {limit:UInt32}")
 }
 
-func webhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter, query string) (out []event.WebhookAttempt, err error) {
+func webhookAttempts(
+	ctx context.Context, conn driver.Conn, f WebhookFilter, query string,
+) (out []event.WebhookAttempt, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
 		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "status": string(f.Status),
 		"limit": fmt.Sprint(max(f.Limit, 1)),
@@ -143,11 +148,14 @@ func webhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter, que
 		var attempt, httpStatus uint16
 		var status string
 		var partition int32
-		if err := rows.Scan(&a.DeliveryID, &a.Round, &attempt, &a.EndpointID, &a.OrganizationID, &a.RequestID, &a.Address, &a.At,
-			&a.DurationMicros, &httpStatus, &status, &a.Error, &a.Response, &a.NextAt, &a.CreatedAt, &partition, &a.TaskOffset); err != nil {
+		if err := rows.Scan(&a.DeliveryID, &a.Round, &attempt, &a.EndpointID, &a.OrganizationID, &a.RequestID,
+			&a.Address, &a.At,
+			&a.DurationMicros, &httpStatus, &status, &a.Error, &a.Response, &a.NextAt, &a.CreatedAt, &partition,
+			&a.TaskOffset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 		}
-		a.Attempt, a.HTTPStatus, a.Status, a.TaskPartition = int(attempt), int(httpStatus), event.WebhookStatus(status), int(partition)
+		a.Attempt, a.HTTPStatus, a.Status, a.TaskPartition = int(attempt), int(httpStatus), event.WebhookStatus(status),
+			int(partition)
 		if a.NextAt.Unix() == 0 {
 			a.NextAt = time.Time{}
 		}
@@ -170,10 +178,13 @@ type WebhookEndpoint struct {
 // WebhookEndpoints returns the endpoints of the matching deliveries, last used first.
 func WebhookEndpoints(ctx context.Context, conn driver.Conn, f WebhookFilter) (out []WebhookEndpoint, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
-		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "limit": fmt.Sprint(max(f.Limit, 1)),
+		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery,
+		"limit": fmt.Sprint(max(f.Limit, 1)),
 	}))
-	rows, err := conn.Query(ctx, "SELECT endpoint_id, any(organization_id), any(address), count(), countIf(status = 'delivered'),"+
-		" countIf(status = 'dead'), max(at) AS last, argMax(error, at)"+webhookWhere+" GROUP BY endpoint_id ORDER BY last DESC LIMIT {limit:UInt32}")
+	rows, err := conn.Query(ctx, "SELECT endpoint_id, any(organization_id), any(address), count(), countIf(status = "+
+		"'delivered'),"+
+		" countIf(status = 'dead'), max(at) AS last, argMax(error, at)"+webhookWhere+
+		" GROUP BY endpoint_id ORDER BY last DESC LIMIT {limit:UInt32}")
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 	}
@@ -184,7 +195,8 @@ func WebhookEndpoints(ctx context.Context, conn driver.Conn, f WebhookFilter) (o
 	}()
 	for rows.Next() {
 		var e WebhookEndpoint
-		if err := rows.Scan(&e.EndpointID, &e.OrganizationID, &e.Address, &e.Attempts, &e.Delivered, &e.Dead, &e.LastAt, &e.LastError); err != nil {
+		if err := rows.Scan(&e.EndpointID, &e.OrganizationID, &e.Address, &e.Attempts, &e.Delivered, &e.Dead, &e.LastAt,
+			&e.LastError); err != nil {
 			return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 		}
 		out = append(out, e)

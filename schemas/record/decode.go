@@ -146,7 +146,8 @@ func (c codec) decodeBody(raw []byte) (body, content, *Invalid) {
 func (c codec) decodeGeneric(raw []byte) (body, content, *Invalid) {
 	b := c.new()
 	var integers integer.Rewriter
-	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(), dates(&integers)))); err != nil {
+	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(),
+		dates(&integers)))); err != nil {
 		return nil, content{}, invalidOf(c.kind, raw, err)
 	}
 	if jsontext.Value(raw).Kind() != '{' { // null decodes to any type.

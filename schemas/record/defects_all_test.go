@@ -30,7 +30,8 @@ func TestDecode_ReportsAllErrors(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"nothing is there": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity", "last_updated missing_version", "username missing_field"}},
+		"nothing is there": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity",
+			"last_updated missing_version", "username missing_field"}},
 		"other names": {
 			record.KindNetworkPerson, `{"id":"17","name":"S","email":"s@x.example","changed":"2026"}`,
 			[]string{"profile_id missing_identity", "last_updated missing_version", "username missing_field"},
@@ -47,21 +48,27 @@ func TestDecode_ReportsAllErrors(t *testing.T) {
 		},
 		"numbers for identities": {
 			record.KindCodehostPerson, `{"user_id":"7","followers":-0.5,"hireable":"no","last_updated":5}`,
-			[]string{"user_id wrong_type", "followers wrong_type", "hireable wrong_type", "last_updated wrong_type", "codehost_username missing_field"},
+			[]string{"user_id wrong_type", "followers wrong_type", "hireable wrong_type", "last_updated wrong_type",
+				"codehost_username missing_field"},
 		},
 		"two identities": {record.KindCodehostRepo, `{"stargazers_count":"x"}`, []string{
-			"stargazers_count wrong_type", "user_id missing_identity", "id missing_identity", "updated_at missing_version",
+			"stargazers_count wrong_type", "user_id missing_identity", "id missing_identity",
+			"updated_at missing_version",
 		}},
 		"accounts of a link": {record.KindAccountLink, `{"b":{"platform":"moon"},"confidence":2}`, []string{
-			"a.platform missing_identity", "a.username missing_identity", "b.platform bad_identity", "b.username missing_identity",
+			"a.platform missing_identity", "a.username missing_identity", "b.platform bad_identity",
+			"b.username missing_identity",
 			"source missing_identity", "observed_at missing_version", "confidence out_of_range",
 		}},
-		"an erasure":    {record.KindErasure, `{"identifiers":[{"type":"email","value":"a@x.example"}],"urgent":"yes"}`, []string{"urgent wrong_type", "requested_at missing_version"}},
-		"no JSON":       {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
-		"no object":     {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
-		"a NUL":         {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
-		"stands twice":  {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`, []string{"profile_id wrong_type"}},
-		"of a deletion": {record.KindNetworkPerson, `{"deleted":true}`, []string{"profile_id missing_identity", "last_updated missing_version"}},
+		"an erasure": {record.KindErasure, `{"identifiers":[{"type":"email","value":"a@x.example"}],"urgent":"yes"}`,
+			[]string{"urgent wrong_type", "requested_at missing_version"}},
+		"no JSON":   {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
+		"no object": {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
+		"a NUL":     {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
+		"stands twice": {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`,
+			[]string{"profile_id wrong_type"}},
+		"of a deletion": {record.KindNetworkPerson, `{"deleted":true}`, []string{"profile_id missing_identity",
+			"last_updated missing_version"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, told(t, c.kind, c.raw)) })
 	}
@@ -74,7 +81,8 @@ func TestDecode_LimitsReportedErrors(t *testing.T) {
 	began := time.Now()
 	require.Len(t, told(t, record.KindNetworkPerson, raw), 10)
 	require.Less(t, time.Since(began), 30*time.Second)
-	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+strings.Repeat(`}`, 40)+`}}`), 3)
+	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+
+		strings.Repeat(`}`, 40)+`}}`), 3)
 }
 
 func TestSplit_ReportsAllErrorsOfEntry(t *testing.T) {

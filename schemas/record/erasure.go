@@ -61,7 +61,8 @@ const MaxIdentifiers = 1000
 
 // ErasureTypes returns the types of identifiers in erasures.
 func ErasureTypes() []string {
-	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id", "user_id"}
+	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id",
+		"user_id"}
 }
 
 func (e *Erasure) head() (string, bool) { return e.RequestedAt, e.Deleted }
@@ -73,7 +74,8 @@ func (e *Erasure) key() (string, *Invalid) {
 		return "", &Invalid{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
 	}
 	if len(e.Identifiers) > MaxIdentifiers {
-		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries", MaxIdentifiers)}
+		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
+			MaxIdentifiers)}
 	}
 	names := make([]string, len(e.Identifiers))
 	for i := range e.Identifiers {
@@ -93,7 +95,8 @@ func (i *ErasureIdentifier) check() *Invalid {
 	case i.Type == "":
 		return &Invalid{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
 	case !slices.Contains(ErasureTypes(), i.Type):
-		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(), ", ")}
+		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(),
+			", ")}
 	case value == "" && i.SHA256 == "":
 		return &Invalid{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
 	case value != "" && i.SHA256 != "":

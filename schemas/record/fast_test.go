@@ -78,10 +78,14 @@ func TestDecodeFast_AcceptsSampleData(t *testing.T) {
 // Damages records at random, mostly slightly.
 func TestDecodeFast_EqualsDecodeGeneric(t *testing.T) {
 	pieces := []string{
-		`"`, `\`, `,`, `:`, `{`, `}`, `[`, `]`, ` `, "\n", "\x00", "\x1f", "\x7f", "\xff", "\xc3", "é", "\u2028", "0", "-", "-0", "1e5", "1.0", "00", ".", "E",
-		"null", "true", "false", `""`, "{}", "[]", "[null]", `{"a":null}`, `"\u0000"`, `"\ud800"`, `"\ud83d\ude00"`, `"\n\/"`, `"\x"`, `"\u00e9"`, `"tab	"`,
-		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e400", "-1e-400", `"x":1,`, `"x":1,"x":2,`, `"\u0078":1,`, `,"y":{"z":[1,{"w":""}]}`,
-		`"deleted":true,`, `"user_id":7,`, `"Username":"a",`, `"emails":null,`, `"experience":[{},null,{"start":"2019"}],`, `"repos":[1],`, `"location":null,`,
+		`"`, `\`, `,`, `:`, `{`, `}`, `[`, `]`, ` `, "\n", "\x00", "\x1f", "\x7f", "\xff", "\xc3", "é", "\u2028", "0",
+		"-", "-0", "1e5", "1.0", "00", ".", "E",
+		"null", "true", "false", `""`, "{}", "[]", "[null]", `{"a":null}`, `"\u0000"`, `"\ud800"`, `"\ud83d\ude00"`,
+		`"\n\/"`, `"\x"`, `"\u00e9"`, `"tab	"`,
+		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e400", "-1e-400", `"x":1,`,
+		`"x":1,"x":2,`, `"\u0078":1,`, `,"y":{"z":[1,{"w":""}]}`,
+		`"deleted":true,`, `"user_id":7,`, `"Username":"a",`, `"emails":null,`,
+		`"experience":[{},null,{"start":"2019"}],`, `"repos":[1],`, `"location":null,`,
 	}
 	rounds := 60_000
 	if testing.Short() {

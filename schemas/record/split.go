@@ -80,7 +80,8 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 			return // counts as absent
 		}
 		if value[0] != '{' {
-			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) + " where an object is needed"}, entryPath(name, i))
+			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) +
+				" where an object is needed"}, entryPath(name, i))
 			readable = false
 			return
 		}
@@ -109,7 +110,8 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		return
 	}
 	if !readable {
-		s.reject(&Invalid{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"}, name+"_complete")
+		s.reject(&Invalid{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"},
+			name+"_complete")
 		return
 	}
 	part, bad := listRecord(s.owner, name, s.version, items)
@@ -150,7 +152,8 @@ func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
 	eachMember(object, func(m member) {
 		if string(m.name) == "user_id" {
 			if _, ok := integer.Parse(m.value); !ok && string(m.value) != "null" {
-				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
+				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " +
+					nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
 			}
 			return
 		}

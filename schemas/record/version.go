@@ -16,7 +16,8 @@ type Version int64
 const unixOfYearOne = -62135596800
 
 var (
-	errDateForm  = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)")
+	errDateForm = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp " +
+		"(2006-01-02T15:04:05Z)")
 	errDateRange = errors.New("must be within the years 0001 to 9999 in UTC")
 )
 
@@ -106,14 +107,16 @@ func isNormal(s string) bool {
 		return len(s) != len("20060102")
 	}
 	const second = len("2006-01-02T15:04:05")
-	if len(s) <= second || s[10] != 'T' || s[13] != ':' || s[16] != ':' || strings.IndexByte(s, ',') >= 0 || s[17:19] == "60" {
+	if len(s) <= second || s[10] != 'T' || s[13] != ':' || s[16] != ':' || strings.IndexByte(s, ',') >= 0 ||
+		s[17:19] == "60" {
 		return false
 	}
 	if s[len(s)-1] == 'Z' {
 		return true
 	}
 	offset := s[len(s)-len("+07:00"):]
-	return len(s) >= second+len(offset) && (offset[0] == '+' || offset[0] == '-') && offset[3] == ':' && s[second] != ' '
+	return len(s) >= second+len(offset) && (offset[0] == '+' || offset[0] == '-') && offset[3] == ':' &&
+		s[second] != ' '
 }
 
 // parseStrict parses a year, a month, a day or an RFC 3339 timestamp. A timestamp without an offset is in

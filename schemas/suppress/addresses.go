@@ -55,7 +55,8 @@ func (a *addresses) value(name string) bool {
 
 // lenient returns a decoder that accepts as much invalid JSON as possible.
 func lenient(raw []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 }
 
 // each calls member for the contents of an object or array, up to its end.

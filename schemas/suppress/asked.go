@@ -233,7 +233,8 @@ func (a *batchLookup) look() {
 	}
 	for at := range open {
 		i := &open[at]
-		if unmarked&(1<<i.index) == 0 && (marks == nil || a.read[at]&a.bits[at] != a.bits[at]) || a.found[i.record].Hit {
+		if unmarked&(1<<i.index) == 0 && (marks == nil || a.read[at]&a.bits[at] != a.bits[at]) ||
+			a.found[i.record].Hit {
 			continue
 		}
 		if h := s.key.Hash(i.typ, a.sums[at]); s.matches(h, i.webset) {

@@ -44,7 +44,9 @@ func TestBatch_EqualsSingleLookups(t *testing.T) {
 		if i%50 == 0 {
 			email = long
 		}
-		r, err := record.Decode(record.KindCodehostCommit, fmt.Appendf(nil, `{"sha":"ab%d","user_id":%d,"author_email":%q,"author_date":"2026-01-02"}`, i, owner, email))
+		r, err := record.Decode(record.KindCodehostCommit,
+			fmt.Appendf(nil, `{"sha":"ab%d","user_id":%d,"author_email":%q,"author_date":"2026-01-02"}`, i, owner,
+				email))
 		require.NoError(t, err)
 		if i%11 == 0 {
 			r = nil
@@ -73,10 +75,12 @@ func TestNamed(t *testing.T) {
 	require.False(t, s.Named([]string{"network-person p1"}))
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
 	put(t, s, suppress.UserID, "7", suppress.Entry{})
-	for _, hit := range [][]string{{"network-person p1"}, {"codehost-person 7"}, {"company c", "network-person p2", "codehost-person 7"}} {
+	for _, hit := range [][]string{{"network-person p1"}, {"codehost-person 7"}, {"company c", "network-person p2",
+		"codehost-person 7"}} {
 		require.True(t, s.Named(hit), hit)
 	}
-	for _, miss := range [][]string{nil, {""}, {"p1"}, {"company p1"}, {"network-person 7"}, {"codehost-person p1"}, {"microblog-person p1"}, {"network-person"}} {
+	for _, miss := range [][]string{nil, {""}, {"p1"}, {"company p1"}, {"network-person 7"}, {"codehost-person p1"},
+		{"microblog-person p1"}, {"network-person"}} {
 		require.False(t, s.Named(miss), miss)
 	}
 }

@@ -98,7 +98,8 @@ func (c contactsWanted) mayBeIn(members []byte) bool {
 		return false
 	}
 	for i, b := range members[:max(0, len(members)-4)] {
-		if b|0x20 == 'h' && bytes.EqualFold(members[i:i+4], []byte("hone")) || b|0x20 == 'b' && bytes.EqualFold(members[i:i+4], []byte("bile")) {
+		if b|0x20 == 'h' && bytes.EqualFold(members[i:i+4], []byte("hone")) || b|0x20 == 'b' &&
+			bytes.EqualFold(members[i:i+4], []byte("bile")) {
 			return true
 		}
 	}
@@ -145,7 +146,8 @@ func (r *contactsReader) value(is contactsWanted, depth int) bool {
 			if depth == 0 && isAboutOthers(name) {
 				return r.dec.SkipValue() == nil
 			}
-			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") || strings.HasSuffix(name, "emails"))
+			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") ||
+				strings.HasSuffix(name, "emails"))
 			is.phones = is.phones || r.want.phones && isPhoneField(name)
 			return r.value(is, depth+1)
 		})

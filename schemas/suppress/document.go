@@ -140,7 +140,8 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 		if err != nil {
 			return false
 		}
-		if name := key.String(); name != "id" && name != "user_id" && name != string(types.id) || dec.PeekKind() != '"' && dec.PeekKind() != '0' {
+		if name := key.String(); name != "id" && name != "user_id" && name != string(types.id) ||
+			dec.PeekKind() != '"' && dec.PeekKind() != '0' {
 			return dec.SkipValue() == nil
 		}
 		id, err := dec.ReadToken()
@@ -242,7 +243,8 @@ func (d *document) addresses(text string) {
 		domains := [...]string{word, strings.TrimRight(head(word, isForeign), "._-"), domain}
 		for i, local := range locals {
 			for j, domain := range domains {
-				if local != "" && domain != "" && !slices.Contains(locals[:i], local) && !slices.Contains(domains[:j], domain) {
+				if local != "" && domain != "" && !slices.Contains(locals[:i], local) && !slices.Contains(domains[:j],
+					domain) {
 					d.address(text[at-len(local) : at+1+len(domain)])
 				}
 			}

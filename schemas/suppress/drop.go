@@ -96,12 +96,17 @@ func DropName(v string) string {
 // dropLetters are letters without a decomposition into Latin ones. The specification names the scripts but
 // has no table; this is the usual romanization.
 var dropLetters = map[rune]string{ //nolint:gochecknoglobals // a constant
-	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ħ': "h", 'ı': "i", 'ł': "l", 'ŋ': "n", 'þ': "th", 'ŧ': "t", 'ĸ': "k", 'ə': "e",
-	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "yo", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y", 'к': "k", 'л': "l", 'м': "m",
-	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "kh", 'ц': "ts", 'ч': "ch", 'ш': "sh", 'щ': "shch",
-	'ъ': "", 'ы': "y", 'ь': "", 'э': "e", 'ю': "yu", 'я': "ya", 'і': "i", 'ї': "yi", 'є': "ye", 'ґ': "g", 'ў': "u", 'ј': "j", 'љ': "lj", 'њ': "nj",
+	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ħ': "h", 'ı': "i", 'ł': "l", 'ŋ': "n", 'þ': "th",
+	'ŧ': "t", 'ĸ': "k", 'ə': "e",
+	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "yo", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y",
+	'к': "k", 'л': "l", 'м': "m",
+	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "kh", 'ц': "ts", 'ч': "ch",
+	'ш': "sh", 'щ': "shch",
+	'ъ': "", 'ы': "y", 'ь': "", 'э': "e", 'ю': "yu", 'я': "ya", 'і': "i", 'ї': "yi", 'є': "ye", 'ґ': "g", 'ў': "u",
+	'ј': "j", 'љ': "lj", 'њ': "nj",
 	'ћ': "c", 'ђ': "dj", 'џ': "dz", 'ѓ': "g", 'ќ': "k", 'ѕ': "dz",
-	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l", 'μ': "m", 'ν': "n", 'ξ': "x",
+	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l",
+	'μ': "m", 'ν': "n", 'ξ': "x",
 	'ο': "o", 'π': "p", 'ρ': "r", 'σ': "s", 'ς': "s", 'τ': "t", 'υ': "y", 'φ': "f", 'χ': "ch", 'ψ': "ps", 'ω': "o",
 }
 
@@ -111,7 +116,8 @@ func DropDate(v string) string {
 	if at, _, ok := strings.Cut(v, "T"); ok && len(at) == len("2006-01-02") {
 		v = at
 	}
-	for _, layout := range []string{"2006-01-02", "20060102", "2006-01-02 15:04:05", "January 2, 2006", "Jan 2, 2006", "2 January 2006", "2 Jan 2006", "1/2/2006"} {
+	for _, layout := range []string{"2006-01-02", "20060102", "2006-01-02 15:04:05", "January 2, 2006", "Jan 2, 2006",
+		"2 January 2006", "2 Jan 2006", "1/2/2006"} {
 		if t, err := time.Parse(layout, v); err == nil {
 			return t.Format("20060102")
 		}
@@ -292,5 +298,6 @@ func (f *dropFields) target(name string) (*[]string, func(string) string) {
 // DropMembers returns substrings of the field names that DropValues or Phones read, except names and
 // locations: a JSON text without any of them has no value that may be on a list, except e-mail addresses.
 func DropMembers() []string {
-	return []string{"phone", "mobile", `"date_of_birth`, `"birth`, `"dob`, `"vin`, `"maid`, `"idfa`, `"gaid`, `"aaid`, "advertising_id", `"ctv`, `"tv_id`}
+	return []string{"phone", "mobile", `"date_of_birth`, `"birth`, `"dob`, `"vin`, `"maid`, `"idfa`, `"gaid`, `"aaid`,
+		"advertising_id", `"ctv`, `"tv_id`}
 }

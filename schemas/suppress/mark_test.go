@@ -23,7 +23,8 @@ import (
 const unmarked = "-"
 
 func markedTypes() []suppress.Type {
-	return append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount, suppress.MicroblogAccount,
+	return append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount,
+		suppress.MicroblogAccount,
 		suppress.DropPhone, suppress.DropNDZ, suppress.DropNameVIN, suppress.DropMAID, suppress.DropCTVID)
 }
 
@@ -62,7 +63,8 @@ func TestEntry_WithoutMarkIsValid(t *testing.T) {
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 	require.NoError(t, s.Apply([]byte(s.Key().Of(suppress.Email, "ada@example.com").String()),
 		fmt.Appendf(nil, `{"type":"email","scope":"all","requested_at":"2026-11-20T10:00:00Z","request_id":"er_1","key":%q}`, s.Key().ID())))
-	for address, want := range map[string]bool{"ada@example.com": true, "bob@example.com": true, "eve@example.com": false} {
+	for address, want := range map[string]bool{"ada@example.com": true, "bob@example.com": true,
+		"eve@example.com": false} {
 		require.Equal(t, want, s.Author(address), address)
 	}
 }
@@ -75,7 +77,8 @@ func (m model) apply(typ suppress.Type, value string, e suppress.Entry) {
 		m[typ] = map[string]suppress.Entry{}
 	}
 	before, known := m[typ][value]
-	if !known || e.RequestedAt > before.RequestedAt || e.RequestedAt == before.RequestedAt && (e.Lifted || !before.Lifted) {
+	if !known || e.RequestedAt > before.RequestedAt || e.RequestedAt == before.RequestedAt &&
+		(e.Lifted || !before.Lifted) {
 		m[typ][value] = e
 	}
 }
@@ -128,7 +131,8 @@ func TestSet_MarksDoNotChangeResults(t *testing.T) {
 		for range entries {
 			typ := types[rng.IntN(len(types))]
 			v, e := value(typ), suppress.Entry{
-				Scope: scopes[rng.IntN(len(scopes))], RequestedAt: fmt.Sprintf("2026-01-%02d", 1+rng.IntN(20)), Lifted: rng.IntN(4) == 0,
+				Scope: scopes[rng.IntN(len(scopes))], RequestedAt: fmt.Sprintf("2026-01-%02d", 1+rng.IntN(20)),
+				Lifted: rng.IntN(4) == 0,
 			}
 			plain.apply(typ, v, e)
 			put(t, all, typ, v, e)
@@ -150,10 +154,12 @@ func TestSet_MarksDoNotChangeResults(t *testing.T) {
 					s.Phones = append(s.Phones, value(suppress.Phone))
 				}
 				want := plain.hit(of.webset, of.id, id) || plain.hit(of.webset, of.username, username) ||
-					plain.hit(of.webset, suppress.Email, s.Emails...) || plain.hit(of.webset, suppress.Phone, s.Phones...)
+					plain.hit(of.webset, suppress.Email, s.Emails...) || plain.hit(of.webset, suppress.Phone,
+					s.Phones...)
 				if rng.IntN(2) == 0 {
 					listed := value(suppress.DropMAID)
-					drop = suppress.DropValue{Type: []suppress.Type{suppress.DropMAID, suppress.DropNDZ, suppress.DropPhone}[rng.IntN(3)], Sum: suppress.Sum(listed)}
+					drop = suppress.DropValue{Type: []suppress.Type{suppress.DropMAID, suppress.DropNDZ,
+						suppress.DropPhone}[rng.IntN(3)], Sum: suppress.Sum(listed)}
 					s.Drop = append(s.Drop, drop)
 					want = want || plain.hit(of.webset, drop.Type, listed)
 				}
@@ -166,7 +172,8 @@ func TestSet_MarksDoNotChangeResults(t *testing.T) {
 					_, hit = set.ID(platform, id)
 					require.Equal(t, plain.hit(of.webset, of.id, id), hit, "%s: %s %s", name, platform, id)
 					for _, address := range s.Emails {
-						require.Equal(t, plain.hit(suppress.Codehost, suppress.Email, address), set.Author(address), "%s: %s", name, address)
+						require.Equal(t, plain.hit(suppress.Codehost, suppress.Email, address), set.Author(address),
+							"%s: %s", name, address)
 					}
 				}
 			}
@@ -247,7 +254,8 @@ func FuzzMarks(f *testing.F) {
 			value := "v" + strconv.Itoa(int(ops[0])/len(types)%4)
 			ops = ops[2:]
 			e := suppress.Entry{
-				Type: typ, Key: k.ID(), Scope: []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[how&3%3],
+				Type: typ, Key: k.ID(), Scope: []suppress.Scope{suppress.All, suppress.Network,
+					suppress.Codehost}[how&3%3],
 				RequestedAt: fmt.Sprintf("2026-01-%02d", 1+how>>2&7), Lifted: how&0x20 != 0,
 			}
 			if how&0x40 == 0 {
@@ -263,7 +271,8 @@ func FuzzMarks(f *testing.F) {
 					_, hit := s.ID(platform, v)
 					require.Equal(t, plain.hit(of.webset, of.id, v), hit, "%s %s", platform, v)
 					_, hit = s.Account(platform, v)
-					require.Equal(t, plain.hit(of.webset, of.username, v) || plain.hit(of.webset, of.account, v), hit, "%s %s", platform, v)
+					require.Equal(t, plain.hit(of.webset, of.username, v) || plain.hit(of.webset, of.account, v), hit,
+						"%s %s", platform, v)
 					drop := suppress.DropValue{Type: typ, Sum: suppress.Sum(v)}
 					_, hit = s.Subject(suppress.Subject{Platform: platform, Drop: []suppress.DropValue{drop}})
 					require.Equal(t, plain.hit(of.webset, typ, v), hit, "%s %s %s", platform, typ, v)

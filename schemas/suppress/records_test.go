@@ -127,7 +127,8 @@ func TestRecord_EqualsModel(t *testing.T) {
 					continue
 				}
 				e := suppress.Entry{
-					Scope: []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[rng.IntN(3)], RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Lifted: rng.IntN(5) == 0,
+					Scope:       []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[rng.IntN(3)],
+					RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Lifted: rng.IntN(5) == 0,
 				}
 				if rng.IntN(8) == 0 {
 					e.Mark = unmarked

@@ -142,11 +142,13 @@ func SubjectOf(r *record.Record) (Subject, bool) {
 	case *record.CodehostPerson:
 		return Subject{
 			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.UsernameKey(b.CodehostUsername),
-			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails), Phones: c.Phones,
+			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails),
+			Phones: c.Phones,
 		}, true
 	case *record.MicroblogPerson:
 		return Subject{
-			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username), Emails: emails(c.Emails), Phones: c.Phones,
+			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username),
+			Emails: emails(c.Emails), Phones: c.Phones,
 		}, true
 	}
 	return Subject{}, false

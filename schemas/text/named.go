@@ -108,8 +108,10 @@ func isJavaWhitespace(r rune) bool {
 // isStopWord reports whether w is in Lucene's ENGLISH_STOP_WORDS_SET.
 func isStopWord(w string) bool {
 	switch w {
-	case "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
-		"on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with":
+	case "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
+		"of",
+		"on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will",
+		"with":
 		return true
 	}
 	return false

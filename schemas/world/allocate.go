@@ -165,12 +165,14 @@ func (al *allocator) takeOver(nm *naming, s slot, from int64) string {
 		if f.entity == s.entity || f.day+30 >= dayOf(from) {
 			continue
 		}
-		if a := w.account(int(f.entity), f.platform); contested && try < 80 && (a.withdrawn() || f.era == 1 || a.newestContent() >= a.renamed) {
+		if a := w.account(int(f.entity), f.platform); contested && try < 80 && (a.withdrawn() || f.era == 1 ||
+			a.newestContent() >= a.renamed) {
 			continue
 		}
 		handle := w.handle(int(f.entity), f.platform, int(f.era))
 		word := handleWord(handle)
-		fits := len(nm.given) > 3 && strings.Contains(word, nm.given) || len(nm.family) > 3 && strings.Contains(word, nm.family)
+		fits := len(nm.given) > 3 && strings.Contains(word, nm.given) || len(nm.family) > 3 &&
+			strings.Contains(word, nm.family)
 		if other := w.naming(int(f.entity)); !fits && s.platform != onNetwork && other.class == classPerson {
 			fits = other.relation(s.platform) >= pseudonymOwn
 		}

@@ -49,7 +49,8 @@ func (w *world) addresses(p *person, month int) addresses {
 		}
 		out.work = local + "@" + c.domain
 		if r.is(5) {
-			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" + c.domain
+			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" +
+				c.domain
 		}
 	} else {
 		r.n(100)
@@ -60,7 +61,8 @@ func (w *world) addresses(p *person, month int) addresses {
 	}
 	// Couples and flatmates: neighbors in the index share a household address.
 	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.is(1.6) {
-		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." + h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
+		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." +
+			h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
 	}
 	return out
 }
@@ -109,7 +111,8 @@ func (w *world) brandEmails(a *account) []string {
 	if !r.is(45) {
 		return nil
 	}
-	return []string{r.pick([]string{"info", "hello", "team", "contact", "oss"}) + "@" + w.companies[a.entity-w.firstCompany].domain}
+	return []string{r.pick([]string{"info", "hello", "team", "contact", "oss"}) + "@" +
+		w.companies[a.entity-w.firstCompany].domain}
 }
 
 // mixCase varies the case of an address as some users do.

@@ -81,7 +81,8 @@ type world struct {
 	lx   *lexicon
 
 	people, firstCompany, firstBot, firstCommunity, firstGov, entities int
-	pairs, accounts                                                    int // of people on network and codehost: with both accounts, all accounts
+	// of people on network and codehost: with both accounts, all accounts
+	pairs, accounts int
 
 	companies   []company
 	companiesIn [][]int32
@@ -108,7 +109,8 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load word lists: %w", err)
 	}
-	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx, people: o.People}
+	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx,
+		people: o.People}
 	w.makeCompanies()
 	w.makeSchools()
 	w.firstCompany = w.people
@@ -171,7 +173,8 @@ func (w *world) presence(e int) uint8 {
 	case classGovernment:
 		return 1 << onMicroblog
 	}
-	codeRate := map[string]float64{"software": 68, "data": 60, "science": 36, "finance": 10, "business": 9, "creative": 14, "education": 13, "health": 4, "operations": 11}
+	codeRate := map[string]float64{"software": 68, "data": 60, "science": 36, "finance": 10, "business": 9,
+		"creative": 14, "education": 13, "health": 4, "operations": 11}
 	pr := w.fieldOf(e)
 	out := bit(onCodehost, codeRate[w.lx.fields[pr].name])
 	if out != 0 {

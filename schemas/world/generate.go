@@ -131,7 +131,8 @@ func (w *world) writeKind(m *meter, kind string, sink Sink) error {
 		}
 	}
 	size := uint64(w.entities) * uint64(em.slots)
-	order := newPermutation(size, mix(w.seed, streamOrder, uint64(len(kind)), uint64(kind[0]), uint64(kind[len(kind)-1])))
+	order := newPermutation(size, mix(w.seed, streamOrder, uint64(len(kind)), uint64(kind[0]),
+		uint64(kind[len(kind)-1])))
 	for i := range size {
 		if i%uint64(em.slots) == 0 {
 			if err := m.step(1); err != nil {

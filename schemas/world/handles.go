@@ -104,7 +104,8 @@ func boolInt(b bool) int {
 // officialName is the display name of a bot, a community or a public body.
 func (w *world) officialName(e int) string {
 	r := rng(mix(w.seed, streamPerson, uint64(e), 6))
-	list := map[entityClass]string{classBot: "bots", classCommunity: "communities", classGovernment: "government"}[w.class(e)]
+	list := map[entityClass]string{classBot: "bots", classCommunity: "communities",
+		classGovernment: "government"}[w.class(e)]
 	c := w.lx.cities[r.n(len(w.lx.cities))]
 	s := r.pick(w.lx.words[list])
 	x := strings.ToLower(r.pick(w.lx.words["company.a"]))
@@ -390,7 +391,8 @@ func (w *world) companyCandidate(r *rng, e, era, k int) string {
 	c := &w.companies[e-w.firstCompany]
 	base := kebab(c.name)
 	if era == 1 && r.is(50) {
-		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" + r.pick([]string{"group", "global", "hq", "io", "now"})
+		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" +
+			r.pick([]string{"group", "global", "hq", "io", "now"})
 	}
 	city := &w.lx.cities[c.city]
 	switch k {

@@ -123,7 +123,8 @@ func readSections(name string) (map[string][]string, error) {
 }
 
 func loadLexicon() (*lexicon, error) {
-	lx := &lexicon{byCode: map[string]int{}, text: map[string]*texts{}, words: map[string][]string{}, languageName: map[string]string{}}
+	lx := &lexicon{byCode: map[string]int{}, text: map[string]*texts{}, words: map[string][]string{},
+		languageName: map[string]string{}}
 	for _, load := range []func() error{lx.loadPlaces, lx.loadWords, lx.loadTexts, lx.loadCultures} {
 		if err := load(); err != nil {
 			return nil, err
@@ -143,7 +144,8 @@ func (lx *lexicon) loadPlaces() error {
 			return fmt.Errorf("countries: line %q has %d parts", l, len(p))
 		}
 		lx.byCode[p[0]] = len(lx.countries)
-		lx.countries = append(lx.countries, country{code: p[0], name: p[1], continent: p[2], lang: p[3], legal: strings.Split(p[4], ";"), dial: p[5]})
+		lx.countries = append(lx.countries, country{code: p[0], name: p[1], continent: p[2], lang: p[3],
+			legal: strings.Split(p[4], ";"), dial: p[5]})
 	}
 	if lines, err = readLines("cities.txt"); err != nil {
 		return err
@@ -190,7 +192,8 @@ func (lx *lexicon) loadWords() error {
 		case "industries":
 			for _, l := range lines {
 				p := strings.Split(l, "|")
-				lx.industries = append(lx.industries, industry{name: p[0], kind: p[1], specialties: strings.Split(p[2], ",")})
+				lx.industries = append(lx.industries, industry{name: p[0], kind: p[1], specialties: strings.Split(p[2],
+					",")})
 			}
 		case "fields", "tech", "languages", "majors":
 		case "repo.desc", "certs":
@@ -219,7 +222,8 @@ func (lx *lexicon) loadWords() error {
 			return fmt.Errorf("fields: %w", err)
 		}
 		fieldWeight = append(fieldWeight, wt)
-		lx.fields = append(lx.fields, field{name: p[0], titles: strings.Split(p[2], ","), skills: lx.words["skills."+p[0]], majors: majors[p[0]]})
+		lx.fields = append(lx.fields, field{name: p[0], titles: strings.Split(p[2], ","),
+			skills: lx.words["skills."+p[0]], majors: majors[p[0]]})
 	}
 	lx.fieldW = newWeights(len(fieldWeight), func(i int) float64 { return fieldWeight[i] })
 	for _, l := range sections["tech"] {

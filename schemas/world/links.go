@@ -159,7 +159,8 @@ func (w *world) statedLinks(o *object, e int, a *account, at int64) {
 		}
 	}
 	if r.is(9) {
-		social = append(social, r.pick([]string{"https://video.example/@", "https://photos.example/", "https://chat.example/u/", "https://music.example/artist/"})+
+		social = append(social, r.pick([]string{"https://video.example/@", "https://photos.example/",
+			"https://chat.example/u/", "https://music.example/artist/"})+
 			handleWord(w.handleAt(a, at))+digits(&r, 1))
 	}
 	if len(social) > 0 {
@@ -236,7 +237,8 @@ func (w *world) accountLinks(e int) []accountLink {
 			percent = 24
 		}
 		if r.is(percent) {
-			out = w.observe(out, &r, e, e, a, b, r.pick([]string{"profile-crawl", "gravatar-like", "homepage-crawl", "conference-list", "package-registry"}))
+			out = w.observe(out, &r, e, e, a, b, r.pick([]string{"profile-crawl", "gravatar-like", "homepage-crawl",
+				"conference-list", "package-registry"}))
 		}
 		if r.is(0.5) { // a wrong match by name
 			if o := r.n(w.people); o != e && w.state[o].on(b) {
@@ -251,7 +253,8 @@ func (w *world) observe(out []accountLink, r *rng, e, other int, a, b platform, 
 	x, y := w.account(e, a), w.account(other, b)
 	seen := max(x.created, y.created) + 5*day
 	at := w.roundCrawl(r, seen+int64(r.f()*float64(max(w.now-seen, day))))
-	l := accountLink{a: a, b: b, ha: w.handleAt(x, at), hb: w.handleAt(y, at), entity: other, wrong: e != other, source: source, observed: at}
+	l := accountLink{a: a, b: b, ha: w.handleAt(x, at), hb: w.handleAt(y, at), entity: other, wrong: e != other,
+		source: source, observed: at}
 	l.confidence = float64(60+r.n(41)) / 100
 	if l.wrong {
 		l.confidence = float64(15+r.n(70)) / 100
@@ -287,8 +290,10 @@ func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 	if s.on(onNetwork) && s.on(onCodehost) {
 		x, y := w.account(e, onNetwork), w.account(e, onCodehost)
 		for k := range share(w.opts.JoinedLinks, w.pairs) {
-			out = append(out, accountLink{a: onNetwork, b: onCodehost, ha: w.handleAt(x, x.newestContent()), hb: w.handleAt(y, y.newestContent()), entity: e,
-				source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(50+r.n(51)) / 100})
+			out = append(out, accountLink{a: onNetwork, b: onCodehost, ha: w.handleAt(x, x.newestContent()),
+				hb: w.handleAt(y, y.newestContent()), entity: e,
+				source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)),
+				confidence: float64(50+r.n(51)) / 100})
 		}
 	}
 	for p := onNetwork; p <= onCodehost; p++ {
@@ -301,8 +306,10 @@ func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 			to = onNetwork
 		}
 		for k := range share(w.opts.AccountLinks-w.opts.JoinedLinks, w.accounts) {
-			out = append(out, accountLink{a: p, b: to, ha: w.handleAt(x, x.newestContent()), hb: w.pseudonym(&r) + "-" + hex16(r.next())[:9], entity: e, wrong: true,
-				source: "crawl-" + strconv.Itoa(500+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(10+r.n(91)) / 100})
+			out = append(out, accountLink{a: p, b: to, ha: w.handleAt(x, x.newestContent()), hb: w.pseudonym(&r) + "-" +
+				hex16(r.next())[:9], entity: e, wrong: true,
+				source: "crawl-" + strconv.Itoa(500+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)),
+				confidence: float64(10+r.n(91)) / 100})
 		}
 	}
 	return out

@@ -208,7 +208,8 @@ func (lx *lexicon) makeName(c *culture, seed uint64) fullName {
 		if n.female {
 			end, nat = "ovna", "овна"
 		}
-		n.middle = nameForm{latin: []string{strings.TrimRight(f.latin[0], "aeiy") + end}, native: strings.TrimRight(f.native, "аеийья") + nat}
+		n.middle = nameForm{latin: []string{strings.TrimRight(f.latin[0], "aeiy") + end},
+			native: strings.TrimRight(f.native, "аеийья") + nat}
 	}
 	if r.n(100) < c.rate["second"] {
 		n.second = pickFamily()

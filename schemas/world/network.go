@@ -84,7 +84,8 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	w.certifications(o, p, month)
 	o.openListKey("languages")
 	if r.is(52) {
-		levels := []string{"Native or bilingual", "Full professional", "Professional working", "Limited working", "Elementary"}
+		levels := []string{"Native or bilingual", "Full professional", "Professional working", "Limited working",
+			"Elementary"}
 		for i, l := range p.tongues {
 			o.open()
 			o.str("language", w.lx.languageName[l])
@@ -221,7 +222,8 @@ func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ct
 		if !q.is(8) {
 			o.str("title", w.dirty(&q, j.title))
 		}
-		line := w.sentence(&q, tx.job, &fillContext{title: j.title, skills: j.skills, company: w.shortName(j.company), city: ctx.city, hobbies: ctx.hobbies})
+		line := w.sentence(&q, tx.job, &fillContext{title: j.title, skills: j.skills, company: w.shortName(j.company),
+			city: ctx.city, hobbies: ctx.hobbies})
 		o.loose(&q, "summary", sometimes(&q, 76, line))
 		if q.is(16) {
 			o.str("description", w.dirty(&q, line+"\n"+w.sentence(&q, tx.job, &fillContext{skills: j.skills})))

@@ -18,7 +18,8 @@ const (
 
 // Kinds returns the record kinds in the order in which [Generate] writes them.
 func Kinds() []string {
-	return []string{NetworkCompany, NetworkPerson, CodehostPerson, CodehostRepo, CodehostCommit, MicroblogPerson, AccountLink}
+	return []string{NetworkCompany, NetworkPerson, CodehostPerson, CodehostRepo, CodehostCommit, MicroblogPerson,
+		AccountLink}
 }
 
 // Options are the parameters of a generation. Zero values select the defaults.

@@ -166,10 +166,12 @@ func (w *world) studiesOf(r *rng, f *field, born, origin, home int) []study {
 		return c*len(w.lx.words["school"]) + min(r.n(8), r.n(8))
 	}
 	start := born + 18 + r.n(3)
-	out := []study{{school: at(), degree: r.pick(w.lx.words["degrees"]), major: r.pick(f.majors), start: start, end: start + 3 + r.n(2)}}
+	out := []study{{school: at(), degree: r.pick(w.lx.words["degrees"]), major: r.pick(f.majors), start: start,
+		end: start + 3 + r.n(2)}}
 	if r.is(36) {
 		s := out[0].end + r.n(4)
-		out = append(out, study{school: at(), degree: r.pick(w.lx.words["degrees.higher"]), major: r.pick(f.majors), start: s, end: s + 1 + r.n(4)})
+		out = append(out, study{school: at(), degree: r.pick(w.lx.words["degrees.higher"]), major: r.pick(f.majors),
+			start: s, end: s + 1 + r.n(4)})
 	}
 	kept := out[:0]
 	for _, s := range out {
@@ -193,7 +195,8 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		if len(out) == 0 && r.is(55) {
 			place = origin
 		}
-		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month, noise: r.next()}
+		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month,
+			noise: r.next()}
 		j.company = w.pickEmployer(r, w.lx.cities[place].country, f.name)
 		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same company
 			o := rng(mix(w.seed, streamTwin, uint64(twin), 1))
@@ -215,8 +218,10 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		out = append(out, j)
 		month += r.n(3) * r.n(4)
 		if r.is(6) { // a second, concurrent position
-			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor", "Freelancer", "Speaker"}), city: place,
-				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name), noise: r.next(), skills: j.skills}
+			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor",
+				"Freelancer", "Speaker"}), city: place,
+				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name),
+				noise: r.next(), skills: j.skills}
 			if side.start < now {
 				if r.is(60) {
 					side.end = min(side.start+6+r.n(48), now)
@@ -258,7 +263,8 @@ func (p *person) jobAt(month int) *job {
 	var best *job
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		if j.start <= month && (j.end == 0 || j.end > month) && (best == nil || j.start >= best.start) && !side(j.title) {
+		if j.start <= month && (j.end == 0 || j.end > month) && (best == nil || j.start >= best.start) &&
+			!side(j.title) {
 			best = j
 		}
 	}
@@ -327,8 +333,10 @@ type fillContext struct {
 }
 
 func (w *world) fillFor(p *person, month int) *fillContext {
-	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, female: p.name.female, title: w.lx.fields[p.field].titles[0]}
-	if n := w.lx.cities[p.city].native; n != "" && p.lang != "en" && p.lang == w.lx.countries[w.lx.cities[p.city].country].lang {
+	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, female: p.name.female,
+		title: w.lx.fields[p.field].titles[0]}
+	if n := w.lx.cities[p.city].native; n != "" && p.lang != "en" &&
+		p.lang == w.lx.countries[w.lx.cities[p.city].country].lang {
 		c.city = n
 	}
 	if j := p.jobAt(month); j != nil {

@@ -104,7 +104,8 @@ func (w *world) repo(a *account, k int, tech []int) repo {
 			x.topics = append(x.topics, r.pick([]string{"hacktoberfest", "awesome", "demo", "学习", "beginner-friendly"}))
 		}
 	}
-	ctx := strings.NewReplacer("{a}", r.pick(w.lx.words["repo.a"]), "{b}", r.pick(w.lx.words["repo.b"]), "{lang}", x.lang, "{topic}", r.pick(w.lx.techTopics[t]))
+	ctx := strings.NewReplacer("{a}", r.pick(w.lx.words["repo.a"]), "{b}", r.pick(w.lx.words["repo.b"]), "{lang}",
+		x.lang, "{topic}", r.pick(w.lx.techTopics[t]))
 	if r.is(66) {
 		x.description = ctx.Replace(r.pick(w.lx.words["repo.desc"]))
 	}
@@ -270,7 +271,8 @@ func (w *world) message(r *rng) string {
 	s := r.pick(wd["commit.verb"]) + " " + r.pick(wd["commit.object"])
 	switch u := r.n(100); {
 	case u < 14:
-		s = r.pick([]string{"fix: ", "feat: ", "chore: ", "docs(readme): ", "refactor: ", "perf: ", "test: "}) + strings.ToLower(s[:1]) + s[1:]
+		s = r.pick([]string{"fix: ", "feat: ", "chore: ", "docs(readme): ", "refactor: ", "perf: ", "test: "}) +
+			strings.ToLower(s[:1]) + s[1:]
 	case u < 20:
 		s = strings.ToLower(s)
 	case u < 25:

@@ -321,7 +321,9 @@ func (w *world) statedBy(e int) []string {
 	return out
 }
 
-func (w *world) truthEmails(o *object, e int, shared map[uint64][]int32, done map[uint64]bool, send func() error) error {
+func (w *world) truthEmails(
+	o *object, e int, shared map[uint64][]int32, done map[uint64]bool, send func() error,
+) error {
 	for _, s := range w.statedBy(e) {
 		h := xxhash.Sum64String(s)
 		holders := []int32{int32(e)}

@@ -49,14 +49,17 @@ func number(f float64) string {
 }
 
 func handleOf(p platform, rec map[string]any) string {
-	key := map[platform]string{onNetwork: "username", onCodehost: "codehost_username", onMicroblog: "username", onCompany: "network_slug"}[p]
+	key := map[platform]string{onNetwork: "username", onCodehost: "codehost_username", onMicroblog: "username",
+		onCompany: "network_slug"}[p]
 	s, _ := rec[key].(string)
 	return strings.ToLower(s)
 }
 
 // newestRecords reads a kind the way records.md says: per identity the newest
 // version wins, whatever the order.
-func newestRecords(tb testing.TB, m *memory, p platform) (newest map[string]map[string]any, at map[string]time.Time, ever map[string]map[string]bool) {
+func newestRecords(
+	tb testing.TB, m *memory, p platform,
+) (newest map[string]map[string]any, at map[string]time.Time, ever map[string]map[string]bool) {
 	tb.Helper()
 	newest, at, ever = map[string]map[string]any{}, map[string]time.Time{}, map[string]map[string]bool{}
 	for _, l := range m.lines[p.kind()] {
@@ -162,7 +165,8 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 		}
 	}
 	require.Len(t, handles, lines)
-	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d unowned", lines, recycled, staleHolders, unowned)
+	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d unowned", lines, recycled, staleHolders,
+		unowned)
 	require.Positive(t, numbers, "handles that equal a user id")
 	require.Greater(t, recycled, 10)
 	require.Greater(t, staleHolders, 3)
@@ -264,7 +268,8 @@ func TestTruthLinks(t *testing.T) {
 			to := link["to"].(map[string]any)
 			from := link["from"].(map[string]any)
 			if kind == AccountLink {
-				require.True(t, ids[from["platform"].(string)] != "" || ids[to["platform"].(string)] != "", "one end is the person's")
+				require.True(t, ids[from["platform"].(string)] != "" || ids[to["platform"].(string)] != "",
+					"one end is the person's")
 				continue
 			}
 			p := byName[from["platform"].(string)]
@@ -280,7 +285,8 @@ func TestTruthLinks(t *testing.T) {
 			if kind == fieldSocial {
 				list := rec["social_accounts"].([]any)
 				require.True(t, slices.ContainsFunc(list, func(u any) bool {
-					return strings.Contains(strings.ToLower(u.(string)), strings.ToLower(escapePath(to["username"].(string))))
+					return strings.Contains(strings.ToLower(u.(string)),
+						strings.ToLower(escapePath(to["username"].(string))))
 				}), "%v in %v", to, list)
 			}
 			if kind == fieldBio {
