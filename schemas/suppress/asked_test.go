@@ -16,7 +16,7 @@ import (
 // Covers identifiers of one SHA-256 block and longer ones.
 func TestSet_FindsIdentifiersOfAnyLength(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
-	put(t, s, suppress.Email, "somebody@example.com", suppress.Entry{})
+	put(t, s, suppress.Email, "someone@example.com", suppress.Entry{})
 	for n := 1; n <= 200; n++ {
 		id := strings.Repeat("p", n)
 		_, hit := s.ID(identity.Network, id)

@@ -30,7 +30,7 @@ func BenchmarkRecord(b *testing.B) {
 	}{{1, false}, {5_000_000, false}, {5_000_000, true}} {
 		set := suppress.NewSet(suppress.NoKey())
 		for i := range c.n {
-			t, value := suppress.Types()[i%len(suppress.Types())], "nobody-"+strconv.Itoa(i)
+			t, value := suppress.Types()[i%len(suppress.Types())], "absent-"+strconv.Itoa(i)
 			e := suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01", Key: set.Key().ID()}
 			if !c.unmarked {
 				e.Mark = set.Key().Mark(t, suppress.Sum(value))

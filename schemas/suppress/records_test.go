@@ -173,7 +173,7 @@ func TestRecord_EqualsModel(t *testing.T) {
 				}
 			}
 			found := make([]suppress.Found, together)
-			found[0] = suppress.Found{Hit: true} // of before
+			found[0] = suppress.Found{Hit: true} // previous contents
 			together := set.Batch()
 			for _, r := range records {
 				together.Add(r)
@@ -192,9 +192,9 @@ func TestRecord_EqualsModel(t *testing.T) {
 	require.Less(t, hits, 3000)
 	var none *suppress.Set
 	found := []suppress.Found{{Hit: true}}
-	nobody := none.Batch()
-	nobody.Add(nil)
-	nobody.Found(found)
+	empty := none.Batch()
+	empty.Add(nil)
+	empty.Found(found)
 	require.False(t, found[0].Hit)
 }
 
