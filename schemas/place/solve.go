@@ -97,7 +97,7 @@ func (v *solver) readings() []reading {
 		var next []reading
 		for _, have := range out {
 			for _, r := range p.refs {
-				both, ok := have.spot.and(v.g.of(r))
+				both, ok := have.spot.merge(v.g.spotOf(r))
 				if !ok {
 					continue
 				}

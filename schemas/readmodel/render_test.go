@@ -86,8 +86,8 @@ func TestNetworkPerson(t *testing.T) {
 	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
 	tests := []struct {
 		name                         string
-		record                       string // beside head
-		enrich, webset, addon, email string // beside the identity; email beside webset
+		record                       string // in addition to head
+		enrich, webset, addon, email string // in addition to the identity; email in addition to webset
 		open                         string // where it differs from webset
 	}{
 		{

@@ -39,7 +39,7 @@ type object = map[string]any
 type kindSchema struct {
 	title    string
 	body     any
-	required []string // beside identity and version; not of a withdrawal
+	required []string // in addition to identity and version; not for deletions
 	enums    map[string][]string
 	texts    map[string]string
 }

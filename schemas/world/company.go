@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// company is what is held of each company: people's careers refer to it often.
-// There is one for about every twenty people.
+// company is the state kept for each company: careers refer to it often. There is about one per twenty
+// people.
 type company struct {
 	name, domain string
 	city         int32
 	industry     uint8
-	size         int32 // employees as the company states them
+	size         int32 // stated number of employees
 	founded      int16
 }
 
-// companyPower shapes how many people work for the company of rank x in its
-// country: the share of rank u is drawn as u^companyPower.
+// companyPower shapes the number of employees of the company of rank x in its country: the rank is drawn as
+// u^companyPower.
 const companyPower = 2.4
 
 func (w *world) makeCompanies() {
@@ -69,7 +69,7 @@ func (w *world) companyName(r *rng, cul *culture, ctry, cty int) string {
 	return base
 }
 
-// shortName is the name without its legal form: how employees write it.
+// shortName returns the name without its legal form, as employees write it.
 func (w *world) shortName(i int32) string {
 	c := &w.companies[i]
 	for _, l := range w.lx.countries[w.lx.cities[c.city].country].legal {
