@@ -33,20 +33,21 @@ const (
 )
 
 const (
-	// largeAccount is the number of rows from which an account is built apart: at most once in Config.LargeAge.
+	// largeAccount is the row count above which an account is built separately: at most once per
+	// Config.LargeAge.
 	largeAccount = 5000
-	// answersAge is how long touches gather. Most of a small build is fixed cost.
+	// answersAge is how long touches are batched. Small builds are dominated by fixed cost.
 	answersAge = 100 * time.Millisecond
-	// buildRows and buildAccounts bound what one statement builds, and so the engine's memory for it.
+	// buildRows and buildAccounts bound one statement, and so the engine's memory for it.
 	buildRows, buildAccounts = 100_000, 2000
-	// laggingFor is how long a build is tried again that has read older rows than those that were touched.
+	// laggingFor is how long a build is retried that read older rows than the touched ones.
 	laggingFor = time.Minute
 )
 
-// touched are accounts whose rows a batch has changed, with the newest version of those.
+// touched maps accounts whose rows a batch changed to the newest version of those rows.
 type touched map[int64]int64
 
-// touch publishes the accounts whose rows a batch has changed.
+// touch publishes touches of accounts whose rows a batch changed.
 func (p *Projector) touch(ctx context.Context, accounts touched) error {
 	if p.writer == nil || len(accounts) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (p *Projector) touch(ctx context.Context, accounts touched) error {
 	return nil
 }
 
-// publishTouches makes touches durable.
+// publishTouches publishes touches durably.
 func publishTouches(ctx context.Context, w *bus.Writer, topic string, tasks []event.AnswerTask) error {
 	messages := make([]kafka.Message, 0, len(tasks))
 	now := time.Now().UTC()
@@ -84,18 +85,18 @@ func publishTouches(ctx context.Context, w *bus.Writer, topic string, tasks []ev
 	return nil
 }
 
-// answers builds answer rows from touches. It handles one batch at a time.
+// answers builds rows of answers from touches. It handles one batch at a time.
 type answers struct {
 	p     *Projector
 	large bool
 
-	last    map[int]int64     // offset after the last one that was handled, by partition
-	checked bool              // the topic is known to be of the newest generation
+	last    map[int]int64     // offset after the last handled one, by partition
+	checked bool              // whether the topic belongs to the newest generation
 	newest  uint32            // that generation
-	layout  *readmodel.Layout // of the tables, once it is known
+	layout  *readmodel.Layout // of the tables, once read
 }
 
-// newAnswersConsumer returns the consumer that builds answers, or the one that builds those of large accounts.
+// newAnswersConsumer returns the consumer that builds answers, or the one for large accounts.
 func (p *Projector) newAnswersConsumer(large bool) (*bus.BatchConsumer, error) {
 	a := &answers{p: p, large: large, last: make(map[int]int64)}
 	topic, age := event.TopicAnswerTask, answersAge
@@ -125,11 +126,11 @@ func (p *Projector) answersGroup(large bool) string {
 	return AnswersGroup
 }
 
-// touchOf is what is known of an account that is to be built.
-type touchOf struct {
+// buildTarget is an account to be built.
+type buildTarget struct {
 	readmodel.Touch
 	generation uint32
-	version    int64 // newest of the rows that were touched
+	version    int64 // newest touched version
 	rows       uint64
 }
 
@@ -159,13 +160,13 @@ func (a *answers) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err := a.build(ctx, accounts); err != nil {
 		return err
 	}
-	a.handled(b)
+	a.recordHandled(b)
 	return nil
 }
 
-// read takes the touches of a batch, of each account the newest.
-func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []rejection) {
-	accounts := make(map[int64]*touchOf, len(b.Messages))
+// read decodes the touches of a batch and keeps the newest of each account.
+func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*buildTarget, []rejection) {
+	accounts := make(map[int64]*buildTarget, len(b.Messages))
 	var rejected []rejection
 	for i := range b.Messages {
 		m := &b.Messages[i]
@@ -179,24 +180,24 @@ func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*touchOf, []re
 			continue
 		}
 		id, _ := t.Account() // validated
-		of := &touchOf{
+		target := &buildTarget{
 			//nolint:gosec // Kafka's partitions are int32.
 			Touch:      readmodel.Touch{UserID: id, Partition: int32(m.Partition), Offset: m.Offset},
 			generation: generation, version: t.Version,
 		}
 		if a.large {
-			of.generation, of.Partition, of.Offset = t.Generation, int32(t.Partition), t.Offset //nolint:gosec // as above
+			target.generation, target.Partition, target.Offset = t.Generation, int32(t.Partition), t.Offset //nolint:gosec // as above
 		}
 		if before := accounts[id]; before != nil {
-			of.version = max(of.version, before.version)
+			target.version = max(target.version, before.version)
 		}
-		accounts[id] = of
+		accounts[id] = target
 	}
 	return accounts, rejected
 }
 
 // build builds the answers of accounts whose touch is newer than their row.
-func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error {
+func (a *answers) build(ctx context.Context, accounts map[int64]*buildTarget) error {
 	for id := range accounts {
 		if _, erased := a.p.deps.Suppressed.ID(identity.Codehost, itoa(id)); erased {
 			delete(accounts, id)
@@ -210,12 +211,12 @@ func (a *answers) build(ctx context.Context, accounts map[int64]*touchOf) error 
 	return nil
 }
 
-func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int64]*touchOf) error {
+func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int64]*buildTarget) error {
 	states, err := readmodel.AnswerStates(ctx, a.p.deps.Conn, part)
 	if err != nil {
-		return concealed(err)
+		return redactedError(err)
 	}
-	var due, large []*touchOf
+	var due, large []*buildTarget
 	for _, id := range part {
 		t, state := accounts[id], states[id]
 		if state.Built(t.generation, t.Offset) {
@@ -228,7 +229,7 @@ func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int6
 		}
 	}
 	if !a.large {
-		if err := a.handOn(ctx, large); err != nil {
+		if err := a.forwardLarge(ctx, large); err != nil {
 			return err
 		}
 		large = nil
@@ -237,21 +238,21 @@ func (a *answers) buildPart(ctx context.Context, part []int64, accounts map[int6
 		return a.buildSome(ctx, builds, touches, accounts)
 	})
 	if err != nil {
-		return concealed(err)
+		return redactedError(err)
 	}
-	return concealed(a.dropErased(ctx, part)) // also of what an attempt before has built
+	return redactedError(a.dropErased(ctx, part)) // Also drops what a failed attempt built.
 }
 
-// concealed is an error of the store without the statement that it may quote, which has ids.
-func concealed(err error) error {
+// redactedError returns err without the statement that store errors may quote, because it contains ids.
+func redactedError(err error) error {
 	if code, ok := ch.CodeOf(err); ok {
-		return errors.New("build answers: the store says " + code.String())
+		return errors.New("build answers: store error " + code.String())
 	}
 	return err
 }
 
-// handOn hands the touches of large accounts on to those who build them.
-func (a *answers) handOn(ctx context.Context, large []*touchOf) error {
+// forwardLarge forwards the touches of large accounts to their builder.
+func (a *answers) forwardLarge(ctx context.Context, large []*buildTarget) error {
 	if len(large) == 0 {
 		return nil
 	}
@@ -265,9 +266,9 @@ func (a *answers) handOn(ctx context.Context, large []*touchOf) error {
 	return publishTouches(ctx, a.p.writer, event.TopicLargeAnswerTask, tasks)
 }
 
-// eachBuild divides accounts into builds: some in each, and large ones alone.
-func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.Touch) error) error {
-	next := func(list []*touchOf, n int, large bool) error {
+// eachBuild calls build with groups of small accounts, and with each large account alone.
+func eachBuild(due, large []*buildTarget, build func(readmodel.Builds, []readmodel.Touch) error) error {
+	next := func(list []*buildTarget, n int, large bool) error {
 		touches := make([]readmodel.Touch, n)
 		for i, t := range list[:n] {
 			touches[i] = t.Touch
@@ -294,11 +295,11 @@ func eachBuild(due, large []*touchOf, build func(readmodel.Builds, []readmodel.T
 	return nil
 }
 
-// buildSome builds answers in one statement, and again while a replica lags behind.
+// buildSome builds answers in one statement. On a cluster it repeats that while a replica lags behind.
 func (a *answers) buildSome(
-	ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*touchOf,
+	ctx context.Context, builds readmodel.Builds, touches []readmodel.Touch, accounts map[int64]*buildTarget,
 ) error {
-	beside, err := filledAnswers(ctx, a.p.deps.Conn, *a.layout)
+	shadows, err := fillingAnswers(ctx, a.p.deps.Conn, *a.layout)
 	if err != nil {
 		return err
 	}
@@ -308,11 +309,11 @@ func (a *answers) buildSome(
 	}
 	began := a.p.deps.Now()
 	for {
-		for _, table := range append(beside, readmodel.AnswersTable) {
+		for _, table := range append(shadows, readmodel.AnswersTable) {
 			builds.Table = table
 			err := readmodel.BuildAnswers(ctx, a.p.deps.Conn, builds, touches)
 			if code, _ := ch.CodeOf(err); code == proto.ErrUnknownTable && table != readmodel.AnswersTable {
-				continue // it has become the live one, or was given up
+				continue // Swapped or dropped in the meantime.
 			}
 			if err != nil {
 				return err
@@ -330,7 +331,7 @@ func (a *answers) buildSome(
 		}
 		if a.p.deps.Now().Sub(began) > laggingFor {
 			a.p.deps.Logger.LogAttrs(ctx, slog.LevelWarn,
-				"answers were built from older rows than the touched ones: the next scan finds those that differ",
+				"answers: built from older rows than the touched ones, next scan will rebuild them",
 				slog.Int("accounts", len(touches)))
 			return nil
 		}
@@ -345,9 +346,9 @@ func (a *answers) buildSome(
 	}
 }
 
-// lags reports whether an answer was built from older rows than the touched ones: it read a replica that lags behind. Call
-// it on a cluster alone: on one node it would wait for rows that an erasure has deleted.
-func lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bool {
+// lags reports whether an answer was built from older rows than the touched ones, because a replica lagged
+// behind. Call it on clusters only: on a single node it would wait for rows that an erasure deleted.
+func lags(accounts map[int64]*buildTarget, built map[int64]readmodel.BuiltAnswer) bool {
 	for id, b := range built {
 		if b.BaseVersion < accounts[id].version {
 			return true
@@ -356,7 +357,7 @@ func lags(accounts map[int64]*touchOf, built map[int64]readmodel.BuiltAnswer) bo
 	return false
 }
 
-// dropErased deletes the answers of those of the accounts who were erased while they were built.
+// dropErased deletes the answers of accounts that were erased while they were built.
 func (a *answers) dropErased(ctx context.Context, accounts []int64) error {
 	if a.p.deps.Suppressed.Len() == 0 {
 		return nil
@@ -376,11 +377,11 @@ func (a *answers) dropErased(ctx context.Context, accounts []int64) error {
 	if len(erased) == 0 {
 		return nil
 	}
-	beside, err := filledAnswers(ctx, a.p.deps.Conn, *a.layout)
+	shadows, err := fillingAnswers(ctx, a.p.deps.Conn, *a.layout)
 	if err != nil {
 		return err
 	}
-	for _, table := range append(beside, readmodel.AnswersTable) {
+	for _, table := range append(shadows, readmodel.AnswersTable) {
 		if err := readmodel.DropAnswers(ctx, a.p.deps.Conn, *a.layout, table, erased); err != nil {
 			return err
 		}
@@ -388,15 +389,16 @@ func (a *answers) dropErased(ctx context.Context, accounts []int64) error {
 	return nil
 }
 
-// generation is that of the topic of touches. It begins a new one when the topic has fewer messages, or another number
-// of partitions, than answers were built for: the topic was recreated, or the tables were restored.
+// generation returns the generation of the topic of touches. It starts a new one if the topic has fewer
+// messages, or another number of partitions, than the stored answers were built from: the topic was recreated
+// or the tables were restored.
 func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 	generation, partitions, err := readmodel.AnswersGeneration(ctx, a.p.deps.Conn)
 	if err != nil || a.large {
 		return generation, err
 	}
 	if generation < a.newest {
-		return 0, errors.New("a replica of ClickHouse lags behind: it does not have the newest generation of answers")
+		return 0, errors.New("a ClickHouse replica lags behind and lacks the newest generation of answers")
 	}
 	for _, r := range b.Ranges {
 		if last, known := a.last[r.Partition]; !known || r.First < last {
@@ -414,31 +416,32 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	anew := generation == 0 || partitions != uint32(len(ends)) //nolint:gosec // a number of partitions
+	isNew := generation == 0 || partitions != uint32(len(ends)) //nolint:gosec // a number of partitions
 	for _, e := range ends {
 		if touch, built := newest[e.Partition]; built && touch >= e.End {
-			anew = true
+			isNew = true
 		}
 	}
-	if anew {
+	if isNew {
 		generation++
 		if err := readmodel.BeginAnswers(ctx, a.p.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
 			return 0, err
 		}
-		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the topic of touches was recreated: a new generation of answers begins",
+		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo,
+			"answers: topic of touches was recreated, starting a new generation",
 			slog.Uint64("generation", uint64(generation)))
 	}
 	a.checked, a.newest = true, generation
 	return generation, nil
 }
 
-func (a *answers) handled(b bus.Batch) {
+func (a *answers) recordHandled(b bus.Batch) {
 	for _, r := range b.Ranges {
 		a.last[r.Partition] = r.Last + 1
 	}
 }
 
-// newestTouches are the greatest offsets for which answers of a generation were built, by partition.
+// newestTouches returns the greatest offsets for which answers of a generation were built, by partition.
 func newestTouches(ctx context.Context, conn driver.Conn, generation uint32) (map[int]int64, error) {
 	out := make(map[int]int64)
 	query := fmt.Sprintf("SELECT partition, max(touch) FROM %s WHERE generation = %d GROUP BY partition",

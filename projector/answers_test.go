@@ -22,10 +22,11 @@ import (
 )
 
 func accountRecord(tb testing.TB, id int, version, username string) *record.Record {
-	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`, id, username, version))
+	return decode(tb, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":%q,"last_updated":%q}`,
+		id, username, version))
 }
 
-func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
+func TestAnswers_ReflectAccountsRepositoriesCommitsAndLists(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	commit := decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`)
@@ -61,20 +62,21 @@ func TestAnswers_FollowAccountsRepositoriesCommitsAndLists(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-func TestAnswers_ABadTouchIsRejected(t *testing.T) {
+func TestAnswers_RejectInvalidTouch(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publish(
 		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"cat","id":"7"}`)},
-		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`{"kind":"codehost-person","id":"ann"}`)},
+		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"),
+			Value: []byte(`{"kind":"codehost-person","id":"ann"}`)},
 		kafka.Message{Topic: event.TopicAnswerTask, Key: []byte("x"), Value: []byte(`nothing`)},
 	)
 	h.caughtUp()
 	require.Len(t, h.rejectedRecords(), 3)
 }
 
-// Touches of a recreated topic have small offsets again, and still win.
-func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
+// Touches of a recreated topic have small offsets again, but win.
+func TestAnswers_RecreatedTopicStartsGeneration(t *testing.T) {
 	s := openStore(t)
 	first := harnessOver(t, s)
 	stop := first.start(nil)
@@ -96,8 +98,8 @@ func TestAnswers_TopicMadeAnewBeginsAGeneration(t *testing.T) {
 	require.Less(t, row.Touch, before.Touch)
 }
 
-// An account of many rows is built apart, and others do not wait for it.
-func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
+// Builds of other accounts do not wait for the large one.
+func TestAnswers_LargeAccountsAreBuiltSeparately(t *testing.T) {
 	h := newHarness(t)
 	h.start(func(c *projector.Config, _ *projector.Deps) { c.LargeAge = 2 * time.Second })
 	recs := []*record.Record{accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob")}
@@ -119,11 +121,12 @@ func TestAnswers_LargeAccountsAreBuiltApart(t *testing.T) {
 	require.Equal(t, strconv.Itoa(repos), ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[:1]))
 }
 
-// The answer of a person who is erased while it is built is deleted.
-func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
+// The account is erased while its answer is built.
+func TestAnswers_ErasedDuringBuildAreDeleted(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
-		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
+		`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`,
+		`{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
 	}})
 	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
 	h.start(func(_ *projector.Config, d *projector.Deps) {
@@ -139,21 +142,23 @@ func TestAnswers_OfTheErasedAreNotKept(t *testing.T) {
 	require.EqualValues(t, 43, h.answers(42, 43)[0].UserID)
 }
 
-// Answers are built from the tables alone, while records come in, and a projector is not ready without any.
-func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
+// Records arrive in the meantime. A projector without answers is not ready.
+func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	h := newHarness(t)
 	stop := h.start(nil)
 	recs := worldRecords(t, 60, 7)
 	h.publishRecords(recs...)
 	h.caughtUp()
 	stop()
-	const content = "SELECT sum(cityHash64(user_id, base_version, base_rows, base_hash, arraySlice(splitByChar(char(0), content), 4))) FROM codehost_answers FINAL"
+	const content = "SELECT sum(cityHash64(user_id, base_version, base_rows, base_hash, " +
+		"arraySlice(splitByChar(char(0), content), 4))) FROM codehost_answers FINAL"
 	accounts, want := h.count("SELECT count() FROM codehost_people FINAL"), h.count(content)
 	require.NotZero(t, accounts)
 	require.NoError(t, h.conn.Exec(t.Context(), "TRUNCATE TABLE codehost_answers"))
 
 	var log bytes.Buffer
-	p, err := projector.New(projector.Config{Kafka: h.kafka}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p, err := projector.New(projector.Config{Kafka: h.kafka}, projector.Deps{Conn: h.conn,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -164,7 +169,8 @@ func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
 	var news atomic.Int64
 	replayed := make(chan error, 1)
 	go func() {
-		report, err := projector.ReplayAnswers(context.WithoutCancel(t.Context()), projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}})
+		report, err := projector.ReplayAnswers(context.WithoutCancel(t.Context()),
+			projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}})
 		news.Store(int64(report.Accounts))
 		replayed <- err
 	}()
@@ -173,7 +179,8 @@ func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
 	require.NoError(t, p.Check(t.Context()))
 	require.Equal(t, want, h.count(content))
 	require.Equal(t, accounts, h.count("SELECT count() FROM codehost_answers FINAL"))
-	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'codehost_answers__')"))
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND "+
+		"startsWith(name, 'codehost_answers__')"))
 
 	h.publishRecords(accountRecord(t, 999_999_999, "2026", "late"))
 	h.caughtUp()
@@ -182,8 +189,8 @@ func TestReplayAnswers_BuildsWhatTheTablesHold(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// What a replay of the tables changes, or what has been lost, is found and built.
-func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
+// Covers answers that differ after a replay, and lost answers.
+func TestReplay_RebuildsDifferingAnswers(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(accountRecord(t, 7, "2024", "ann"), accountRecord(t, 8, "2024", "bob"), repo(t, 7, 1, "2024", ""))
@@ -202,9 +209,9 @@ func TestReplay_AnswersThatDifferAreBuilt(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// An eraser that was killed after it deleted commits of an erased author leaves answers that show them. The next eraser
-// rebuilds these answers before it reports that the request is in force.
-func TestEraser_BuildsAnswersThatAKilledOneOwed(t *testing.T) {
+// A killed eraser may leave answers that contain deleted commits. The next one rebuilds them before it
+// reports the request as suppressed.
+func TestEraser_RebuildsAnswersAfterKill(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},
@@ -232,8 +239,10 @@ func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 	}{
 		{"none", given, nil, `"names":["Ann Bo","Ann B."],"names_count":2,"emails":["Own@x.example"],"emails_count":1,"email":"Own@x.example","derived":["first_name","last_name","url"]`, `"derived":["url"]`},
 		{"languages by number of repositories, then by name", given, []*record.Record{
-			repo(t, 7, 1, "2024", `,"language":"Go"`), repo(t, 7, 2, "2024", `,"language":"Rust"`), repo(t, 7, 3, "2024", `,"language":"C"`),
-			repo(t, 7, 4, "2024", `,"language":"Rust"`), repo(t, 7, 5, "2024", ``), repo(t, 7, 6, "2024", `,"deleted":true,"language":"Go"`),
+			repo(t, 7, 1, "2024", `,"language":"Go"`), repo(t, 7, 2, "2024", `,"language":"Rust"`),
+			repo(t, 7, 3, "2024", `,"language":"C"`),
+			repo(t, 7, 4, "2024", `,"language":"Rust"`), repo(t, 7, 5, "2024", ``),
+			repo(t, 7, 6, "2024", `,"deleted":true,"language":"Go"`),
 		}, `"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["first_name","last_name","repo_languages","url"]`,
 			`"repo_languages":["Rust","C","Go"],"repo_languages_count":3,"derived":["repo_languages","url"]`},
 		{"those of the record win", given + `,"commit_count":9,"repo_languages":["Ada"]`, []*record.Record{
@@ -257,7 +266,8 @@ func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 				`{"user_id":7,"last_updated":"2025","codehost_username":"Ann",`+c.account+`}`))...)
 			rows := s.answers(7)
 			require.Len(t, rows, 1)
-			for shape, want := range map[readmodel.Shape]string{readmodel.ShapeEnrich: c.enrich, readmodel.ShapeOpen: c.open} {
+			for shape, want := range map[readmodel.Shape]string{readmodel.ShapeEnrich: c.enrich,
+				readmodel.ShapeOpen: c.open} {
 				var got, members map[string]any
 				require.NoError(t, json.Unmarshal([]byte(account(rows[0], shape)), &got))
 				require.NoError(t, json.Unmarshal([]byte("{"+want+"}"), &members))
@@ -277,7 +287,8 @@ func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
 	s := openStore(t)
 	s.insert("1",
 		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025","codehost_username":"ann"}`),
-		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
+		decode(t, record.KindCodehostCommit,
+			`{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
 	)
 	found := s.lookup(readmodel.LookupCodehostEmail, "ann@x.example")
 	require.Len(t, found, 1)

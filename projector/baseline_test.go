@@ -19,8 +19,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// A new database is made by the baseline as by the migrations that it stands for. With
-// -update the baseline is written anew, of all migrations that there are.
+// The baseline creates the same database as the migrations that it replaces. With -update it is rewritten
+// from all migrations.
 func TestBaseline(t *testing.T) {
 	migrations, err := projector.Migrations(readmodel.Layout{})
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestBaseline(t *testing.T) {
 	require.NoError(t, err)
 	if flag.Lookup("update").Value.String() == "true" {
 		writeBaseline(t, history, migrations)
-		return // compared by the next run, which has it compiled in
+		return // The next run embeds and compares it.
 	}
 	var baseline []string
 	for _, m := range migrations {
@@ -49,7 +49,7 @@ func TestBaseline(t *testing.T) {
 		require.Equal(t, m.Checksum, record[i].Checksum, m.String())
 	}
 
-	// One that was interrupted amid its tables, or before the record.
+	// Interrupted between tables, or before it was recorded.
 	for _, statements := range []int{len(baseline) / 2, len(baseline)} {
 		some := openAt(t, enginetest.DSN(t))
 		for _, s := range baseline[:statements] {
@@ -61,7 +61,6 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// On a cluster, too, every node gets the same by either way.
 func TestBaselineOfACluster(t *testing.T) {
 	_, nodes := openCluster(t)
 	layout := readmodel.Layout{Cluster: "muster"}
@@ -74,7 +73,8 @@ func TestBaselineOfACluster(t *testing.T) {
 			require.NoError(t, node.Exec(t.Context(), statement))
 		}
 	}
-	_, err = chplatform.Migrate(t.Context(), onCluster{Conn: nodes[0], nodes: nodes}, withoutBaseline(migrations), chplatform.MigrateConfig{OnCluster: "muster"})
+	_, err = chplatform.Migrate(t.Context(), onCluster{Conn: nodes[0], nodes: nodes}, withoutBaseline(migrations),
+		chplatform.MigrateConfig{OnCluster: "muster"})
 	require.NoError(t, err)
 	for i, node := range nodes {
 		require.Equal(t, madeTables(t, node), byBaseline[i])
@@ -97,11 +97,12 @@ func openAt(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-// madeTables are the statements that would make the database's tables and views again, by name.
+// madeTables returns the CREATE queries of the database's tables and views, by name.
 func madeTables(t *testing.T, conn driver.Conn) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
-	rows, err := conn.Query(t.Context(), "SELECT name, formatQuery(replaceAll(create_table_query, currentDatabase() || '.', '')) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster_migrations%'")
+	rows, err := conn.Query(t.Context(), "SELECT name, formatQuery(replaceAll(create_table_query, currentDatabase() "+
+		"|| '.', '')) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster_migrations%'")
 	require.NoError(t, err)
 	for rows.Next() {
 		var name, create string
@@ -114,8 +115,7 @@ func madeTables(t *testing.T, conn driver.Conn) map[string]string {
 	return out
 }
 
-// writeBaseline turns what a single node was made with into the template for all layouts.
-// Tables come in the order of the migrations that first made them.
+// writeBaseline converts the schema of a single node to the template for all layouts.
 func writeBaseline(t *testing.T, conn driver.Conn, migrations []chplatform.Migration) {
 	t.Helper()
 	const dir = "../schemas/readmodel/"
@@ -151,7 +151,8 @@ func writeBaseline(t *testing.T, conn driver.Conn, migrations []chplatform.Migra
 				require.Contains(t, text, readmodel.Layout{}.Deduplication())
 				require.NotEmpty(t, shardKeys[name], name)
 			}
-			text = strings.Replace(text, "CREATE "+kind+" "+name, "CREATE "+kind+" IF NOT EXISTS "+local+"{{.OnCluster}}", 1)
+			text = strings.Replace(text, "CREATE "+kind+" "+name, "CREATE "+kind+" IF NOT EXISTS "+local+
+				"{{.OnCluster}}", 1)
 			text = engine.ReplaceAllString(text, fmt.Sprintf(`ENGINE = {{.ReplacingMergeTree "%s" "$1"}}`, name))
 			text = strings.Replace(text, readmodel.Layout{}.Deduplication(), "{{.Deduplication}}", 1)
 			b.WriteString(text + ";\n")

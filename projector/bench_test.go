@@ -26,7 +26,7 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// engineTime is the processor time of the engine's process so far.
+// engineTime returns the engine process's CPU time so far.
 func engineTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", enginetest.Get(tb).PID()))
@@ -42,8 +42,7 @@ func engineTime(tb testing.TB) time.Duration {
 	return total
 }
 
-// BenchmarkRender measures what the projector does to a record of a generated
-// world before it is inserted: decoding, and rendering into columns.
+// BenchmarkRender measures decoding generated records and rendering them into columns.
 func BenchmarkRender(b *testing.B) {
 	byKind := map[record.Kind][][]byte{}
 	for _, r := range worldRecords(b, 2_000, 3) {
@@ -88,8 +87,8 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkInsert measures the client's and the engine's work for the rows of
-// network people, table by table, in batches as the projector makes them.
+// BenchmarkInsert measures the client's and the engine's work for rows of network people, per table, in
+// batches like the projector's.
 func BenchmarkInsert(b *testing.B) {
 	s := openStore(b)
 	var recs []*record.Record
@@ -106,7 +105,8 @@ func BenchmarkInsert(b *testing.B) {
 		b.Run(table, func(b *testing.B) {
 			begin, engine := cpuTime(b), engineTime(b)
 			for i := range b.N {
-				require.NoError(b, readmodel.InsertInto(b.Context(), s.conn, readmodel.Names{table: table}, fmt.Sprint(b.N, "/", i), batch))
+				require.NoError(b, readmodel.InsertInto(b.Context(), s.conn, readmodel.Names{table: table},
+					fmt.Sprint(b.N, "/", i), batch))
 			}
 			b.ReportMetric(float64(cpuTime(b)-begin)/float64(b.N*len(recs)), "client-cpu-ns/record")
 			b.ReportMetric(float64(engineTime(b)-engine)/float64(b.N*len(recs)), "engine-cpu-ns/record")
@@ -115,9 +115,8 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkCrawl measures the same table by table for records of all kinds in the shares of an invented world, in
-// random order, by the size of the batch: first the inserts, with merges held back, then merging all that they left
-// to one part.
+// BenchmarkCrawl measures the same per table for records of all kinds in the proportions of sample data, in
+// random order, by batch size: first inserts with merges stopped, then merging to one part.
 func BenchmarkCrawl(b *testing.B) {
 	s := openStore(b)
 	recs := worldRecords(b, 4_000, 3)
@@ -140,7 +139,8 @@ func BenchmarkCrawl(b *testing.B) {
 				begin, engine := cpuTime(b), engineTime(b)
 				for i := range b.N {
 					for j, batch := range batches {
-						require.NoError(b, readmodel.InsertInto(b.Context(), s.conn, readmodel.Names{table: table}, fmt.Sprint(b.Name(), b.N, "/", i, "/", j), batch))
+						require.NoError(b, readmodel.InsertInto(b.Context(), s.conn, readmodel.Names{table: table},
+							fmt.Sprint(b.Name(), b.N, "/", i, "/", j), batch))
 					}
 				}
 				inserted := engineTime(b)

@@ -24,20 +24,21 @@ import (
 	"muster/schemas/record"
 )
 
-// onCluster is a connection to one node of a cluster without a Keeper: it does itself
-// what ON CLUSTER asks for, and runs the statement on every node.
+// onCluster is a connection to one node of a cluster without Keeper. It emulates ON CLUSTER by running the
+// statement on every node.
 type onCluster struct {
 	driver.Conn
 	nodes []driver.Conn
-	fail  error // of every statement for the cluster
+	fail  error // returned for every ON CLUSTER statement
 }
 
 func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
 	if !strings.Contains(query, " ON CLUSTER ") {
 		return c.Conn.Exec(ctx, query, args...)
 	}
-	var whole string // loses the clause of a statement that cannot have it, or is refused
-	if err := c.QueryRow(ctx, "SELECT formatQuery({query:String})", clickhouse.Named("query", query)).Scan(&whole); err != nil {
+	var whole string // without ON CLUSTER where the statement does not support it
+	if err := c.QueryRow(ctx, "SELECT formatQuery({query:String})",
+		clickhouse.Named("query", query)).Scan(&whole); err != nil {
 		return err
 	}
 	if !strings.Contains(whole, " ON CLUSTER ") {
@@ -54,13 +55,13 @@ func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// openCluster is a store of two shards, migrated, that is asked at the first.
+// openCluster returns a migrated store of two shards, connected to the first.
 func openCluster(t *testing.T) (*store, []driver.Conn) {
 	t.Helper()
 	return openClusterAs(t, "muster")
 }
 
-// openClusterAs is openCluster, migrated with another name for the cluster.
+// openClusterAs is openCluster with another cluster name in migrations.
 func openClusterAs(t *testing.T, name string) (*store, []driver.Conn) {
 	t.Helper()
 	const database = "muster"
@@ -78,21 +79,22 @@ func openClusterAs(t *testing.T, name string) (*store, []driver.Conn) {
 	return s, nodes
 }
 
-// people are records of somebody who is erased, and of others, on both shards.
+// people returns records of an erased person and of others, on both shards.
 func people(ghost string) map[record.Kind][]string {
 	out := map[record.Kind][]string{
 		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"` + ghost + `","last_updated":"2026"}`},
 		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
 	}
 	for i := range 20 {
-		out[record.KindCodehostPerson] = append(out[record.KindCodehostPerson], fmt.Sprintf(`{"user_id":%d,"codehost_username":"alive-%d","last_updated":"2026"}`, 100+i, i))
-		out[record.KindCodehostRepo] = append(out[record.KindCodehostRepo], fmt.Sprintf(`{"user_id":%d,"id":1,"name":"x","updated_at":"2026"}`, 100+i))
+		out[record.KindCodehostPerson] = append(out[record.KindCodehostPerson],
+			fmt.Sprintf(`{"user_id":%d,"codehost_username":"alive-%d","last_updated":"2026"}`, 100+i, i))
+		out[record.KindCodehostRepo] = append(out[record.KindCodehostRepo],
+			fmt.Sprintf(`{"user_id":%d,"id":1,"name":"x","updated_at":"2026"}`, 100+i))
 	}
 	return out
 }
 
-// A replay works on every node's tables without being told of the cluster, and one that
-// was given up, or is done, leaves nothing there.
+// A replay finds the cluster by itself, and leaves nothing on the nodes after it was aborted or completed.
 func TestReplayOnACluster(t *testing.T) {
 	s, nodes := openCluster(t)
 	h := harnessOver(t, s)
@@ -104,7 +106,7 @@ func TestReplayOnACluster(t *testing.T) {
 			}
 		}
 	}
-	// Another's row, which only the live table has.
+	// A row that only the live table has.
 	insertAll(t, h, "live", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"kept","last_updated":"2026"}`}})
 	report := h.replay("codehost_people", "lookups", "seen_versions")
 	require.Len(t, report.Tables, 3)
@@ -112,7 +114,8 @@ func TestReplayOnACluster(t *testing.T) {
 	require.EqualValues(t, 1, s.count("SELECT count() FROM "+report.Tables[1].Kept))
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
-		require.EqualValues(t, 3, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%_local'"), "node %d", i)
+		require.EqualValues(t, 3, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() "+
+			"AND name LIKE '%__old_%_local'"), "node %d", i)
 		require.NotZero(t, node.count("SELECT count() FROM codehost_people_local"), "node %d", i)
 		require.NotZero(t, node.count("SELECT count() FROM seen_versions_local"), "node %d", i)
 	}
@@ -123,20 +126,22 @@ func TestReplayOnACluster(t *testing.T) {
 	require.Len(t, dropped, 3)
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
-		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%'"), "node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name "+
+			"LIKE '%__old_%'"), "node %d", i)
 	}
 }
 
-// What is stored of an erased person goes from every node of a cluster, from the
-// tables beside the live ones too, and out of their files.
+// Erased data is deleted on every node, including shadow and retired tables, and from their files.
 func TestEraserOnACluster(t *testing.T) {
 	s, nodes := openCluster(t)
 	h := harnessOver(t, s)
 	insertAll(t, h, "before", people("Ghost"))
-	// A replay that was killed: what was live has no distributed table in front.
+	// A killed replay: the retired table has no Distributed one.
 	for _, node := range nodes {
-		require.NoError(t, node.Exec(t.Context(), "CREATE TABLE codehost_people__old_x1_local AS codehost_people_local"))
-		require.NoError(t, node.Exec(t.Context(), "INSERT INTO codehost_people__old_x1_local SELECT * FROM codehost_people_local"))
+		require.NoError(t, node.Exec(t.Context(),
+			"CREATE TABLE codehost_people__old_x1_local AS codehost_people_local"))
+		require.NoError(t, node.Exec(t.Context(), "INSERT INTO codehost_people__old_x1_local SELECT * FROM "+
+			"codehost_people_local"))
 	}
 	e := startEraser(t, h, suppressed(t, "ghost"))
 	e.await(t, "masked")
@@ -146,12 +151,15 @@ func TestEraserOnACluster(t *testing.T) {
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
 		for table, where := range map[string]string{
-			"codehost_people_local": "user_id = 42", "codehost_people__old_x1_local": "user_id = 42", "codehost_repos_local": "user_id = 42", "lookups_local": "target = '42'",
+			"codehost_people_local": "user_id = 42", "codehost_people__old_x1_local": "user_id = 42",
+			"codehost_repos_local": "user_id = 42", "lookups_local": "target = '42'",
 		} {
 			require.Zero(t, node.count("SELECT count() FROM "+table+" WHERE "+where), "%s of node %d", table, i)
 		}
-		require.Zero(t, node.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND has_lightweight_delete"), "the deleted rows are still in parts of node %d", i)
-		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND position(engine_full, 'old_parts_lifetime') > 0"), "the setting stays on node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND "+
+			"has_lightweight_delete"), "the deleted rows are still in parts of node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND "+
+			"position(engine_full, 'old_parts_lifetime') > 0"), "the setting stays on node %d", i)
 		people += node.count("SELECT count() FROM codehost_people_local")
 		repos += node.count("SELECT count() FROM codehost_repos_local")
 	}
@@ -159,8 +167,7 @@ func TestEraserOnACluster(t *testing.T) {
 	require.EqualValues(t, 20, repos)
 }
 
-// The tables tell for what they were made; when they do not agree nobody guesses.
-func TestFindLayout(t *testing.T) {
+func TestFindLayout_RejectsInconsistentTables(t *testing.T) {
 	layout, err := readmodel.FindLayout(t.Context(), openStore(t).conn)
 	require.NoError(t, err)
 	require.Zero(t, layout)
@@ -175,18 +182,18 @@ func TestFindLayout(t *testing.T) {
 	exec("CREATE TABLE mine AS lookups ENGINE = Distributed(muster, currentDatabase(), mine_too)")
 	exec("EXCHANGE TABLES mine AND lookups")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
-	require.ErrorContains(t, err, "lookups is not as muster migrate makes it")
+	require.ErrorContains(t, err, "lookups was not created by muster migrate")
 	exec("EXCHANGE TABLES lookups_local AND lookups")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
-	require.ErrorContains(t, err, `not all of one: ["" "muster"]`)
+	require.ErrorContains(t, err, `only some are on a cluster: ["" "muster"]`)
 	exec("DROP DATABASE muster SYNC")
 	exec("CREATE DATABASE muster")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
 	require.ErrorIs(t, err, readmodel.ErrNoTables)
 }
 
-// Operators of Kubernetes name a cluster by a macro: what migrates by it replays, too.
-func TestClusterByAMacro(t *testing.T) {
+// Kubernetes operators name a cluster by a macro; replays must support it, too.
+func TestReplay_SupportsClusterNameByMacro(t *testing.T) {
 	s, nodes := openClusterAs(t, "{cluster}")
 	layout, err := readmodel.FindLayout(t.Context(), s.conn)
 	require.NoError(t, err)
@@ -205,29 +212,32 @@ func TestClusterByAMacro(t *testing.T) {
 	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM codehost_people_local"))
 }
 
-// A node that came to a cluster later, or has lost its disk, gets the tables as the
-// others have them now, those that replays made or kept among them, and nothing else.
+// A node that joins later, or lost its disk, gets the current tables of the others, including shadow and
+// retired ones, and nothing else.
 func TestMigrateCompletesANode(t *testing.T) {
 	s, nodes := openCluster(t)
 	h := harnessOver(t, s)
 	insertAll(t, h, "before", people("alive"))
 	kept := h.replay("codehost_people").Tables[0].Kept
-	require.NoError(t, nodes[0].Exec(t.Context(), "CREATE TABLE somebodys (n UInt8) ENGINE = Memory"))
+	require.NoError(t, nodes[0].Exec(t.Context(), "CREATE TABLE unrelated_table (n UInt8) ENGINE = Memory"))
 	empty := func() {
-		for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster", "DROP DATABASE muster_views SYNC"} {
+		for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster",
+			"DROP DATABASE muster_views SYNC"} {
 			require.NoError(t, nodes[1].Exec(t.Context(), statement))
 		}
 	}
 	empty()
 	for range 2 {
-		applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+		applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"},
+			chplatform.MigrateConfig{})
 		require.NoError(t, err)
 		require.Empty(t, applied)
 	}
 	tables := make([]map[string]string, len(nodes))
 	for i, node := range nodes {
 		tables[i] = make(map[string]string)
-		rows, err := node.Query(t.Context(), "SELECT concat(database, '.', name), create_table_query FROM system.tables WHERE startsWith(database, 'muster') AND name != 'somebodys'")
+		rows, err := node.Query(t.Context(), "SELECT concat(database, '.', name), create_table_query FROM "+
+			"system.tables WHERE startsWith(database, 'muster') AND name != 'unrelated_table'")
 		require.NoError(t, err)
 		for rows.Next() {
 			var name, create string
@@ -240,14 +250,16 @@ func TestMigrateCompletesANode(t *testing.T) {
 	require.Contains(t, tables[0], "muster."+kept+"_local")
 	require.Contains(t, tables[0], "muster.usage_monthly")
 	require.Equal(t, tables[0], tables[1])
-	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM system.tables WHERE name = 'somebodys'"))
-	lost := onCluster{Conn: nodes[0], nodes: nodes, fail: &clickhouse.Exception{Code: 253, Name: "REPLICA_ALREADY_EXISTS"}}
+	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM system.tables WHERE name = "+
+		"'unrelated_table'"))
+	lost := onCluster{Conn: nodes[0], nodes: nodes, fail: &clickhouse.Exception{Code: 253,
+		Name: "REPLICA_ALREADY_EXISTS"}}
 	_, err := projector.Migrate(t.Context(), lost, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
 	require.ErrorContains(t, err, "SYSTEM DROP REPLICA")
 	insertAll(t, h, "after", people("alive"))
 	require.EqualValues(t, 21, s.count("SELECT count() FROM codehost_people FINAL"))
 
-	// The projector does the same by itself, while it runs.
+	// The running projector does the same.
 	empty()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -11,9 +11,9 @@ const ContextGroup = "muster.projector.context"
 
 func (p *Projector) newContextConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(ContextGroup, event.TopicContext, p.cfg.MaxAge,
-		handleEvents(p, "context", func(rows *readmodel.ContextBatch, c *event.Context, at readmodel.Position) error {
+		projectEvents(p, "context", func(rows *readmodel.ContextBatch, c *event.Context, at readmodel.Position) error {
 			if erasedContext(p.deps.Suppressed, c) {
-				return nil // it was under way when they were, or the topic is read again
+				return nil // The call was running at the time of the erasure, or the topic is replayed.
 			}
 			return rows.Add(c, at)
 		}, readmodel.InsertContexts))

@@ -12,10 +12,10 @@ import (
 const DiscoveryGroup = "muster.projector.discovery"
 
 func (p *Projector) newDiscoveryConsumer() (*bus.BatchConsumer, error) {
-	return p.newEventConsumer(DiscoveryGroup, event.TopicDiscovery, p.cfg.MaxAge, handleEvents(p, "discovery",
+	return p.newEventConsumer(DiscoveryGroup, event.TopicDiscovery, p.cfg.MaxAge, projectEvents(p, "discovery",
 		func(rows *readmodel.DiscoveryBatch, d *event.Discovery, at readmodel.Position) error {
 			if !d.Complete() {
-				return nil // what lacks a stage is the answer to one call and not worth keeping
+				return nil // An incomplete result is valid for its own call only.
 			}
 			if erasedDiscovery(p.deps.Suppressed, d) {
 				return nil
@@ -24,8 +24,8 @@ func (p *Projector) newDiscoveryConsumer() (*bus.BatchConsumer, error) {
 		}, readmodel.InsertDiscoveries))
 }
 
-// erasedDiscovery reports whether a result names somebody who was erased: one that
-// was under way when they were, or a worker's answer that nothing is known of them.
+// erasedDiscovery reports whether a result names an erased person. Results that were in flight at the time of
+// the erasure can, as can a worker's result that found no data.
 func erasedDiscovery(set *suppress.Set, d *event.Discovery) bool {
 	for _, p := range append(d.Socials, event.Social{Account: d.Input}) {
 		_, byName := set.Account(p.Platform, identity.UsernameKey(p.Username))

@@ -16,7 +16,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// suppressed is a set in which one codehost username was erased.
+// suppressed returns a set with one erased codehost username.
 func suppressed(t *testing.T, username string) *suppress.Set {
 	t.Helper()
 	set := suppress.NewSet(suppress.NoKey())
@@ -29,9 +29,9 @@ func suppressed(t *testing.T, username string) *suppress.Set {
 	return set
 }
 
-// A result that was under way when a person was erased names them, as input or as
-// found: it gets no row. Nor does the worker's answer that nothing is known of them.
-func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
+// Covers results that were in flight during the erasure, with the person as input or match, and results
+// without data.
+func TestProjector_OmitsDiscoveriesOfErasedPeople(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
@@ -39,19 +39,22 @@ func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
 		return event.Account{Platform: platform, Username: username}
 	}
 	publish := func(id string, input event.Account, found ...event.Account) {
-		d := event.Discovery{RequestID: id, Input: input, At: time.Now().UTC(), Socials: []event.Social{{Account: input, Confidence: 1}}}
+		d := event.Discovery{RequestID: id, Input: input, At: time.Now().UTC(),
+			Socials: []event.Social{{Account: input, Confidence: 1}}}
 		for _, a := range found {
 			d.Socials = append(d.Socials, event.Social{Account: a, Confidence: 0.97})
 		}
 		require.NoError(t, d.Validate())
 		value, err := json.Marshal(&d)
 		require.NoError(t, err)
-		h.publish(kafka.Message{Topic: event.TopicDiscovery, Key: []byte(input.Platform + ":" + input.Username), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: id, Type: event.TypeDiscovery, Source: "test", Subject: id, Time: d.At, ContentType: "application/json",
-		})})
+		h.publish(kafka.Message{Topic: event.TopicDiscovery, Key: []byte(input.Platform + ":" + input.Username),
+			Value: value, Headers: bus.SetEvent(nil, bus.Event{
+				ID: id, Type: event.TypeDiscovery, Source: "test", Subject: id, Time: d.At,
+				ContentType: "application/json",
+			})})
 	}
 	publish("input", account("codehost", "Ghost"))
-	publish("found", account("network", "somebody"), account("codehost", "ghost"))
+	publish("found", account("network", "someone"), account("codehost", "ghost"))
 	publish("kept", account("network", "another"), account("codehost", "alive"))
 	names := func(ctx context.Context) []string {
 		var out []string
@@ -78,7 +81,9 @@ func TestDiscoveriesOfErasedPeopleGetNoRows(t *testing.T) {
 		return true
 	}, "the results are not projected")
 	require.Equal(t, []string{"kept"}, names(t.Context()))
-	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+" WHERE found_key = 'alive' AND input_key = 'another' AND confidence = 0.97"))
-	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+" WHERE found_key = 'another' AND input_key = 'another'"), "the input")
+	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+
+		" WHERE found_key = 'alive' AND input_key = 'another' AND confidence = 0.97"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM "+readmodel.DiscoveredTable+
+		" WHERE found_key = 'another' AND input_key = 'another'"), "the input")
 	require.EqualValues(t, 2, h.count("SELECT count() FROM "+readmodel.DiscoveredTable))
 }

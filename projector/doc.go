@@ -1,25 +1,21 @@
-// Package projector keeps the read models: it consumes every record topic, and the
-// events of discoveries, contexts, usage and webhooks, in batches and writes what
-// they become (schemas/readmodel) to ClickHouse ([Projector]). It also owns the
-// migrations of those tables ([Migrate]), makes them anew from the topics while the
-// API answers ([Replay]), and removes who was erased from them ([Eraser]).
+// Package projector maintains the read models in ClickHouse.
+//
+// [Projector] consumes the record topics and the events of discovery, contexts, usage and webhooks, and
+// writes the rows that schemas/readmodel renders from them. [Migrate] applies the schema migrations, [Replay]
+// rebuilds tables from the topics while the API keeps serving, and [Eraser] deletes erased people.
 //
 // # Delivery
 //
-// At least once, idempotent by key. A batch is decoded, inserted with one
-// insert a table, and only then are its offsets committed. A process that
-// dies in between repeats the batch; rows are keyed by identity and versioned,
-// so a repeated, late or out-of-order record changes no answer. A retried
-// batch carries the same insert tokens, which saves the server work and
-// carries no correctness.
+// At least once, idempotent by key. A batch is decoded, inserted with one insert per table, and only then are
+// its offsets committed. A crash in between repeats the batch. Rows are keyed by identity and versioned, so
+// repeated, late or reordered records do not change any result. A retried batch carries the same
+// deduplication tokens; they save server work, correctness does not depend on them.
 //
-// # What cannot be projected
+// # Rejected messages
 //
-// A message that is no record (undecodable, under another key than its
-// identity, of a kind that is not its topic's) goes to the topic of rejected
-// records with its place and its reason, and never stops the stream. So does a
-// record that ClickHouse refuses for its data: a refused batch is halved until
-// the record stands alone. Everything else ClickHouse may answer, an outage,
-// overload, a missing table, a full disk, is waited out: a healthy record is
-// never rejected for it.
+// A message that is not a valid record (undecodable, keyed by another identity, of the wrong kind for its
+// topic) goes to the topic of rejected records with its position and the reason. It never stops the stream.
+// The same applies to a record whose data ClickHouse rejects: the batch is bisected until the record is
+// isolated. All other ClickHouse errors (outage, overload, missing table, full disk) are retried until they
+// clear; a valid record is never rejected because of them.
 package projector

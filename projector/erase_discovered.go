@@ -11,19 +11,23 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// hashOfDiscovered names a row of discovered_links in a statement.
-const hashOfDiscovered = "cityHash64(found_hash, input_hash)"
+// discoveredHash is the SQL expression that identifies a row of discovered_links in a statement.
+const discoveredHash = "cityHash64(found_hash, input_hash)"
 
-// discovered takes in the links that discovery found to, or from, erased people.
-func (f *finding) discovered(ctx context.Context) error {
-	const query = "SELECT " + hashOfDiscovered + ", toString(found_platform), found_key, found_identity, toString(input_platform), input_key, input_identity FROM " + readmodel.DiscoveredTable
+// scanDiscoveredLinks finds discovered links from or to erased people.
+func (f *erasureScan) scanDiscoveredLinks(ctx context.Context) error {
+	const query = "SELECT " + discoveredHash +
+		", toString(found_platform), found_key, found_identity, toString(input_platform), input_key, " +
+		"input_identity FROM " + readmodel.DiscoveredTable
 	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		var hash uint64
 		var found, input event.Social
-		if err := rows.Scan(&hash, &found.Platform, &found.Username, &found.Identity, &input.Platform, &input.Username, &input.Identity); err != nil {
+		if err := rows.Scan(&hash, &found.Platform, &found.Username, &found.Identity, &input.Platform, &input.Username,
+			&input.Identity); err != nil {
 			return err
 		}
-		if erasedDiscovery(f.deps.Suppressed, &event.Discovery{Input: input.Account, Socials: []event.Social{input, found}}) {
+		d := event.Discovery{Input: input.Account, Socials: []event.Social{input, found}}
+		if erasedDiscovery(f.deps.Suppressed, &d) {
 			f.found.discovered[hash] = true
 		}
 		return nil

@@ -18,18 +18,19 @@ import (
 	"muster/schemas/suppress"
 )
 
-// identified are the tables in which a person of a platform is looked for by the id
-// alone: what has outlived its account, or came before it.
-type identified struct{ platform, table, id, where string }
+// identifiedTable is a table that is searched for the people of a platform by id only: its rows may exist
+// without a row of the account.
+type identifiedTable struct{ platform, table, id, where string }
 
-func identifiedTables() []identified {
-	lookups := func(platform, kind string) identified {
-		return identified{platform, "lookups", "target", " WHERE target_kind = '" + kind + "'"}
+// identifiedTables returns the tables to search by id.
+func identifiedTables() []identifiedTable {
+	lookups := func(platform, kind string) identifiedTable {
+		return identifiedTable{platform, "lookups", "target", " WHERE target_kind = '" + kind + "'"}
 	}
-	seen := func(platform string, kind record.Kind) identified {
-		return identified{platform, "seen_versions", "key", " WHERE kind = '" + string(kind) + "'"}
+	seen := func(platform string, kind record.Kind) identifiedTable {
+		return identifiedTable{platform, "seen_versions", "key", " WHERE kind = '" + string(kind) + "'"}
 	}
-	return []identified{
+	return []identifiedTable{
 		{identity.Codehost, "codehost_repos", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, "codehost_commits", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, "codehost_lists", "DISTINCT toString(user_id)", ""},
@@ -44,34 +45,34 @@ func identifiedTables() []identified {
 	}
 }
 
-// finding is a look for everybody who is erased.
-type finding struct {
+// erasureScan is one comparison of all rows with the suppression set.
+type erasureScan struct {
 	*Eraser
-	found   *foundErased
-	beside  map[string][]string // the tables beside a live one, by its name
-	derived []kafka.Message     // entries that follow from what was found
+	// matches so far
+	found    *erasureMatches
+	replayed map[string][]string // shadow and retired tables of replays, by the name of the live table
+	derived  []kafka.Message     // derived entries to publish
 }
 
-// find compares all rows with the set. In the tables beside the live ones people are
-// looked for by their ids, which are suppressed once they were found: a replay may
-// have copied them just when they were deleted. What else such a table says of
-// somebody is compared when it is live.
-func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
-	found := newFound()
+// find compares all rows with the suppression set. In the shadow and retired tables of replays it looks for
+// people by id only: a replay may have copied rows while they were deleted, and the ids of matches are
+// suppressed. Other data in such a table is compared once the table is live.
+func (e *Eraser) find(ctx context.Context) (*erasureMatches, error) {
+	found := newErasureMatches()
 	if e.deps.Suppressed.Len() == 0 {
 		return found, nil
 	}
-	beside, err := e.tablesBeside(ctx)
+	replayed, err := e.replayTables(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := &finding{Eraser: e, found: found, beside: beside}
+	f := &erasureScan{Eraser: e, found: found, replayed: replayed}
 	for _, step := range []func(context.Context) error{
-		f.people,
-		f.follow, // in force before the other tables are read, which takes longer
-		f.identified, f.mutual,
-		f.follow,
-		f.links, f.commits, f.events, f.discovered,
+		f.scanPeople,
+		f.publishDerived, // Suppresses ids early: reading the other tables takes longer.
+		f.scanIDs, f.scanMutualAccounts,
+		f.publishDerived,
+		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
@@ -80,19 +81,20 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	return found, nil
 }
 
-// tables are a table and those beside it.
-func (f *finding) tables(name string) []string {
-	return append([]string{name}, f.beside[name]...)
+// tables returns name and its shadow and retired tables.
+func (f *erasureScan) tables(name string) []string {
+	return append([]string{name}, f.replayed[name]...)
 }
 
-// people compares the people of all platforms with the set.
-func (f *finding) people(ctx context.Context) error {
+// scanPeople compares the people of all platforms with the set.
+func (f *erasureScan) scanPeople(ctx context.Context) error {
 	set := f.deps.Suppressed
-	// Telephone numbers, addresses that muster has no field for, and what else may be on a list of
-	// deletions have no columns.
+	// Phone numbers, unmapped addresses and identifiers of deletion lists have no columns, so the body is
+	// read.
 	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
-		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " + t.Name
+		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " +
+			t.Name
 		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.Platform}
 			var body string
@@ -103,7 +105,7 @@ func (f *finding) people(ctx context.Context) error {
 				s.Beside([]byte(body))
 			}
 			if by, hit := set.Subject(s); hit {
-				return f.person(s, by)
+				return f.addPerson(s, by)
 			}
 			return nil
 		})
@@ -114,8 +116,8 @@ func (f *finding) people(ctx context.Context) error {
 	return nil
 }
 
-// person takes somebody in who was found by an entry, with the entries that follow from it.
-func (f *finding) person(s suppress.Subject, by suppress.Hash) error {
+// addPerson adds a matched person and the entries derived from the match.
+func (f *erasureScan) addPerson(s suppress.Subject, by suppress.Hash) error {
 	if _, known := f.found.people[s.Platform][s.ID]; known && s.Username == "" {
 		return nil
 	}
@@ -125,9 +127,9 @@ func (f *finding) person(s suppress.Subject, by suppress.Hash) error {
 	return err
 }
 
-// follow publishes the entries that follow from what was found.
-func (f *finding) follow(ctx context.Context) error {
-	if err := f.unlifted(); err != nil {
+// publishDerived publishes the derived entries collected so far.
+func (f *erasureScan) publishDerived(ctx context.Context) error {
+	if err := f.checkNotWithdrawn(); err != nil {
 		return err
 	}
 	derived := f.derived
@@ -135,19 +137,19 @@ func (f *finding) follow(ctx context.Context) error {
 	return f.publish(ctx, derived)
 }
 
-// identified looks for people by their ids: in the tables beside those of people, and in all
-// that have rows of people without an account.
-func (f *finding) identified(ctx context.Context) error {
+// scanIDs looks for people by id, in shadow and retired tables of people and in all tables that may have rows
+// without an account.
+func (f *erasureScan) scanIDs(ctx context.Context) error {
 	for _, t := range readmodel.PeopleTables() {
-		for _, table := range f.beside[t.Name] {
-			if err := f.identify(ctx, identified{platform: t.Platform, id: t.ID}, table); err != nil {
+		for _, table := range f.replayed[t.Name] {
+			if err := f.scanTableByID(ctx, identifiedTable{platform: t.Platform, id: t.ID}, table); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range identifiedTables() {
 		for _, table := range f.tables(t.table) {
-			if err := f.identify(ctx, t, table); err != nil {
+			if err := f.scanTableByID(ctx, t, table); err != nil {
 				return err
 			}
 		}
@@ -155,7 +157,7 @@ func (f *finding) identified(ctx context.Context) error {
 	return nil
 }
 
-func (f *finding) identify(ctx context.Context, t identified, table string) error {
+func (f *erasureScan) scanTableByID(ctx context.Context, t identifiedTable, table string) error {
 	query := "SELECT " + t.id + " FROM " + f.layout.From(table) + t.where
 	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		s := suppress.Subject{Platform: t.platform}
@@ -163,7 +165,7 @@ func (f *finding) identify(ctx context.Context, t identified, table string) erro
 			return err
 		}
 		if by, hit := f.deps.Suppressed.ID(s.Platform, s.ID); hit {
-			return f.person(s, by)
+			return f.addPerson(s, by)
 		}
 		return nil
 	})
@@ -173,21 +175,22 @@ func (f *finding) identify(ctx context.Context, t identified, table string) erro
 	return nil
 }
 
-// mutual takes in the accounts on the other of the two platforms that name a found
-// one and are named by it: they are one person. A claim of one side may be wrong.
-func (f *finding) mutual(ctx context.Context) error {
-	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
-		for part := range slices.Chunk(f.found.ids(s.from), idsAtOnce) {
+// scanMutualAccounts adds accounts on the other platform that a matched account links to and that link back:
+// both are one person. A one-sided link may be wrong.
+func (f *erasureScan) scanMutualAccounts(ctx context.Context) error {
+	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost},
+		{identity.Codehost, identity.Network}} {
+		for part := range slices.Chunk(f.found.ids(s.from), idsPerStatement) {
 			err := f.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
 				var from, to, username string
 				if err := rows.Scan(&from, &to, &username); err != nil {
 					return err
 				}
 				by := f.found.people[s.from][from]
-				if _, known := f.found.people[s.to][to]; known || !f.deps.Suppressed.Everywhere(by) {
+				if _, known := f.found.people[s.to][to]; known || !f.deps.Suppressed.InAllScopes(by) {
 					return nil
 				}
-				return f.person(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
+				return f.addPerson(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
 			})
 			if err != nil {
 				return fmt.Errorf("linked accounts: %w", err)
@@ -197,8 +200,8 @@ func (f *finding) mutual(ctx context.Context) error {
 	return nil
 }
 
-// links finds the account-links of erased accounts.
-func (f *finding) links(ctx context.Context) error {
+// scanLinks finds the account links of erased accounts.
+func (f *erasureScan) scanLinks(ctx context.Context) error {
 	set := f.deps.Suppressed
 	for _, table := range f.tables("account_links") {
 		query := "SELECT link_id, a_platform, a_key, b_platform, b_key FROM " + f.layout.From(table)
@@ -221,41 +224,43 @@ func (f *finding) links(ctx context.Context) error {
 	return nil
 }
 
-// unravel lifts the entries that followed from what was withdrawn since it last ran.
-func (e *Eraser) unravel(ctx context.Context) error {
-	for lifts := e.deps.Suppressed.Lifts(); lifts != e.lifts; lifts = e.deps.Suppressed.Lifts() {
-		if err := e.unravelOnce(ctx); err != nil {
+// unsuppressDerived removes the entries that were derived from withdrawn erasures, until no erasure is
+// withdrawn while it runs.
+func (e *Eraser) unsuppressDerived(ctx context.Context) error {
+	for lifts := e.deps.Suppressed.RemovalCount(); lifts != e.removalCount; lifts = e.deps.Suppressed.RemovalCount() {
+		if err := e.unsuppressDerivedOnce(ctx); err != nil {
 			return err
 		}
-		e.lifts = lifts
+		e.removalCount = lifts
 	}
 	return nil
 }
 
-func (e *Eraser) unravelOnce(ctx context.Context) error {
+func (e *Eraser) unsuppressDerivedOnce(ctx context.Context) error {
 	derived := make(map[suppress.Hash]suppress.Entry)
 	err := bus.Scan(ctx, e.cfg.Kafka, []string{event.TopicErasure}, func(m kafka.Message) error {
 		var entry suppress.Entry
-		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil && entry.Derived() {
+		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil &&
+			entry.Derived() {
 			derived[h] = entry
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read what followed from withdrawn erasures: %w", err)
+		return fmt.Errorf("read entries derived from withdrawn erasures: %w", err)
 	}
 	var entries []kafka.Message
 	for h, entry := range e.deps.Suppressed.Unravel(derived) {
 		value, err := json.Marshal(entry)
 		if err != nil {
-			return fmt.Errorf("write suppression entry: %w", err)
+			return fmt.Errorf("encode suppression entry: %w", err)
 		}
 		entries = append(entries, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value})
 	}
 	return e.publish(ctx, entries)
 }
 
-// publish makes entries durable and puts them into force.
+// publish makes entries durable and applies them to the set.
 func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
 	if err := bus.WriteAll(ctx, e.writer, entries); err != nil {
 		return fmt.Errorf("publish suppression entries: %w", err)

@@ -20,29 +20,33 @@ import (
 	"muster/schemas/suppress"
 )
 
-// foundErased is what a sweep has found, by what names it.
-type foundErased struct {
-	people      map[string]map[string]suppress.Hash // platform, id -> what it was found by
+// erasureMatches are the matches of a sweep, by identifier.
+type erasureMatches struct {
+	people      map[string]map[string]suppress.Hash // platform, id -> hash of the matching entry
 	links       map[string]bool                     // link_id
 	discoveries map[uint64]bool                     // input_hash
-	discovered  map[uint64]bool                     // hashOfDiscovered
+	discovered  map[uint64]bool                     // value of discoveredHash
 	contexts    map[uint64]bool                     // request_hash
-	commits     map[uint64]commit                   // of authors who are not the owner, by a hash of owner and sha
-	attempts    map[uint64]bool                     // a hash of an attempt to deliver a webhook, whose answer tells of them
+	commits     map[uint64]commit                   // of authors other than the account owner, by hash of owner and SHA
+	// webhook attempts whose response contains an erased person, by hash
+	attempts map[uint64]bool
 }
 
-// commit is one of an account that stays.
+// commit is a commit in an account that is not erased.
 type commit struct{ key string }
 
-func newFound() *foundErased {
-	return &foundErased{
-		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
-		links:  make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool), contexts: make(map[uint64]bool),
-		commits: make(map[uint64]commit), attempts: make(map[uint64]bool),
+func newErasureMatches() *erasureMatches {
+	return &erasureMatches{
+		people: map[string]map[string]suppress.Hash{
+			identity.Network: {}, identity.Codehost: {}, identity.Microblog: {},
+		},
+		links: make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
+		contexts: make(map[uint64]bool),
+		commits:  make(map[uint64]commit), attempts: make(map[uint64]bool),
 	}
 }
 
-func (f *foundErased) counts() map[string]int64 {
+func (f *erasureMatches) counts() map[string]int64 {
 	out := map[string]int64{}
 	for platform, ids := range f.people {
 		if len(ids) > 0 {
@@ -50,7 +54,8 @@ func (f *foundErased) counts() map[string]int64 {
 		}
 	}
 	for name, n := range map[string]int{
-		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered), "contexts": len(f.contexts), "commits": len(f.commits),
+		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
+		"contexts": len(f.contexts), "commits": len(f.commits),
 		"webhook_attempts": len(f.attempts),
 	} {
 		if n > 0 {
@@ -60,7 +65,7 @@ func (f *foundErased) counts() map[string]int64 {
 	return out
 }
 
-// hashes are the keys of a set of hashes.
+// hashes returns the keys of a set of hashes.
 func hashes[V any](set map[uint64]V) []uint64 {
 	out := make([]uint64, 0, len(set))
 	for h := range set {
@@ -71,23 +76,24 @@ func hashes[V any](set map[uint64]V) []uint64 {
 
 // commitHash and attemptHash name rows of two tables.
 const (
+	// commitHash and attemptHash are SQL expressions that identify rows in statements.
 	commitHash  = "cityHash64(user_id, sha)"
 	attemptHash = "cityHash64(organization_id, delivery_id, created_at, round, attempt)"
 )
 
-// commits finds the commits of erased authors in accounts of others.
-func (f *finding) commits(ctx context.Context) error {
+// scanCommits finds commits of erased authors in accounts of others.
+func (f *erasureScan) scanCommits(ctx context.Context) error {
 	for _, table := range f.tables("codehost_commits") {
-		if err := f.commitsOf(ctx, table); err != nil {
+		if err := f.scanCommitsTable(ctx, table); err != nil {
 			return fmt.Errorf("commits: %w", err)
 		}
 	}
 	return nil
 }
 
-// commitsOf finds those of a table of commits. The entry's author is looked at in the engine
-// and compared here: the key of the hashes stays here.
-func (f *finding) commitsOf(ctx context.Context, table string) error {
+// scanCommitsTable finds commits of erased authors in one table. Addresses are compared here, not in
+// ClickHouse: the hash key must not leave the process.
+func (f *erasureScan) scanCommitsTable(ctx context.Context, table string) error {
 	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
 	query := "SELECT DISTINCT " + author + " AS address FROM " + f.layout.From(table) + " WHERE address != ''"
@@ -109,9 +115,10 @@ func (f *finding) commitsOf(ctx context.Context, table string) error {
 		addresses = append(addresses, a)
 	}
 	for len(addresses) > 0 {
-		part := addresses[:min(len(addresses), idsAtOnce)]
+		part := addresses[:min(len(addresses), idsPerStatement)]
 		addresses = addresses[len(part):]
-		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + f.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " +
+			f.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
 		err := f.read(ctx, query, part, func(rows driver.Rows) error {
 			var h uint64
 			var key, owner string
@@ -130,9 +137,9 @@ func (f *finding) commitsOf(ctx context.Context, table string) error {
 	return nil
 }
 
-// events finds results of discovery and of context calls, and answers of webhooks'
-// receivers, that tell of erased people.
-func (f *finding) events(ctx context.Context) error {
+// scanEvents finds results of discovery, results of context calls and responses of webhook receivers that
+// contain an erased person.
+func (f *erasureScan) scanEvents(ctx context.Context) error {
 	set := f.deps.Suppressed
 	for _, t := range []struct {
 		query string
@@ -147,10 +154,11 @@ func (f *finding) events(ctx context.Context) error {
 			var c event.Context
 			return json.Unmarshal([]byte(text), &c) == nil && erasedContext(set, &c)
 		}, f.found.contexts},
-		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''", func(text string) bool {
-			_, hit := set.Document(identity.Default(), []byte(text))
-			return hit
-		}, f.found.attempts},
+		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''",
+			func(text string) bool {
+				_, hit := set.Document(identity.Default(), []byte(text))
+				return hit
+			}, f.found.attempts},
 	} {
 		err := ch.ReadRows(ctx, f.deps.Conn, t.query, func(rows driver.Rows) error {
 			var hash uint64
@@ -170,8 +178,8 @@ func (f *finding) events(ctx context.Context) error {
 	return nil
 }
 
-// erasedContext reports whether the profile of a call tells of somebody who was
-// erased, or was made of a record of theirs.
+// erasedContext reports whether the profile of a context call contains an erased person or was built from one
+// of their records.
 func erasedContext(set *suppress.Set, c *event.Context) bool {
 	if set.Named(c.Identities) {
 		return true
@@ -183,50 +191,52 @@ func erasedContext(set *suppress.Set, c *event.Context) bool {
 	return hit
 }
 
-// owe notes the accounts whose commits of erased authors are about to be deleted: their answers have to be rebuilt,
-// also after an interruption.
-func (e *Eraser) owe(f *foundErased) {
+// scheduleRebuild records the accounts whose commits by erased authors are about to be deleted: their answers
+// must be rebuilt. The schedule survives failed attempts.
+func (e *Eraser) scheduleRebuild(f *erasureMatches) {
 	for _, c := range f.commits {
 		owner, _, _ := strings.Cut(c.key, "/")
 		if id, err := strconv.ParseInt(owner, 10, 64); err == nil {
-			e.owed[id] = true
+			e.answersToRebuild[id] = true
 		}
 	}
 }
 
-// oweDiffering notes the accounts whose answers differ from their rows: an eraser that was killed may have deleted commits
-// of erased authors without rebuilding the answers.
-func (e *Eraser) oweDiffering(ctx context.Context) error {
+// scheduleDiffering records the accounts whose answers differ from their rows: an eraser that was killed may
+// have deleted commits without rebuilding the answers.
+func (e *Eraser) scheduleDiffering(ctx context.Context) error {
 	return scanAnswers(ctx, e.deps.Conn, readmodel.AnswersTable, func(ids []int64) error {
 		for _, id := range ids {
-			e.owed[id] = true
+			e.answersToRebuild[id] = true
 		}
 		return nil
 	})
 }
 
-// rebuild builds the answers of accounts that showed commits of erased authors. The touches have what a build that is
-// under way reads built once more.
+// rebuild rebuilds the answers of the scheduled accounts. It also publishes touches, so that answers built
+// concurrently from older rows are built again.
 func (e *Eraser) rebuild(ctx context.Context) error {
-	beside, err := filledAnswers(ctx, e.deps.Conn, e.layout)
+	shadows, err := fillingAnswers(ctx, e.deps.Conn, e.layout)
 	if err != nil {
 		return err
 	}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.owed)), idsAtOnce) {
-		if err := e.unlifted(); err != nil {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.answersToRebuild)), idsPerStatement) {
+		if err := e.checkNotWithdrawn(); err != nil {
 			return err
 		}
 		states, err := readmodel.AnswerStates(ctx, e.deps.Conn, part)
 		if err != nil {
-			return concealed(err)
+			return redactedError(err)
 		}
 		tasks := make([]event.AnswerTask, len(part))
-		var due, large []*touchOf
+		var due, large []*buildTarget
 		for i, id := range part {
 			tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: itoa(id)}
 			s := states[id]
-			t := &touchOf{
-				Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1},
+			t := &buildTarget{
+				Touch: readmodel.Touch{
+					UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + 1,
+				},
 				generation: s.Generation, rows: s.Rows,
 			}
 			if t.rows > largeAccount {
@@ -236,7 +246,7 @@ func (e *Eraser) rebuild(ctx context.Context) error {
 			}
 		}
 		err = eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
-			for _, table := range append(slices.Clone(beside), readmodel.AnswersTable) {
+			for _, table := range append(slices.Clone(shadows), readmodel.AnswersTable) {
 				builds.Table = table
 				if err := readmodel.BuildAnswers(ctx, e.deps.Conn, builds, touches); err != nil {
 					return err
@@ -245,38 +255,38 @@ func (e *Eraser) rebuild(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return concealed(err)
+			return redactedError(err)
 		}
 		if err := publishTouches(ctx, e.writer, event.TopicAnswerTask, tasks); err != nil {
 			return err
 		}
 		for _, id := range part {
-			e.rebuilt[id] = true
+			e.rebuiltAnswers[id] = true
 		}
 	}
 	if _, err := e.dropReplaced(ctx); err != nil {
 		return err
 	}
-	clear(e.owed)
+	clear(e.answersToRebuild)
 	return nil
 }
 
-// dropReplaced deletes the rows that newer answers of rebuilt accounts have replaced, which may show commits of erased
-// authors, and reports whether there were any.
+// dropReplaced deletes superseded rows of rebuilt answers, which may contain commits of erased authors. It
+// reports whether there were any.
 func (e *Eraser) dropReplaced(ctx context.Context) (bool, error) {
-	if len(e.rebuilt) == 0 {
+	if len(e.rebuiltAnswers) == 0 {
 		return false, nil
 	}
-	beside, err := answersBeside(ctx, e.deps.Conn, e.layout)
+	shadows, err := shadowAnswers(ctx, e.deps.Conn, e.layout)
 	if err != nil {
 		return false, err
 	}
 	some := false
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.rebuilt)), idsAtOnce) {
-		for _, table := range append(slices.Clone(beside), readmodel.AnswersTable) {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.rebuiltAnswers)), idsPerStatement) {
+		for _, table := range append(slices.Clone(shadows), readmodel.AnswersTable) {
 			replaced, err := readmodel.ReplacedAnswers(ctx, e.deps.Conn, e.layout.From(table), part)
 			if err != nil {
-				return some, concealed(err)
+				return some, redactedError(err)
 			}
 			some = some || len(replaced) > 0
 			if err := e.deleteHashes(ctx, table, readmodel.AnswerHash, replaced); err != nil {
@@ -287,13 +297,12 @@ func (e *Eraser) dropReplaced(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// removeEvents deletes the events and commits that were found; of an attempt to deliver
-// only the answer goes.
-func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []string) error {
+// removeEvents deletes the matched events and commits. Of webhook attempts it clears the response only.
+func (e *Eraser) removeEvents(ctx context.Context, f *erasureMatches, commits []string) error {
 	if err := e.deleteHashes(ctx, readmodel.DiscoveryTable, "input_hash", hashes(f.discoveries)); err != nil {
 		return err
 	}
-	if err := e.deleteHashes(ctx, readmodel.DiscoveredTable, hashOfDiscovered, hashes(f.discovered)); err != nil {
+	if err := e.deleteHashes(ctx, readmodel.DiscoveredTable, discoveredHash, hashes(f.discovered)); err != nil {
 		return err
 	}
 	if err := e.deleteHashes(ctx, readmodel.ContextTable, "request_hash", hashes(f.contexts)); err != nil {
@@ -309,7 +318,7 @@ func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []str
 			" UPDATE response = '' WHERE " + attemptHash + " IN (" + list + ")"
 		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("blank answers in %s: %w", readmodel.WebhookAttemptsTable, err)
+			return fmt.Errorf("clear responses in %s: %w", readmodel.WebhookAttemptsTable, err)
 		}
 		e.count(readmodel.WebhookAttemptsTable, int64(strings.Count(list, ",")+1))
 		return nil

@@ -18,28 +18,27 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// rollKey is the key of the messages that end a log's active segment. They state
-// nothing, and each replaces the one before.
+// rollKey is the key of the empty messages that roll a log's active segment. Each replaces the previous one.
 const rollKey = "muster.roll"
 
-// partsLifetime is the setting that says how long a table keeps parts that others
-// have replaced, in seconds.
+// partsLifetime is the table setting for how long replaced parts are kept, in seconds.
 const partsLifetime = "old_parts_lifetime"
 
-// tables lists the tables that hold what is of people, and those beside them.
+// tables returns the tables with personal data, including shadow and retired tables.
 func (e *Eraser) tables(ctx context.Context) ([]string, error) {
-	beside, err := e.tablesBeside(ctx)
+	replayed, err := e.replayTables(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
-		out = append(append(out, table), beside[table]...)
+	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable,
+		readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.WebhookAttemptsTable) {
+		out = append(append(out, table), replayed[table]...)
 	}
 	return out, nil
 }
 
-// alter runs an ALTER TABLE on every table, and waits for it.
+// alter runs an ALTER TABLE on every table and waits for it.
 func (e *Eraser) alter(ctx context.Context, tables []string, what string) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
 	for _, name := range tables {
@@ -51,10 +50,10 @@ func (e *Eraser) alter(ctx context.Context, tables []string, what string) error 
 	return nil
 }
 
-// rewrite takes what was deleted out of the tables: it rewrites the parts that hold
-// deleted rows, and lets those that they replace go as soon as that is safe; settle
-// says when they are gone. The compacted topics' active segments end, and an embedded broker compacts;
-// others do within the time that the topics say.
+// rewrite removes deleted rows from the tables' files: it rewrites the parts that have deleted rows and
+// shortens the lifetime of the replaced parts. settle reports when they are gone. It also rolls the compacted
+// topics' active segments and compacts embedded brokers; external brokers compact within the time that the
+// topics' settings allow.
 func (e *Eraser) rewrite(ctx context.Context) error {
 	tables, err := e.tables(ctx)
 	if err != nil {
@@ -63,13 +62,14 @@ func (e *Eraser) rewrite(ctx context.Context) error {
 	if err := e.alter(ctx, tables, "APPLY DELETED MASK"); err != nil {
 		return err
 	}
-	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = "+strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
+	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = "+
+		strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
 		return err
 	}
 	return e.compact(ctx)
 }
 
-// compact ends the active segments and compacts what is embedded.
+// compact rolls the active segments and compacts the embedded brokers' logs.
 func (e *Eraser) compact(ctx context.Context) error {
 	if err := e.roll(ctx); err != nil || e.deps.Compact == nil {
 		return err
@@ -80,9 +80,9 @@ func (e *Eraser) compact(ctx context.Context) error {
 	return nil
 }
 
-// settle reports whether the parts that a rewriting replaced are gone; it then
-// compacts the logs once more, now that tombstones have had their time, and looks
-// for what should be gone: what is there goes, and is rewritten anew.
+// settle reports whether a rewrite is complete. Once the replaced parts are removed, it compacts the logs
+// again, as tombstones have expired, and scans for erased data. If it finds any, it deletes them and
+// schedules another rewrite.
 func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	tables, err := e.tables(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if len(waiting) > 0 {
-		return false, e.wake(ctx, waiting)
+		return false, e.triggerPartCleanup(ctx, waiting)
 	}
 	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
 		return false, err
@@ -101,79 +101,79 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if err := e.compact(ctx); err != nil {
 		return false, err
 	}
-	var left *foundErased
-	err = e.steadily(ctx, func() error {
+	var left *erasureMatches
+	err = e.retryOnTableSwap(ctx, func() error {
 		left, err = e.find(ctx)
 		return err
 	})
-	if errors.Is(err, errLifted) {
-		return false, nil // it is looked at again
+	if errors.Is(err, errErasureWithdrawn) {
+		return false, nil // Retried.
 	}
 	if err != nil {
 		return false, err
 	}
-	again, err := e.dropReplaced(ctx)
+	dropped, err := e.dropReplaced(ctx)
 	if err != nil {
 		return false, err
 	}
-	clear(e.rebuilt) // builds that were under way have ended: what is replaced from now on shows nothing of theirs
+	clear(e.rebuiltAnswers) // Concurrent builds have ended, so later replaced rows contain no erased commits.
 	if left.empty() {
-		if again { // it is rewritten once more
-			e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())
+		if dropped {
+			e.rewriting, e.dirtySince = nil, e.deps.Now().Add(-e.rewriteDelay())
 		}
-		return !again, nil
+		return !dropped, nil
 	}
-	// It came in meanwhile, as what was under way when the set changed: it goes
-	// too, and is rewritten at once.
-	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "something of erased people has come in again", slog.Any("rows", left.counts()))
-	if _, err := e.sweepSteadily(ctx); err != nil {
+	// It was in flight when the set changed. Delete it and rewrite immediately.
+	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: data of erased people was added again",
+		slog.Any("rows", left.counts()))
+	if _, err := e.sweepUntilStable(ctx); err != nil {
 		return false, err
 	}
-	e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())
+	e.rewriting, e.dirtySince = nil, e.deps.Now().Add(-e.rewriteDelay())
 	return false, nil
 }
 
-// replacedParts lists those of the tables, by the names they have on a node, that still
-// have parts on some node that the rewriting replaced. Merges make new ones all the time:
-// those of before it count.
+// replacedParts returns the local names of the tables that still have inactive parts from before the rewrite
+// on some node. Merges keep adding inactive parts; those do not count.
 func (e *Eraser) replacedParts(ctx context.Context, tables []string) (waiting []string, err error) {
 	var database string
 	if err := e.deps.Conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
-		return nil, fmt.Errorf("look for parts that were replaced: %w", err)
+		return nil, fmt.Errorf("find replaced parts: %w", err)
 	}
-	names := make([]string, len(tables)) // muster's own
+	names := make([]string, len(tables))
 	for i, name := range tables {
 		names[i] = e.layout.Local(name)
 	}
 	row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM "+e.layout.OnAllNodes("system.parts")+
-		" WHERE database = {database:String} AND NOT active AND toUnixTimestamp(modification_time) < {begin:Int64} AND table IN ('"+strings.Join(names, "', '")+"')",
-		clickhouse.Named("database", database), clickhouse.Named("begin", e.clean.begin.Unix()))
+		" WHERE database = {database:String} AND NOT active AND toUnixTimestamp(modification_time) < {begin:Int64} "+
+		"AND table IN ('"+strings.Join(names, "', '")+"')",
+		clickhouse.Named("database", database), clickhouse.Named("begin", e.rewriting.begin.Unix()))
 	if err := row.Scan(&waiting); err != nil {
-		return nil, fmt.Errorf("look for parts that were replaced: %w", err)
+		return nil, fmt.Errorf("find replaced parts: %w", err)
 	}
 	return waiting, nil
 }
 
-// wake has the engine look for replaced parts of tables now: by itself it looks every
-// half minute (cleanup_delay_period), and more seldom where it found nothing. Letting the
-// cleanup go on, which nobody has stopped, wakes it. An engine that refuses looks in its
-// own time.
-func (e *Eraser) wake(ctx context.Context, tables []string) error {
+// triggerPartCleanup makes the engine remove replaced parts now. On its own it checks every 30 s
+// (cleanup_delay_period), and less often after checks without result. START CLEANUP wakes it, although
+// cleanup is not stopped. If the engine refuses, it cleans up on its own schedule.
+func (e *Eraser) triggerPartCleanup(ctx context.Context, tables []string) error {
 	for _, name := range tables {
 		err := e.deps.Conn.Exec(ctx, "SYSTEM START CLEANUP"+e.layout.OnCluster()+" "+name)
 		if code, refused := ch.CodeOf(err); refused {
-			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "replaced parts are waited for", slog.String("table", name), slog.String("error", code.String()))
+			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "eraser: waiting for replaced parts",
+				slog.String("table", name), slog.String("error", code.String()))
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("have the parts of %s looked at: %w", name, err)
+			return fmt.Errorf("trigger the cleanup of %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// roll writes a message to every partition of the topics whose keys are identities.
-// A log's last batch is never compacted, and it must not be one with tombstones.
+// roll writes an empty message to every partition of the topics keyed by identity. A log's active segment is
+// not compacted, so it must not contain tombstones.
 func (e *Eraser) roll(ctx context.Context) error {
 	var messages []kafka.Message
 	for _, t := range event.Topics() {
@@ -196,14 +196,13 @@ func (e *Eraser) roll(ctx context.Context) error {
 	return nil
 }
 
-// inPartition has a writer put a message into the partition that its WriterData says, if any.
-func inPartition(w *kafka.Writer) { w.Balancer = byNumber{w.Balancer} }
+// withFixedPartition makes a writer honor a partition given as WriterData.
+func withFixedPartition(w *kafka.Writer) { w.Balancer = fixedPartitionBalancer{w.Balancer} }
 
-// byNumber is the balancer of inPartition: others go where another one says.
-type byNumber struct{ others kafka.Balancer }
+// fixedPartitionBalancer uses the partition in WriterData, or else another balancer.
+type fixedPartitionBalancer struct{ others kafka.Balancer }
 
-// Balance implements kafka.Balancer.
-func (b byNumber) Balance(m kafka.Message, partitions ...int) int {
+func (b fixedPartitionBalancer) Balance(m kafka.Message, partitions ...int) int {
 	if n, ok := m.WriterData.(int); ok {
 		return n
 	}

@@ -20,9 +20,9 @@ import (
 	"muster/schemas/record"
 )
 
-func (f *foundErased) empty() bool { return len(f.counts()) == 0 }
+func (f *erasureMatches) empty() bool { return len(f.counts()) == 0 }
 
-func (f *foundErased) ids(platform string) []string {
+func (f *erasureMatches) ids(platform string) []string {
 	var out []string
 	for id := range f.people[platform] {
 		out = append(out, id)
@@ -31,25 +31,24 @@ func (f *foundErased) ids(platform string) []string {
 	return out
 }
 
-// errLifted ends a sweep in which an erasure was withdrawn.
-var errLifted = errors.New("an erasure was withdrawn meanwhile")
+// errErasureWithdrawn ends a sweep during which an erasure was withdrawn.
+var errErasureWithdrawn = errors.New("an erasure was withdrawn during the sweep")
 
-// unlifted fails once an erasure was withdrawn since the set was unravelled. What was
-// found before that may be of somebody who comes in again, as is said to be done then,
-// and goes by an id that does not tell the one from the other.
-func (e *Eraser) unlifted() error {
-	if e.deps.Suppressed.Lifts() != e.lifts {
-		return errLifted
+// checkNotWithdrawn returns errErasureWithdrawn if an erasure was withdrawn since derived entries were last
+// unsuppressed. Earlier matches may then belong to a person whose data may be stored again, under the same
+// id.
+func (e *Eraser) checkNotWithdrawn() error {
+	if e.deps.Suppressed.RemovalCount() != e.removalCount {
+		return errErasureWithdrawn
 	}
 	return nil
 }
 
-// sweep finds what is stored of erased people, makes sure that it stays suppressed,
-// leaves tombstones on its topics and deletes its rows. It begins anew when an erasure
-// is withdrawn meanwhile, and returns what it last found.
-func (e *Eraser) sweep(ctx context.Context) (last *foundErased, err error) {
+// sweep finds the stored data of erased people, suppresses derived identifiers, writes tombstones and deletes
+// rows. It starts over if an erasure is withdrawn in between, and returns the last matches.
+func (e *Eraser) sweep(ctx context.Context) (last *erasureMatches, err error) {
 	for {
-		if err := e.unravel(ctx); err != nil {
+		if err := e.unsuppressDerived(ctx); err != nil {
 			return nil, err
 		}
 		found, err := e.find(ctx)
@@ -58,15 +57,15 @@ func (e *Eraser) sweep(ctx context.Context) (last *foundErased, err error) {
 				clear(e.removed)
 			}
 			last = found
-			// Tombstones first: when this is cut short, the rows are still there to be found.
-			if err = e.bury(ctx, found); err == nil {
+			// Tombstones first: if this is interrupted, the rows are still there to be found.
+			if err = e.writeTombstones(ctx, found); err == nil {
 				err = e.remove(ctx, found)
 			}
 		}
 		if err == nil {
 			err = e.rebuild(ctx)
 		}
-		if errors.Is(err, errLifted) {
+		if errors.Is(err, errErasureWithdrawn) {
 			continue
 		}
 		if last == nil {
@@ -76,17 +75,16 @@ func (e *Eraser) sweep(ctx context.Context) (last *foundErased, err error) {
 	}
 }
 
-// bury writes tombstones for every key under which the topics may hold something of
-// what was found.
-func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
+// writeTombstones writes tombstones for all keys under which topics may hold matched data.
+func (e *Eraser) writeTombstones(ctx context.Context, f *erasureMatches) error {
 	var messages []kafka.Message
 	write := func() error {
-		if err := e.unlifted(); err != nil {
+		if err := e.checkNotWithdrawn(); err != nil {
 			return err
 		}
 		err := bus.WriteAll(ctx, e.writer, messages)
 		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
-			return fmt.Errorf("%d tombstones were refused: %w", len(refused.Messages), err)
+			return fmt.Errorf("brokers rejected %d tombstones: %w", len(refused.Messages), err)
 		}
 		if err != nil {
 			return fmt.Errorf("write tombstones: %w", err)
@@ -97,44 +95,48 @@ func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 		messages = messages[:0]
 		return nil
 	}
-	grave := func(topic, key string) {
+	addTombstone := func(topic, key string) {
 		messages = append(messages, kafka.Message{Topic: topic, Key: []byte(key)})
 	}
 	for platform, kind := range map[string]record.Kind{
-		identity.Network: record.KindNetworkPerson, identity.Codehost: record.KindCodehostPerson, identity.Microblog: record.KindMicroblogPerson,
+		identity.Network: record.KindNetworkPerson, identity.Codehost: record.KindCodehostPerson,
+		identity.Microblog: record.KindMicroblogPerson,
 	} {
 		for id := range f.people[platform] {
-			grave(kind.Topic(), id)
-			grave(event.TopicSeen, event.Seen{Kind: kind, Key: id}.MessageKey())
+			addTombstone(kind.Topic(), id)
+			addTombstone(event.TopicSeen, event.Seen{Kind: kind, Key: id}.MessageKey())
 		}
 	}
 	for id := range f.links {
-		grave(record.KindAccountLink.Topic(), id)
+		addTombstone(record.KindAccountLink.Topic(), id)
 	}
 	for _, c := range f.commits {
-		grave(record.KindCodehostCommit.Topic(), c.key)
+		addTombstone(record.KindCodehostCommit.Topic(), c.key)
 	}
 	for _, t := range []struct {
 		kind  record.Kind
 		query string
 	}{
-		{record.KindCodehostRepo, "SELECT DISTINCT concat(toString(user_id), '/', toString(repo_id)) FROM codehost_repos WHERE toString(user_id) IN {ids:Array(String)}"},
-		{record.KindCodehostCommit, "SELECT DISTINCT concat(toString(user_id), '/', sha) FROM codehost_commits WHERE toString(user_id) IN {ids:Array(String)}"},
-		{record.KindCodehostList, "SELECT DISTINCT concat(toString(user_id), '/', list) FROM codehost_lists WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostRepo, "SELECT DISTINCT concat(toString(user_id), '/', toString(repo_id)) FROM " +
+			"codehost_repos WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostCommit, "SELECT DISTINCT concat(toString(user_id), '/', sha) FROM codehost_commits WHERE " +
+			"toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostList, "SELECT DISTINCT concat(toString(user_id), '/', list) FROM codehost_lists WHERE " +
+			"toString(user_id) IN {ids:Array(String)}"},
 	} {
-		for part := range slices.Chunk(f.ids(identity.Codehost), idsAtOnce) {
+		for part := range slices.Chunk(f.ids(identity.Codehost), idsPerStatement) {
 			err := e.read(ctx, t.query, part, func(rows driver.Rows) error {
 				var key string
 				if err := rows.Scan(&key); err != nil {
 					return err
 				}
-				grave(t.kind.Topic(), key)
+				addTombstone(t.kind.Topic(), key)
 				return nil
 			})
 			if err != nil {
-				return fmt.Errorf("look for what to bury: %w", err)
+				return fmt.Errorf("find keys for tombstones: %w", err)
 			}
-			if len(messages) >= gravesAtOnce {
+			if len(messages) >= tombstoneBatchSize {
 				if err := write(); err != nil {
 					return err
 				}
@@ -144,52 +146,56 @@ func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 	return write()
 }
 
-// gravesAtOnce is about how many tombstones are held before they are written.
-const gravesAtOnce = 10_000
+// tombstoneBatchSize is the approximate number of tombstones buffered before a write.
+const tombstoneBatchSize = 10_000
 
-// doomed says which rows of a table are of found people: a condition on their ids,
-// and a hash that names them in a statement that ClickHouse keeps on disk.
-type doomed struct{ table, hash, where string }
+// deletionTarget selects the rows of matched people in a table: a condition on their ids, and a hash
+// expression that identifies them in DELETE statements, which ClickHouse keeps on disk.
+type deletionTarget struct{ table, hash, where string }
 
-func doomedRows(platform string) []doomed {
-	lookups := func(kind string) doomed {
-		return doomed{"lookups", "cityHash64(target_kind, target)", "target_kind = '" + kind + "' AND target IN {ids:Array(String)}"}
+func deletionTargets(platform string) []deletionTarget {
+	lookups := func(kind string) deletionTarget {
+		return deletionTarget{"lookups", "cityHash64(target_kind, target)", "target_kind = '" + kind +
+			"' AND target IN {ids:Array(String)}"}
 	}
-	seen := func(kind record.Kind) doomed {
-		return doomed{"seen_versions", "cityHash64(kind, key)", "kind = '" + string(kind) + "' AND key IN {ids:Array(String)}"}
+	seen := func(kind record.Kind) deletionTarget {
+		return deletionTarget{"seen_versions", "cityHash64(kind, key)", "kind = '" + string(kind) +
+			"' AND key IN {ids:Array(String)}"}
 	}
 	switch platform {
 	case identity.Network:
-		return []doomed{
-			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash", "profile_id IN {ids:Array(String)}"},
+		return []deletionTarget{
+			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash",
+				"profile_id IN {ids:Array(String)}"},
 			{"search_people", "profile_hash", "profile_id IN {ids:Array(String)}"}, seen(record.KindNetworkPerson),
 		}
 	case identity.Codehost:
-		out := []doomed{lookups(readmodel.TargetCodehostPerson), seen(record.KindCodehostPerson)}
+		out := []deletionTarget{lookups(readmodel.TargetCodehostPerson), seen(record.KindCodehostPerson)}
 		for _, t := range []string{"codehost_people", "codehost_repos", "codehost_commits", "codehost_lists"} {
-			out = append(out, doomed{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
+			out = append(out, deletionTarget{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
 		}
-		// Last: until then it is found by the rows that it was built from.
-		return append(out, doomed{readmodel.AnswersTable, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
+		// Last: if the others are deleted first, an interrupted erasure still finds it.
+		return append(out, deletionTarget{readmodel.AnswersTable, "cityHash64(user_id)",
+			"toString(user_id) IN {ids:Array(String)}"})
 	case identity.Microblog:
-		return []doomed{
-			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash", "user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
+		return []deletionTarget{
+			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash",
+				"user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
 		}
 	}
 	return nil
 }
 
-// remove deletes the rows of what was found from the live tables and from those
-// beside them that a replay is making or has kept.
-func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
-	beside, err := e.tablesBeside(ctx)
+// remove deletes the rows of the matches from the live tables and from shadow and retired tables.
+func (e *Eraser) remove(ctx context.Context, f *erasureMatches) error {
+	replayed, err := e.replayTables(ctx)
 	if err != nil {
 		return err
 	}
 	for _, platform := range identity.PlatformNames() {
 		ids := f.ids(platform)
-		for _, d := range doomedRows(platform) {
-			for _, table := range append([]string{d.table}, beside[d.table]...) {
+		for _, d := range deletionTargets(platform) {
+			for _, table := range append([]string{d.table}, replayed[d.table]...) {
 				if err := e.delete(ctx, table, d.hash, d.where, ids); err != nil {
 					return err
 				}
@@ -200,20 +206,21 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 	for id := range f.links {
 		links = append(links, id)
 	}
-	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
+	for _, table := range append([]string{"account_links"}, replayed["account_links"]...) {
 		if err := e.delete(ctx, table, "link_hash", "link_id IN {ids:Array(String)}", links); err != nil {
 			return err
 		}
 	}
-	e.owe(f)
-	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
+	e.scheduleRebuild(f)
+	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"},
+		replayed["codehost_commits"]...)); err != nil {
 		return err
 	}
-	return e.removeLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
+	return e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...))
 }
 
-// removeLookups deletes the lookups of account-links that name an erased account, and those by the addresses of erased
-// authors, which commits in accounts of others have left.
+// removeLookups deletes lookups of account links that name an erased account, and lookups by addresses of
+// erased authors, which stem from commits in accounts of others.
 func (e *Eraser) removeLookups(ctx context.Context, tables []string) error {
 	for _, table := range tables {
 		var hashes []uint64
@@ -236,7 +243,7 @@ func (e *Eraser) removeLookups(ctx context.Context, tables []string) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("look for lookups of links and authors: %w", err)
+			return fmt.Errorf("find lookups of links and authors: %w", err)
 		}
 		if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
 			return err
@@ -268,13 +275,14 @@ func cutAccount(target, platform string) (string, bool) {
 	return "", false
 }
 
-// delete deletes the rows that meet a condition on ids, by a hash of what names them. It
-// looks for all of them first: a deletion rewrites, and is waited for, and takes many at once.
+// delete deletes the rows that match a condition on ids, by a hash of what identifies them. It collects all
+// hashes first: each DELETE is a synchronous mutation, so few large ones are faster.
 func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []string) error {
 	var hashes []uint64
 	var found int64
-	for part := range slices.Chunk(ids, idsAtOnce) {
-		err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+" GROUP BY h", part, func(rows driver.Rows) error {
+	for part := range slices.Chunk(ids, idsPerStatement) {
+		err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+
+			" GROUP BY h", part, func(rows driver.Rows) error {
 			var h uint64
 			var n int64
 			if err := rows.Scan(&h, &n); err != nil {
@@ -285,7 +293,7 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("look for rows of %s: %w", table, err)
+			return fmt.Errorf("find rows of %s: %w", table, err)
 		}
 	}
 	if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
@@ -297,8 +305,10 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
 	return e.forEachList(hashes, func(list string) error {
-		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
-		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
+		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list +
+			")"
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2,
+			"lightweight_deletes_sync": 2}))
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("delete rows of %s: %w", table, err)
 		}
@@ -307,20 +317,21 @@ func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []
 	})
 }
 
-// count adds to what the sweep under way has removed from a table; those that a replay
-// keeps beside it are counted with it.
+// count adds to the number of rows removed from a table in this sweep. Shadow and retired tables count as the
+// live one.
 func (e *Eraser) count(table string, rows int64) {
-	if of, _, _, ok := readmodel.ParseRebuilt(table); ok {
-		table = of
+	if live, _, _, ok := readmodel.ParseRebuilt(table); ok {
+		table = live
 	}
 	if rows > 0 {
 		e.removed["rows of "+table] += rows
 	}
 }
 
-// forEachList hands over hashes as lists that fit a statement, while nothing is lifted.
+// forEachList calls do with comma-separated lists of hashes that fit one statement. It stops if an erasure is
+// withdrawn.
 func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error {
-	for part := range slices.Chunk(hashes, 10*idsAtOnce) {
+	for part := range slices.Chunk(hashes, 10*idsPerStatement) {
 		list := make([]byte, 0, 21*len(part))
 		for i, h := range part {
 			if i > 0 {
@@ -328,7 +339,7 @@ func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error 
 			}
 			list = strconv.AppendUint(list, h, 10)
 		}
-		if err := e.unlifted(); err != nil {
+		if err := e.checkNotWithdrawn(); err != nil {
 			return err
 		}
 		if err := do(string(list)); err != nil {
@@ -338,33 +349,33 @@ func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error 
 	return nil
 }
 
-// tablesBeside lists the tables that replays have made or kept, by the name of the
-// live one.
-func (e *Eraser) tablesBeside(ctx context.Context) (map[string][]string, error) {
+// replayTables returns the shadow and retired tables of replays, by the name of the live table.
+func (e *Eraser) replayTables(ctx context.Context) (map[string][]string, error) {
 	out := make(map[string][]string)
-	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		// Of a cluster's two tables the distributed one may be missing: a replay was cut short.
-		if name, ok := e.layout.Logical(name); ok {
-			if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
-				out[table] = append(out[table], name)
+	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT name FROM system.tables WHERE database = currentDatabase()",
+		func(rows driver.Rows) error {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			// On a cluster the distributed table may be missing, if a replay was interrupted.
+			if name, ok := e.layout.Logical(name); ok {
+				if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+					out[table] = append(out[table], name)
+				}
+			}
+			return nil
+		})
 	if err != nil {
-		return nil, fmt.Errorf("list the tables: %w", err)
+		return nil, fmt.Errorf("list tables: %w", err)
 	}
 	return out, nil
 }
 
-// idsAtOnce is how many ids one statement names.
-const idsAtOnce = 500
+// idsPerStatement is the maximum number of ids in one statement.
+const idsPerStatement = 500
 
-// read runs a query with the parameter ids.
+// read runs a query with the array parameter ids.
 func (e *Eraser) read(ctx context.Context, query string, ids []string, scan func(driver.Rows) error) error {
 	value := make([]byte, 0, 32*len(ids))
 	value = append(value, '[')
@@ -379,7 +390,7 @@ func (e *Eraser) read(ctx context.Context, query string, ids []string, scan func
 	return ch.ReadRows(ctx, e.deps.Conn, query, scan)
 }
 
-// quoted is a string in the notation of an array parameter.
+// quoted returns s in the notation of an array parameter.
 func quoted(s string) string {
 	out := make([]byte, 0, len(s)+2)
 	out = append(out, '\'')

@@ -16,17 +16,18 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasedRecord is a record of somebody who was erased, in a batch. It gets no rows.
+// erasedRecord is a record of an erased person in a batch. It is not stored.
 type erasedRecord struct {
 	topic     string
 	partition int
-	key       []byte // nil when it may be somebody else's
-	// platform, id and username are of a person's record; empty of others.
+	key       []byte // Nil if the key may belong to another person.
+	// Set for records of people only.
 	platform, id, username string
 	by                     suppress.Hash
 }
 
-// platforms are those of the kinds of people's records, whose key is their id.
+// platformOf returns the platform of a kind of person records, whose keys are platform ids. It returns "" for
+// other kinds.
 func platformOf(kind record.Kind) string {
 	switch kind {
 	case record.KindNetworkPerson:
@@ -39,7 +40,7 @@ func platformOf(kind record.Kind) string {
 	return ""
 }
 
-// erase reports whether a record is of somebody who was erased, and remembers it.
+// erase reports whether a record is of an erased person, and collects it for a tombstone.
 func (w *worker) erase(m *kafka.Message, rec *record.Record) bool {
 	by, hit := w.suppressed.Record(rec)
 	if !hit {
@@ -54,9 +55,10 @@ func (w *worker) erase(m *kafka.Message, rec *record.Record) bool {
 	return true
 }
 
-// mayBury reports whether a key, under which stands the record of somebody else, is nobody's, or
-// of somebody who was erased: a tombstone of another's would take their newest record along.
-func (w *worker) mayBury(kind record.Kind, key []byte) bool {
+// mayTombstone reports whether a tombstone may be written for the key of a record of another identity. It may
+// if the key is invalid or of an erased person. Otherwise the tombstone would remove another person's newest
+// record.
+func (w *worker) mayTombstone(kind record.Kind, key []byte) bool {
 	platform := platformOf(kind)
 	if _, hit := w.suppressed.ID(platform, string(key)); hit {
 		return true
@@ -70,21 +72,21 @@ func (w *worker) isErased(rec *record.Record) bool {
 	return hit
 }
 
-// eraseSeen is erase for a new version of a record.
-func (w *worker) eraseSeen(m *kafka.Message, s event.Seen) bool {
+// eraseVersionBump is erase for a version bump.
+func (w *worker) eraseVersionBump(m *kafka.Message, s event.Seen) bool {
 	by, hit := w.suppressed.ID(platformOf(s.Kind), s.Key)
 	if hit {
 		w.erased = append(w.erased, erasedRecord{topic: m.Topic, partition: m.Partition, key: m.Key, by: by})
-		w.count(kindSeen).erased++
+		w.count(kindVersionBump).erased++
 	}
 	return hit
 }
 
-// forget leaves tombstones for what was erased in the batch, each in the partition of the
-// record, wherever its writer put it, so that compaction takes it out of its topic, and suppresses what it was by its id: an older version
-// may have rows, and a newer one may not name what was asked for.
-func (p *Projector) forget(ctx context.Context) error {
-	if p.writer == nil { // a replay: the live projector does it
+// writeBatchTombstones writes a tombstone for each erased record of the batch, to the record's own partition,
+// so that compaction removes it. It also suppresses the record's platform id: older versions may be stored,
+// and newer ones may lack the identifier that was erased.
+func (p *Projector) writeBatchTombstones(ctx context.Context) error {
+	if p.writer == nil { // In a replay the live projector writes them.
 		return nil
 	}
 	var messages []kafka.Message
@@ -103,7 +105,8 @@ func (p *Projector) forget(ctx context.Context) error {
 	}
 	err := bus.WriteAll(ctx, p.writer, messages)
 	if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
-		p.deps.Logger.ErrorContext(ctx, "tombstones of erased records were refused", "messages", len(refused.Messages), "error", err)
+		p.deps.Logger.ErrorContext(ctx, "projector: brokers rejected tombstones of erased records", "messages",
+			len(refused.Messages), "error", err)
 		return nil
 	}
 	if err != nil {
@@ -112,8 +115,8 @@ func (p *Projector) forget(ctx context.Context) error {
 	return nil
 }
 
-// derive makes the entries that follow from a person's record being erased, those
-// that are not known yet.
+// derive returns the suppression entries that follow from the erasure of a person's record, without those
+// that exist.
 func derive(set *suppress.Set, platform, id, username string, by suppress.Hash) ([]kafka.Message, error) {
 	var out []kafka.Message
 	add := func(h suppress.Hash, e suppress.Entry, ok bool) error {
@@ -122,11 +125,13 @@ func derive(set *suppress.Set, platform, id, username string, by suppress.Hash) 
 		}
 		value, err := json.Marshal(e)
 		if err != nil {
-			return fmt.Errorf("write suppression entry: %w", err)
+			return fmt.Errorf("encode suppression entry: %w", err)
 		}
-		out = append(out, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: h.String(), Type: event.TypeSuppression, Source: "/muster/projector", ContentType: "application/json",
-		})})
+		out = append(out, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: h.String(), Type: event.TypeSuppression, Source: "/muster/projector",
+				ContentType: "application/json",
+			})})
 		return nil
 	}
 	if platform == "" {

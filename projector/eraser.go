@@ -22,88 +22,83 @@ import (
 // EraserConfig configures an Eraser. Only Kafka is required.
 type EraserConfig struct {
 	Kafka bus.Config
-	// Within is how long what was erased may be stored after nobody is shown it any
-	// more; default 24 h. Rewriting begins after a quarter of it, or at once when a
-	// request asks for it.
+	// Within is the maximum time that erased data may remain on disk after it is suppressed; default 24 h.
+	// The rewrite starts after a quarter of it, or immediately for an urgent request.
 	Within time.Duration
-	// Gather is how long a sweep waits for more changes; default 300 ms. Sweeps that
-	// take long follow each other at least five times as slowly.
+	// Gather is how long a sweep waits for more changes; default 300 ms. After a long sweep the pause is at
+	// least five times its duration.
 	Gather time.Duration
-	// Tombstones is how long the logs keep tombstones; default event.TombstoneAge.
+	// Tombstones is how long topics retain tombstones; default event.TombstoneAge.
 	Tombstones time.Duration
-	// Replaced is how long the engine keeps parts that a rewriting, or a merge meanwhile,
-	// has replaced, in whole seconds; default a minute. What merges make of the text indexes
-	// of search_people they do not synchronize: the system writes it in its own time, which
-	// on Linux is half a minute. When the power goes before, what it replaced is needed.
+	// Replaced is how long the engine keeps parts that a mutation or merge replaced, in whole seconds;
+	// default one minute. Merged text indexes of search_people are not synced to disk; Linux writes them back
+	// within about 30 s. After a power failure before that, the replaced parts are needed.
 	Replaced time.Duration
 }
 
-// EraserDeps are what an Eraser works with. Compact may be nil.
+// EraserDeps are the dependencies of an Eraser.
 type EraserDeps struct {
 	Conn       driver.Conn
 	Suppressed *suppress.Set
-	// Compact rolls and compacts the logs of the brokers; nil for those that do it by
-	// themselves, by the topics' settings.
+	// Compact rolls and compacts the embedded brokers' logs. Nil for brokers that compact by themselves, by
+	// the topics' settings.
 	Compact func(context.Context) error
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
 
-// Eraser removes what is stored of people who were erased. It has no state of its
-// own: a sweep compares everything that is stored with the suppression set and makes
-// it conform, so that it does not matter where an earlier one was killed, and
-// whoever is found again, by whatever way they came, goes again. A replay that puts
-// tables in place of the live ones has it sweep again.
+// Eraser deletes the stored data of erased people. It is stateless: a sweep compares all stored data with the
+// suppression set and deletes what matches. An interrupted sweep needs no recovery, and data that comes in
+// again is deleted again. Swapping tables in a replay triggers another sweep.
 //
-// A sweep finds the rows of suppressed people; takes in the accounts that name each
-// other; suppresses their ids; leaves tombstones on the topics; and deletes the rows,
-// which no query returns from then on. The rewriting takes them out of the tables'
-// files and the logs of the embedded broker, and looks for them again.
+// A sweep finds the rows of suppressed people, adds accounts with mutual links, suppresses their ids, writes
+// tombstones to the topics, and deletes the rows; queries no longer return them. The rewrite that follows
+// removes the rows from table files and from the embedded broker's logs, and verifies that.
 type Eraser struct {
 	cfg    EraserConfig
 	deps   EraserDeps
 	writer *bus.Writer
 
-	layout  readmodel.Layout           // of the tables, as they were last seen
-	pending map[string]*pendingErasure // requests that are not removed yet
-	dirty   time.Time                  // since when something waits to be rewritten
-	lifts   uint64                     // of the set, when it was last unravelled
-	took    time.Duration              // of the sweep that was just made, 0 without one
-	removed map[string]int64           // what the last sweep that found somebody has removed, by where
-	clean   *cleaning                  // nil unless a rewriting waits for the files to go
-	live    string                     // which tables were live when they were last swept
-	owed    map[int64]bool             // accounts whose answers are to be built anew
-	rebuilt map[int64]bool             // accounts whose answers were, and whose older rows may not be gone
-	scanned bool                       // answers were compared with their rows since the start
+	layout           readmodel.Layout           // of the tables, as last read
+	pending          map[string]*pendingErasure // requests that are not completed, by id
+	dirtySince       time.Time                  // since when deleted rows wait for the rewrite; zero if none do
+	removalCount     uint64                     // the set's removal count when derived entries were last unsuppressed
+	sweepDuration    time.Duration              // duration of the last sweep, 0 without one
+	removed          map[string]int64           // deletions of the last sweep with matches, by place
+	rewriting        *pendingRewrite            // nil unless replaced parts are waited for
+	liveSignature    string                     // signature of the tables that were last swept
+	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
+	rebuiltAnswers   map[int64]bool             // accounts with rebuilt answers whose older rows may remain
+	answersScanned   bool                       // answers were compared with their rows since the start
 }
 
-// cleaning is a rewriting whose old files are not gone yet.
-type cleaning struct {
-	begin time.Time // what was swept before is rewritten
-	again time.Time // when the logs are compacted again: tombstones have a short life
+// pendingRewrite is a rewrite whose replaced parts are not removed yet.
+type pendingRewrite struct {
+	begin          time.Time // sweeps before this time are covered
+	compactAgainAt time.Time // when to compact the logs again: tombstones have expired by then
 }
 
-// pendingErasure is a request on its way.
+// pendingErasure is a request in progress.
 type pendingErasure struct {
 	at     time.Time
 	masked bool
 	urgent bool
-	// waits are the hashes whose entries are not in force yet: the log has a request
-	// before its entries are published. Nothing is done for it until they are.
-	waits       []suppress.Hash
+	// waits are the hashes whose entries are not in force yet: a request is logged before its entries are
+	// published. The request is not handled until they are.
+	waitingFor  []suppress.Hash
 	requestedAt string
-	swept       time.Time // when the first sweep began that looked for them all
+	swept       time.Time // start of the first sweep that covered all identifiers
 }
 
-func (p *pendingErasure) held() bool { return len(p.waits) > 0 }
+func (p *pendingErasure) isWaiting() bool { return len(p.waitingFor) > 0 }
 
 // NewEraser returns an Eraser. It does not connect.
 func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if deps.Conn == nil || deps.Suppressed == nil || deps.Logger == nil {
-		return nil, errors.New("eraser: a connection, the suppression set and a logger are required")
+		return nil, errors.New("eraser: missing connection, suppression set or logger")
 	}
 	if cfg.Within != 0 && cfg.Within < time.Minute {
-		return nil, fmt.Errorf("eraser: what was erased may stay on disk for a minute at least, not %s", cfg.Within)
+		return nil, fmt.Errorf("eraser: the erasure deadline must be at least 1m, not %s", cfg.Within)
 	}
 	if cfg.Gather < 0 || cfg.Tombstones < 0 || cfg.Replaced < 0 {
 		return nil, errors.New("eraser: negative time")
@@ -116,16 +111,16 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 		deps.Now = time.Now
 	}
 	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64),
-		owed: make(map[int64]bool), rebuilt: make(map[int64]bool)}, nil
+		answersToRebuild: make(map[int64]bool), rebuiltAnswers: make(map[int64]bool)}, nil
 }
 
-// Run sweeps whenever the suppression set or the live tables change, and at the start,
-// until ctx ends; it returns nil then. What fails is tried again.
+// Run sweeps at the start and whenever the suppression set or the live tables change. It returns nil when ctx
+// ends. Failed work is retried.
 func (e *Eraser) Run(ctx context.Context) (err error) {
 	if e.deps.Suppressed.WaitLoaded(ctx) != nil {
 		return nil
 	}
-	e.writer = bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), inPartition)
+	e.writer = bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), withFixedPartition)
 	defer func() {
 		if closeErr := e.writer.Close(); closeErr != nil {
 			err = fmt.Errorf("eraser: close writer: %w", closeErr)
@@ -137,8 +132,8 @@ func (e *Eraser) Run(ctx context.Context) (err error) {
 		Handle: func(ctx context.Context, m kafka.Message) error {
 			var r event.Erasure
 			if err := json.Unmarshal(m.Value, &r); err != nil || r.Validate() != nil {
-				e.deps.Logger.WarnContext(ctx, "erasure event skipped", "offset", m.Offset)
-				return nil //nolint:nilerr // it never can be read: the log goes on
+				e.deps.Logger.WarnContext(ctx, "eraser: skipping invalid erasure event", "offset", m.Offset)
+				return nil //nolint:nilerr // It will never be valid.
 			}
 			select {
 			case requests <- r:
@@ -151,98 +146,98 @@ func (e *Eraser) Run(ctx context.Context) (err error) {
 	return e.loop(ctx, requests, log.Ready())
 }
 
-// retryPause is how long the eraser waits after a failure.
+// retryPause is the pause after a failure.
 const retryPause = 5 * time.Second
 
-func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <-chan struct{}) error {
-	next := time.NewTimer(0)
-	defer next.Stop()
-	swept, due := uint64(0), e.deps.Suppressed.Len() > 0
-	look := time.NewTicker(lookForTables)
-	defer look.Stop()
+func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logReady <-chan struct{}) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	sweptChanges, isDue := uint64(0), e.deps.Suppressed.Len() > 0
+	tablesTicker := time.NewTicker(liveTablesPollInterval)
+	defer tablesTicker.Stop()
 	pause := e.cfg.Gather
-	whole, begun := false, false // the log was read; a sweep was made of the tables that are live
+	logRead, isSwept := false, false
 	for {
-		changes, woken := e.deps.Suppressed.Changes()
-		if changes != swept && !due {
-			due = true
-			next.Reset(pause)
+		changes, changed := e.deps.Suppressed.Changes()
+		if changes != sweptChanges && !isDue {
+			isDue = true
+			timer.Reset(pause)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-woken:
+		case <-changed:
 		case r := <-requests:
-			if e.note(r) && whole && !due {
-				due = true
-				next.Reset(pause)
+			if e.applyEvent(r) && logRead && !isDue {
+				isDue = true
+				timer.Reset(pause)
 			}
-		case <-told:
-			told, whole = nil, true
+		case <-logReady:
+			logReady, logRead = nil, true
 			if len(e.pending) > 0 {
-				// The sweep of the start was not for them, and pause may be long after it.
-				due = true
-				next.Reset(e.cfg.Gather)
+				// The first sweep did not include them, and its pause may be long.
+				isDue = true
+				timer.Reset(e.cfg.Gather)
 			}
-		case <-look.C:
-			if begun && !due && e.replaced(ctx) {
-				due, begun = true, false
-				next.Reset(pause)
+		case <-tablesTicker.C:
+			if isSwept && !isDue && e.replaced(ctx) {
+				isDue, isSwept = true, false
+				timer.Reset(pause)
 			}
-		case <-next.C:
-			due = false
-			e.took = 0
-			err := e.work(ctx, whole, changes != swept || !begun)
+		case <-timer.C:
+			isDue = false
+			e.sweepDuration = 0
+			err := e.work(ctx, logRead, changes != sweptChanges || !isSwept)
 			switch {
 			case ctx.Err() != nil:
 				return nil
 			case err != nil:
-				e.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "erasing is tried again", slog.Any("error", err))
-				due = true
-				next.Reset(retryPause)
+				e.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "eraser: failed, will retry", slog.Any("error", err))
+				isDue = true
+				timer.Reset(retryPause)
 				continue
 			}
-			swept, begun = changes, true
-			pause = max(e.cfg.Gather, 5*e.took)
+			sweptChanges, isSwept = changes, true
+			pause = max(e.cfg.Gather, 5*e.sweepDuration)
 			switch {
-			case e.clean != nil:
-				next.Reset(cleaningPoll)
-			case !e.dirty.IsZero():
-				next.Reset(e.untilRewriting())
+			case e.rewriting != nil:
+				timer.Reset(rewritePollInterval)
+			case !e.dirtySince.IsZero():
+				timer.Reset(e.timeToRewrite())
 			}
 		}
 	}
 }
 
-// cleaningPoll is how often it is looked whether the files of a rewriting are gone.
-const cleaningPoll = 2 * time.Second
+// rewritePollInterval is how often the eraser checks whether replaced parts are removed.
+const rewritePollInterval = 2 * time.Second
 
-// note takes an event of the log, and reports whether there is something to do.
-func (e *Eraser) note(r event.Erasure) bool {
+// applyEvent applies an event of the request log, and reports whether there is work to do.
+func (e *Eraser) applyEvent(r event.Erasure) bool {
 	p := e.pending[r.RequestID]
 	switch r.Action {
 	case event.ErasureRequested:
 		if p == nil {
 			p = &pendingErasure{at: r.At, urgent: r.Urgent, requestedAt: r.RequestedAt}
 			if now := e.deps.Now(); now.Before(p.at) {
-				p.at = now // the clock of who wrote it is ahead: whatever begins from now on looks for it
+				p.at = now // The writer's clock is ahead: every sweep from now on covers it.
 			}
 			for _, i := range r.Identifiers {
 				if h, err := suppress.ParseHash(i.Hash); err == nil && i.Status != event.ErasureExempted {
-					p.waits = append(p.waits, h)
+					p.waitingFor = append(p.waitingFor, h)
 				}
 			}
 			e.pending[r.RequestID] = p
-			e.release(p)
-			return !p.held() // the set wakes the eraser when their entries come
+			e.releaseWaiting(p)
+			return !p.isWaiting() // Otherwise the set wakes the eraser when the entries arrive.
 		}
 	case event.ErasureMasked:
 		if p != nil {
 			p.masked = true
-			if p.swept.IsZero() && !p.held() { // before a start, or by another replica
+			if p.swept.IsZero() && !p.isWaiting() { // Reported before a restart, or by another replica.
 				p.swept = r.At
 				if now := e.deps.Now(); now.Before(p.swept) {
-					p.swept = now // the clock of who swept was ahead
+					p.swept = now // The reporter's clock was ahead.
 				}
 			}
 		}
@@ -252,22 +247,24 @@ func (e *Eraser) note(r event.Erasure) bool {
 	return false
 }
 
-// release looks which entries a request still waits for.
-func (e *Eraser) release(p *pendingErasure) {
-	p.waits = slices.DeleteFunc(p.waits, func(h suppress.Hash) bool { return e.deps.Suppressed.Knows(h, p.requestedAt) })
+// releaseWaiting removes the entries that are in force from those that a request waits for.
+func (e *Eraser) releaseWaiting(p *pendingErasure) {
+	p.waitingFor = slices.DeleteFunc(p.waitingFor, func(h suppress.Hash) bool {
+		return e.deps.Suppressed.Knows(h, p.requestedAt)
+	})
 }
 
-// work sweeps when something has changed or somebody waits, and rewrites when it is
-// time; the log is told once it was read.
-func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
-	// Each time: they may be made, or made anew, while this runs.
+// work sweeps if something changed or a request is pending, and rewrites when it is due. whole says that the
+// log was read to its end; status events are published only then.
+func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
+	// Read each time: tables may be created or replaced while the eraser runs.
 	if e.layout, err = readmodel.FindLayout(ctx, e.deps.Conn); err != nil {
 		return err
 	}
-	// Only entries that are in force now are sure to be looked for.
+	// A sweep is certain to cover only entries that are in force now.
 	var pending []*pendingErasure
 	for _, p := range e.pending {
-		if e.release(p); !p.held() {
+		if e.releaseWaiting(p); !p.isWaiting() {
 			pending = append(pending, p)
 		}
 	}
@@ -277,119 +274,123 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
 		changed = changed || !p.masked || p.swept.IsZero()
 		urgent = urgent || p.urgent && !p.at.After(begin)
 	}
-	if changed && len(pending) > 0 && !e.scanned {
-		if err := e.oweDiffering(ctx); err != nil {
-			return concealed(err)
+	if changed && len(pending) > 0 && !e.answersScanned {
+		if err := e.scheduleDiffering(ctx); err != nil {
+			return redactedError(err)
 		}
-		e.scanned = true
+		e.answersScanned = true
 	}
 	if changed {
-		found, err := e.sweepSteadily(ctx)
-		e.took = e.deps.Now().Sub(begin) // a rewriting holds up no sweep
+		found, err := e.sweepUntilStable(ctx)
+		e.sweepDuration = e.deps.Now().Sub(begin) // Rewrites do not count.
 		if err != nil {
 			return err
 		}
-		if e.dirty.IsZero() && (!found.empty() || len(pending) > 0) {
-			e.dirty = begin
+		if e.dirtySince.IsZero() && (!found.empty() || len(pending) > 0) {
+			e.dirtySince = begin
 		}
 		for _, p := range pending {
 			if p.swept.IsZero() {
 				p.swept = begin
 			}
 		}
-		if !whole {
+		if !logRead {
 			return nil
 		}
 		counts := found.counts()
 		if !found.empty() {
 			maps.Copy(counts, e.removed)
 		}
-		if err := e.tell(ctx, event.ErasureMasked, begin, counts); err != nil {
+		if err := e.publishStatus(ctx, event.ErasureMasked, begin, counts); err != nil {
 			return err
 		}
 	}
-	if e.clean != nil {
-		return e.finish(ctx)
+	if e.rewriting != nil {
+		return e.finishRewrite(ctx)
 	}
-	if whole && e.dirty.IsZero() {
-		// Requests of before a start, which the log says are masked: their rows are deleted
-		// already, so that no sweep finds them, and are still to be rewritten.
+	if logRead && e.dirtySince.IsZero() {
+		// Requests from before a restart that are logged as suppressed: their rows are already deleted, so no
+		// sweep finds them, but they still have to be rewritten.
 		for _, p := range pending {
-			if e.dirty.IsZero() || p.at.Before(e.dirty) {
-				e.dirty = p.at
+			if e.dirtySince.IsZero() || p.at.Before(e.dirtySince) {
+				e.dirtySince = p.at
 			}
 		}
 	}
-	if e.dirty.IsZero() || !whole || !urgent && e.deps.Now().Sub(e.dirty) < e.rest() {
+	if e.dirtySince.IsZero() || !logRead || !urgent && e.deps.Now().Sub(e.dirtySince) < e.rewriteDelay() {
 		return nil
 	}
 	begin = e.deps.Now()
 	if err := e.rewrite(ctx); err != nil {
 		return err
 	}
-	e.dirty, e.clean = time.Time{}, &cleaning{begin: begin, again: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
+	e.dirtySince, e.rewriting = time.Time{}, &pendingRewrite{begin: begin,
+		compactAgainAt: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
 	return nil
 }
 
-// rest is how long what was deleted waits for its rewriting: a quarter of the time that
-// it may stay, or less, so that a request which comes while a rewriting is under way has
-// time for its own. Each takes as long as tombstones live, and some seconds.
-func (e *Eraser) rest() time.Duration {
+// rewriteDelay returns how long deleted rows wait for the rewrite: at most a quarter of the deadline, and
+// short enough that a request arriving during a rewrite has time for its own. A rewrite takes the tombstones'
+// lifetime plus some seconds.
+func (e *Eraser) rewriteDelay() time.Duration {
 	const work = 10 * time.Second
 	return max(0, min(e.cfg.Within/4, e.cfg.Within-2*(e.cfg.Tombstones+work)))
 }
 
-// untilRewriting is how long what was deleted still waits for its rewriting: no longer
-// than until an urgent request, which may have come while another was rewritten, has its
-// turn.
-func (e *Eraser) untilRewriting() time.Duration {
+// timeToRewrite returns how long deleted rows still wait for the rewrite. An urgent request that arrived
+// during a previous rewrite shortens it.
+func (e *Eraser) timeToRewrite() time.Duration {
 	now := e.deps.Now()
-	wait := e.dirty.Add(e.rest()).Sub(now)
+	wait := e.dirtySince.Add(e.rewriteDelay()).Sub(now)
 	for _, p := range e.pending {
-		if p.urgent && !p.held() {
+		if p.urgent && !p.isWaiting() {
 			wait = min(wait, max(e.cfg.Gather, p.at.Sub(now)))
 		}
 	}
 	return max(0, wait)
 }
 
-// finish ends a rewriting once nothing of it is left in files, and tells so.
-func (e *Eraser) finish(ctx context.Context) error {
-	if e.deps.Now().Before(e.clean.again) {
+// finishRewrite completes a rewrite and publishes its status once no replaced part is left.
+func (e *Eraser) finishRewrite(ctx context.Context) error {
+	if e.deps.Now().Before(e.rewriting.compactAgainAt) {
 		return nil
 	}
 	gone, err := e.settle(ctx)
 	if err != nil || !gone {
 		return err
 	}
-	begin := e.clean.begin
-	e.clean = nil
-	return e.tell(ctx, event.ErasureRemoved, begin, nil)
+	begin := e.rewriting.begin
+	e.rewriting = nil
+	return e.publishStatus(ctx, event.ErasureRemoved, begin, nil)
 }
 
-// tell writes to the log what was done for the requests that came before a sweep, or
-// a rewriting, began, and whose entries were in force by then.
-func (e *Eraser) tell(ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64) error {
+// publishStatus publishes the status of requests that were made, and whose entries were in force, before the
+// sweep or rewrite began.
+func (e *Eraser) publishStatus(
+	ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64,
+) error {
 	var messages []kafka.Message
 	var done []string
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
-		if p.at.After(begin) || p.held() || p.swept.IsZero() || p.swept.After(begin) || action == event.ErasureMasked && p.masked {
+		if p.at.After(begin) || p.isWaiting() || p.swept.IsZero() || p.swept.After(begin) ||
+			action == event.ErasureMasked && p.masked {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
 		if err != nil {
-			return fmt.Errorf("write erasure: %w", err)
+			return fmt.Errorf("encode erasure: %w", err)
 		}
 		messages = append(messages, kafka.Message{
 			Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now, ContentType: "application/json",
+				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now,
+				ContentType: "application/json",
 			}),
 		})
 		done = append(done, id)
 	}
 	if err := bus.WriteAll(ctx, e.writer, messages); err != nil {
-		return fmt.Errorf("tell what was erased: %w", err)
+		return fmt.Errorf("publish erasure status: %w", err)
 	}
 	for _, id := range done {
 		if action == event.ErasureRemoved {

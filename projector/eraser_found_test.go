@@ -24,11 +24,12 @@ import (
 	"muster/schemas/suppress"
 )
 
-// suppressedBy is a set in which one identifier is suppressed.
+// suppressedBy returns a set in which one identifier is suppressed.
 func suppressedBy(t *testing.T, typ suppress.Type, standard string) *suppress.Set {
 	t.Helper()
 	set := suppress.NewSet(suppress.NoKey())
-	entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+	entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21",
+		Key: set.Key().ID()})
 	require.NoError(t, err)
 	require.NoError(t, set.Apply([]byte(set.Key().Of(typ, standard).String()), entry))
 	set.Loaded()
@@ -39,13 +40,14 @@ func contextOf(t *testing.T, id, profile string, identities ...string) *event.Co
 	t.Helper()
 	now := time.Now().UTC()
 	return &event.Context{
-		Call: event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now,
+		Call:   event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now},
+		Status: event.ContextComplete, At: now,
 		Profile: jsontext.Value(profile), Identities: identities,
 	}
 }
 
-// An address in members that muster has no field for has no column.
-func TestEraserFindsAddressesInUnknownMembers(t *testing.T) {
+// Unmapped addresses have no column.
+func TestEraser_FindsAddressesInUnknownFields(t *testing.T) {
 	h := newHarness(t)
 	set := suppressedBy(t, suppress.Email, "ada@example.com")
 	insertAll(t, h, "before", map[record.Kind][]string{
@@ -64,24 +66,26 @@ func TestEraserFindsAddressesInUnknownMembers(t *testing.T) {
 	require.EqualValues(t, 1, h.count("SELECT count() FROM network_people"))
 }
 
-// A profile that was made of an erased person's record, and whose text has no identifier of hers.
-func TestEraserFindsProfilesMadeOfRecords(t *testing.T) {
+// The profile's text has no identifier of the erased person.
+func TestEraser_FindsContextProfilesByRecord(t *testing.T) {
 	h := newHarness(t)
 	set := suppressedBy(t, suppress.Email, "ada@example.com")
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindNetworkPerson: {`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],"last_updated":"2026"}`},
 	})
 	var contexts readmodel.ContextBatch
-	require.NoError(t, contexts.Add(contextOf(t, "hers", `{"full_name":"Ada Lovelace","custom":{"about":"..."}}`, "network-person p3"), readmodel.Position{Topic: event.TopicContext}))
-	require.NoError(t, contexts.Add(contextOf(t, "other", `{"full_name":"Bob"}`, "network-person p4"), readmodel.Position{Topic: event.TopicContext, Offset: 1}))
+	require.NoError(t, contexts.Add(contextOf(t, "hers", `{"full_name":"Ada Lovelace","custom":{"about":"..."}}`,
+		"network-person p3"), readmodel.Position{Topic: event.TopicContext}))
+	require.NoError(t, contexts.Add(contextOf(t, "other", `{"full_name":"Bob"}`, "network-person p4"),
+		readmodel.Position{Topic: event.TopicContext, Offset: 1}))
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
 	startEraser(t, h, set).await(t, event.ErasureRemoved)
 	require.Zero(t, h.count("SELECT count() FROM network_people"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM contexts"))
 }
 
-// What comes out of the topics after the sweep, such as when a group's offsets are set back.
-func TestEventsOfErasedPeopleAreNotProjected(t *testing.T) {
+// Events are read again, such as after resetting a group's offsets.
+func TestProjector_OmitsEventsOfErasedPeople(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
@@ -94,25 +98,29 @@ func TestEventsOfErasedPeopleAreNotProjected(t *testing.T) {
 	publish(event.TopicContext, "a", contextOf(t, "other", `{"full_name":"Bob"}`))
 	now := time.Now().UTC()
 	attempt := &event.WebhookAttempt{
-		DeliveryID: "d", Attempt: 1, EndpointID: "e", OrganizationID: "o", RequestID: "q", Status: event.WebhookDead, Address: "https://x.example/", At: now, CreatedAt: now,
+		DeliveryID: "d", Attempt: 1, EndpointID: "e", OrganizationID: "o", RequestID: "q", Status: event.WebhookDead,
+		Address: "https://x.example/", At: now, CreatedAt: now,
 		Response: `{"codehost_username":"ghost"}`,
 	}
 	publish(event.TopicWebhook, "e", attempt)
 	eventually(t, func(context.Context) bool {
-		return h.count("SELECT count() FROM contexts WHERE request_id = 'other'") == 1 && h.count("SELECT count() FROM webhook_attempts") == 1
+		return h.count("SELECT count() FROM contexts WHERE request_id = 'other'") == 1 &&
+			h.count("SELECT count() FROM webhook_attempts") == 1
 	}, "the events")
 	require.Zero(t, h.count("SELECT count() FROM contexts WHERE request_id = 'late'"))
 	require.Zero(t, h.count("SELECT count() FROM webhook_attempts WHERE response != ''"))
 }
 
-// A record under a key that is not its identity, of somebody who was erased: no letter has it, and the topic does not keep it.
-func TestErasedRecordUnderAnotherKey(t *testing.T) {
+// It is neither published as rejected nor kept on its topic.
+func TestProjector_OmitsErasedRecordWithOtherKey(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
 	topic := record.KindCodehostPerson.Topic()
-	h.publish(kafka.Message{Topic: topic, Key: []byte("x"), Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
-	h.publish(kafka.Message{Topic: topic, Key: []byte("77"), Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
+	h.publish(kafka.Message{Topic: topic, Key: []byte("x"),
+		Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
+	h.publish(kafka.Message{Topic: topic, Key: []byte("77"),
+		Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
 	h.caughtUp()
 	last := map[string]kafka.Message{}
 	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{topic}, func(m kafka.Message) error {
@@ -132,9 +140,8 @@ func TestErasedRecordUnderAnotherKey(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-// Commits of an erased author get no rows, wherever they come; who is the owner, and what else
-// comes with them, stays.
-func TestCommitsOfErasedAuthorsAreNotProjected(t *testing.T) {
+// The account owner and its other records are unaffected.
+func TestProjector_OmitsCommitsOfErasedAuthors(t *testing.T) {
 	h := newHarness(t)
 	set := suppressedBy(t, suppress.Email, "ada@example.com")
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
@@ -143,13 +150,15 @@ func TestCommitsOfErasedAuthorsAreNotProjected(t *testing.T) {
 	}
 	owner := `{"user_id":7,"codehost_username":"bob","last_updated":"2026"`
 	h.publish(
-		kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(owner + `,"commits":[{` + commit("a", "ada") + `,{` + commit("b", "bob") + `]}`)},
+		kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+			Value: []byte(owner + `,"commits":[{` + commit("a", "ada") + `,{` + commit("b", "bob") + `]}`)},
 		message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("c", "Ada"))),
 		message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("d", "bob"))),
 		pair(t, decode(t, record.KindCodehostPerson, owner+`}`)),
 	)
 	buried := func() (keys []string) {
-		require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
+		require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(),
+			record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
 			if m.Value == nil {
 				keys = append(keys, string(m.Key))
 			}
@@ -159,57 +168,65 @@ func TestCommitsOfErasedAuthorsAreNotProjected(t *testing.T) {
 	}
 	h.caughtUp()
 	first := buried()
-	require.Equal(t, []string{"7/c"}, slices.Compact(slices.Clone(first)))                       // one for each try
-	h.publish(message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("e", "bob")))) // a batch of its own
+	require.Equal(t, []string{"7/c"}, slices.Compact(slices.Clone(first)))                       // one per attempt
+	h.publish(message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("e", "bob")))) // a separate batch
 	h.caughtUp()
 	require.EqualValues(t, 3, h.count("SELECT count() FROM codehost_commits"))
 	require.EqualValues(t, 3, h.count("SELECT count() FROM codehost_commits WHERE sha IN ('b', 'd', 'e')"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM seen_versions"))
-	require.Equal(t, first, buried(), "not by the second batch: what came in again meanwhile may be somebody's whose erasure was withdrawn")
+	require.Equal(t, first, buried(), "not by the second batch: later data may belong to a person whose erasure was "+
+		"withdrawn")
 }
 
-// The clock of whoever wrote a request is ahead of the eraser's.
-func TestEraserBearsAClockThatIsAhead(t *testing.T) {
+// The clock of the request's writer is ahead of the eraser's.
+func TestEraser_ToleratesRequestFromFuture(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
-	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`}})
+	insertAll(t, h, "before",
+		map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`}})
 	request(t, h, "ahead", time.Now().Add(time.Hour))
 	e := startEraser(t, h, set)
 	e.await(t, event.ErasureRemoved)
 	e.await(t, event.ErasureRemoved) // both requests
 }
 
-// What a record says does not come into the log when ClickHouse refuses it.
-func TestRefusedRecordIsNotLogged(t *testing.T) {
+func TestProjector_DoesNotLogRejectedData(t *testing.T) {
 	h := newHarness(t)
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre' AND email_keys != ['x']"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username "+
+		"!= 'ogre' AND email_keys != ['x']"))
 	var out bytes.Buffer
-	stop := h.start(func(_ *projector.Config, d *projector.Deps) { d.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
-	h.publishRecords(decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"ogre","emails":["shrek@swamp.example"],"last_updated":"2026"}`))
+	stop := h.start(func(_ *projector.Config, d *projector.Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&out,
+			nil))
+	})
+	h.publishRecords(decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p1","username":"ogre","emails":["shrek@swamp.example"],"last_updated":"2026"}`))
 	h.caughtUp()
 	stop()
-	require.Contains(t, out.String(), "refuses a record")
+	require.Contains(t, out.String(), "rejects a record")
 	require.NotContains(t, out.String(), "shrek")
 }
 
-// A record that ClickHouse refuses takes along no letter of what it embeds.
-func TestRefusedRecordAndItsPartsAreRejected(t *testing.T) {
+func TestProjector_RejectionOfErasedParentOmitsData(t *testing.T) {
 	h := newHarness(t)
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE codehost_people ADD CONSTRAINT no_ogres CHECK codehost_username != 'ogre'"))
-	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ogre","repos":[{"id":"no number"}],"last_updated":"2026"}`)})
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE codehost_people ADD CONSTRAINT no_ogres CHECK "+
+		"codehost_username != 'ogre'"))
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+		Value: []byte(`{"user_id":7,"codehost_username":"ogre","repos":[{"id":"no number"}],"last_updated":"2026"}`)})
 	h.start(nil)
 	h.caughtUp()
 	require.Len(t, h.rejectedRecords(), 2)
 }
 
-// Accounts that name each other are one person's, and what is theirs goes with them, from the
-// topics too; who is only named stays.
-func TestEraserFindsLinkedAccounts(t *testing.T) {
+// Accounts with mutual links are erased together, also from the topics. An account with a one-sided link
+// stays.
+func TestEraser_DeletesMutuallyLinkedAccounts(t *testing.T) {
 	h := newHarness(t)
 	set := suppressedBy(t, suppress.Email, "ada@example.com")
 	link := func(network, codehost string) string {
-		return `{"a":{"platform":"network","username":"` + network + `"},"b":{"platform":"codehost","username":"` + codehost + `"},"source":"s","observed_at":"2026"}`
+		return `{"a":{"platform":"network","username":"` + network + `"},"b":{"platform":"codehost","username":"` +
+			codehost + `"},"source":"s","observed_at":"2026"}`
 	}
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub","last_updated":"2026"}`},
@@ -217,16 +234,18 @@ func TestEraserFindsLinkedAccounts(t *testing.T) {
 			`{"user_id":7,"codehost_username":"adahub","network_username":"ada","last_updated":"2026"}`,
 			`{"user_id":8,"codehost_username":"claims","network_username":"ada","last_updated":"2026"}`,
 		},
-		record.KindAccountLink:  {link("bob", "adahub"), link("bob", "bobhub")},
-		record.KindCodehostRepo: {`{"user_id":7,"id":1,"name":"x","updated_at":"2026"}`, `{"user_id":8,"id":1,"name":"x","updated_at":"2026"}`},
+		record.KindAccountLink: {link("bob", "adahub"), link("bob", "bobhub")},
+		record.KindCodehostRepo: {`{"user_id":7,"id":1,"name":"x","updated_at":"2026"}`,
+			`{"user_id":8,"id":1,"name":"x","updated_at":"2026"}`},
 		record.KindCodehostCommit: {
 			`{"user_id":7,"sha":"a","author_date":"2026"}`, `{"user_id":8,"sha":"a","author_date":"2026"}`,
 			`{"user_id":8,"sha":"b","author_email":"ada@example.com","author_date":"2026"}`,
 		},
 		record.KindCodehostList: {`{"user_id":7,"list":"repos","items":["1"],"last_updated":"2026"}`},
 	})
-	// The row of a link whose tombstone is refused stays, so that it is found again.
-	h.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: record.KindAccountLink.Topic(), Err: kerr.InvalidRecord, Count: 1})
+	// The row of a link stays if its tombstone is rejected, so that it is found again.
+	h.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: record.KindAccountLink.Topic(),
+		Err: kerr.InvalidRecord, Count: 1})
 	startEraser(t, h, set).await(t, event.ErasureMasked)
 	buried := make(map[string][]string)
 	topics := []string{event.TopicSeen}
@@ -235,14 +254,15 @@ func TestEraserFindsLinkedAccounts(t *testing.T) {
 	}
 	require.NoError(t, bus.Scan(t.Context(), h.kafka, topics, func(m kafka.Message) error {
 		require.Nil(t, m.Value)
-		if !slices.Contains(buried[m.Topic], string(m.Key)) { // one for each try
+		if !slices.Contains(buried[m.Topic], string(m.Key)) { // one per attempt
 			buried[m.Topic] = append(buried[m.Topic], string(m.Key))
 		}
 		return nil
 	}))
 	for topic, keys := range map[string][]string{
 		event.TopicSeen: {
-			event.Seen{Kind: record.KindNetworkPerson, Key: "p1"}.MessageKey(), event.Seen{Kind: record.KindCodehostPerson, Key: "7"}.MessageKey(),
+			event.Seen{Kind: record.KindNetworkPerson, Key: "p1"}.MessageKey(),
+			event.Seen{Kind: record.KindCodehostPerson, Key: "7"}.MessageKey(),
 		},
 		record.KindNetworkPerson.Topic():  {"p1"},
 		record.KindCodehostPerson.Topic(): {"7"},

@@ -21,7 +21,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// gate is a connection on which the first query that says something waits.
+// gate is a connection that blocks the first matching query.
 type gate struct {
 	driver.Conn
 	says          string
@@ -39,9 +39,9 @@ func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Row
 	return g.Conn.Query(ctx, query, args...)
 }
 
-// Somebody whose erasure is withdrawn while a sweep is under way, and who is brought in
-// again, stays; who else was found goes.
-func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
+// A person's erasure is withdrawn during a sweep and their data is ingested again. It stays; other matches
+// are deleted.
+func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 	for name, c := range map[string]struct {
 		says   string
 		buried bool
@@ -54,13 +54,15 @@ func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
 			h := newHarness(t)
 			set := suppressed(t, "ghost")
 			apply := func(username string, lifted bool) {
-				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
+				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
+					RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
 				require.NoError(t, err)
 				require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, username).String()), value))
 			}
 			apply("gone", false)
 			insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
-				`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"gone","last_updated":"2026"}`,
+				`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`,
+				`{"user_id":43,"codehost_username":"gone","last_updated":"2026"}`,
 			}})
 			g := &gate{Conn: h.conn, says: c.says, reached: make(chan struct{}), goOn: make(chan struct{})}
 			gated := *h
@@ -82,17 +84,18 @@ func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
 			_, hit = set.ID(identity.Codehost, "43")
 			require.True(t, hit)
 			buried := map[string]bool{}
-			require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic()}, func(m kafka.Message) error {
-				buried[string(m.Key)] = true
-				return nil
-			}))
+			require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic()},
+				func(m kafka.Message) error {
+					buried[string(m.Key)] = true
+					return nil
+				}))
 			require.Equal(t, c.buried, buried["42"])
 			require.True(t, buried["43"])
 		})
 	}
 }
 
-// deletions counts the statements that delete from a table.
+// deletions counts the DELETE statements of a table.
 type deletions struct {
 	driver.Conn
 	from string
@@ -106,19 +109,22 @@ func (d *deletions) Exec(ctx context.Context, query string, args ...any) error {
 	return d.Conn.Exec(ctx, query, args...)
 }
 
-// More people than one query names go with one deletion of each table.
-func TestEraserDeletesManyAtOnce(t *testing.T) {
+// People in several queries are deleted with one statement per table.
+func TestEraser_DeletesWithOneStatementPerTable(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	var people []string
 	for i := range 1200 {
 		name := fmt.Sprint("gone-", i)
-		value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+		value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
+			RequestedAt: "2026-11-21", Key: set.Key().ID()})
 		require.NoError(t, err)
 		require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, name).String()), value))
-		people = append(people, fmt.Sprintf(`{"user_id":%d,"codehost_username":"%s","last_updated":"2026"}`, 1000+i, name))
+		people = append(people, fmt.Sprintf(`{"user_id":%d,"codehost_username":"%s","last_updated":"2026"}`, 1000+i,
+			name))
 	}
-	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: append(people, `{"user_id":1,"codehost_username":"stays","last_updated":"2026"}`)})
+	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: append(people,
+		`{"user_id":1,"codehost_username":"stays","last_updated":"2026"}`)})
 	d := &deletions{Conn: h.conn, from: "codehost_people"}
 	counted := *h
 	counted.store = &store{tb: t, conn: d}

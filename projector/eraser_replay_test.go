@@ -13,11 +13,10 @@ import (
 	"muster/schemas/record"
 )
 
-// A replay copies from the live table, or inserts what it has rendered, while somebody is
-// erased: its rows come into the fresh table behind the deletion from there. They go
-// before the request is told to be removed; and those that come later still go once the
-// table is live.
-func TestEraserFollowsAReplay(t *testing.T) {
+// A replay copies or inserts rows of a person while they are erased, so they enter the shadow table after the
+// deletion. They are deleted before the request is reported as deleted; later ones are deleted once the table
+// is live.
+func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	const ghost = `{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`
@@ -28,19 +27,22 @@ func TestEraserFollowsAReplay(t *testing.T) {
 	fresh := readmodel.Names{}
 	for _, table := range []string{"codehost_people", "lookups"} {
 		all := readmodel.Models()
-		r := readmodel.Rebuild{Model: all[slices.IndexFunc(all, func(m readmodel.Model) bool { return m.Table == table })], ID: "late"}
+		r := readmodel.Rebuild{Model: all[slices.IndexFunc(all,
+			func(m readmodel.Model) bool { return m.Table == table })], ID: "late"}
 		var existing string
-		require.NoError(t, h.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+		require.NoError(t, h.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database "+
+			"= currentDatabase() AND name = '"+table+"'").Scan(&existing))
 		create, err := r.Create(existing)
 		require.NoError(t, err)
 		for _, statement := range create {
 			require.NoError(t, h.conn.Exec(t.Context(), statement))
 		}
-		rebuilds, fresh[table] = append(rebuilds, r), r.Fresh()
+		rebuilds, fresh[table] = append(rebuilds, r), r.ShadowTable()
 	}
 	comeIn := func(token string) {
 		rows := &readmodel.Batch{}
-		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(rows, decode(t, record.KindCodehostPerson, ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}))
+		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(rows, decode(t, record.KindCodehostPerson,
+			ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}))
 		require.NoError(t, readmodel.InsertInto(t.Context(), h.conn, fresh, token, rows))
 		require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
 		require.NotZero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
@@ -56,12 +58,13 @@ func TestEraserFollowsAReplay(t *testing.T) {
 
 	comeIn("later")
 	for _, r := range rebuilds {
-		for _, statement := range append([]string{r.Exchange()}, r.Keep()...) {
+		for _, statement := range append([]string{r.Exchange()}, r.Retire()...) {
 			require.NoError(t, h.conn.Exec(t.Context(), statement))
 		}
 	}
 	eventually(t, func(context.Context) bool {
-		return h.count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 && h.count("SELECT count() FROM lookups WHERE target = '42'") == 0
+		return h.count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 &&
+			h.count("SELECT count() FROM lookups WHERE target = '42'") == 0
 	}, "the erased person is in the tables that the replay made")
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__old_late"), "who was not erased stays")
 }

@@ -17,10 +17,9 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A request is in the log before its entries are published, and whoever publishes may be
-// killed in between. It is not told to be done until all of them are in force, and were
-// looked for.
-func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
+// A request is logged before its entries are published, and the publisher may be killed in between. The
+// request is not reported as done before all entries are in force and were searched for.
+func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	apply := func(username string, entry suppress.Entry) string {
@@ -33,17 +32,20 @@ func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
 		}
 		return hash
 	}
-	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before, and asked for again
+	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before and requested again
 	insertAll(t, h, "before", map[record.Kind][]string{
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`,
+			`{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
 	})
 	ask := func(id string, identifiers ...event.ErasureIdentifier) {
-		r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second), Urgent: true, RequestedAt: "2026-11-21", Identifiers: identifiers}
+		r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second),
+			Urgent: true, RequestedAt: "2026-11-21", Identifiers: identifiers}
 		value, err := json.Marshal(&r)
 		require.NoError(t, err)
-		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: id, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
-		})})
+		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(id), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: id, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
+			})})
 	}
 	var mu sync.Mutex
 	told := map[string][]event.ErasureAction{}
@@ -52,16 +54,17 @@ func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Clone(told[id])
 	}
-	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest}, Handle: func(_ context.Context, m kafka.Message) error {
-		var r event.Erasure
-		if err := json.Unmarshal(m.Value, &r); err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		told[r.RequestID] = append(told[r.RequestID], r.Action)
-		return nil
-	}})
+	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest},
+		Handle: func(_ context.Context, m kafka.Message) error {
+			var r event.Erasure
+			if err := json.Unmarshal(m.Value, &r); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told[r.RequestID] = append(told[r.RequestID], r.Action)
+			return nil
+		}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
 	done := []event.ErasureAction{event.ErasureRequested, event.ErasureMasked, event.ErasureRemoved}
 	removed := func(id string) {
@@ -73,7 +76,7 @@ func TestEraserWaitsForTheEntriesOfARequest(t *testing.T) {
 	identifier := func(username string) event.ErasureIdentifier {
 		return event.ErasureIdentifier{Type: string(suppress.CodehostUsername), Hash: apply(username, suppress.Entry{})}
 	}
-	exempt := identifier("exempt") // of a deletion list: it never gets an entry
+	exempt := identifier("exempt") // of a deletion list; it gets no entry
 	exempt.Status = event.ErasureExempted
 	ask("waits", identifier("ghost"), identifier("late"), identifier("back"))
 	ask("known", identifier("ghost"), exempt)

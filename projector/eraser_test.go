@@ -20,17 +20,17 @@ import (
 	"muster/schemas/suppress"
 )
 
-// erasing is an eraser at work, and the log of erasures.
+// erasing is a running eraser and the erasure log.
 type erasing struct {
 	h    *harness
 	set  *suppress.Set
 	told chan event.ErasureAction
-	held atomic.Pointer[time.Time] // what the eraser's clock shows while it stands still
+	held atomic.Pointer[time.Time] // time of the stopped clock
 
 	replaced time.Duration // how long replaced parts are kept
 }
 
-// hold has the eraser's clock stand still: no rewriting ends before it goes on.
+// hold stops the eraser's clock, so that no rewrite completes.
 func (e *erasing) hold() {
 	now := time.Now()
 	e.held.Store(&now)
@@ -45,14 +45,13 @@ func (e *erasing) now() time.Time {
 	return time.Now()
 }
 
-// startEraser starts an eraser that waits a second for tombstones, with an urgent
-// request in the log.
+// startEraser starts an eraser with a tombstone lifetime of one second, with an urgent request in the log.
 func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
 	return (&erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}).start(t)
 }
 
-// startHeldEraser is startEraser with a clock that stands still.
+// startHeldEraser is startEraser with a stopped clock.
 func startHeldEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
 	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}
@@ -64,7 +63,8 @@ func (e *erasing) start(t *testing.T) *erasing {
 	t.Helper()
 	h := e.h
 	request(t, h, "r1", time.Now().Add(-time.Second))
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second, Replaced: e.replaced}, projector.EraserDeps{
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second,
+		Replaced: e.replaced}, projector.EraserDeps{
 		Conn: h.conn, Suppressed: e.set, Logger: slog.New(slog.DiscardHandler), Now: e.now,
 	})
 	require.NoError(t, err)
@@ -75,14 +75,15 @@ func (e *erasing) start(t *testing.T) *erasing {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest}, Handle: func(_ context.Context, m kafka.Message) error {
-		var r event.Erasure
-		if err := json.Unmarshal(m.Value, &r); err != nil {
-			return err
-		}
-		e.told <- r.Action
-		return nil
-	}})
+	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest},
+		Handle: func(_ context.Context, m kafka.Message) error {
+			var r event.Erasure
+			if err := json.Unmarshal(m.Value, &r); err != nil {
+				return err
+			}
+			e.told <- r.Action
+			return nil
+		}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
 	return e
 }
@@ -93,9 +94,11 @@ func request(t *testing.T, h *harness, id string, at time.Time) {
 	r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: at.UTC(), Urgent: true}
 	value, err := json.Marshal(&r)
 	require.NoError(t, err)
-	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-		ID: r.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
-	})})
+	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value,
+		Headers: bus.SetEvent(nil, bus.Event{
+			ID: r.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: r.At,
+			ContentType: "application/json",
+		})})
 }
 
 func (e *erasing) await(t *testing.T, want event.ErasureAction) {
@@ -124,21 +127,23 @@ func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]st
 	(&store{tb: t, conn: h.conn}).insert(token, recs...)
 }
 
-// Parts that a rewriting replaced stay until the system has written all of the new ones.
-func TestEraserKeepsWhatIsReplaced(t *testing.T) {
+// Replaced parts stay until the system has written the new ones to disk.
+func TestEraser_KeepsReplacedPartsUntilSynced(t *testing.T) {
 	h := newHarness(t)
 	insertAll(t, h, "before", people("Ghost"))
 	(&erasing{h: h, set: suppressed(t, "ghost"), told: make(chan event.ErasureAction, 16)}).start(t)
 	s := &store{tb: t, conn: h.conn}
 	eventually(t, func(context.Context) bool {
-		return s.count("SELECT countIf(position(engine_full, 'old_parts_lifetime = 60') > 0) FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_people'") == 1
+		return s.count("SELECT countIf(position(engine_full, 'old_parts_lifetime = 60') > 0) FROM system.tables "+
+			"WHERE database = currentDatabase() AND name = 'codehost_people'") == 1
 	}, "the parts' time")
 }
 
-// A request whose people were found before the eraser was stopped is rewritten by the one
-// that comes next, though that one finds nobody, and whatever the clock showed then.
-func TestEraserGoesOnAfterAStart(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{"in time": -time.Minute, "the clock was ahead": 30 * 24 * time.Hour} {
+// The next eraser rewrites a request that was swept before a restart, although its sweep has no match,
+// whatever the clock.
+func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"in time": -time.Minute,
+		"the clock was ahead": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			masked := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
@@ -146,40 +151,42 @@ func TestEraserGoesOnAfterAStart(t *testing.T) {
 				masked.Action = action
 				value, err := json.Marshal(&masked)
 				require.NoError(t, err)
-				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-					ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test", Time: masked.At, ContentType: "application/json",
-				})})
+				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value,
+					Headers: bus.SetEvent(nil, bus.Event{
+						ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test",
+						Time: masked.At, ContentType: "application/json",
+					})})
 			}
 			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
 		})
 	}
 }
 
-// An urgent request that comes while another is rewritten has its own rewriting right
-// behind it, not after the time that others wait.
-func TestEraserHurriesAgain(t *testing.T) {
+// An urgent request that arrives during a rewrite gets its own rewrite immediately after it.
+func TestEraser_UrgentRequestDuringRewriteIsNext(t *testing.T) {
 	h := newHarness(t)
 	e := startEraser(t, h, suppressed(t, "ghost"))
 	e.await(t, event.ErasureMasked)
-	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the rewriting that has begun
+	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the current rewrite
 	e.await(t, event.ErasureRemoved)
 	e.await(t, event.ErasureRemoved)
 }
 
-// What comes in between a sweep and the look at the end, as what was under way when
-// the set changed, goes too, is rewritten too, and the request still ends as removed.
-func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
+// Data that arrives between the sweep and the final scan is deleted and rewritten, and the request completes.
+func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	e := startHeldEraser(t, h, set)
 	e.await(t, event.ErasureMasked)
 	ghost := event.Account{Platform: "codehost", Username: "ghost"}
 	var rows readmodel.DiscoveryBatch
-	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(), Socials: []event.Social{{Account: ghost, Confidence: 1}}}, readmodel.Position{Topic: event.TopicDiscovery}))
+	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(),
+		Socials: []event.Social{{Account: ghost, Confidence: 1}}}, readmodel.Position{Topic: event.TopicDiscovery}))
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "late", &rows))
 	insertAll(t, h, "late", map[record.Kind][]string{
-		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
-		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`,
+			`{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
+		record.KindCodehostRepo: {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
 	})
 	s := &store{tb: t, conn: h.conn}
 	require.EqualValues(t, 2, s.count("SELECT count() FROM codehost_people"))
@@ -190,16 +197,18 @@ func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
 	require.EqualValues(t, 1, s.count("SELECT count() FROM codehost_people"))
 	require.Zero(t, s.count("SELECT count() FROM codehost_repos"))
 	require.Zero(t, s.count("SELECT count() FROM lookups WHERE target = '42'"))
-	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND has_lightweight_delete"), "the deleted rows are still in the parts")
+	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND "+
+		"has_lightweight_delete"), "the deleted rows are still in the parts")
 }
 
-// Everything that is stored of an erased person goes, by whatever they are known:
-// also what was stored before there was a request, and what only tells of them.
-func TestEraserFindsEverything(t *testing.T) {
+// Covers every identifier, data from before the request, and data that only mentions the person.
+func TestEraser_DeletesAllStoredData(t *testing.T) {
 	h := newHarness(t)
 	set := suppress.NewSet(suppress.NoKey())
-	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.DropPhone: "4901234567"} {
-		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100",
+		suppress.DropPhone: "4901234567"} {
+		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21",
+			Key: set.Key().ID()})
 		require.NoError(t, err)
 		require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
 	}
@@ -221,14 +230,16 @@ func TestEraserFindsEverything(t *testing.T) {
 	var contexts readmodel.ContextBatch
 	for id, email := range map[string]string{"hers": "ada@example.com", "his": "bob@example.com"} {
 		require.NoError(t, contexts.Add(&event.Context{
-			Call: event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now,
+			Call:   event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now},
+			Status: event.ContextComplete, At: now,
 			Profile: jsontext.Value(`{"personal_email":"` + email + `"}`),
 		}, readmodel.Position{Topic: event.TopicContext}))
 	}
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
 	var attempts readmodel.WebhookBatch
 	for id, answer := range map[string]string{"hers": "no such person: ada@example.com", "his": "no such person"} {
-		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now, CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
+		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now,
+			CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
 	}
 	require.NoError(t, readmodel.InsertWebhooks(t.Context(), h.conn, "w", &attempts))
 
@@ -242,7 +253,8 @@ func TestEraserFindsEverything(t *testing.T) {
 		"SELECT count() FROM codehost_commits":                       1,
 		"SELECT count() FROM codehost_commits WHERE sha = 'b'":       1,
 		"SELECT count() FROM codehost_answers":                       1,
-		"SELECT count() FROM codehost_answers WHERE position(content, '\"commits_count\":1') > 0 AND position(content, 'hers') = 0": 1,
+		"SELECT count() FROM codehost_answers WHERE position(content, '\"commits_count\":1') > 0 AND " +
+			"position(content, 'hers') = 0": 1,
 		"SELECT count() FROM contexts":                                                          1,
 		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
 		"SELECT count() FROM webhook_attempts":                                                  2,
@@ -253,5 +265,5 @@ func TestEraserFindsEverything(t *testing.T) {
 		require.Equal(t, want, s.count(query), query)
 	}
 	_, hit := set.ID("network", "p2")
-	require.True(t, hit, "whoever was found stays out by their id")
+	require.True(t, hit, "matched people are suppressed by id")
 }

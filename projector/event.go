@@ -14,32 +14,32 @@ import (
 	"muster/schemas/record"
 )
 
-// eventIdle is how long a batch of events waits for more when none come. Usage events
-// gather for a second before they are published: where none has come for longer, nobody
-// is calling, and whoever looks for rows need not wait for the batch to get old.
-const eventIdle = 1500 * time.Millisecond
+// batchIdleTimeout is how long a batch of events waits for the next one. Publishers batch usage events for up
+// to a second. A longer gap means that no calls are running, so waiting would only delay readers of the rows.
+const batchIdleTimeout = 1500 * time.Millisecond
 
-// newEventConsumer returns the consumer of one topic of events, whose batches get
-// no older than age.
-func (p *Projector) newEventConsumer(group, topic string, age time.Duration, handle func(context.Context, bus.Batch) error) (*bus.BatchConsumer, error) {
+// newEventConsumer returns the consumer of one event topic. Batches are handled at age at the latest.
+func (p *Projector) newEventConsumer(
+	group, topic string, age time.Duration, handle func(context.Context, bus.Batch) error,
+) (*bus.BatchConsumer, error) {
 	return bus.NewBatchConsumer(bus.BatchConsumerConfig{
 		Config: p.cfg.Kafka, Group: group, Topics: []string{topic},
-		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age, MaxIdle: eventIdle,
+		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age, MaxIdle: batchIdleTimeout,
 		Handle: handle, RetryMin: p.cfg.RetryMin, RetryMax: p.cfg.RetryMax,
 		Timing: p.cfg.Timing, Logger: p.deps.Logger, Registerer: p.deps.Registerer,
 	})
 }
 
-// validated is an event that can say what is wrong with it.
-type validated[E any] interface {
+// validator is a pointer to an event that can validate itself.
+type validator[E any] interface {
 	*E
 	Validate() error
 }
 
-// handleEvents makes batches of events E durable: add collects their rows in an R,
-// insert writes them. What is no such event, or cannot be added, is rejected under
-// kind, which stands where a rejected record's kind does.
-func handleEvents[E, R any, P validated[E]](
+// projectEvents returns a batch handler for events of type E: add collects their rows in an R and insert
+// writes them. Events that are invalid or that add rejects are published as rejected under kind, in place of
+// a record kind.
+func projectEvents[E, R any, P validator[E]](
 	p *Projector, kind record.Kind,
 	add func(*R, P, readmodel.Position) error,
 	insert func(ctx context.Context, conn driver.Conn, token string, rows *R) error,
@@ -48,7 +48,7 @@ func handleEvents[E, R any, P validated[E]](
 		ctx, span := p.tracer.Start(ctx, "project "+string(kind), trace.WithSpanKind(trace.SpanKindConsumer))
 		defer func() {
 			if err != nil {
-				span.SetStatus(codes.Error, "failed") // the error may hold what the event says
+				span.SetStatus(codes.Error, "failed") // The error may quote personal data of the event.
 			}
 			span.End()
 		}()

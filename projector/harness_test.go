@@ -36,7 +36,7 @@ func newHarness(t *testing.T) *harness {
 	return harnessOver(t, openStore(t))
 }
 
-// harnessOver is a harness over a store that is there.
+// harnessOver is a harness with an existing store.
 func harnessOver(t *testing.T, s *store) *harness {
 	t.Helper()
 	b := brokertest.Start(t)
@@ -51,7 +51,8 @@ func (h *harness) ensureTopics() {
 	h.t.Helper()
 	var topics []bus.Topic
 	for _, topic := range event.Topics() {
-		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config()})
+		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Replication: 1,
+			Config: topic.Config()})
 	}
 	require.NoError(h.t, bus.EnsureTopics(h.t.Context(), h.kafka, topics))
 }
@@ -59,7 +60,8 @@ func (h *harness) ensureTopics() {
 // start runs a projector and returns what stops it and waits for it.
 func (h *harness) start(change func(*projector.Config, *projector.Deps)) (stop func()) {
 	h.t.Helper()
-	cfg := projector.Config{Kafka: h.kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond, MaxAge: 20 * time.Millisecond}
+	cfg := projector.Config{Kafka: h.kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
+		MaxAge: 20 * time.Millisecond}
 	cfg.Timing.JoinBackoff = 100 * time.Millisecond
 	deps := projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
@@ -118,9 +120,10 @@ func (h *harness) caughtUp() {
 		}
 	}()
 	eventually(h.t, func(ctx context.Context) bool {
-		// In this order: what is projected touches answers.
+		// In this order: projections publish touches.
 		for _, c := range []bus.GroupTopics{
-			{Group: projector.Group, Topics: projector.Topics()}, {Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
+			{Group: projector.Group, Topics: projector.Topics()}, {Group: projector.AnswersGroup,
+				Topics: []string{event.TopicAnswerTask}},
 		} {
 			lag, err := bus.Lag(ctx, h.kafka, c.Group, c.Topics)
 			if err != nil {
@@ -144,21 +147,22 @@ func (h *harness) rejectedRecords() []event.Rejected {
 	var out []event.Rejected
 	ctx, cancel := context.WithCancel(h.t.Context())
 	defer cancel()
-	f := bus.Follow(ctx, h.kafka, bus.FollowConfig{Topics: []string{event.TopicRejected}, Handle: func(_ context.Context, m kafka.Message) error {
-		e, err := bus.GetEvent(m.Headers)
-		if err != nil {
-			return err
-		}
-		if e.Type != event.TypeRejected {
-			return errors.New(e.Type)
-		}
-		var r event.Rejected
-		if err := json.Unmarshal(m.Value, &r); err != nil {
-			return err
-		}
-		out = append(out, r)
-		return nil
-	}, Logger: slog.New(slog.DiscardHandler)})
+	f := bus.Follow(ctx, h.kafka, bus.FollowConfig{Topics: []string{event.TopicRejected},
+		Handle: func(_ context.Context, m kafka.Message) error {
+			e, err := bus.GetEvent(m.Headers)
+			if err != nil {
+				return err
+			}
+			if e.Type != event.TypeRejected {
+				return errors.New(e.Type)
+			}
+			var r event.Rejected
+			if err := json.Unmarshal(m.Value, &r); err != nil {
+				return err
+			}
+			out = append(out, r)
+			return nil
+		}, Logger: slog.New(slog.DiscardHandler)})
 	select {
 	case <-f.Ready():
 	case <-time.After(30 * time.Second):
@@ -168,15 +172,16 @@ func (h *harness) rejectedRecords() []event.Rejected {
 	return out
 }
 
-// history is records of a few identities in several versions, shuffled, some
-// of them repeated; want is the newest version of each.
+// history returns records of a few identities in several versions, shuffled and partly repeated; want is the
+// newest version of each.
 func history(tb testing.TB, seed uint64, people, versions int) (all []*record.Record, want map[string]*record.Record) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	want = map[string]*record.Record{}
 	for p := range people {
 		id := fmt.Sprintf("p_%d", p)
 		for v := range versions {
-			members := fmt.Sprintf(`"username":"user-%d","headline":"v%d","emails":["%d@x.example"]`, random.IntN(people), v, p)
+			members := fmt.Sprintf(`"username":"user-%d","headline":"v%d","emails":["%d@x.example"]`,
+				random.IntN(people), v, p)
 			if random.IntN(10) == 0 {
 				members = `"deleted":true`
 			}

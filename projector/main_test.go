@@ -91,7 +91,8 @@ func (s *store) insert(token string, recs ...*record.Record) {
 
 func query[R any, K int64 | uint64](s *store, sql string, dest func(*R) []any, keys ...K) []R {
 	s.tb.Helper()
-	ctx := clickhouse.Context(s.tb.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
+	ctx := clickhouse.Context(s.tb.Context(),
+		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
 	rows, err := s.conn.Query(ctx, sql)
 	require.NoError(s.tb, err)
 	var out []R
@@ -125,7 +126,8 @@ func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupR
 
 func (s *store) lookups(keys ...uint64) map[uint64][]readmodel.LookupRow {
 	found, err := readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
-		ctx := clickhouse.Context(s.tb.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
+		ctx := clickhouse.Context(s.tb.Context(),
+			clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
 		return chplatform.ReadRows(ctx, s.conn, query, scan)
 	})
 	require.NoError(s.tb, err)
@@ -137,7 +139,8 @@ func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	for i, id := range ids {
 		keys[i] = readmodel.ProfileHash(id)
 	}
-	rows := fresh(query(s, readmodel.NetworkPeopleQuery(), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.NewestNetworkPeople)
+	rows := fresh(query(s, readmodel.NetworkPeopleQuery(), (*readmodel.NetworkPersonRow).Dest, keys...),
+		readmodel.NewestNetworkPeople)
 	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, keys...)
 	for i, r := range rows {
 		if !r.Deleted {
@@ -147,7 +150,7 @@ func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	return rows
 }
 
-// answers are the answers of accounts, in no order.
+// answers returns the answers of accounts, in no order.
 func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
 	newest := map[int64]readmodel.AnswerRow{}
 	for _, r := range query(s, readmodel.AnswersQuery(), (*readmodel.AnswerRow).Dest, ids...) {
@@ -158,13 +161,14 @@ func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
 	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, ids...)
 	var out []readmodel.AnswerRow
 	for _, r := range newest {
-		r.Version = readmodel.Freshen(record.KindCodehostPerson, strconv.FormatInt(r.UserID, 10), r.Version, r.ContentHash, seen)
+		r.Version = readmodel.Freshen(record.KindCodehostPerson, strconv.FormatInt(r.UserID, 10), r.Version,
+			r.ContentHash, seen)
 		out = append(out, r)
 	}
 	return out
 }
 
-// entries are the members of the entries of a list of an account, without braces.
+// entries returns the fields of the entries of an account's list, without braces.
 func (s *store) entries(list string, shape readmodel.Shape, row readmodel.AnswerRow) []string {
 	s.tb.Helper()
 	var lists map[string]jsontext.Value
@@ -204,7 +208,9 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+18, "those of records, the ledger, webhooks, discoveries, discovered links, contexts, and answers, and twelve that change tables or a view")
+			require.Len(t, migrations, len(readmodel.Tables())+18,
+				"those of records, the ledger, webhooks, discoveries, discovered links, contexts, and answers, and "+
+					"twelve that change tables or a view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)
@@ -215,27 +221,33 @@ func TestMigrationsGolden(t *testing.T) {
 	}
 }
 
-func TestMigrateTwice(t *testing.T) {
+func TestMigrate_IsIdempotent(t *testing.T) {
 	s := openStore(t)
 	applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
 	require.Empty(t, applied)
-	require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+readmodel.UsageMonthly+"' AND comment = ''"))
-	for _, table := range append(readmodel.Tables(), readmodel.UsageTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable) {
-		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
-		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
+	require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+
+		readmodel.UsageMonthly+"' AND comment = ''"))
+	for _, table := range append(readmodel.Tables(), readmodel.UsageTable, readmodel.DiscoveryTable,
+		readmodel.DiscoveredTable, readmodel.ContextTable) {
+		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+
+			table+"' AND comment = ''"), table)
+		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND "+
+			"table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
 	}
 }
 
-// What the engine has acknowledged, and what it makes of that, is on the disk: offsets
-// that are committed behind it are, too, after a power cut.
-func TestTablesAreSynced(t *testing.T) {
+// Acknowledged inserts and merges are on disk, as committed offsets follow them; a power failure must not
+// lose them.
+func TestTables_SyncInsertsToDisk(t *testing.T) {
 	s := openStore(t)
-	own := "FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name NOT LIKE 'muster_%'"
+	own := "FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name NOT LIKE " +
+		"'muster_%'"
 	require.NotZero(t, s.count("SELECT count() "+own))
 	for _, setting := range []string{"fsync_after_insert", "fsync_part_directory", "min_rows_to_fsync_after_merge"} {
 		var without []string
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT groupArray(name) "+own+" AND position(engine_full, '"+setting+" = 1') = 0").Scan(&without))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT groupArray(name) "+own+" AND position(engine_full, '"+
+			setting+" = 1') = 0").Scan(&without))
 		require.Empty(t, without, setting)
 	}
 
@@ -250,11 +262,15 @@ func TestTablesAreSynced(t *testing.T) {
 	const files = 10 // of a compact part
 	for i := range 2 {
 		require.GreaterOrEqual(t, syncs(func() {
-			s.insert(fmt.Sprint(i), decode(t, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":"ada","last_updated":"2026"}`, i)))
+			s.insert(fmt.Sprint(i), decode(t, record.KindCodehostPerson,
+				fmt.Sprintf(`{"user_id":%d,"codehost_username":"ada","last_updated":"2026"}`, i)))
 		}), uint64(2*files), "an insert into codehost_people and lookups")
 	}
 	exec("SYSTEM START MERGES codehost_people")
 	require.GreaterOrEqual(t, syncs(func() { exec("OPTIMIZE TABLE codehost_people FINAL") }), uint64(files), "a merge")
 	exec("DELETE FROM codehost_people WHERE user_id = 0")
-	require.GreaterOrEqual(t, syncs(func() { exec("ALTER TABLE codehost_people APPLY DELETED MASK SETTINGS mutations_sync = 2") }), uint64(files), "an erasure's rewriting")
+	require.GreaterOrEqual(t, syncs(func() {
+		exec("ALTER TABLE codehost_people APPLY DELETED MASK SETTINGS " +
+			"mutations_sync = 2")
+	}), uint64(files), "an erasure's rewriting")
 }

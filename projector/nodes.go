@@ -16,37 +16,38 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// lacking is a table, or view, that some node of a cluster does not have.
-type lacking struct {
+// missingTable is a table or view that some nodes of a cluster lack.
+type missingTable struct {
 	name string
-	// create is the query by which a node that has it would create it.
+	// create is the CREATE query as reported by a node that has it.
 	create string
 }
 
-// completeNodes makes the tables on nodes of a cluster that came later, or have lost
-// their disk: the record of migrations is one for all nodes and says that there is nothing
-// to do. They are made as other nodes have them now. The migrations would not do: they
-// begin with columns that the replicas have left behind, and a replay has put other tables
-// in the place of theirs.
-func completeNodes(ctx context.Context, conn driver.Conn, layout readmodel.Layout, migrations []ch.Migration, cfg ch.MigrateConfig) (done bool, err error) {
-	made := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`)
+// createMissingTables creates tables on nodes that joined a cluster later or lost their disk, and reports
+// whether it created any. The record of migrations is shared by all nodes, so migrating does nothing there.
+// It uses the current CREATE queries of other nodes: replaying the migrations would start with columns that
+// the replicas no longer have, and replays have swapped some tables.
+func createMissingTables(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, migrations []ch.Migration, cfg ch.MigrateConfig,
+) (created bool, err error) {
+	createStatement := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`)
 	names := make(map[string]bool)
 	for _, m := range migrations {
 		for _, statement := range m.Statements {
-			if found := made.FindStringSubmatch(statement); found != nil {
+			if found := createStatement.FindStringSubmatch(statement); found != nil {
 				names[found[1]] = true
 			}
 		}
 	}
-	missing, err := lackingTables(ctx, conn, layout, func(name string) bool { return names[name] })
+	missing, err := missingTables(ctx, conn, layout, func(name string) bool { return names[name] })
 	if err != nil || len(missing) == 0 {
 		return false, err
 	}
-	// Nobody migrates or replays meanwhile; what replays have kept is made too.
+	// Under the lock no migration or replay runs. Tables retired by replays are created, too.
 	err = ch.Exclusively(ctx, conn, cfg, func(ctx context.Context) error {
-		missing, err := lackingTables(ctx, conn, layout, func(name string) bool {
-			of, _, _, beside := readmodel.ParseRebuilt(strings.TrimSuffix(name, layout.Local("")))
-			return names[name] || beside && names[of]
+		missing, err := missingTables(ctx, conn, layout, func(name string) bool {
+			table, _, _, isReplayTable := readmodel.ParseRebuilt(strings.TrimSuffix(name, layout.Local("")))
+			return names[name] || isReplayTable && names[table]
 		})
 		if err != nil {
 			return err
@@ -55,13 +56,14 @@ func completeNodes(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 		for _, l := range missing {
 			statement := head.ReplaceAllString(l.create, "CREATE $1 IF NOT EXISTS $2"+layout.OnCluster())
 			if statement == l.create {
-				return fmt.Errorf("make %s on every node: the server's query that creates it has an unknown form", l.name)
+				return fmt.Errorf("create %s on every node: unsupported form of its CREATE query", l.name)
 			}
 			if err := conn.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("make %s on every node: %w", l.name, err)
+				return fmt.Errorf("create %s on every node: %w", l.name, err)
 			}
 			if cfg.Logger != nil {
-				cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "made on the nodes that had none", slog.String("table", l.name))
+				cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "migrate: created missing table on nodes",
+					slog.String("table", l.name))
 			}
 		}
 		return nil
@@ -69,21 +71,22 @@ func completeNodes(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 	return err == nil, err
 }
 
-// lookForNodes is how often it is looked for nodes that lack tables.
-const lookForNodes = 15 * time.Second
+// reconcileInterval is how often nodes are checked for missing tables.
+const reconcileInterval = 15 * time.Second
 
-// KeepComplete makes the tables on nodes that come to a cluster, until ctx ends. A single
-// node it leaves alone. What fails is tried again.
+// KeepComplete creates missing tables on nodes that join the cluster, until ctx ends. It does nothing on a
+// single node. Errors are logged and retried.
 func KeepComplete(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
-	ticker := time.NewTicker(lookForNodes)
+	ticker := time.NewTicker(reconcileInterval)
 	defer ticker.Stop()
 	for last := ""; ; {
 		now := ""
-		if err := complete(ctx, conn, logger); err != nil {
+		if err := reconcileNodes(ctx, conn, logger); err != nil {
 			now = err.Error()
 		}
-		if now != "" && now != last && ctx.Err() == nil { // a node may be away for long
-			logger.LogAttrs(ctx, slog.LevelWarn, "whether every node has its tables is looked at again", slog.String("error", now))
+		if now != "" && now != last && ctx.Err() == nil { // Log each error once: a node may be down for long.
+			logger.LogAttrs(ctx, slog.LevelWarn, "migrate: checking nodes for missing tables failed, will retry",
+				slog.String("error", now))
 		}
 		last = now
 		select {
@@ -94,7 +97,7 @@ func KeepComplete(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
 	}
 }
 
-func complete(ctx context.Context, conn driver.Conn, logger *slog.Logger) error {
+func reconcileNodes(ctx context.Context, conn driver.Conn, logger *slog.Logger) error {
 	layout, err := readmodel.FindLayout(ctx, conn)
 	if err != nil || layout.Cluster == "" {
 		return err
@@ -103,48 +106,55 @@ func complete(ctx context.Context, conn driver.Conn, logger *slog.Logger) error 
 	if err != nil {
 		return err
 	}
-	made, err := completeNodes(ctx, conn, layout, migrations, recorded(layout, ch.MigrateConfig{Logger: logger}))
-	if err != nil || !made {
-		return advised(err)
+	created, err := createMissingTables(ctx, conn, layout, migrations,
+		withClusterRecord(layout, ch.MigrateConfig{Logger: logger}))
+	if err != nil || !created {
+		return withAdvice(err)
 	}
 	return readmodel.CreateViews(ctx, conn, layout)
 }
 
-// advised says what to do about an error that an operator has to mend.
-func advised(err error) error {
+// withAdvice adds the fix to errors that an operator has to resolve.
+func withAdvice(err error) error {
 	if errors.Is(err, ch.ErrChangedMigration) {
-		return fmt.Errorf("%w\nthe tables are of an earlier development version, and before 0.1.0 tables change in place: stop muster, remove the "+
-			"folder clickhouse in its data folder (of a server of your own: drop the database), start it again, and rebuild the "+
-			"tables from the topics with `muster replay`; or ingest the records again", err)
+		return fmt.Errorf("%w\nthe tables were created by an earlier development version; before 0.1.0 tables change "+
+			"in place: stop muster, "+
+			"remove the directory clickhouse in its data directory (external server: drop the database), start "+
+			"muster, and "+
+			"rebuild the tables with `muster replay`, or ingest the records again", err)
 	}
 	const replicaExists = 253 // REPLICA_ALREADY_EXISTS
 	if code, ok := ch.CodeOf(err); ok && code == replicaExists {
-		return fmt.Errorf("%w\na node has lost its disk, and Keeper still knows its replica: have it forgotten by SYSTEM DROP REPLICA on "+
+		return fmt.Errorf("%w\na node has lost its disk, but Keeper still lists its replica: run SYSTEM DROP "+
+			"REPLICA on "+
 			"another node of its shard (deploy/docs/kubernetes.md), then migrate again", err)
 	}
 	return err
 }
 
-// lackingTables lists what some nodes have and others lack, of the names that count:
-// tables first, then those in front of them, then views.
-func lackingTables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, counts func(name string) bool) ([]lacking, error) {
+// missingTables returns the tables and views that exist on some nodes only, among the names that counts
+// accepts. Local tables come first, then distributed tables, then views.
+func missingTables(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, counts func(name string) bool,
+) ([]missingTable, error) {
 	var database string
 	var nodes uint64
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
-		return nil, fmt.Errorf("look for tables that nodes lack: %w", err)
+		return nil, fmt.Errorf("find tables missing on nodes: %w", err)
 	}
 	if err := conn.QueryRow(ctx, "SELECT count() FROM "+layout.OnAllNodes("system.one")).Scan(&nodes); err != nil {
 		return nil, fmt.Errorf("count the nodes of the cluster %s: %w", layout.Cluster, err)
 	}
-	var out []lacking
+	var out []missingTable
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{"database": database}))
-	const columns = "name, any(create_table_query), count(), multiIf(any(engine) = 'View', 2, any(engine) = 'Distributed', 1, 0) AS turn"
+	const columns = "name, any(create_table_query), count(), multiIf(any(engine) = 'View', 2, any(engine) = " +
+		"'Distributed', 1, 0) AS rank"
 	err := ch.ReadRows(ctx, conn, "SELECT "+columns+" FROM "+layout.OnAllNodes("system.tables")+
-		" WHERE database = {database:String} GROUP BY name ORDER BY turn, name", func(rows driver.Rows) error {
-		var l lacking
+		" WHERE database = {database:String} GROUP BY name ORDER BY rank, name", func(rows driver.Rows) error {
+		var l missingTable
 		var have uint64
-		var turn uint8
-		if err := rows.Scan(&l.name, &l.create, &have, &turn); err != nil {
+		var rank uint8
+		if err := rows.Scan(&l.name, &l.create, &have, &rank); err != nil {
 			return err
 		}
 		if have < nodes && counts(l.name) {
@@ -153,7 +163,7 @@ func lackingTables(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for tables that nodes lack: %w", err)
+		return nil, fmt.Errorf("find tables missing on nodes: %w", err)
 	}
 	return out, nil
 }

@@ -29,16 +29,16 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Codes of what the projector rejects, beside those of record.Invalid.
+// Rejection codes of the projector, in addition to those of record.Invalid.
 const (
-	// CodeKeyMismatch: the message's key is not the record's identity, so
-	// compaction and order by key would treat it as somebody else's.
+	// CodeKeyMismatch means that the message key is not the record's identity, so compaction and ordering
+	// would apply to another identity.
 	CodeKeyMismatch = "key_mismatch"
-	// CodeBadPair: a message of event.TopicSeen is no pair of identity and version.
+	// CodeBadPair means that a message of event.TopicSeen is not a pair of identity and version.
 	CodeBadPair = "bad_seen_pair"
-	// CodeBadRevision: the message's mapping revision is no number of 32 bits.
+	// CodeBadRevision means that the message's mapping revision is not a 32-bit number.
 	CodeBadRevision = "bad_revision"
-	// CodeRefused: ClickHouse refuses the record's rows.
+	// CodeRefused means that ClickHouse rejects the record's data.
 	CodeRefused = "refused_by_store"
 )
 
@@ -48,13 +48,13 @@ type worker struct {
 	batch    readmodel.Batch
 	rejected []rejection
 	counts   map[record.Kind]*count
-	// suppressed says who was erased, erased are their records in the batch.
+	// suppressed is the suppression set; erased are the records of erased people in the batch.
 	suppressed *suppress.Set
 	erased     []erasedRecord
 }
 
-// rejection is a message that cannot be projected. The event of one takes more than a kilobyte, so it is made when it is
-// published.
+// rejection is a message that cannot be projected. Its event takes over a kilobyte, so it is built at
+// publication.
 type rejection struct {
 	message *kafka.Message
 	kind    record.Kind
@@ -68,7 +68,8 @@ func (r *rejection) event(at time.Time) event.Rejected {
 type count struct{ records, tombstones, erased, bytes int }
 
 func newWorker(platforms *identity.Platforms, suppressed *suppress.Set) *worker {
-	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count), suppressed: suppressed}
+	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count),
+		suppressed: suppressed}
 }
 
 func (w *worker) reset() {
@@ -77,14 +78,14 @@ func (w *worker) reset() {
 	clear(w.counts)
 }
 
-// handle makes one batch durable: rows first, then which accounts' answers are to be built anew, and what was rejected.
-// It is called by one goroutine at a time.
+// handle makes one batch durable: it inserts rows, writes tombstones, publishes the accounts whose answers
+// must be rebuilt, and publishes rejections. Calls must not overlap.
 func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	ctx, span := p.tracer.Start(ctx, "project batch", trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(b.Messages))))
 	defer func() {
 		if err != nil {
-			span.SetStatus(codes.Error, "failed") // the error may hold what a record says
+			span.SetStatus(codes.Error, "failed") // The error may quote personal data of a record.
 		}
 		span.End()
 	}()
@@ -93,7 +94,7 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.forget(ctx); err != nil {
+	if err := p.writeBatchTombstones(ctx); err != nil {
 		return err
 	}
 	if err := p.touch(ctx, p.touched); err != nil {
@@ -102,18 +103,19 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	return p.reject(ctx, rejected)
 }
 
-// project renders and inserts messages. When ClickHouse refuses them for
-// their data it halves them until the record that is refused stands alone,
-// and returns it with the others that cannot be projected.
+// project renders and inserts messages. If ClickHouse rejects their data, it bisects them until the rejected
+// record is isolated, and returns it with the other rejections.
 func (p *Projector) project(ctx context.Context, messages []kafka.Message, token string) ([]rejection, error) {
 	rejected, err := p.insert(ctx, messages, token)
-	if err == nil || !refusesData(err) {
+	if err == nil || !isDataError(err) {
 		return rejected, err
 	}
 	if len(messages) == 1 {
 		m := &messages[0]
-		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is refused by the store: " + codeName(err)}
-		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "ClickHouse refuses a record", slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
+		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is rejected by the store: " +
+			codeName(err)}
+		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: ClickHouse rejects a record",
+			slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
 		return append(rejected, rejection{m, bad.Kind, bad}), nil
 	}
 	p.metrics.halved.Inc()
@@ -129,16 +131,15 @@ func (p *Projector) project(ctx context.Context, messages []kafka.Message, token
 	return append(first, second...), nil
 }
 
-// refusesData says that ClickHouse, the client or a proxy takes the statement
-// but not these rows. Refusals of the statement itself would reject every
-// record for a fault of ours, so they are waited out like an outage.
-func refusesData(err error) bool {
+// isDataError reports whether ClickHouse, the client or a proxy accepts the statement but not these rows.
+// Errors of the statement itself are retried like an outage: they would reject every record.
+func isDataError(err error) bool {
 	if clickhouse.IsTransient(err) {
 		return false
 	}
 	code, ok := clickhouse.CodeOf(err)
 	if !ok {
-		return true // a value that the client cannot convert, a body that is too large for a proxy
+		return true // A value that the client cannot convert, or a body too large for a proxy.
 	}
 	switch code {
 	case proto.ErrTypeMismatch, proto.ErrCannotConvertType, proto.ErrValueIsOutOfRangeOfDataType,
@@ -149,7 +150,7 @@ func refusesData(err error) bool {
 	return false
 }
 
-// codeName names the reason without repeating data, which error texts quote.
+// codeName returns the name of the error code. Error texts quote data and are left out.
 func codeName(err error) string {
 	if code, ok := clickhouse.CodeOf(err); ok {
 		return code.String()
@@ -157,8 +158,8 @@ func codeName(err error) string {
 	return "conversion failed"
 }
 
-// insert renders messages on all workers and inserts the rows. What cannot be rendered is
-// returned with an error of the store, too.
+// insert renders messages on all workers and inserts the rows. It returns the messages that cannot be
+// rendered even if the insert fails.
 func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token string) ([]rejection, error) {
 	begin := p.deps.Now()
 	var wg sync.WaitGroup
@@ -174,12 +175,12 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 	var rejected []rejection
 	for _, w := range p.workers {
 		rejected = append(rejected, w.rejected...)
-		w.rejected = nil // they point to the messages
+		w.rejected = nil // Releases the messages.
 	}
 	p.metrics.decode.Observe(p.deps.Now().Sub(begin).Seconds())
 
-	// While ClickHouse fails the batch waits here, uncommitted, and so does the
-	// consumer, whose buffers are bounded. No attempt is counted against it.
+	// While the breaker is open the batch waits here, uncommitted. The consumer waits too; its buffers are
+	// bounded. Waiting does not count as an attempt.
 	_, err := breaker.DoWhenClosed(ctx, p.breaker, breakerKey, func(ctx context.Context) (struct{}, error) {
 		begin := p.deps.Now()
 		err := readmodel.InsertInto(ctx, p.deps.Conn, p.tables, token, batches...)
@@ -206,7 +207,7 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 	return rejected, nil
 }
 
-// render turns messages into rows and rejected records.
+// render converts messages to rows and rejections.
 func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) {
 	for i := range messages {
 		m := &messages[i]
@@ -214,14 +215,14 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 		c := w.count(kind)
 		c.bytes += len(m.Value)
 		if m.Value == nil {
-			// A tombstone lets compaction forget a key. It has no version, so
-			// it withdraws nothing: a record with "deleted" does.
+			// Tombstones serve compaction. They have no version and delete no rows; a record with "deleted"
+			// does.
 			c.tombstones++
 			continue
 		}
 		at := readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset} //nolint:gosec // Kafka's partitions are int32.
-		if kind == kindSeen {
-			if err := w.seen(m, at); err != nil {
+		if kind == kindVersionBump {
+			if err := w.addVersionBump(m, at); err != nil {
 				w.reject(m, kind, err)
 			} else {
 				c.records++
@@ -230,11 +231,12 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 		}
 		rec, err := record.Decode(kind, m.Value)
 		if err == nil && string(m.Key) != rec.Key {
-			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch,
+				Reason: "has a message key that is not its identity"}
 		}
 		if err != nil {
-			if rec != nil && w.erase(m, rec) { // no letter has it
-				if !w.mayBury(kind, m.Key) {
+			if rec != nil && w.erase(m, rec) { // Not published as rejected.
+				if !w.mayTombstone(kind, m.Key) {
 					w.erased[len(w.erased)-1].key = nil
 				}
 				continue
@@ -246,16 +248,16 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 			w.reject(m, kind, &record.Invalid{Kind: kind, Code: CodeBadRevision, Reason: err.Error()})
 			continue
 		}
-		// Records written to the topic directly may still embed lists.
+		// Records that other producers wrote to the topic may embed lists.
 		parts, rejected := rec.Split()
 		for _, bad := range rejected {
 			w.reject(m, kind, bad)
 		}
 		if w.erase(m, rec) {
-			continue // with its parts
+			continue // With its embedded records.
 		}
 		for _, r := range append(parts, rec) {
-			if r != rec && w.isErased(r) { // a commit by the address of somebody else
+			if r != rec && w.isErased(r) { // A commit by another author.
 				w.count(r.Kind).erased++
 				continue
 			}
@@ -278,20 +280,21 @@ func revisionOf(m *kafka.Message) (uint32, error) {
 	return 0, nil
 }
 
-// seen adds the row of a version that is new of a record whose content is not.
-func (w *worker) seen(m *kafka.Message, at readmodel.Position) error {
+// seen adds the row of a version bump: a newer version of a record with unchanged content.
+func (w *worker) addVersionBump(m *kafka.Message, at readmodel.Position) error {
 	s, version, err := event.ParseSeen(m.Value)
 	if err != nil {
-		return &record.Invalid{Kind: kindSeen, Code: CodeBadPair, Reason: err.Error()}
+		return &record.Invalid{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
 	}
 	if string(m.Key) != s.MessageKey() {
-		return &record.Invalid{Kind: kindSeen, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+		return &record.Invalid{Kind: kindVersionBump, Code: CodeKeyMismatch,
+			Reason: "has a message key that is not its identity"}
 	}
-	if w.eraseSeen(m, s) {
+	if w.eraseVersionBump(m, s) {
 		return nil
 	}
 	if err := w.batch.Seen(s, version, at); err != nil {
-		return &record.Invalid{Kind: kindSeen, Code: CodeBadPair, Reason: err.Error()}
+		return &record.Invalid{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
 	}
 	return nil
 }
@@ -309,12 +312,11 @@ func (w *worker) reject(m *kafka.Message, kind record.Kind, err error) {
 	w.rejected = append(w.rejected, rejection{m, kind, err})
 }
 
-// rejectedBatchSize is how many rejected records are published at a time: the event of one takes kilobytes, also of a
-// record of one byte.
+// rejectedBatchSize is the number of rejections published at a time. Each event takes kilobytes, even for a
+// tiny record.
 const rejectedBatchSize = 1000
 
-// reject publishes what was rejected. Its events have the same ids when the
-// batch is repeated.
+// reject publishes rejections. If the batch is repeated, the events have the same ids.
 func (p *Projector) reject(ctx context.Context, rejected []rejection) error {
 	if p.writer == nil || len(rejected) == 0 {
 		return nil
@@ -357,10 +359,12 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 	err := bus.WriteAll(ctx, p.writer, messages)
 	var refused *bus.RefusedError
 	if errors.As(err, &refused) {
-		// The brokers never take these; the log is the last place that can keep their place.
+		// The brokers will never accept these, so the log keeps their positions.
 		for _, m := range refused.Messages {
-			p.deps.Logger.LogAttrs(ctx, slog.LevelError, "rejected record cannot be published", slog.String("source", rejected[m.Index].Source.String()),
-				slog.String("code", rejected[m.Index].Code), slog.String("sha256", rejected[m.Index].SHA256), slog.Any("error", m.Err))
+			p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: brokers refused a rejected record",
+				slog.String("source", rejected[m.Index].Source.String()),
+				slog.String("code", rejected[m.Index].Code), slog.String("sha256", rejected[m.Index].SHA256),
+				slog.Any("error", m.Err))
 		}
 		err = nil
 	}
@@ -373,7 +377,7 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 	return nil
 }
 
-// logRejected logs how many records of a batch were rejected, by code. The events have the rest.
+// logRejected logs the number of rejections of a batch by code. Details are in the events.
 func (p *Projector) logRejected(ctx context.Context, first event.Source, reasons map[string]int) {
 	records := 0
 	attrs := make([]slog.Attr, 0, len(reasons))
@@ -381,7 +385,7 @@ func (p *Projector) logRejected(ctx context.Context, first event.Source, reasons
 		records += reasons[code]
 		attrs = append(attrs, slog.Int(code, reasons[code]))
 	}
-	p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "records rejected", slog.Int("records", records),
+	p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "projector: records rejected", slog.Int("records", records),
 		slog.String("first", first.String()), slog.GroupAttrs("reasons", attrs...))
 }
 

@@ -27,7 +27,7 @@ import (
 // Group is the projector's consumer group.
 const Group = "muster.projector.records"
 
-// Topics are the topics that the projector consumes.
+// Topics returns the topics that the projector consumes.
 func Topics() []string {
 	var topics []string
 	for _, d := range record.Definitions() {
@@ -39,40 +39,39 @@ func Topics() []string {
 // Config configures a Projector. Only Kafka is required.
 type Config struct {
 	Kafka bus.Config
-	// Group defaults to the constant of this name. A replay into other tables
-	// takes another.
+	// Group defaults to the constant of this name. A replay into other tables uses its own.
 	Group string
 	// UsageGroup defaults to the constant of this name.
 	UsageGroup string
-	// A batch is written when it has MaxMessages (default 20,000) or MaxBytes
-	// (default 8 MiB) or is MaxAge old (default 400 ms). Rendered rows take
-	// about five times the bytes of their records, in memory, twice.
+	// A batch is written when it reaches MaxMessages (default 20,000), MaxBytes (default 8 MiB) or MaxAge
+	// (default 400 ms). Two batches are rendered at a time; the rows of each take about five times the bytes
+	// of its records.
 	MaxMessages int
 	MaxBytes    int
 	MaxAge      time.Duration
-	// LargeAge is how seldom the answer of an account with thousands of rows is built; default 10 s.
+	// LargeAge is the minimum interval between builds of the answer of an account with thousands of rows;
+	// default 10 s.
 	LargeAge time.Duration
-	// Workers decode and render in parallel; default: the processors.
+	// Workers is the number of goroutines that decode and render; default GOMAXPROCS.
 	Workers int
-	// BreakFor is how long inserting pauses once ClickHouse has failed
-	// BreakAfter times in a row; defaults 2 s and 5.
+	// BreakFor is how long inserts pause after ClickHouse failed BreakAfter times in a row; defaults 2 s and
+	// 5.
 	BreakFor   time.Duration
 	BreakAfter uint32
-	// RetryMin and RetryMax bound the pause before a batch is tried again;
-	// defaults 100 ms and 10 s.
+	// RetryMin and RetryMax bound the backoff between attempts of a batch; defaults 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
-	// AwayAfter is how long a consumer may be outside of its group before Check says so;
-	// default a minute, or three of the group's sessions.
+	// AwayAfter is how long a consumer may be outside its group before Check returns an error; default one
+	// minute or three session timeouts of the group, whichever is longer.
 	AwayAfter time.Duration
 	// Timing of the consumer group; zero fields take the bus's defaults.
 	Timing bus.GroupTiming
 }
 
-// Deps are what a Projector works with. Conn must pin the insert settings as
-// platform/clickhouse's Open does.
+// Deps are the dependencies of a Projector. Conn must pin the insert settings as platform/clickhouse.Open
+// does.
 type Deps struct {
 	Conn       driver.Conn           // required
-	Suppressed *suppress.Set         // who was erased and gets no rows; nil: nobody
+	Suppressed *suppress.Set         // people who are not stored; nil: none
 	Platforms  *identity.Platforms   // default identity.Default()
 	Logger     *slog.Logger          // required
 	Registerer prometheus.Registerer // nil: no metrics
@@ -80,7 +79,7 @@ type Deps struct {
 	Now        func() time.Time      // default time.Now
 }
 
-// Projector writes the read models. Make it with New, start it with Run.
+// Projector writes the read models. Create it with New and start it with Run.
 type Projector struct {
 	cfg       Config
 	deps      Deps
@@ -88,30 +87,29 @@ type Projector struct {
 	tracer    trace.Tracer
 	consumer  *bus.BatchConsumer
 	breaker   *breaker.Set
-	writer    *bus.Writer // nil in a replay: what it rejects was rejected before
+	writer    *bus.Writer // nil in a replay, which does not publish rejections again
 	tables    readmodel.Names
-	reached   *reached           // nil but in a replay
+	progress  *replayProgress    // nil but in a replay
 	usage     *bus.BatchConsumer // nil in a replay
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
 	contexts  *bus.BatchConsumer // nil in a replay
 	answers   *bus.BatchConsumer // nil in a replay
 	large     *bus.BatchConsumer // nil in a replay
-	touched   touched            // accounts whose rows the batch in hand has changed
-	restored  atomic.Bool        // there were accounts without answers at the start
+	touched   touched            // accounts whose rows the current batch changed
+	restored  atomic.Bool        // some accounts had no answers at the start
 	workers   []*worker
-	erased    []erasedRecord         // of the batch in hand
+	erased    []erasedRecord         // of the current batch
 	kinds     map[string]record.Kind // by topic
 }
 
-// kindSeen stands for the kind of a record where a message of event.TopicSeen is
-// counted or rejected.
-const kindSeen record.Kind = "seen"
+// kindVersionBump is the record kind under which messages of event.TopicSeen are counted and rejected.
+const kindVersionBump record.Kind = "seen"
 
-// breakerKey is the one key of the projector's breaker.
+// breakerKey is the only key of the projector's breaker.
 const breakerKey = "clickhouse"
 
-// New checks the configuration. It connects to nothing.
+// New returns a Projector. It validates the configuration and does not connect.
 func New(cfg Config, deps Deps) (*Projector, error) {
 	p, err := newProjector(cfg, deps, Topics(), nil)
 	if err != nil {
@@ -135,12 +133,11 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if p.large, err = p.newAnswersConsumer(true); err != nil {
 		return nil, fmt.Errorf("projector: large answers: %w", err)
 	}
-	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), inPartition)
+	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), withFixedPartition)
 	return p, nil
 }
 
-// newProjector makes a projector of some topics that writes to tables of other
-// names and publishes nothing.
+// newProjector returns a projector of the given topics that writes to tables and publishes nothing.
 func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names) (*Projector, error) {
 	if deps.Conn == nil {
 		return nil, errors.New("projector: no connection to ClickHouse")
@@ -148,7 +145,8 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	if deps.Logger == nil {
 		return nil, errors.New("projector: no logger")
 	}
-	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.LargeAge < 0 || cfg.Workers < 0 || cfg.BreakFor < 0 {
+	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.LargeAge < 0 || cfg.Workers < 0 ||
+		cfg.BreakFor < 0 {
 		return nil, errors.New("projector: negative limit")
 	}
 	setDefault(&cfg.Group, Group)
@@ -174,18 +172,19 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), tables: tables, kinds: make(map[string]record.Kind)}
+	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), tables: tables,
+		kinds: make(map[string]record.Kind)}
 	for _, d := range record.Definitions() {
 		p.kinds[d.Topic] = d.Kind
 	}
-	p.kinds[event.TopicSeen] = kindSeen
+	p.kinds[event.TopicSeen] = kindVersionBump
 	for range cfg.Workers {
 		p.workers = append(p.workers, newWorker(deps.Platforms, deps.Suppressed))
 	}
 	p.breaker, err = breaker.NewSet(breaker.Config{
 		Name: "projector", Failures: cfg.BreakAfter, OpenFor: cfg.BreakFor, KeyMetrics: true,
-		// A refusal of data is an answer: ClickHouse works.
-		IsFailure: func(err error) bool { return !refusesData(err) },
+		// Rejected data means that ClickHouse works.
+		IsFailure: func(err error) bool { return !isDataError(err) },
 		Logger:    deps.Logger, Registerer: deps.Registerer,
 	})
 	if err != nil {
@@ -194,7 +193,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	p.consumer, err = bus.NewBatchConsumer(bus.BatchConsumerConfig{
 		Config: cfg.Kafka, Group: cfg.Group, Topics: topics,
 		MaxMessages: cfg.MaxMessages, MaxBytes: cfg.MaxBytes, MaxAge: cfg.MaxAge,
-		Handle: p.handle, Done: p.note, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax,
+		Handle: p.handle, Done: p.recordProgress, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax,
 		Timing: cfg.Timing, Logger: deps.Logger, Registerer: deps.Registerer,
 	})
 	if err != nil {
@@ -210,9 +209,8 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Run projects until ctx ends and returns nil once the batch in hand is
-// finished or given back. Outages of Kafka and of ClickHouse are waited out;
-// an error means a configuration that cannot work. A Projector runs once.
+// Run projects until ctx ends. It returns nil after the current batch is finished or given up. Outages of
+// Kafka and ClickHouse are retried; an error means an invalid configuration. Run must be called once.
 func (p *Projector) Run(ctx context.Context) (err error) {
 	defer func() {
 		if p.writer == nil {
@@ -223,7 +221,7 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 		}
 	}()
 	if err := p.deps.Suppressed.WaitLoaded(ctx); err != nil {
-		return nil // asked to stop before it had begun
+		return nil // Canceled before the start.
 	}
 	if p.writer != nil {
 		missing, err := answersMissing(ctx, p.deps.Conn, false)
@@ -235,20 +233,24 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// answersMissing reports whether there are accounts and few answers, or at a start no answer at all, as after an upgrade
-// or in a restored backup.
+// answersMissing reports whether the table of answers is incomplete, as after an upgrade or in a restored
+// backup. Without few it reports whether there are accounts but no answer; with few, whether more than a
+// tenth of the accounts have none.
 func answersMissing(ctx context.Context, conn driver.Conn, few bool) (missing bool, err error) {
-	query := "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM " + readmodel.AnswersTable + ") = 0"
+	query := "SELECT (SELECT count() FROM codehost_people) > 0 AND (SELECT count() FROM " + readmodel.AnswersTable +
+		") = 0"
 	if few {
-		query = "SELECT (SELECT uniqExact(user_id) FROM codehost_people) * 0.9 > (SELECT uniqExact(user_id) FROM " + readmodel.AnswersTable + ")"
+		query = "SELECT (SELECT uniqExact(user_id) FROM codehost_people) * 0.9 > (SELECT uniqExact(user_id) FROM " +
+			readmodel.AnswersTable + ")"
 	}
 	if err := conn.QueryRow(ctx, query).Scan(&missing); err != nil {
-		return false, fmt.Errorf("look for answers: %w", err)
+		return false, fmt.Errorf("count answers: %w", err)
 	}
 	return missing, nil
 }
 
-// Check says whether ClickHouse answers and takes rows, and Kafka hands records out, for readiness.
+// Check reports readiness: it returns an error if ClickHouse does not respond, inserts are paused, a consumer
+// has been outside its group for too long, or answers are missing.
 func (p *Projector) Check(ctx context.Context) error {
 	if p.breaker.State(breakerKey) == "open" {
 		return errors.New("projector: paused, ClickHouse has failed repeatedly")
@@ -256,7 +258,8 @@ func (p *Projector) Check(ctx context.Context) error {
 	names, consumers := p.projections()
 	for i, c := range consumers {
 		if away := c.Away(); away > p.cfg.AwayAfter {
-			return fmt.Errorf("projector: the projection of %s has not been in its consumer group for %s: the log says why", names[i], away.Round(time.Second))
+			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log",
+				names[i], away.Round(time.Second))
 		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {
@@ -270,13 +273,13 @@ func (p *Projector) Check(ctx context.Context) error {
 		return fmt.Errorf("projector: %w", err)
 	}
 	if missing {
-		return errors.New("projector: the answers of accounts are not built: run muster replay answers")
+		return errors.New("projector: answers of accounts are missing; run muster replay answers")
 	}
 	p.restored.Store(false)
 	return nil
 }
 
-// projections are the consumers by what they project; a replay has those of records alone.
+// projections returns the consumers and the names of what they project. A replay projects records only.
 func (p *Projector) projections() (names []string, consumers []*bus.BatchConsumer) {
 	if p.usage == nil {
 		return []string{"records"}, []*bus.BatchConsumer{p.consumer}
@@ -285,8 +288,7 @@ func (p *Projector) projections() (names []string, consumers []*bus.BatchConsume
 		[]*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts, p.answers, p.large}
 }
 
-// runAll runs the projections of records, of the ledger, of webhooks, of discovery's results and of context calls, and
-// the builders of answers; the end of one ends the others.
+// runAll runs all consumers and the watch for outdated answers. If one ends, it stops the others.
 func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -25,7 +25,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestProjectsOutOfOrderAndRepeatedRecords(t *testing.T) {
+func TestProjector_HandlesReorderedAndRepeatedRecords(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 1, 60, 5)
 	h.start(nil)
@@ -39,14 +39,14 @@ func TestProjectsOutOfOrderAndRepeatedRecords(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-func TestRenamesAndRecycledHandles(t *testing.T) {
+func TestProjector_HandlesRenamesAndRecycledUsernames(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(person(t, "p_1", "2024", `"username":"ann"`))
 	h.caughtUp()
 	h.publishRecords(person(t, "p_1", "2025", `"username":"ann-b"`), person(t, "p_2", "2025-02", `"username":"ann"`))
 	h.caughtUp()
-	// Both are candidates; the main rows tell who holds the name now.
+	// Both are candidates; the main rows have the current owner.
 	holders := map[string]string{}
 	for _, l := range h.lookup(readmodel.LookupNetworkUsername, "ann") {
 		for _, r := range h.networkPeople(l.Target) {
@@ -56,10 +56,11 @@ func TestRenamesAndRecycledHandles(t *testing.T) {
 	require.Equal(t, map[string]string{"p_1": "ann-b", "p_2": "ann"}, holders)
 }
 
-func TestEmbeddedListsOnTheTopic(t *testing.T) {
+func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
-	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
 		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,"commits":[{"sha":"a","author_date":"2024"}]}`)})
 	h.caughtUp()
 	row := h.answers(7)[0]
@@ -69,8 +70,9 @@ func TestEmbeddedListsOnTheTopic(t *testing.T) {
 	require.Len(t, rejected, 1)
 	require.Equal(t, "repos[1].updated_at", rejected[0].Path)
 
-	// A later complete list withdraws what it lacks.
-	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
+	// A later complete list deletes the entries that it lacks.
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
+		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
 	h.caughtUp()
 	require.Equal(t, "3", ids(h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])))
 }
@@ -88,15 +90,17 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 		message(person(t, "p_1", "2025", `"username":"original"`)),
 		revised(person(t, "p_1", "2025", `"username":"older"`), "6"),
 		revised(person(t, "p_1", "2024", `"username":"stale"`), "8"),
-		revised(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
-		message(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
+		revised(decode(t, record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
+		message(decode(t, record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
 	)
 	h.caughtUp()
 	require.Equal(t, "mapped", h.networkPeople("p_1")[0].UsernameKey)
 	require.Contains(t, h.entries("repos", readmodel.ShapeWebset, h.answers(7)[0])[0], `"new"`)
 }
 
-func TestPoisonOnTheTopic(t *testing.T) {
+func TestProjector_RejectsInvalidMessages(t *testing.T) {
 	h := newHarness(t)
 	topic := record.KindNetworkPerson.Topic()
 	good := person(t, "p_good", "2025", `"username":"good"`)
@@ -106,12 +110,15 @@ func TestPoisonOnTheTopic(t *testing.T) {
 		message(person(t, "p_first", "2025", `"username":"first"`)),
 		kafka.Message{Topic: topic, Key: []byte("p_1"), Value: []byte(`{"profile_id":"p_1"`)},
 		kafka.Message{Topic: topic, Key: []byte("p_2"), Value: []byte(`{"profile_id":"p_2","username":"x"}`)},
-		kafka.Message{Topic: topic, Key: []byte("p_3"), Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
-		kafka.Message{Topic: topic, Key: []byte{}, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte("p_3"),
+			Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte{},
+			Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
 		kafka.Message{Topic: topic, Key: []byte("p_5"), Value: []byte{}},
 		kafka.Message{Topic: topic, Key: []byte("p_6")}, // a tombstone
 		kafka.Message{
-			Topic: topic, Key: []byte("p_8"), Value: []byte(`{"profile_id":"p_8","username":"x","last_updated":"2025"}`),
+			Topic: topic, Key: []byte("p_8"),
+			Value:   []byte(`{"profile_id":"p_8","username":"x","last_updated":"2025"}`),
 			Headers: []kafka.Header{{Key: event.HeaderRevision, Value: []byte("-1")}},
 		},
 		kafka.Message{Topic: topic, Key: []byte("p_7"), Value: []byte("\xff\xfe")},
@@ -143,7 +150,9 @@ func TestPoisonOnTheTopic(t *testing.T) {
 	for _, f := range families {
 		names[f.GetName()] = true
 	}
-	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total", "muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records", "muster_bus_batch_records"} {
+	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total",
+		"muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records",
+		"muster_bus_batch_records"} {
 		require.True(t, names[name], name)
 	}
 	n, err := testutil.GatherAndCount(registry, "muster_projector_rejected_total")
@@ -151,17 +160,21 @@ func TestPoisonOnTheTopic(t *testing.T) {
 	require.GreaterOrEqual(t, n, 3)
 }
 
-// They are published in several slices.
+// They are published in several requests.
 func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
 	const count = 2500
 	h := newHarness(t)
 	var log bytes.Buffer
 	messages := make([]kafka.Message, count)
 	for i := range messages {
-		messages[i] = kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(strconv.Itoa(i)), Value: []byte("{" + strconv.Itoa(i))}
+		messages[i] = kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(strconv.Itoa(i)),
+			Value: []byte("{" + strconv.Itoa(i))}
 	}
 	h.publish(messages...)
-	stop := h.start(func(_ *projector.Config, d *projector.Deps) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	stop := h.start(func(_ *projector.Config, d *projector.Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&log,
+			nil))
+	})
 	h.caughtUp()
 	stop()
 	values, sources := map[string]bool{}, map[string]bool{}
@@ -174,8 +187,8 @@ func TestProjector_EachRejectedRecordOfALargeBatchIsPublished(t *testing.T) {
 	require.Less(t, strings.Count(log.String(), "records rejected"), count/100, "a batch is logged once")
 }
 
-// It has no version, which alone decides what replaces what.
-func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
+// It has no version.
+func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	h := newHarness(t)
 	topic, key := record.KindNetworkPerson.Topic(), []byte("p_kept")
 	h.start(nil)
@@ -183,16 +196,17 @@ func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
 	h.caughtUp()
 	require.False(t, h.networkPeople("p_kept")[0].Deleted)
 	require.Empty(t, h.rejectedRecords())
-	h.publish(kafka.Message{Topic: topic, Key: key, Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
+	h.publish(kafka.Message{Topic: topic, Key: key,
+		Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
 	h.caughtUp()
 	require.True(t, h.networkPeople("p_kept")[0].Deleted, "a record with deleted withdraws it")
 }
 
-// A record that ClickHouse refuses for its data stands alone in the end; the
-// others of its batch are projected.
-func TestRefusedRecordIsIsolated(t *testing.T) {
+// The other records of its batch are projected.
+func TestProjector_IsolatesRecordRejectedByClickHouse(t *testing.T) {
 	h := newHarness(t)
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre'"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username "+
+		"!= 'ogre'"))
 	var recs []*record.Record
 	for i := range 16 {
 		name := fmt.Sprint("user-", i)
@@ -214,15 +228,16 @@ func TestRefusedRecordIsIsolated(t *testing.T) {
 	}
 }
 
-// While ClickHouse refuses, the breaker is open and the projector paused; nothing
-// is rejected and nothing lost.
-func TestPausesWhileClickHouseFails(t *testing.T) {
+// While the breaker is open, nothing is rejected and nothing is lost.
+func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	h := newHarness(t)
 	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
-	require.NoError(t, h.conn.Exec(t.Context(), people.Freeze()))
+	require.NoError(t, h.conn.Exec(t.Context(), people.PauseInserts()))
 	registry := prometheus.NewRegistry()
-	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3, BreakFor: 100 * time.Millisecond}
-	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3,
+		BreakFor: 100 * time.Millisecond}
+	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler),
+		Registerer: registry})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -239,18 +254,19 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	lag, err := bus.Lag(t.Context(), h.kafka, projector.Group, projector.Topics())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, totalLag(lag), "the record is not committed")
-	require.NoError(t, h.conn.Exec(t.Context(), people.Thaw("network_people")))
+	require.NoError(t, h.conn.Exec(t.Context(), people.ResumeInserts("network_people")))
 	h.caughtUp()
 	require.Len(t, h.networkPeople("p_1"), 1)
 	require.Empty(t, h.rejectedRecords())
 	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "breaker did not close")
 }
 
-// A projector that gets nothing from Kafka is not ready, though ClickHouse is.
-func TestCheckKnowsKafka(t *testing.T) {
+// ClickHouse is available.
+func TestCheck_FailsWithoutKafkaAssignment(t *testing.T) {
 	h := newHarness(t)
-	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics: there is nothing to join for
-	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
+	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics, so that the consumers cannot join
+	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond},
+		projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, p.Check(t.Context()), "it has not begun")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -272,8 +288,7 @@ func totalLag(lags []bus.PartitionLag) (n int64) {
 	return n
 }
 
-// What is not the record's fault is waited out, whatever it is.
-func TestMissingTableIsWaitedOut(t *testing.T) {
+func TestProjector_RetriesUntilMissingTableExists(t *testing.T) {
 	h := newHarness(t)
 	require.NoError(t, h.conn.Exec(t.Context(), "RENAME TABLE network_people TO away"))
 	h.publishRecords(person(t, "p_1", "2025", `"username":"ann"`))
@@ -289,7 +304,7 @@ func TestMissingTableIsWaitedOut(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-// The engine dies, again and again, while batches are inserted.
+// The engine is killed repeatedly while batches are inserted.
 func TestEngineKilledMidBatch(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 7, 150, 8)
@@ -320,7 +335,7 @@ func TestEngineKilledMidBatch(t *testing.T) {
 	}
 	<-published
 	eventually(t, met, "no batch met a dead engine")
-	// And once the projector stops in between and another takes over.
+	// Once, the projector stops in between and another takes over.
 	stop()
 	h.start(nil)
 	enginetest.Kill(t)
@@ -329,8 +344,8 @@ func TestEngineKilledMidBatch(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
-// Several projectors share the partitions; one leaves mid-way, another joins.
-func TestProjectorsShareTheWork(t *testing.T) {
+// One leaves midway, another joins.
+func TestProjector_ReplicasSharePartitions(t *testing.T) {
 	h := newHarness(t)
 	all, want := history(t, 9, 200, 4)
 	stopFirst := h.start(nil)
@@ -343,18 +358,18 @@ func TestProjectorsShareTheWork(t *testing.T) {
 	h.requireNewest(want)
 }
 
-// Three projectors of one group, of which one after the other leaves and comes
-// back, with slow batches under way: every rebalance meets some.
-func TestRebalancesMidBatch(t *testing.T) {
+// Three projectors of one group leave and rejoin in turn, with slow batches in flight during every rebalance.
+func TestProjector_RebalanceDuringBatchLosesNothing(t *testing.T) {
 	h := newHarness(t)
 	people, rounds := 120, 6
-	if testing.Short() { // an insert a table for each ten records: beside others, 120 take a minute
+	if testing.Short() { // One insert per table and ten records: 120 take a minute on a busy machine.
 		people, rounds = 40, 2
 	}
 	all, want := history(t, 11, people, 6)
 	registry := prometheus.NewRegistry()
 	small := func(c *projector.Config, d *projector.Deps) { c.MaxMessages, c.MaxAge = 10, time.Millisecond }
-	stops := []func(){h.start(small), h.start(small), h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
+	stops := []func(){h.start(small), h.start(small),
+		h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
 		for rest := all; len(rest) > 0; {
@@ -385,9 +400,9 @@ func TestRebalancesMidBatch(t *testing.T) {
 	require.NotZero(t, generations)
 }
 
-// requireInsertedCommitted: no committed offset is ahead of what is inserted. The
-// last committed record of a partition is in the table, under its own offset
-// unless a later one of the same identity has replaced it.
+// requireInsertedCommitted checks that no committed offset is ahead of the inserts: the last committed record
+// of a partition is in the table, under its own offset unless a later one of the same identity has replaced
+// it.
 func (h *harness) requireInsertedCommitted() {
 	h.t.Helper()
 	lags, err := bus.Lag(h.t.Context(), h.kafka, projector.Group, projector.Topics())
@@ -397,13 +412,15 @@ func (h *harness) requireInsertedCommitted() {
 			continue
 		}
 		// Without FINAL: rows that were replaced but not merged count too.
-		n := h.count(fmt.Sprintf("SELECT count() FROM network_people WHERE partition = %d AND offset >= %d", l.Partition, l.Committed-1))
-		merged := h.count("SELECT countIf(active AND level > 0) FROM system.parts WHERE database = currentDatabase() AND table = 'network_people'")
+		n := h.count(fmt.Sprintf("SELECT count() FROM network_people WHERE partition = %d AND offset >= %d",
+			l.Partition, l.Committed-1))
+		merged := h.count("SELECT countIf(active AND level > 0) FROM system.parts WHERE database = currentDatabase() " +
+			"AND table = 'network_people'")
 		require.True(h.t, n > 0 || merged > 0, "partition %d is committed to %d", l.Partition, l.Committed)
 	}
 }
 
-func TestNewRefusesBadConfiguration(t *testing.T) {
+func TestNew_RejectsInvalidConfiguration(t *testing.T) {
 	s := openStore(t)
 	for name, make := range map[string]func() (projector.Config, projector.Deps){
 		"no connection": func() (projector.Config, projector.Deps) {
@@ -416,7 +433,8 @@ func TestNewRefusesBadConfiguration(t *testing.T) {
 			return projector.Config{}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 		"negative": func() (projector.Config, projector.Deps) {
-			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1},
+				projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

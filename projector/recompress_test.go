@@ -6,14 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows of search_people that have rested are compressed anew when they are merged, and young ones are not: inserts and the
-// merges soon after take less time so.
-func TestSearchRecompressed(t *testing.T) {
+// Merges recompress old rows of search_people but not recent ones, so that inserts and early merges are
+// cheaper.
+func TestSearchPeople_MergesRecompressOldRows(t *testing.T) {
 	s := openStore(t)
 	codec := func() (name string) {
 		t.Helper()
 		require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT any(default_compression_codec) FROM system.parts WHERE database = currentDatabase() AND table = 'search_people' AND active HAVING count() = 1").Scan(&name))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT any(default_compression_codec) FROM system.parts "+
+			"WHERE database = currentDatabase() AND table = 'search_people' AND active HAVING count() = 1").Scan(&name))
 		return name
 	}
 	recs := worldPeople(t)
@@ -25,7 +26,8 @@ func TestSearchRecompressed(t *testing.T) {
 	require.Equal(t, "LZ4", codec())
 
 	require.NoError(t, s.conn.Exec(t.Context(), "TRUNCATE TABLE search_people"))
-	require.NoError(t, s.conn.Exec(t.Context(), "ALTER TABLE search_people MODIFY COLUMN inserted DateTime MATERIALIZED now() - 240"))
+	require.NoError(t, s.conn.Exec(t.Context(), "ALTER TABLE search_people MODIFY COLUMN inserted DateTime "+
+		"MATERIALIZED now() - 240"))
 	s.insert("rested", recs[:half]...)
 	s.insert("as long", recs[half:]...)
 	require.Equal(t, "ZSTD(3)", codec())

@@ -12,7 +12,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// A batch of 20,000 tiny messages is within MaxBytes; the events of them would take many times as much.
+// A batch of 20,000 tiny messages is within MaxBytes, but their events would take many times as much.
 func TestWorker_RejectionsOfABatchTakeLittleMemory(t *testing.T) {
 	const count, maxBytesEach = 20_000, 256
 	topic := record.KindNetworkPerson.Topic()
@@ -22,7 +22,7 @@ func TestWorker_RejectionsOfABatchTakeLittleMemory(t *testing.T) {
 	}
 	w := newWorker(identity.Default(), suppress.NewSet(nil))
 	kinds := map[string]record.Kind{topic: record.KindNetworkPerson}
-	w.render(messages[:1], kinds) // makes what is made once
+	w.render(messages[:1], kinds) // One-time allocations.
 	w.reset()
 	before := heapAfterGC()
 	w.render(messages, kinds)

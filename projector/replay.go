@@ -18,40 +18,38 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// ReplayGroup begins the name of a replay's consumer group; its id ends it.
+// ReplayGroup is the prefix of a replay's consumer group; the replay's id follows.
 const ReplayGroup = "muster.replay."
 
 // ReplayConfig configures a Replay. Only Projector.Kafka is required.
 type ReplayConfig struct {
-	// Projector says how the topics are read; its Group is not used.
+	// Projector configures how topics are read; its Group is ignored.
 	Projector Config
-	// Tables to rebuild; default: all of readmodel.Models.
+	// Tables are the tables to rebuild; default all of readmodel.Models.
 	Tables []string
-	// Restart throws away what an unfinished replay has done; without it the
-	// replay goes on.
+	// Restart discards the state of an unfinished replay instead of resuming it.
 	Restart bool
-	// SliceRows is how many rows are compared at a time, in ClickHouse's memory
-	// (about 200 bytes each); default 2,000,000.
+	// SliceRows is the number of rows compared at a time; default 2,000,000. ClickHouse needs about 200 bytes
+	// of memory for each.
 	SliceRows uint64
-	// FreezeTimeout bounds how long inserts into the live tables may pause while
-	// the last records are replayed; default 30 s.
+	// FreezeTimeout bounds how long inserts into the live tables are paused while the last records are
+	// replayed; default 30 s.
 	FreezeTimeout time.Duration
 }
 
-// ReplayDeps are what a Replay works with; those of a Projector, and Progress.
+// ReplayDeps are the dependencies of a Replay.
 type ReplayDeps struct {
 	Deps
-	Progress Progress // nil: none is shown
+	Progress Progress // nil: progress is not reported
 }
 
-// Progress shows how long work goes on.
+// Progress displays the progress of long work.
 type Progress interface {
-	// Begin starts a piece of work with a total, in units that mean nothing to
-	// the one who looks.
+	// Begin starts a step with a total, in arbitrary units.
 	Begin(label string, total int64)
-	// Set tells how much of it is done.
+	// Set reports how much of the total is done.
 	Set(done int64)
-	// End ends it.
+	// End ends the step.
 	End()
 }
 
@@ -61,55 +59,52 @@ func (noProgress) Begin(string, int64) {}
 func (noProgress) Set(int64)           {}
 func (noProgress) End()                {}
 
-// Rebuilt says what a replay made of a table.
+// Rebuilt is the result of a replay for one table.
 type Rebuilt struct {
 	Table string `json:"table"`
-	// Kept is the name of the table that was live before.
+	// Kept is the name of the retired table, which was live before.
 	Kept string `json:"kept"`
-	// Before and After are numbers of identities, withdrawn ones included.
+	// Before and After are the numbers of identities, including deleted ones.
 	Before uint64 `json:"before"`
 	After  uint64 `json:"after"`
-	// FromLive were taken over from the live table, whose version was newer or
-	// the only one.
+	// FromLive is the number of rows copied from the live table, because it had a newer version or the only
+	// one.
 	FromLive uint64 `json:"from_live"`
-	// Added and Newer were missing, or older, in the live table.
+	// Added and Newer are the numbers of identities that the live table lacked or had in an older version.
 	Added uint64 `json:"added"`
 	Newer uint64 `json:"newer"`
-	// Partitions of the identities were compared by a checksum of identity and
-	// version; Equal had the same before and after.
+	// Partitions is the number of hash ranges compared by a checksum of identity and version; Equal is how
+	// many did not change.
 	Partitions int `json:"partitions"`
 	Equal      int `json:"equal"`
 }
 
-// ReplayReport is what a replay did.
+// ReplayReport is the result of a replay.
 type ReplayReport struct {
 	ID      string        `json:"id"`
-	Resumed bool          `json:"resumed"` // an earlier, unfinished one was continued
+	Resumed bool          `json:"resumed"` // an unfinished replay was resumed
 	Tables  []Rebuilt     `json:"tables"`
-	Frozen  time.Duration `json:"frozen"` // how long inserts into the live tables paused
+	Frozen  time.Duration `json:"frozen"` // how long inserts into the live tables were paused
 }
 
-// Replay rebuilds read models from the topics in tables beside the live ones and
-// puts them in their place, while the live projector and the API go on:
+// Replay rebuilds read models from the topics in shadow tables and swaps them with the live ones, while the
+// live projector and the API keep running:
 //
-//  1. It makes the fresh tables and reads the topics into them from their
-//     beginning, as a consumer group of its own, up to their end.
-//  2. What the live table has and the topics have no more, or only older
-//     (compaction keeps the last offset of a key, not its newest version), is
-//     copied from it: the newer of topic and live table wins.
-//  3. It compares: no identity of the live table may be missing or older, but for
-//     records that the replay has not reached yet.
-//  4. It stops inserts into the live tables, which projectors wait out as they do
-//     an overload while reads go on, replays what was published until then, so
-//     that the fresh tables hold all that the live ones do, and exchanges them.
-//     The batches that projectors held back go to the new tables.
-//  5. It has answers built that differ (ReplayAnswers builds all of them).
-//  6. The tables that were live keep their rows under another name until DropOld.
+//  1. It creates the shadow tables and reads the topics from their beginning to their end, in its own
+//     consumer group.
+//  2. It copies rows from the live table that the topics lack or have only in an older version: compaction
+//     keeps the last offset of a key, not its newest version. The newer version wins.
+//  3. It compares: no identity of the live table may be missing or older, except for records that the replay
+//     has not reached yet.
+//  4. It pauses inserts into the live tables (projectors wait as in an overload; reads continue), replays
+//     the records published until then, and exchanges the tables. The batches that projectors held back go to
+//     the new tables.
+//  5. It requests builds of the answers that differ (ReplayAnswers rebuilds all of them).
+//  6. The retired tables keep their rows under another name until DropOld.
 //
-// No answer goes back to an older version meanwhile, and none is missing. A replay
-// that was killed goes on where it was when it is called again; until then nothing
-// but inserts can be stopped (when it died in step 4), and calling it again, or
-// AbortReplay, starts them. Rejected records are not published again.
+// No answer goes back to an older version and none is missing in the meantime. Calling Replay again resumes a
+// replay that was killed. If it was killed in step 4, inserts stay paused until Replay or AbortReplay is
+// called. Rejected records are not published again.
 func Replay(ctx context.Context, cfg ReplayConfig, deps ReplayDeps) (ReplayReport, error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return ReplayReport{}, errors.New("replay: no connection to ClickHouse, or no logger")
@@ -127,7 +122,7 @@ func Replay(ctx context.Context, cfg ReplayConfig, deps ReplayDeps) (ReplayRepor
 		return ReplayReport{}, err
 	}
 	r := &replay{cfg: cfg, deps: deps, models: models}
-	err = exclusively(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
+	err = withMigrationLock(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
 		r.layout = layout
 		return r.run(ctx)
 	})
@@ -137,14 +132,16 @@ func Replay(ctx context.Context, cfg ReplayConfig, deps ReplayDeps) (ReplayRepor
 	return r.report, nil
 }
 
-// exclusively works while no other replay runs and nobody migrates, with the layout that
-// the tables have. It waits as long as a holder that was killed is taken for alive.
-func exclusively(ctx context.Context, conn driver.Conn, logger *slog.Logger, work func(context.Context, readmodel.Layout) error) error {
+// withMigrationLock runs work while no other replay or migration runs, with the layout of the tables. It
+// waits long enough for the lock of a killed process to expire.
+func withMigrationLock(
+	ctx context.Context, conn driver.Conn, logger *slog.Logger, work func(context.Context, readmodel.Layout) error,
+) error {
 	layout, err := readmodel.FindLayout(ctx, conn)
 	if err != nil {
 		return err
 	}
-	cfg := recorded(layout, clickhouse.MigrateConfig{WaitForOther: 45 * time.Second, Logger: logger})
+	cfg := withClusterRecord(layout, clickhouse.MigrateConfig{WaitForOther: 45 * time.Second, Logger: logger})
 	return clickhouse.Exclusively(ctx, conn, cfg, func(ctx context.Context) error { return work(ctx, layout) })
 }
 
@@ -161,7 +158,8 @@ func chooseModels(tables []string) ([]readmodel.Model, error) {
 	}
 	for _, name := range tables {
 		if !slices.ContainsFunc(all, func(m readmodel.Model) bool { return m.Table == name }) {
-			return nil, fmt.Errorf("replay: there is no read model %q; the read models are %s", name, strings.Join(readmodel.Tables(), ", "))
+			return nil, fmt.Errorf("replay: unknown read model %q; the read models are %s", name,
+				strings.Join(readmodel.Tables(), ", "))
 		}
 	}
 	return chosen, nil
@@ -185,7 +183,7 @@ func (r *replay) run(ctx context.Context) (err error) {
 	if err := r.plan(ctx); err != nil {
 		return err
 	}
-	if err := r.thaw(ctx); err != nil {
+	if err := r.resumeInserts(ctx); err != nil {
 		return err
 	}
 	for _, t := range r.tables {
@@ -202,7 +200,7 @@ func (r *replay) run(ctx context.Context) (err error) {
 	if err := r.catchUp(ctx); err != nil {
 		return err
 	}
-	if err := r.keepNewer(ctx); err != nil {
+	if err := r.copyNewerFromLive(ctx); err != nil {
 		return err
 	}
 	if err := r.catchUp(ctx); err != nil {
@@ -218,32 +216,34 @@ func (r *replay) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := bus.DeleteGroup(ctx, r.cfg.Projector.Kafka, r.group); err != nil {
-		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "the replay is done; its consumer group stays until its offsets expire", slog.Any("error", err))
+		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: done, but deleting its consumer group failed; it "+
+			"expires with its offsets", slog.Any("error", err))
 	}
 	return nil
 }
 
-// touch has answers built that differ from the rows that are live now.
+// touch requests builds of the answers that differ from the rows that are live now.
 func (r *replay) touch(ctx context.Context) (err error) {
 	w := bus.NewWriter(r.cfg.Projector.Kafka, bus.WithWriterLogger(r.deps.Logger))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if _, err := touchDiffering(ctx, r.deps.Conn, w); err != nil {
-		return fmt.Errorf("the tables are exchanged; the answers that differ are built within an hour: %w", err)
+		return fmt.Errorf("tables were exchanged, but requesting builds of differing answers failed; they are built "+
+			"within an hour: %w", err)
 	}
 	return nil
 }
 
-// plan finds an unfinished replay to go on with, or begins one.
+// plan resumes an unfinished replay or begins a new one.
 func (r *replay) plan(ctx context.Context) error {
 	found, err := findRebuilds(ctx, r.deps.Conn, r.layout)
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(found.open, func(_ string, tables []string) bool { // ReplayAnswers begins anew
+	maps.DeleteFunc(found.open, func(_ string, tables []string) bool { // ReplayAnswers starts over.
 		return slices.Equal(tables, []string{readmodel.AnswersTable})
 	})
 	if len(found.open) > 1 {
-		return fmt.Errorf("there are several unfinished replays (%s): give them up with AbortReplay (muster replay --abort)",
+		return fmt.Errorf("several unfinished replays exist (%s): abort them with muster replay --abort",
 			strings.Join(slices.Sorted(maps.Keys(found.open)), ", "))
 	}
 	for id, open := range found.open {
@@ -258,11 +258,12 @@ func (r *replay) plan(ctx context.Context) error {
 		}
 		for _, table := range open {
 			if !slices.Contains(remaining, table) {
-				return fmt.Errorf("an unfinished replay of %s exists: finish it with the same tables, or give it up (muster replay --abort)", strings.Join(open, ", "))
+				return fmt.Errorf("an unfinished replay of %s exists: resume it with the same tables, or abort it "+
+					"with muster replay --abort", strings.Join(open, ", "))
 			}
 		}
 		if len(open) > 0 && len(open) == len(remaining) && !r.cfg.Restart {
-			same, err := r.madeAlike(ctx, id, open)
+			same, err := r.sameSchema(ctx, id, open)
 			if err != nil {
 				return err
 			}
@@ -271,10 +272,12 @@ func (r *replay) plan(ctx context.Context) error {
 				r.begin(id, remaining)
 				return nil
 			}
-			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the tables have been changed since the replay was cut short, by a migration perhaps: it begins anew")
+			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo,
+				"replay: live tables changed since the interrupted replay, starting over")
 		}
 		for _, table := range open {
-			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).Fresh())...); err != nil {
+			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table,
+				id).ShadowTable())...); err != nil {
 				return err
 			}
 		}
@@ -290,7 +293,7 @@ func (r *replay) plan(ctx context.Context) error {
 	return nil
 }
 
-// begin sets out to rebuild tables under an id.
+// begin initializes the rebuild of tables under a replay id.
 func (r *replay) begin(id string, tables []string) {
 	r.report.ID, r.group = id, ReplayGroup+id
 	for _, table := range tables {
@@ -302,8 +305,7 @@ func (r *replay) begin(id string, tables []string) {
 	r.topics = slices.Compact(r.topics)
 }
 
-// finishSwapped renames what a replay that died had exchanged already, and returns
-// the tables that are not exchanged.
+// finishSwapped retires the tables that an interrupted replay had already exchanged, and returns the others.
 func (r *replay) finishSwapped(ctx context.Context, id string, open []string, found rebuilds) ([]string, error) {
 	var rest []string
 	for _, table := range open {
@@ -312,15 +314,15 @@ func (r *replay) finishSwapped(ctx context.Context, id string, open []string, fo
 			continue
 		}
 		t := rebuildOf(r.layout, table, id)
-		if err := r.exec(ctx, append([]string{t.Thaw(t.Fresh())}, t.Keep()...)...); err != nil {
+		if err := r.exec(ctx, append([]string{t.ResumeInserts(t.ShadowTable())}, t.Retire()...)...); err != nil {
 			return nil, err
 		}
 	}
 	return rest, nil
 }
 
-// rebuildOf is the rebuild of a table; a table that is no model, of an earlier
-// release perhaps, can still be dropped.
+// rebuildOf returns the rebuild of a table. For a table that is not a model, such as one of an earlier
+// release, it supports Drop only.
 func rebuildOf(layout readmodel.Layout, table, id string) readmodel.Rebuild {
 	all := readmodel.Models()
 	i := slices.IndexFunc(all, func(m readmodel.Model) bool { return m.Table == table })
@@ -330,32 +332,34 @@ func rebuildOf(layout readmodel.Layout, table, id string) readmodel.Rebuild {
 	return readmodel.Rebuild{Model: all[i], Layout: layout, ID: id}
 }
 
-// rebuilds are the tables that replays left.
+// rebuilds are the shadow and retired tables that exist.
 type rebuilds struct {
-	open     map[string][]string // table names by id
+	open map[string][]string // shadow tables by replay id
+	// retired tables by replay id
 	old      map[string][]string
 	comments map[string]string // of every table
 }
 
-// swapped says that the live table is the one that the replay made.
+// swapped reports whether the live table is the one that the replay built.
 func (f rebuilds) swapped(layout readmodel.Layout, table, id string) bool {
 	return strings.Contains(f.comments[layout.Local(table)], rebuildOf(layout, table, id).Marker())
 }
 
 func findRebuilds(ctx context.Context, conn driver.Conn, layout readmodel.Layout) (found rebuilds, err error) {
 	found = rebuilds{open: map[string][]string{}, old: map[string][]string{}, comments: map[string]string{}}
-	rows, err := conn.Query(ctx, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name")
+	rows, err := conn.Query(ctx, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER "+
+		"BY name")
 	if err != nil {
-		return found, fmt.Errorf("read the tables: %w", err)
+		return found, fmt.Errorf("list tables: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var name, comment string
 		if err := rows.Scan(&name, &comment); err != nil {
-			return found, fmt.Errorf("read the tables: %w", err)
+			return found, fmt.Errorf("list tables: %w", err)
 		}
 		found.comments[name] = comment
-		// Of a cluster's two tables the Distributed one may be missing: its making was interrupted.
+		// On a cluster the distributed table may be missing, if its creation was interrupted.
 		logical := name
 		if layout.Cluster != "" {
 			logical = strings.TrimSuffix(name, layout.Local(""))
@@ -373,7 +377,7 @@ func findRebuilds(ctx context.Context, conn driver.Conn, layout readmodel.Layout
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return found, fmt.Errorf("read the tables: %w", err)
+		return found, fmt.Errorf("list tables: %w", err)
 	}
 	return found, nil
 }
@@ -392,10 +396,10 @@ func execAll(ctx context.Context, conn driver.Conn, statements ...string) error 
 	return nil
 }
 
-// thaw lets projectors insert again.
-func (r *replay) thaw(ctx context.Context) error {
+// resumeInserts resumes inserts into the live tables.
+func (r *replay) resumeInserts(ctx context.Context) error {
 	for _, t := range r.tables {
-		if err := r.exec(ctx, t.Thaw(t.Table)); err != nil {
+		if err := r.exec(ctx, t.ResumeInserts(t.Table)); err != nil {
 			return err
 		}
 	}
@@ -418,32 +422,35 @@ func (r *replay) createQuery(ctx context.Context, table string) (string, error) 
 	return createQuery(ctx, r.deps.Conn, r.layout, table)
 }
 
-// createQuery is the query by which the server would make a table, the local one on a cluster.
-func createQuery(ctx context.Context, conn driver.Conn, layout readmodel.Layout, table string) (query string, err error) {
-	err = conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", layout.Local(table)).Scan(&query)
+// createQuery returns the server's CREATE query of a table; on a cluster that of the local table.
+func createQuery(
+	ctx context.Context, conn driver.Conn, layout readmodel.Layout, table string,
+) (query string, err error) {
+	err = conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND "+
+		"name = $1", layout.Local(table)).Scan(&query)
 	if err != nil {
-		return "", fmt.Errorf("read how %s was made: %w", table, err)
+		return "", fmt.Errorf("read the CREATE query of %s: %w", table, err)
 	}
 	return query, nil
 }
 
-// madeAlike reports whether the fresh tables of a replay that was cut short are such as it would
-// make now: a migration knows the live ones only.
-func (r *replay) madeAlike(ctx context.Context, id string, tables []string) (bool, error) {
+// sameSchema reports whether the shadow tables of an interrupted replay have the schema of the live ones.
+// Migrations change live tables only.
+func (r *replay) sameSchema(ctx context.Context, id string, tables []string) (bool, error) {
 	for _, table := range tables {
 		t := rebuildOf(r.layout, table, id)
 		live, err := r.createQuery(ctx, t.Table)
 		if err != nil {
 			return false, err
 		}
-		fresh, err := r.createQuery(ctx, t.Fresh())
-		if errors.Is(err, sql.ErrNoRows) { // on another node of a cluster only
+		fresh, err := r.createQuery(ctx, t.ShadowTable())
+		if errors.Is(err, sql.ErrNoRows) { // Exists on another node of the cluster only.
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		same, err := t.MadeFrom(fresh, live)
+		same, err := t.MatchesSchema(fresh, live)
 		if err != nil || !same {
 			return false, err
 		}
@@ -451,10 +458,9 @@ func (r *replay) madeAlike(ctx context.Context, id string, tables []string) (boo
 	return true, nil
 }
 
-// DropOld removes the tables that were live before a replay, and returns their
-// names. Readers do not use them.
+// DropOld drops the retired tables of replays and returns their names. Readers do not use them.
 func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (dropped []string, err error) {
-	err = exclusively(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
+	err = withMigrationLock(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
 		found, err := findRebuilds(ctx, conn, layout)
 		if err != nil {
 			return err
@@ -462,10 +468,10 @@ func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (droppe
 		for _, id := range slices.Sorted(maps.Keys(found.old)) {
 			for _, table := range found.old[id] {
 				t := rebuildOf(layout, table, id)
-				if err := execAll(ctx, conn, t.Drop(t.Kept())...); err != nil {
+				if err := execAll(ctx, conn, t.Drop(t.RetiredTable())...); err != nil {
 					return err
 				}
-				dropped = append(dropped, t.Kept())
+				dropped = append(dropped, t.RetiredTable())
 			}
 		}
 		return nil
@@ -476,11 +482,12 @@ func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (droppe
 	return dropped, nil
 }
 
-// AbortReplay gives an unfinished replay up: inserts into the live tables go on,
-// and the fresh tables that are not live yet are removed; it returns their names.
-// Without an unfinished replay it does nothing.
-func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger *slog.Logger) (dropped []string, err error) {
-	err = exclusively(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
+// AbortReplay aborts an unfinished replay: it resumes inserts into the live tables and drops the shadow
+// tables that are not live yet, and returns their names. Without an unfinished replay it does nothing.
+func AbortReplay(
+	ctx context.Context, kafka bus.Config, conn driver.Conn, logger *slog.Logger,
+) (dropped []string, err error) {
+	err = withMigrationLock(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
 		found, err := findRebuilds(ctx, conn, layout)
 		if err != nil {
 			return err
@@ -488,7 +495,7 @@ func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger
 		for _, m := range readmodel.Models() {
 			t := rebuildOf(layout, m.Table, "none")
 			if _, exists := found.comments[layout.Local(m.Table)]; exists {
-				if err := execAll(ctx, conn, t.Thaw(t.Table)); err != nil {
+				if err := execAll(ctx, conn, t.ResumeInserts(t.Table)); err != nil {
 					return err
 				}
 			}
@@ -500,10 +507,10 @@ func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger
 			}
 			for _, table := range open {
 				t := rebuildOf(layout, table, id)
-				if err := execAll(ctx, conn, t.Drop(t.Fresh())...); err != nil {
+				if err := execAll(ctx, conn, t.Drop(t.ShadowTable())...); err != nil {
 					return err
 				}
-				dropped = append(dropped, t.Fresh())
+				dropped = append(dropped, t.ShadowTable())
 			}
 			if err := bus.DeleteGroup(ctx, kafka, ReplayGroup+id); err != nil {
 				return err

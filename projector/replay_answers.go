@@ -19,15 +19,15 @@ import (
 	"muster/schemas/record"
 )
 
-// AnswersReport is what ReplayAnswers did.
+// AnswersReport is the result of ReplayAnswers.
 type AnswersReport struct {
-	Accounts uint64 `json:"accounts"` // whose answers were built, withdrawn ones included
-	Built    uint64 `json:"built"`    // builds, those after the first comparison included
+	Accounts uint64 `json:"accounts"` // accounts with answers, including deleted ones
+	Built    uint64 `json:"built"`    // builds, including repeated ones
 }
 
-// ReplayAnswers rebuilds the answers of all accounts from the base tables, in a table next to the live one, and then
-// exchanges the two. Builders write to both in the meantime. The exchange happens once each account has an answer that was
-// built from its newest rows. An interrupted run starts over.
+// ReplayAnswers rebuilds the answers of all accounts from the base tables, in a table next to the live one,
+// and then exchanges the two. Builders write to both in the meantime. The exchange happens once each account
+// has an answer that was built from its newest rows. An interrupted run starts over.
 func ReplayAnswers(ctx context.Context, deps ReplayDeps) (report AnswersReport, err error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return report, errors.New("replay answers: no connection to ClickHouse, or no logger")
@@ -38,7 +38,7 @@ func ReplayAnswers(ctx context.Context, deps ReplayDeps) (report AnswersReport, 
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	err = exclusively(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
+	err = withMigrationLock(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
 		r := answersReplay{deps: deps, layout: layout}
 		err := r.run(ctx)
 		report = r.report
@@ -64,7 +64,7 @@ func answersRebuild(layout readmodel.Layout, id string) readmodel.Rebuild {
 }
 
 func (r *answersReplay) run(ctx context.Context) error {
-	left, err := answersBeside(ctx, r.deps.Conn, r.layout)
+	left, err := shadowAnswers(ctx, r.deps.Conn, r.layout)
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (r *answersReplay) run(ctx context.Context) error {
 	if err := r.complete(ctx); err != nil {
 		return err
 	}
-	// Under the fresh one's name stands then what was live.
-	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.Fresh())...)
+	// The shadow table's name then refers to the previous live table.
+	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.ShadowTable())...)
 	return execAll(ctx, r.deps.Conn, statements...)
 }
 
@@ -121,16 +121,17 @@ func (r *answersReplay) build(ctx context.Context) error {
 	}
 }
 
-// buildSome builds answers for the touches of the live ones, so that what a builder writes meanwhile is newer.
+// buildSome builds answers for the touches of the live ones, so that concurrent builds from newer touches
+// win.
 func (r *answersReplay) buildSome(ctx context.Context, ids []int64, try uint32) error {
 	states, err := readmodel.AnswerStates(ctx, r.deps.Conn, ids)
 	if err != nil {
 		return err
 	}
-	var due, large []*touchOf
+	var due, large []*buildTarget
 	for _, id := range ids {
 		s := states[id]
-		t := &touchOf{
+		t := &buildTarget{
 			Touch:      readmodel.Touch{UserID: id, Partition: s.Partition, Offset: s.Touch, Rebuilt: s.Rebuilt + try},
 			generation: s.Generation, rows: s.Rows,
 		}
@@ -145,15 +146,16 @@ func (r *answersReplay) buildSome(ctx context.Context, ids []int64, try uint32) 
 	}
 	r.report.Built += uint64(len(ids))
 	return eachBuild(due, large, func(builds readmodel.Builds, touches []readmodel.Touch) error {
-		builds.Table = r.table.Fresh()
+		builds.Table = r.table.ShadowTable()
 		return readmodel.BuildAnswers(ctx, r.deps.Conn, builds, touches)
 	})
 }
 
-// complete builds what differs until none of it does. What is ingested later is built by those who build answers.
+// complete rebuilds answers that differ from their rows until none does. The regular builders handle later
+// ingests.
 func (r *answersReplay) complete(ctx context.Context) error {
 	var differing []int64
-	err := scanAnswers(ctx, r.deps.Conn, r.table.Fresh(), func(ids []int64) error {
+	err := scanAnswers(ctx, r.deps.Conn, r.table.ShadowTable(), func(ids []int64) error {
 		differing = append(differing, ids...)
 		return nil
 	})
@@ -168,7 +170,7 @@ func (r *answersReplay) complete(ctx context.Context) error {
 			if err := r.buildSome(ctx, part, try); err != nil {
 				return err
 			}
-			found, err := readmodel.DifferingAmong(ctx, r.deps.Conn, r.table.Fresh(), part)
+			found, err := readmodel.DifferingAmong(ctx, r.deps.Conn, r.table.ShadowTable(), part)
 			if err != nil {
 				return err
 			}
@@ -177,7 +179,7 @@ func (r *answersReplay) complete(ctx context.Context) error {
 		if differing = left; len(left) == 0 {
 			break
 		}
-		select { // what was inserted in between is touched by then
+		select { // By then the touches of concurrent inserts are published.
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
@@ -186,8 +188,8 @@ func (r *answersReplay) complete(ctx context.Context) error {
 	return err
 }
 
-// answersBeside are the tables of answers that ReplayAnswers fills, or was filling when it was cut short.
-func answersBeside(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
+// shadowAnswers returns the shadow tables of answers, including those of interrupted runs.
+func shadowAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
 	var out []string
 	query := "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '" +
 		readmodel.AnswersTable + "__')"
@@ -204,23 +206,24 @@ func answersBeside(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for tables of answers: %w", err)
+		return nil, fmt.Errorf("find tables of answers: %w", err)
 	}
 	return out, nil
 }
 
-// filledAnswers are those of the tables beside the live one that are whole, to be written to.
-func filledAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
-	names, err := answersBeside(ctx, conn, layout)
+// fillingAnswers returns the complete shadow tables that a replay fills. Builders write to them, too.
+func fillingAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]string, error) {
+	names, err := shadowAnswers(ctx, conn, layout)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
 	var out []string
 	for _, name := range names {
 		var there bool
-		row := conn.QueryRow(ctx, "SELECT count() > 0 FROM system.tables WHERE database = currentDatabase() AND name = $1", name)
+		row := conn.QueryRow(ctx, "SELECT count() > 0 FROM system.tables WHERE database = currentDatabase() AND "+
+			"name = $1", name)
 		if err := row.Scan(&there); err != nil {
-			return nil, fmt.Errorf("look for tables of answers: %w", err)
+			return nil, fmt.Errorf("find tables of answers: %w", err)
 		}
 		if _, _, old, _ := readmodel.ParseRebuilt(name); there && !old {
 			out = append(out, name)
@@ -229,10 +232,10 @@ func filledAnswers(ctx context.Context, conn driver.Conn, layout readmodel.Layou
 	return out, nil
 }
 
-// scanSlice is how many accounts are compared at a time.
+// scanSlice is the number of accounts compared at a time.
 const scanSlice = 20_000
 
-// scanAnswers hands over the accounts whose answers were not built from their newest rows.
+// scanAnswers calls differing with the accounts whose answers were not built from their newest rows.
 func scanAnswers(ctx context.Context, conn driver.Conn, table string, differing func([]int64) error) error {
 	for after := int64(math.MinInt64); ; {
 		ids, err := readmodel.AccountsAfter(ctx, conn, after, scanSlice)
@@ -253,7 +256,7 @@ func scanAnswers(ctx context.Context, conn driver.Conn, table string, differing 
 	}
 }
 
-// touchDiffering has answers built that were not built from their newest rows.
+// touchDiffering requests builds of the answers that were not built from their newest rows.
 func touchDiffering(ctx context.Context, conn driver.Conn, w *bus.Writer) (n int, err error) {
 	err = scanAnswers(ctx, conn, readmodel.AnswersTable, func(ids []int64) error {
 		tasks := make([]event.AnswerTask, len(ids))
@@ -267,13 +270,14 @@ func touchDiffering(ctx context.Context, conn driver.Conn, w *bus.Writer) (n int
 }
 
 const (
-	// scanAfter and scanEvery are when answers are compared with the rows that they are made of.
+	// scanAfter and scanEvery are the delay and the interval of comparisons of answers with their source
+	// rows.
 	scanAfter = 10 * time.Second
 	scanEvery = time.Hour
 )
 
-// watchAnswers has answers built that differ from the rows that they are made of, until ctx ends. What fails is tried
-// again at the next time.
+// watchAnswers periodically requests builds of answers that differ from their source rows, until ctx ends.
+// Errors are logged and retried.
 func (p *Projector) watchAnswers(ctx context.Context) {
 	for wait := scanAfter; ; {
 		select {
@@ -284,7 +288,7 @@ func (p *Projector) watchAnswers(ctx context.Context) {
 		wait = scanAfter
 		behind, err := p.answersLag(ctx)
 		if err == nil && behind > 0 {
-			continue // they would be touched twice
+			continue // Their builds are already requested.
 		}
 		n := 0
 		if err == nil {
@@ -294,19 +298,19 @@ func (p *Projector) watchAnswers(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "comparing answers with their rows failed and is retried",
-				slog.Any("error", concealed(err)))
+			p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "answers: comparison failed, will retry",
+				slog.Any("error", redactedError(err)))
 		default:
 			wait = scanEvery
 			if n > 0 {
-				p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers that differ from their rows are rebuilt",
+				p.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "answers: rebuilding outdated answers",
 					slog.Int("accounts", n))
 			}
 		}
 	}
 }
 
-// answersLag is how many touches are not built yet.
+// answersLag returns the number of touches without a build.
 func (p *Projector) answersLag(ctx context.Context) (n int64, err error) {
 	lags, err := bus.Lag(ctx, p.cfg.Kafka, p.answersGroup(false), []string{event.TopicAnswerTask})
 	if err != nil {

@@ -42,13 +42,14 @@ func (h *harness) content(table string) uint64 {
 	return h.count("SELECT sum(cityHash64(* EXCEPT (topic, partition, offset))) FROM " + table + " FINAL")
 }
 
-func TestModelsAreTheTables(t *testing.T) {
+func TestModels_CoverAllTables(t *testing.T) {
 	s := openStore(t)
 	var tables []string
 	for _, m := range readmodel.Models() {
 		tables = append(tables, m.Table)
 		var key string
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = '"+m.Table+"'").Scan(&key))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT sorting_key FROM system.tables WHERE database = "+
+			"currentDatabase() AND name = '"+m.Table+"'").Scan(&key))
 		require.Equal(t, strings.Trim(key, "()"), strings.Join(m.Key, ", "), m.Table)
 		for _, topic := range m.Topics {
 			require.Contains(t, projector.Topics(), topic, m.Table)
@@ -57,7 +58,7 @@ func TestModelsAreTheTables(t *testing.T) {
 	require.Equal(t, readmodel.Tables(), tables)
 }
 
-// What is wrong in the live tables is right afterwards, what only they have stays.
+// The replay corrects the live tables and keeps rows that only they have.
 func TestReplay(t *testing.T) {
 	h := newHarness(t)
 	recs := worldRecords(t, 60, 5)
@@ -70,12 +71,14 @@ func TestReplay(t *testing.T) {
 	}
 	parts := h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")
 
-	// Results of discovery, with the links that they found, are no records: their
-	// events are kept for days only, and a replay leaves them as they are.
-	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost", Username: "found"}
+	// Discovery results and discovered links are not records: their topic retains them for days only, so a
+	// replay does not rebuild them.
+	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost",
+		Username: "found"}
 	var results readmodel.DiscoveryBatch
 	require.NoError(t, results.Add(&event.Discovery{
-		RequestID: "replayed", Input: input, At: time.Now().UTC(), Socials: []event.Social{{Account: input, Confidence: 1}, {Account: found, Confidence: 0.95}},
+		RequestID: "replayed", Input: input, At: time.Now().UTC(),
+		Socials: []event.Social{{Account: input, Confidence: 1}, {Account: found, Confidence: 0.95}},
 	}, readmodel.Position{Topic: event.TopicDiscovery}))
 	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "replayed", &results))
 	discovered := []string{readmodel.DiscoveryTable, readmodel.DiscoveredTable}
@@ -85,7 +88,7 @@ func TestReplay(t *testing.T) {
 
 	report := h.replay()
 	for i, table := range discovered {
-		require.EqualValues(t, 1+i, h.count("SELECT count() FROM "+table), table) // a result; its input, and what was found
+		require.EqualValues(t, 1+i, h.count("SELECT count() FROM "+table), table) // one result with two rows of links
 		require.Equal(t, before[table], h.content(table), table)
 	}
 	require.False(t, report.Resumed)
@@ -96,21 +99,24 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, r.Before, r.After, r.Table)
 		require.Equal(t, r.Partitions, r.Equal, r.Table)
 		require.Zero(t, r.Added+r.Newer, r.Table)
-		if r.Table != "lookups" { // which keeps values that a record once had
+		if r.Table != "lookups" { // lookups keep former values of records
 			require.Zero(t, r.FromLive, r.Table)
 		}
 	}
 
-	// Rows are lost and spoilt; one is newer than any topic knows, one only here.
+	// Rows are lost or damaged; one is newer than on the topic, one exists only here.
 	victims := []string{}
 	for _, r := range newest(recs)[record.KindNetworkPerson] {
 		if victims = append(victims, r.Key); len(victims) == 4 {
 			break
 		}
 	}
-	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM network_people WHERE profile_id IN ('"+victims[0]+"', '"+victims[1]+"')"))
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE content = concat(content, '\\x1eAspoilt') WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
-	h.insert("newer", person(t, victims[3], "2099", `"username":"from-the-future"`), person(t, "p_only_here", "2024", `"username":"only-here"`))
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM network_people WHERE profile_id IN ('"+victims[0]+"', '"+
+		victims[1]+"')"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE content = concat(content, "+
+		"'\\x1eAspoilt') WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
+	h.insert("newer", person(t, victims[3], "2099", `"username":"from-the-future"`), person(t, "p_only_here", "2024",
+		`"username":"only-here"`))
 	require.NotEqual(t, before["network_people"], h.content("network_people"))
 
 	report = h.replay("lookups", "network_people")
@@ -132,21 +138,24 @@ func TestReplay(t *testing.T) {
 	dropped, err := projector.DropOld(t.Context(), h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, len(readmodel.Tables())+2)
-	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")/1000, "nothing is left beside the tables")
-	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
-	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
+	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = "+
+		"currentDatabase()")/1000, "nothing is left beside the tables")
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE "+
+		"'%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
+	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE "+
+		"database = currentDatabase() AND name = 'network_people'"))
 }
 
-// What the topics still hold of somebody who was erased gets no rows, and the replay leaves
-// the topics as they are: the live projector buries it.
-func TestReplayLeavesOutWhoWasErased(t *testing.T) {
+// The replay does not change the topics: the live projector writes the tombstones.
+func TestReplay_OmitsErasedPeople(t *testing.T) {
 	h := newHarness(t)
 	h.publishRecords(
 		decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`),
 		decode(t, record.KindCodehostPerson, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`),
 	)
 	ends := func() []bus.PartitionOffsets {
-		offsets, err := bus.EndOffsets(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), event.TopicErasure, event.TopicRejected})
+		offsets, err := bus.EndOffsets(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(),
+			event.TopicErasure, event.TopicRejected})
 		require.NoError(t, err)
 		return offsets
 	}
@@ -162,25 +171,29 @@ func TestReplayLeavesOutWhoWasErased(t *testing.T) {
 	require.Equal(t, before, ends())
 }
 
-// Comparing a table slice by slice reads its rows about once, however many slices there are, and each row in one.
-func TestReplayReadsRowsOnce(t *testing.T) {
+// Each row is read about once, however many slices there are.
+func TestReplay_ReadsEachRowOnce(t *testing.T) {
 	const rows, number = 40_000, 32
 	for table, values := range map[string]string{
 		"lookups":        "(key_hash, claim) SELECT xxHash64(toString(number)), toString(number)",
 		"codehost_lists": "(user_id, list) SELECT intDiv(number, 2) * intDiv(number, 2) - 1000, toString(number % 2)",
-		"seen_versions":  "(kind, key_hash, key) SELECT if(number % 2, 'codehost-person', 'network-person'), if(number % 2, number, xxHash64(toString(number))), toString(number)",
+		"seen_versions": "(kind, key_hash, key) SELECT if(number % 2, 'codehost-person', 'network-person'), " +
+			"if(number % 2, number, xxHash64(toString(number))), toString(number)",
 	} {
 		t.Run(table, func(t *testing.T) {
 			s := openStore(t)
 			i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == table })
 			r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
 			var existing string
-			require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+			require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE "+
+				"database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
 			create, err := r.Create(existing)
 			require.NoError(t, err)
 			for _, statement := range append(create,
-				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+" FINAL",
-				"INSERT INTO "+r.Fresh()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+r.Fresh()+" FINAL") {
+				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+
+					" FINAL",
+				"INSERT INTO "+r.ShadowTable()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+
+					r.ShadowTable()+" FINAL") {
 				require.NoError(t, s.conn.Exec(t.Context(), statement))
 			}
 
@@ -190,13 +203,13 @@ func TestReplayReadsRowsOnce(t *testing.T) {
 			require.Len(t, parts, number)
 			var behind, live, read uint64
 			for _, part := range parts {
-				n := s.count(r.CountBehind(part))
+				n := s.count(r.CountStale(part))
 				require.Less(t, n, uint64(rows)/8)
 				behind += n
 				var c readmodel.Comparison
 				require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
 				live += c.Live
-				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountBehind(part) + ")")
+				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountStale(part) + ")")
 			}
 			require.EqualValues(t, rows/2, behind)
 			require.EqualValues(t, rows, live)
@@ -205,18 +218,20 @@ func TestReplayReadsRowsOnce(t *testing.T) {
 	}
 }
 
-// The rows of one person who has nearly all are divided, too.
-func TestReplayOfOneWithMostRows(t *testing.T) {
+// The rows of a single account are divided, too.
+func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	const rows, number = 40_000, 16
 	s := openStore(t)
 	i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == "codehost_commits" })
 	r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
 	var existing string
-	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_commits'").Scan(&existing))
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = "+
+		"currentDatabase() AND name = 'codehost_commits'").Scan(&existing))
 	create, err := r.Create(existing)
 	require.NoError(t, err)
-	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
-		fmt.Sprint("INSERT INTO ", r.Fresh(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
+	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT "+
+		"if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
+		fmt.Sprint("INSERT INTO ", r.ShadowTable(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
 		require.NoError(t, s.conn.Exec(t.Context(), statement))
 	}
 	missing := s.count("SELECT count() FROM codehost_commits WHERE sha >= '3'")
@@ -224,26 +239,26 @@ func TestReplayOfOneWithMostRows(t *testing.T) {
 	require.NoError(t, s.conn.QueryRow(t.Context(), r.SampleQuery()).Scan(&sample))
 	var behind, live uint64
 	for _, part := range readmodel.Slices(sample, number) {
-		behind += s.count(r.CountBehind(part))
+		behind += s.count(r.CountStale(part))
 		var c readmodel.Comparison
 		require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
 		require.Less(t, c.Live, uint64(rows)/8)
 		live += c.Live
-		require.NoError(t, s.conn.Exec(t.Context(), r.CopyBehind(part, []string{"user_id", "sha"})))
+		require.NoError(t, s.conn.Exec(t.Context(), r.CopyNewer(part, []string{"user_id", "sha"})))
 	}
 	require.Equal(t, missing, behind)
 	require.EqualValues(t, rows, live)
-	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.Fresh()))
+	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.ShadowTable()))
 }
 
-func TestReplayRefuses(t *testing.T) {
+func TestReplay_RejectsInvalidConfiguration(t *testing.T) {
 	h := newHarness(t)
 	cfg, deps := h.replayConfig("people")
 	_, err := projector.Replay(t.Context(), cfg, deps)
-	require.ErrorContains(t, err, `no read model "people"; the read models are lookups,`)
+	require.ErrorContains(t, err, `unknown read model "people"; the read models are lookups,`)
 }
 
-// stopAt cancels a replay when it has come to a phase and so far in it.
+// stopAt cancels a replay at a phase and a progress.
 type stopAt struct {
 	phase  string
 	done   int64
@@ -261,8 +276,8 @@ func (s *stopAt) Set(done int64) {
 	}
 }
 
-// A replay that ended anywhere goes on when it is called again, or is given up.
-func TestReplayInterrupted(t *testing.T) {
+// A replay interrupted anywhere can be resumed or aborted.
+func TestReplay_ResumesAfterInterruption(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	recs := worldRecords(t, 40, 6)
@@ -311,12 +326,11 @@ func TestReplayInterrupted(t *testing.T) {
 		check(report)
 	}
 
-	// Killed between two exchanges: what is exchanged stays, the rest is done.
-	// Inserts were stopped.
+	// Killed between two exchanges: completed exchanges stay, the rest is done.
 	interrupt("Comparing codehost_lists", 8, some...)
 	id := h.openReplay()
 	for _, m := range readmodel.Models()[:2] {
-		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.Freeze()))
+		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.PauseInserts()))
 	}
 	first := readmodel.Rebuild{Model: readmodel.Models()[0], ID: id}
 	require.NoError(t, h.conn.Exec(t.Context(), first.Exchange()))
@@ -324,13 +338,13 @@ func TestReplayInterrupted(t *testing.T) {
 	require.True(t, report.Resumed)
 	require.Equal(t, id, report.ID)
 	require.Len(t, report.Tables, len(some)-1)
-	require.NotZero(t, h.count("SELECT count() FROM "+first.Kept()))
+	require.NotZero(t, h.count("SELECT count() FROM "+first.RetiredTable()))
 	check(report)
 
 	if testing.Short() {
 		return
 	}
-	// Other tables than before: what was begun is not used.
+	// With other tables, it starts over.
 	interrupt("Comparing", 1, "network_people")
 	report = h.replay(some...)
 	require.False(t, report.Resumed)
@@ -340,17 +354,17 @@ func TestReplayInterrupted(t *testing.T) {
 	_, err := projector.Replay(t.Context(), cfg, deps)
 	require.ErrorContains(t, err, "unfinished replay of")
 
-	// Given up while inserts were stopped.
-	require.NoError(t, h.conn.Exec(t.Context(), first.Freeze()))
+	// Aborted while inserts were paused.
+	require.NoError(t, h.conn.Exec(t.Context(), first.PauseInserts()))
 	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, 2)
 	check(h.replay("network_people"))
 }
 
-// A replay that was killed, a migration of the live tables, and the replay again: it does not put tables
-// in their place that the migration has not seen.
-func TestReplayBeginsAnewAfterAMigration(t *testing.T) {
+// Live tables are migrated after a replay was killed. The resumed replay must not swap in tables without the
+// migration.
+func TestReplay_StartsOverAfterMigration(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.publishRecords(worldRecords(t, 20, 6)...)
@@ -363,27 +377,31 @@ func TestReplayBeginsAnewAfterAMigration(t *testing.T) {
 	_, err := projector.Replay(ctx, cfg, deps)
 	require.Error(t, err)
 
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD INDEX late_index username TYPE bloom_filter(0.01) GRANULARITY 1"))
-	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD COLUMN late_column String DEFAULT username"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD INDEX late_index username TYPE "+
+		"bloom_filter(0.01) GRANULARITY 1"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD COLUMN late_column String DEFAULT "+
+		"username"))
 	report := h.replay("network_people")
 	require.False(t, report.Resumed)
-	require.EqualValues(t, 1, h.count("SELECT count() FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_index'"))
-	require.EqualValues(t, 1, h.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_column'"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.data_skipping_indices WHERE database = "+
+		"currentDatabase() AND table = 'network_people' AND name = 'late_index'"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND "+
+		"table = 'network_people' AND name = 'late_column'"))
 }
 
 // openReplay is the id of the replay that is not finished.
 func (h *harness) openReplay() string {
 	h.t.Helper()
 	var name string
-	require.NoError(h.t, h.conn.QueryRow(h.t.Context(), "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE 'lookups\\\\_\\\\_new\\\\_%'").Scan(&name))
+	require.NoError(h.t, h.conn.QueryRow(h.t.Context(), "SELECT name FROM system.tables WHERE database = "+
+		"currentDatabase() AND name LIKE 'lookups\\\\_\\\\_new\\\\_%'").Scan(&name))
 	_, id, old, ok := readmodel.ParseRebuilt(name)
 	require.True(h.t, ok && !old)
 	return id
 }
 
-// Records arrive all the while. Readers never see a record vanish, or an older
-// version after a newer one, and nothing is lost in the end.
-func TestReplayWhileRecordsArrive(t *testing.T) {
+// Readers never see a record vanish or go back to an older version, and nothing is lost.
+func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	h.start(nil) // as replicas do
@@ -392,7 +410,8 @@ func TestReplayWhileRecordsArrive(t *testing.T) {
 	publish := func(version int) {
 		var messages []kafka.Message
 		for i := range people {
-			messages = append(messages, message(person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ", version/3600, version/60%60, version%60),
+			messages = append(messages, message(person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ",
+				version/3600, version/60%60, version%60),
 				fmt.Sprintf(`"username":"user-%d","headline":"v%d"`, i, version))))
 		}
 		if err := bus.WriteAll(t.Context(), h.writer, messages); err != nil {

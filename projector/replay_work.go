@@ -12,50 +12,51 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// replayPoll is how often a replay looks at its own progress.
-const replayPoll = 10 * time.Millisecond
+// replayPollInterval is how often a replay checks its progress.
+const replayPollInterval = 10 * time.Millisecond
 
-// place is a partition of a topic.
-type place struct {
+// topicPartition is a partition of a topic.
+type topicPartition struct {
 	topic     string
 	partition int
 }
 
-// reached is how far a projector is, by partition: rows of all records before are
-// durable, and the offset is committed.
-type reached struct {
+// replayProgress is the next offset to replay, by partition: rows of all records before it are durable and
+// the offset is committed.
+type replayProgress struct {
 	mu   sync.Mutex
-	next map[place]int64
+	next map[topicPartition]int64
 }
 
-// note takes how far a batch reaches, in a replay.
-func (p *Projector) note(b bus.Batch) {
-	if p.reached == nil {
+// recordProgress records the ranges of a handled batch, in a replay.
+func (p *Projector) recordProgress(b bus.Batch) {
+	if p.progress == nil {
 		return
 	}
-	p.reached.mu.Lock()
-	defer p.reached.mu.Unlock()
+	p.progress.mu.Lock()
+	defer p.progress.mu.Unlock()
 	for _, r := range b.Ranges {
-		p.reached.next[place{r.Topic, r.Partition}] = r.Last + 1
+		p.progress.next[topicPartition{r.Topic, r.Partition}] = r.Last + 1
 	}
 }
 
-func (p *reached) of(at place) int64 {
+// offset returns the next offset to replay in a partition.
+func (p *replayProgress) offset(at topicPartition) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.next[at]
 }
 
-// start runs a projector of the replay's topics into its fresh tables.
+// start runs a projector of the replay's topics into the shadow tables.
 func (r *replay) start(ctx context.Context, fail context.CancelCauseFunc) error {
 	cfg := r.cfg.Projector
 	cfg.Group = r.group
 	names := readmodel.Names{}
 	for _, t := range r.tables {
-		names[t.Table] = t.Fresh()
+		names[t.Table] = t.ShadowTable()
 	}
 	deps := r.deps.Deps
-	deps.Registerer = nil // the live projector's metrics are its own
+	deps.Registerer = nil // Metrics belong to the live projector.
 	p, err := newProjector(cfg, deps, r.topics, names)
 	if err != nil {
 		return err
@@ -64,9 +65,9 @@ func (r *replay) start(ctx context.Context, fail context.CancelCauseFunc) error 
 	if err != nil {
 		return err
 	}
-	p.reached = &reached{next: make(map[place]int64, len(lags))}
+	p.progress = &replayProgress{next: make(map[topicPartition]int64, len(lags))}
 	for _, l := range lags {
-		p.reached.next[place{l.Topic, l.Partition}] = max(l.Committed, l.First)
+		p.progress.next[topicPartition{l.Topic, l.Partition}] = max(l.Committed, l.First)
 	}
 	r.projector = p
 	running, cancel := context.WithCancel(ctx)
@@ -85,8 +86,8 @@ func (r *replay) start(ctx context.Context, fail context.CancelCauseFunc) error 
 	return nil
 }
 
-// ends are the topics' ends now.
-func (r *replay) ends(ctx context.Context) ([]bus.PartitionOffsets, error) {
+// endOffsets returns the current end offsets of the topics.
+func (r *replay) endOffsets(ctx context.Context) ([]bus.PartitionOffsets, error) {
 	ends, err := bus.EndOffsets(ctx, r.cfg.Projector.Kafka, r.topics)
 	if err != nil {
 		return nil, err
@@ -94,48 +95,48 @@ func (r *replay) ends(ctx context.Context) ([]bus.PartitionOffsets, error) {
 	return ends, nil
 }
 
-// missing counts the offsets between what was replayed and the ends.
-func (r *replay) missing(ends []bus.PartitionOffsets) (n int64) {
+// remaining returns the number of offsets that are still to be replayed, up to ends.
+func (r *replay) remaining(ends []bus.PartitionOffsets) (n int64) {
 	for _, e := range ends {
-		if e.End > e.First { // an empty partition has nothing to wait for
-			n += max(0, e.End-max(e.First, r.projector.reached.of(place{e.Topic, e.Partition})))
+		if e.End > e.First { // Skip empty partitions.
+			n += max(0, e.End-max(e.First, r.projector.progress.offset(topicPartition{e.Topic, e.Partition})))
 		}
 	}
 	return n
 }
 
-// await returns when everything before the ends is in the fresh tables.
-func (r *replay) await(ctx context.Context, ends []bus.PartitionOffsets, seen func(missing int64)) error {
-	ticker := time.NewTicker(replayPoll)
+// await blocks until everything before ends is in the shadow tables.
+func (r *replay) await(ctx context.Context, ends []bus.PartitionOffsets, report func(missing int64)) error {
+	ticker := time.NewTicker(replayPollInterval)
 	defer ticker.Stop()
 	for {
-		missing := r.missing(ends)
-		if seen != nil {
-			seen(missing)
+		missing := r.remaining(ends)
+		if report != nil {
+			report(missing)
 		}
 		if missing == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d offsets are not replayed yet: %w", missing, context.Cause(ctx))
+			return fmt.Errorf("%d offsets not replayed: %w", missing, context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
 }
 
-// closeBehind is how soon the topics' end must be reached for the replay to count
-// as caught up: what came meanwhile is replayed while inserts pause.
-const closeBehind = time.Second
+// catchUpTolerance is the lag at which a replay counts as caught up; the rest is replayed while inserts are
+// paused.
+const catchUpTolerance = time.Second
 
-// catchUp replays until the topics' end is near.
+// catchUp replays until the lag is within catchUpTolerance.
 func (r *replay) catchUp(ctx context.Context) error {
 	for first := true; ; first = false {
-		ends, err := r.ends(ctx)
+		ends, err := r.endOffsets(ctx)
 		if err != nil {
 			return err
 		}
-		total := r.missing(ends)
+		total := r.remaining(ends)
 		if first {
 			r.deps.Progress.Begin("Replaying the topics", total)
 			defer r.deps.Progress.End()
@@ -144,17 +145,17 @@ func (r *replay) catchUp(ctx context.Context) error {
 		if err := r.await(ctx, ends, func(missing int64) { r.deps.Progress.Set(total - missing) }); err != nil {
 			return err
 		}
-		if r.deps.Now().Sub(begin) <= closeBehind {
+		if r.deps.Now().Sub(begin) <= catchUpTolerance {
 			return nil
 		}
 	}
 }
 
-// slices are the parts that a table is compared in.
-func (r *replay) slices(ctx context.Context, t readmodel.Rebuild) ([]readmodel.Slice, error) {
+// ranges returns the hash ranges in which a table is compared.
+func (r *replay) ranges(ctx context.Context, t readmodel.Rebuild) ([]readmodel.Slice, error) {
 	const least = 8
 	var n uint64
-	for _, table := range []string{t.Table, t.Fresh()} {
+	for _, table := range []string{t.Table, t.ShadowTable()} {
 		var rows uint64
 		if err := r.deps.Conn.QueryRow(ctx, "SELECT count() FROM "+table).Scan(&rows); err != nil {
 			return nil, fmt.Errorf("count %s: %w", table, err)
@@ -168,10 +169,10 @@ func (r *replay) slices(ctx context.Context, t readmodel.Rebuild) ([]readmodel.S
 	return readmodel.Slices(sample, int(max(least, n/r.cfg.SliceRows+1))), nil //nolint:gosec // small
 }
 
-// keepNewer copies from the live tables what the topics have no more, or older.
-func (r *replay) keepNewer(ctx context.Context) error {
+// copyNewerFromLive copies rows from the live tables that the topics lack or have only in an older version.
+func (r *replay) copyNewerFromLive(ctx context.Context) error {
 	for _, t := range r.tables {
-		parts, err := r.slices(ctx, t)
+		parts, err := r.ranges(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -179,15 +180,15 @@ func (r *replay) keepNewer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rebuilt := Rebuilt{Table: t.Table, Kept: t.Kept()}
-		r.deps.Progress.Begin("Keeping what is newer in "+t.Table, int64(len(parts)))
+		rebuilt := Rebuilt{Table: t.Table, Kept: t.RetiredTable()}
+		r.deps.Progress.Begin("Copying newer rows of "+t.Table, int64(len(parts)))
 		for i, s := range parts {
 			var behind uint64
-			if err := r.deps.Conn.QueryRow(ctx, t.CountBehind(s)).Scan(&behind); err != nil {
-				return fmt.Errorf("look for newer rows in %s: %w", t.Table, err)
+			if err := r.deps.Conn.QueryRow(ctx, t.CountStale(s)).Scan(&behind); err != nil {
+				return fmt.Errorf("find newer rows in %s: %w", t.Table, err)
 			}
 			if behind > 0 {
-				if err := r.deps.Conn.Exec(ctx, t.CopyBehind(s, columns)); err != nil {
+				if err := r.deps.Conn.Exec(ctx, t.CopyNewer(s, columns)); err != nil {
 					return fmt.Errorf("copy newer rows of %s: %w", t.Table, err)
 				}
 				rebuilt.FromLive += behind
@@ -216,10 +217,10 @@ func (r *replay) columns(ctx context.Context, t readmodel.Rebuild) (names []stri
 	return names, rows.Err()
 }
 
-// compare checks that no identity of the live tables is missing or older.
+// compare checks that no identity of the live tables is missing or older in the shadow tables.
 func (r *replay) compare(ctx context.Context) error {
 	for i, t := range r.tables {
-		parts, err := r.slices(ctx, t)
+		parts, err := r.ranges(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -235,40 +236,42 @@ func (r *replay) compare(ctx context.Context) error {
 			rebuilt.Before += c.Live
 			rebuilt.After += c.Fresh
 			rebuilt.Added += c.Added
-			rebuilt.Newer += c.NewerInFresh
+			rebuilt.Newer += c.NewerInShadow
 			if c.LiveSum == c.FreshSum {
 				rebuilt.Equal++
 			}
-			behind += c.Behind
+			behind += c.Stale
 			r.deps.Progress.Set(int64(n + 1))
 		}
 		r.deps.Progress.End()
 		if behind > 0 {
-			return fmt.Errorf("%s: %d identities of the live table are missing or older in the rebuilt one, which is not put in its place; "+
-				"run the replay again, and report it if that happens again", t.Table, behind)
+			return fmt.Errorf("%s: %d identities of the live table are missing or older in the rebuilt one; tables "+
+				"were not exchanged: "+
+				"run the replay again, and report a bug if the error persists", t.Table, behind)
 		}
 	}
 	return nil
 }
 
-func (r *replay) compareSlice(ctx context.Context, t readmodel.Rebuild, s readmodel.Slice) (c readmodel.Comparison, err error) {
-	// How far the replay is is read before the tables are.
+func (r *replay) compareSlice(
+	ctx context.Context, t readmodel.Rebuild, s readmodel.Slice,
+) (c readmodel.Comparison, err error) {
+	// Read the progress before the tables.
 	var handled []readmodel.Progress
-	r.projector.reached.mu.Lock()
-	for at, next := range r.projector.reached.next {
+	r.projector.progress.mu.Lock()
+	for at, next := range r.projector.progress.next {
 		handled = append(handled, readmodel.Progress{Topic: at.topic, Partition: at.partition, Next: next})
 	}
-	r.projector.reached.mu.Unlock()
+	r.projector.progress.mu.Unlock()
 	if err := r.deps.Conn.QueryRow(ctx, t.CompareQuery(s, handled)).Scan(c.Dest()...); err != nil {
 		return c, fmt.Errorf("compare %s: %w", t.Table, err)
 	}
 	return c, nil
 }
 
-// swap puts the fresh tables in the live ones' place at a moment at which they
-// hold all that the live ones do.
+// swap exchanges the shadow tables and the live ones once they have the same records.
 func (r *replay) swap(ctx context.Context) (err error) {
-	r.deps.Progress.Begin("Putting the new tables in place", int64(len(r.tables)))
+	r.deps.Progress.Begin("Exchanging the tables", int64(len(r.tables)))
 	defer r.deps.Progress.End()
 	begin := r.deps.Now()
 	defer func() {
@@ -276,21 +279,22 @@ func (r *replay) swap(ctx context.Context) (err error) {
 			r.report.Frozen = r.deps.Now().Sub(begin)
 			return
 		}
-		// Also when ctx has ended: projectors must not stay stopped.
+		// Even if ctx has ended: inserts must not stay paused.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		err = errors.Join(err, r.thaw(late))
+		err = errors.Join(err, r.resumeInserts(late))
 	}()
-	if err := r.settle(ctx); err != nil {
+	if err := r.pauseAndDrain(ctx); err != nil {
 		return err
 	}
-	// What is published from here on waits in projectors for the new tables.
+	// From here on, records wait in the projectors for the new tables.
 	if err := r.stop(); err != nil {
 		return err
 	}
 	for i, t := range r.tables {
-		// Under the fresh one's name stands then what was live.
-		if err := r.exec(ctx, append([]string{t.Exchange(), t.Thaw(t.Fresh())}, t.Keep()...)...); err != nil {
+		// The shadow table's name then refers to the previous live table.
+		if err := r.exec(ctx, append([]string{t.Exchange(), t.ResumeInserts(t.ShadowTable())},
+			t.Retire()...)...); err != nil {
 			return err
 		}
 		r.deps.Progress.Set(int64(i + 1))
@@ -298,18 +302,17 @@ func (r *replay) swap(ctx context.Context) (err error) {
 	return nil
 }
 
-// settle stops inserts into the live tables and replays everything that was
-// published before they were stopped. An insert that had begun by then, and may
-// still be written, is of such records too.
-func (r *replay) settle(ctx context.Context) error {
+// pauseAndDrain pauses inserts into the live tables and replays everything published before. Inserts in
+// flight at that time contain such records only.
+func (r *replay) pauseAndDrain(ctx context.Context) error {
 	const tries = 5
 	for try := 1; ; try++ {
 		for _, t := range r.tables {
-			if err := r.exec(ctx, t.Freeze()); err != nil {
+			if err := r.exec(ctx, t.PauseInserts()); err != nil {
 				return err
 			}
 		}
-		ends, err := r.ends(ctx)
+		ends, err := r.endOffsets(ctx)
 		if err != nil {
 			return err
 		}
@@ -319,8 +322,9 @@ func (r *replay) settle(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || try == tries {
 			return err
 		}
-		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "the last records were not replayed in time, trying again later", slog.Any("error", err))
-		if err := r.thaw(ctx); err != nil {
+		r.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "replay: last records not replayed in time, will retry",
+			slog.Any("error", err))
+		if err := r.resumeInserts(ctx); err != nil {
 			return err
 		}
 		if err := r.catchUp(ctx); err != nil {

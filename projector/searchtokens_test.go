@@ -11,24 +11,27 @@ import (
 	"muster/schemas/record"
 )
 
-// worldPeople are the network people of a small world.
+// worldPeople returns the network people of generated sample data.
 func worldPeople(t *testing.T) []*record.Record {
 	t.Helper()
-	return slices.DeleteFunc(worldRecords(t, 300, 7), func(r *record.Record) bool { return r.Kind != record.KindNetworkPerson })
+	return slices.DeleteFunc(worldRecords(t, 300, 7),
+		func(r *record.Record) bool { return r.Kind != record.KindNetworkPerson })
 }
 
-// What search_people has beside the tokens of a text is what ClickHouse derives
-// from the tokens.
+// The client derives the columns as ClickHouse would from the tokens.
 func TestSearchDerived(t *testing.T) {
 	s := openStore(t)
 	recs := worldPeople(t)
 	s.insert("world", recs...)
-	long := strings.Repeat("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen ", 3)
+	long := strings.Repeat("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "+
+		"sixteen seventeen eighteen ", 3)
 	odd := []*record.Record{
 		person(t, "none", "2025", `"username":"none"`),
 		person(t, "withdrawn", "2025", `"deleted":true`),
-		person(t, "signs", "2025", `"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},{"company":{"name":"x"}},{"title":"a"}]`),
-		person(t, "many", "2025", `"username":"many","headline":"`+long+`","experience":[{"title":"`+long+`"},{"title":"Two two TWO"},{"title":"seventeen"},{"company":{"name":"two"}}]`),
+		person(t, "signs", "2025",
+			`"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},{"company":{"name":"x"}},{"title":"a"}]`),
+		person(t, "many", "2025", `"username":"many","headline":"`+long+`","experience":[{"title":"`+long+
+			`"},{"title":"Two two TWO"},{"title":"seventeen"},{"company":{"name":"two"}}]`),
 	}
 	s.insert("odd", odd...)
 	require.Greater(t, s.count("SELECT count() FROM search_people"), uint64(200))
@@ -62,8 +65,10 @@ func TestSearchDerived(t *testing.T) {
 	var titles [][]string
 	var length, values uint32
 	read := func(id string) {
-		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT profile_headline_tokens, experience_title_tokens, experience_title_repeats, experience_title_spread, "+
-			"experience_title_length, experience_title_values FROM search_people WHERE profile_id = '"+id+"'").Scan(&headline, &titles, &repeats, &spread, &length, &values))
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT profile_headline_tokens, experience_title_tokens, "+
+			"experience_title_repeats, experience_title_spread, "+
+			"experience_title_length, experience_title_values FROM search_people WHERE profile_id = '"+id+
+			"'").Scan(&headline, &titles, &repeats, &spread, &length, &values))
 	}
 	read("signs")
 	require.Equal(t, []string{""}, headline)
@@ -79,15 +84,16 @@ func TestSearchDerived(t *testing.T) {
 	require.EqualValues(t, []any{uint32(58), uint32(3)}, []any{length, values})
 }
 
-// Each text has an index or a filter for its tokens and for its whole values, and where SearchFields says so a column and an
-// index of the bits of the number of repeats.
-func TestSearchIndexes(t *testing.T) {
+// Each text has an index or a filter for tokens and whole values, and Times columns as SearchFields says.
+func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	s := openStore(t)
 	recs := worldPeople(t)
-	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " + strings.Repeat("long ", 1+70)
+	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " +
+		strings.Repeat("long ", 1+70)
 	s.insert("world", append(recs, person(t, "many", "2025", `"username":"many","headline":"`+times+`"`))...)
 	var names []string
-	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM "+
+		"system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
 	var want []string
 	either := func(indexed bool, column string) {
 		if indexed {
@@ -105,17 +111,23 @@ func TestSearchIndexes(t *testing.T) {
 		if f.Counted {
 			want = append(want, f.TimesIndex())
 			r := f.Repeats()
-			bits := "arrayFlatten(arrayMap(w -> arrayMap(b -> concat(w, '\\0', toString(b)), bitPositionsToArray(countEqual(" + r + ", w))), arrayDistinct(" + r + ")))"
-			require.Zero(t, s.count("SELECT count() FROM search_people WHERE arraySort("+f.Times()+") != arraySort("+bits+")"), f.Path)
+			bits := "arrayFlatten(arrayMap(w -> arrayMap(b -> concat(w, '\\0', toString(b)), " +
+				"bitPositionsToArray(countEqual(" + r + ", w))), arrayDistinct(" + r + ")))"
+			require.Zero(t, s.count("SELECT count() FROM search_people WHERE arraySort("+f.Times()+") != arraySort("+
+				bits+")"), f.Path)
 			require.NotZero(t, s.count("SELECT sum(length("+f.Times()+")) FROM search_people"), f.Path)
-			require.NoError(t, s.conn.Exec(t.Context(), "INSERT INTO search_people (profile_hash, profile_id, "+r+") SELECT 1, '"+f.Path+"', "+r+" FROM search_people WHERE "+f.Times()+" != [] ORDER BY length("+r+") DESC LIMIT 1"))
-			require.Equal(t, uint64(1), s.count("SELECT count() FROM search_people WHERE profile_hash = 1 AND profile_id = '"+f.Path+"' AND "+f.Times()+" != [] AND arraySort("+f.Times()+") = arraySort("+bits+")"),
+			require.NoError(t, s.conn.Exec(t.Context(), "INSERT INTO search_people (profile_hash, profile_id, "+r+
+				") SELECT 1, '"+f.Path+"', "+r+" FROM search_people WHERE "+f.Times()+" != [] ORDER BY length("+r+
+				") DESC LIMIT 1"))
+			require.Equal(t, uint64(1), s.count("SELECT count() FROM search_people WHERE profile_hash = 1 AND "+
+				"profile_id = '"+f.Path+"' AND "+f.Times()+" != [] AND arraySort("+f.Times()+") = arraySort("+bits+")"),
 				"made by the table for who does not send it")
 		}
 	}
 	require.ElementsMatch(t, want, names)
 	var found []string
-	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupUniqArray(token)) FROM mergeTreeTextIndex(currentDatabase(), 'search_people', 'profile_headline_times_text') "+
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupUniqArray(token)) FROM "+
+		"mergeTreeTextIndex(currentDatabase(), 'search_people', 'profile_headline_times_text') "+
 		"WHERE splitByChar('\\0', token)[1] IN ('seven', 'two', 'nine', 'one', 'long')").Scan(&found))
 	require.Equal(t, []string{
 		readmodel.Time("long", 1), readmodel.Time("long", 2), readmodel.Time("long", 6), // 70 = 64 + 4 + 2

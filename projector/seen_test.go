@@ -13,7 +13,7 @@ import (
 	"muster/schemas/record"
 )
 
-// pair is the message that ingest publishes for a record whose version alone is new.
+// pair returns the version bump of a record, as published by ingest.
 func pair(tb testing.TB, rec *record.Record) kafka.Message {
 	tb.Helper()
 	s := event.NewSeen(rec)
@@ -22,9 +22,8 @@ func pair(tb testing.TB, rec *record.Record) kafka.Message {
 	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value}
 }
 
-// A newer version of equal content is served; a pair about other content is not,
-// whatever comes first.
-func TestSeenVersions(t *testing.T) {
+// A version bump applies to equal content only, whichever arrives first.
+func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	ann := func(id, version string) *record.Record { return person(t, id, version, `"username":"ann"`) }
@@ -37,23 +36,27 @@ func TestSeenVersions(t *testing.T) {
 		message(bob("other content", "2024")), pair(t, ann("other content", "2025")),
 		message(ann("withdrawn", "2024")), pair(t, ann("withdrawn", "2025")),
 		message(person(t, "withdrawn", "2024-06", `"deleted":true`)),
-		message(ann("changed", "2021")), pair(t, ann("changed", "2022")), message(bob("changed", "2023")), pair(t, bob("changed", "2024")),
-		message(ann("changed back", "2021")), pair(t, bob("changed back", "2024")), pair(t, ann("changed back", "2022")),
+		message(ann("changed", "2021")), pair(t, ann("changed", "2022")), message(bob("changed", "2023")),
+		pair(t, bob("changed", "2024")),
+		message(ann("changed back", "2021")), pair(t, bob("changed back", "2024")),
+		pair(t, ann("changed back", "2022")),
 		pair(t, ann("absent", "2024")),
 	)
 	h.caughtUp()
 	check := func() {
 		t.Helper()
 		got := map[string]string{}
-		for _, r := range h.networkPeople("plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "absent") {
+		for _, r := range h.networkPeople("plain", "seen", "pair first", "older pair", "other content", "withdrawn",
+			"changed", "changed back", "absent") {
 			got[r.ProfileID] = record.Version(r.Version).Time().Format("2006-01")
 			if r.Deleted {
 				got[r.ProfileID] = "withdrawn"
 			}
 		}
 		require.Equal(t, map[string]string{
-			"plain": "2024-01", "seen": "2025-04", "pair first": "2025-01", "older pair": "2024-01", "other content": "2024-01",
-			"withdrawn": "withdrawn", "changed": "2024-01", "changed back": "2022-01",
+			"plain": "2024-01", "seen": "2025-04", "pair first": "2025-01", "older pair": "2024-01",
+			"other content": "2024-01",
+			"withdrawn":     "withdrawn", "changed": "2024-01", "changed back": "2022-01",
 		}, got)
 	}
 	check()
@@ -61,12 +64,14 @@ func TestSeenVersions(t *testing.T) {
 	account := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2024"}`)
 	company := decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2024"}`)
 	h.publish(message(account), message(company),
-		pair(t, decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025-01"}`)),
+		pair(t, decode(t, record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025-01"}`)),
 		pair(t, decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025-02"}`)))
 	h.caughtUp()
 	require.Equal(t, "2025-01-01T00:00:00Z", record.Version(h.answers(7)[0].Version).String())
 	c := readmodel.CompanyHash("c")
-	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, c), readmodel.NewestCompanies)
+	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, c),
+		readmodel.NewestCompanies)
 	seen := query(h.store, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, c)
 	version := readmodel.Freshen(record.KindNetworkCompany, "c", companies[0].Version, companies[0].ContentHash, seen)
 	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(version).String())
@@ -77,8 +82,10 @@ func TestSeenVersions(t *testing.T) {
 
 	bad := pair(t, account)
 	bad.Key = []byte("codehost-person/8")
-	h.publish(bad, kafka.Message{Topic: event.TopicSeen, Key: []byte("x"), Value: []byte(`{"kind":"cat"}`)}, kafka.Message{Topic: event.TopicSeen, Key: []byte("x")},
-		kafka.Message{Topic: event.TopicSeen, Key: []byte("codehost-person/x"), Value: []byte(`{"kind":"codehost-person","key":"x","version":"2024","hash":"1"}`)})
+	h.publish(bad, kafka.Message{Topic: event.TopicSeen, Key: []byte("x"), Value: []byte(`{"kind":"cat"}`)},
+		kafka.Message{Topic: event.TopicSeen, Key: []byte("x")},
+		kafka.Message{Topic: event.TopicSeen, Key: []byte("codehost-person/x"),
+			Value: []byte(`{"kind":"codehost-person","key":"x","version":"2024","hash":"1"}`)})
 	h.caughtUp()
 	codes := map[string]int{}
 	for _, r := range h.rejectedRecords() {

@@ -11,9 +11,9 @@ import (
 	"muster/projector"
 )
 
-// A crawler that writes in transactions leaves markers at the ends of the logs, which
-// are no messages: the lag comes to nothing all the same, and a replay ends.
-func TestTransactionsEnd(t *testing.T) {
+// Transactional producers leave control records at the end of logs, which are not messages. The lag still
+// becomes 0 and replays end.
+func TestReplay_EndsAfterTransactionMarkers(t *testing.T) {
 	h := newHarness(t)
 	h.start(nil)
 	for _, id := range []string{"p_1", "p_2"} {

@@ -11,13 +11,12 @@ import (
 // UsageGroup is the consumer group of the ledger's projection.
 const UsageGroup = readmodel.UsageGroup
 
-// usageAge is how old a batch of the ledger may get: nobody waits for its rows,
-// since callers ask the balances, and an insert of ten rows costs the engine nearly what
-// one of hundreds does.
-const usageAge = 4 * time.Second
+// usageMaxBatchAge is the maximum age of a batch of usage events. Readers query balances, not these rows, so
+// latency does not matter; an insert of ten rows costs the engine almost as much as one of hundreds.
+const usageMaxBatchAge = 4 * time.Second
 
 func (p *Projector) newUsageConsumer() (*bus.BatchConsumer, error) {
-	return p.newEventConsumer(p.cfg.UsageGroup, event.TopicUsage, usageAge, handleEvents(p, "usage",
+	return p.newEventConsumer(p.cfg.UsageGroup, event.TopicUsage, usageMaxBatchAge, projectEvents(p, "usage",
 		func(rows *readmodel.UsageBatch, u *event.Usage, at readmodel.Position) error {
 			rows.Add(u, at)
 			return nil

@@ -12,14 +12,14 @@ import (
 // WebhookGroup is the consumer group of the projection of webhook attempts.
 const WebhookGroup = "muster.projector.webhook"
 
-// webhookAge is how old a batch of attempts may get: only operators look at them.
-const webhookAge = 2 * time.Second
+// webhookMaxBatchAge is the maximum age of a batch of attempts. Only operators read them.
+const webhookMaxBatchAge = 2 * time.Second
 
 func (p *Projector) newWebhookConsumer() (*bus.BatchConsumer, error) {
-	return p.newEventConsumer(WebhookGroup, event.TopicWebhook, webhookAge, handleEvents(p, "webhook",
+	return p.newEventConsumer(WebhookGroup, event.TopicWebhook, webhookMaxBatchAge, projectEvents(p, "webhook",
 		func(rows *readmodel.WebhookBatch, a *event.WebhookAttempt, at readmodel.Position) error {
 			if _, hit := p.deps.Suppressed.Document(identity.Default(), []byte(a.Response)); hit {
-				a.Response = "" // as a sweep leaves it
+				a.Response = "" // As the Eraser does for stored rows.
 			}
 			rows.Add(a, at)
 			return nil

@@ -15,8 +15,7 @@ import (
 	"muster/schemas/world"
 )
 
-// recordSink collects a world's records as ingest publishes them: embedded
-// lists split off.
+// recordSink collects generated records as ingest publishes them, with embedded lists split off.
 type recordSink struct {
 	tb   testing.TB
 	recs []*record.Record
@@ -40,8 +39,7 @@ func worldRecords(tb testing.TB, people int, seed uint64) []*record.Record {
 	return s.recs
 }
 
-// newest is the current record of every identity, by kind and key, the
-// withdrawn ones left out.
+// newest returns the current record of every identity that is not deleted, by kind and key.
 func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 	out := map[record.Kind]map[string]*record.Record{}
 	for _, r := range recs {
@@ -50,7 +48,8 @@ func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 			m = map[string]*record.Record{}
 			out[r.Kind] = m
 		}
-		if have := m[r.Key]; have == nil || r.Version > have.Version || r.Version == have.Version && r.Hash > have.Hash {
+		if have := m[r.Key]; have == nil || r.Version > have.Version || r.Version == have.Version &&
+			r.Hash > have.Hash {
 			m[r.Key] = r
 		}
 	}
@@ -64,9 +63,8 @@ func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
 	return out
 }
 
-// A whole world goes through the topics; the read models then hold what a
-// recomputation from the records says.
-func TestWorld(t *testing.T) {
+// The read models equal a recomputation from all generated records.
+func TestProjector_ReadModelsEqualRecomputation(t *testing.T) {
 	recs := worldRecords(t, 300, 42)
 	h := newHarness(t)
 	h.start(nil)
@@ -76,8 +74,10 @@ func TestWorld(t *testing.T) {
 	want := newest(recs)
 
 	tables := map[string]record.Kind{
-		"network_people": record.KindNetworkPerson, "network_companies": record.KindNetworkCompany, "codehost_people": record.KindCodehostPerson,
-		"codehost_repos": record.KindCodehostRepo, "codehost_commits": record.KindCodehostCommit, "codehost_lists": record.KindCodehostList,
+		"network_people": record.KindNetworkPerson, "network_companies": record.KindNetworkCompany,
+		"codehost_people": record.KindCodehostPerson,
+		"codehost_repos":  record.KindCodehostRepo, "codehost_commits": record.KindCodehostCommit,
+		"codehost_lists":   record.KindCodehostList,
 		"microblog_people": record.KindMicroblogPerson, "account_links": record.KindAccountLink,
 	}
 	for table, kind := range tables {
@@ -87,7 +87,7 @@ func TestWorld(t *testing.T) {
 	t.Run("repositories and commits", func(t *testing.T) { requireEntries(t, h.store, want) })
 	t.Run("no e-mail without the add-on", func(t *testing.T) { requireNoMail(t, h.store, want) })
 
-	// The same again, as a replay would, changes nothing.
+	// Repeating the records, as a replay does, changes nothing.
 	before := h.count("SELECT sum(cityHash64(profile_id, version, content)) FROM network_people FINAL")
 	h.publishRecords(recs...)
 	h.caughtUp()
@@ -97,8 +97,7 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// requireLookups: every identifying value of every current record is a
-// candidate that leads to it.
+// requireLookups checks that every identifying value of every current record has a candidate for it.
 func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	type target struct {
 		lookup readmodel.LookupType
@@ -120,7 +119,8 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	}
 	for _, r := range want[record.KindCodehostPerson] {
 		p := r.Body.(*record.CodehostPerson)
-		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername), r.Key})
+		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername),
+			r.Key})
 		for _, e := range append(slices.Concat(p.Emails, p.AdditionalEmails), p.PersonalEmail, p.SchoolEmail) {
 			if key, err := identity.EmailKey(e); err == nil {
 				wanted = append(wanted, target{readmodel.LookupCodehostEmail, key, r.Key})
@@ -135,7 +135,8 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	for _, r := range want[record.KindAccountLink] {
 		l := r.Body.(*record.AccountLink)
 		a, b := identity.UsernameKey(l.A.Username), identity.UsernameKey(l.B.Username)
-		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b}, target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
+		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b},
+			target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
 	}
 	require.NotEmpty(t, wanted)
 	for chunk := range slices.Chunk(wanted, readmodel.MaxKeys) {
@@ -155,7 +156,7 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	}
 }
 
-// requireEntries recomputes what is visible of every account.
+// requireEntries recomputes the visible entries of every account.
 func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	type entry struct {
 		version record.Version
@@ -209,8 +210,8 @@ func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	require.Equal(t, len(visible), seen)
 }
 
-// requireNoMail: no byte of an address of any record stands in what the
-// network webset shows without its add-on.
+// requireNoMail checks that no address of any record is in what the network webset returns without its
+// add-on.
 func requireNoMail(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
 	addresses := map[string]bool{}
 	add := func(list ...string) {

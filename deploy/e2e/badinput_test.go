@@ -89,16 +89,16 @@ func badInput(t *testing.T, p *platform) {
 			body string
 			says []string
 		}{
-			"empty":                   {"", nil},
-			"white space":             {" \n", nil},
-			"wrong JSON":              {`{`, []string{"JSON"}},
-			"two values":              {`{} {}`, []string{"JSON"}},
-			"a list":                  {`[]`, []string{"object"}},
-			"null":                    {`null`, nil},
-			"a field twice":           {`{"codehost":"a","codehost":"b","network":"a"}`, []string{"codehost"}},
-			"invalid UTF-8":           {"{\"codehost\":\"\xff\xfe\"}", []string{"UTF-8"}},
-			"none of the identifiers": {`{}`, nil},
-			"misspelled field": {`{"codehosst":"x","networkk":"y","company_idd":"z"}`, nil},
+			"empty":                    {"", nil},
+			"white space":              {" \n", nil},
+			"wrong JSON":               {`{`, []string{"JSON"}},
+			"two values":               {`{} {}`, []string{"JSON"}},
+			"a list":                   {`[]`, []string{"object"}},
+			"null":                     {`null`, nil},
+			"a field twice":            {`{"codehost":"a","codehost":"b","network":"a"}`, []string{"codehost"}},
+			"invalid UTF-8":            {"{\"codehost\":\"\xff\xfe\"}", []string{"UTF-8"}},
+			"none of the identifiers":  {`{}`, nil},
+			"misspelled field":         {`{"codehosst":"x","networkk":"y","company_idd":"z"}`, nil},
 			"a very deep one":          {strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000), nil},
 			"a name in another letter": {`{"Codehost":"x","Network":"x","Company_id":"x"}`, nil},
 		} {

@@ -158,7 +158,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 	if _, damaged := errors.AsType[*engine.MetadataError](err); damaged {
 		return clickHouseBackend{},
 			fmt.Errorf("start the embedded ClickHouse engine: %w; restore a backup (muster backup restore), "+
-				"or rebuild the tables (operators.md, Damaged tables)", err)
+				"or recreate the tables (operators.md, Damaged tables)", err)
 	}
 	if err != nil {
 		return clickHouseBackend{},

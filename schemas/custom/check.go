@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Check reports why a value is not valid under the type; nil when it is. null is
-// valid for no type: who allows it asks before.
+// Check returns an error if a value is not valid for the type. null is never valid: callers that allow it
+// check first.
 func (t *Type) Check(value jsontext.Value) error {
 	if !value.IsValid() {
 		return errors.New("is not valid JSON")
@@ -58,7 +58,7 @@ func (t *Type) elements(value jsontext.Value) error {
 	}
 	var list []jsontext.Value
 	if err := json.Unmarshal(value, &list); err != nil {
-		return errors.New("is not a list")
+		return errors.New("is not an array")
 	}
 	for i, v := range list {
 		if err := t.Items.Check(v); err != nil {

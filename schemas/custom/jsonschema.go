@@ -5,10 +5,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// JSONSchema writes the type as JSON Schema 2020-12, in the part of it that
-// structured output of language models knows: every property is required, and
-// those that may be left out may be null. loose reports that the type holds an
-// array or object of anything, which strict structured output does not know.
+// JSONSchema returns the type as JSON Schema 2020-12, limited to what structured output of language models
+// supports: every property is required, and optional ones are nullable. loose reports that the type has an
+// array or object of any type, which strict structured output does not support.
 func (t *Type) JSONSchema() (schema map[string]any, loose bool) {
 	return t.jsonSchema(false)
 }
@@ -48,7 +47,7 @@ func (t *Type) jsonSchema(nullable bool) (map[string]any, bool) {
 	return out, loose
 }
 
-// Encode writes a JSON Schema, always in the same way.
+// Encode encodes a JSON Schema deterministically.
 func Encode(schema map[string]any) (jsontext.Value, error) {
 	return json.Marshal(schema, json.Deterministic(true))
 }

@@ -15,15 +15,15 @@ import (
 
 // Limits of a schema.
 const (
-	// MaxFields bounds the keys of a schema, MaxTypes those of all its levels.
+	// MaxFields is the maximum number of fields of a schema, MaxTypes of types at all levels.
 	MaxFields = 100
 	MaxTypes  = 300
-	// MaxDepth is how deep arrays and objects may be nested.
+	// MaxDepth is the maximum nesting depth of arrays and objects.
 	MaxDepth = 5
 	// MaxName and MaxDescription are in bytes.
 	MaxName        = 128
 	MaxDescription = 4000
-	// MaxEnum bounds the values of an enumeration.
+	// MaxEnum is the maximum number of values of an enumeration.
 	MaxEnum = 500
 )
 
@@ -37,51 +37,49 @@ const (
 	Object  = "object"
 )
 
-// Kinds lists what a type may be.
+// Kinds returns the allowed types of values.
 func Kinds() []string { return []string{String, Number, Integer, Boolean, Array, Object} }
 
-// Schema is the fields that are asked for, in the order in which they were given.
+// Schema is the list of requested fields, in the order given.
 type Schema []Field
 
 // Field is a named type.
 type Field struct {
 	Name string
 	Type Type
-	// Required properties of an object are neither null nor absent. A field of a
-	// Schema is never required: null says that nothing is known.
+	// Required properties of an object are neither null nor absent. Fields of a Schema are never required:
+	// null means unknown.
 	Required bool
 }
 
-// Type says what a value is.
+// Type is the type of a value.
 type Type struct {
 	Kind string
-	// Description is the caller's own words for what is meant.
+	// Description is the caller's description of the value.
 	Description string
-	// Enum holds the only valid values; none: all of the kind.
+	// Enum are the only valid values; empty: all of the kind.
 	Enum []jsontext.Value
-	// Items is the type of an array's elements; nil: any.
+	// Items is the type of array elements; nil: any.
 	Items *Type
-	// Properties are those of an object; none: any.
+	// Properties are the properties of an object; empty: any.
 	Properties []Field
 }
 
-// Error says what is wrong with a schema, and where.
+// Error is a schema error and its location.
 type Error struct {
-	// Path is that of the offending member, such as schema.age.type.
+	// Path is the location of the invalid field, such as schema.age.type.
 	Path string
 	// Reason follows the path in a sentence.
 	Reason string
-	// Unknown is a member that there is not, Known are those that there are; both
-	// are empty for every other mistake.
+	// Unknown is an unknown field, Known are the known ones; both are empty for other errors.
 	Unknown string
 	Known   []string
 }
 
-// Error is path and reason.
+// Error returns path and reason.
 func (e *Error) Error() string { return e.Path + " " + e.Reason }
 
-// Parse reads the value of the request's field of the given name. null is an empty
-// schema. The error is an [*Error].
+// Parse parses the value of the request field name. null is an empty schema. The error is an [*Error].
 func Parse(name string, raw jsontext.Value) (Schema, error) {
 	if len(raw) == 0 || raw.Kind() == 'n' {
 		return nil, nil
@@ -105,7 +103,7 @@ type member struct {
 	value jsontext.Value
 }
 
-// object reads an object in its order.
+// object decodes an object and preserves the order.
 func object(path string, raw jsontext.Value) ([]member, error) {
 	if raw.Kind() != '{' {
 		return nil, &Error{Path: path, Reason: "must be an object, not " + kindName(raw.Kind())}
@@ -145,7 +143,8 @@ func (p *parser) fields(path string, members []member, depth int) ([]Field, erro
 		case m.name == "":
 			return nil, &Error{Path: path, Reason: "has an empty key: name the field"}
 		case len(m.name) > MaxName:
-			return nil, &Error{Path: path + "." + shorten(m.name), Reason: fmt.Sprintf("is a key of more than %d bytes", MaxName)}
+			return nil, &Error{Path: path + "." + shorten(m.name), Reason: fmt.Sprintf("is a key of more than %d bytes",
+				MaxName)}
 		case strings.ContainsFunc(m.name, unicode.IsControl):
 			return nil, &Error{Path: path, Reason: "has a key with control characters"}
 		}
@@ -158,14 +157,15 @@ func (p *parser) fields(path string, members []member, depth int) ([]Field, erro
 	return out, nil
 }
 
-// typeMembers are what a type may say.
+// typeMembers returns the fields of a type.
 func typeMembers() []string {
 	return []string{"type", "description", "enum", "items", "properties", "required"}
 }
 
 func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error) {
 	if p.types++; p.types > MaxTypes {
-		return nil, &Error{Path: path, Reason: fmt.Sprintf("is one type too many: the schema may have %d of all levels", MaxTypes)}
+		return nil, &Error{Path: path, Reason: fmt.Sprintf("is one type too many: the schema may have %d of all levels",
+			MaxTypes)}
 	}
 	if depth > MaxDepth {
 		return nil, &Error{Path: path, Reason: fmt.Sprintf("is nested too deep: %d levels are allowed", MaxDepth)}
@@ -192,25 +192,29 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 		return nil, &Error{Path: path + ".type", Reason: "must be a string: one of " + strings.Join(Kinds(), ", ")}
 	}
 	if !slices.Contains(Kinds(), t.Kind) {
-		return nil, &Error{Path: path + ".type", Reason: fmt.Sprintf("is %q: it must be one of %s", shorten(t.Kind), strings.Join(Kinds(), ", "))}
+		return nil, &Error{Path: path + ".type", Reason: fmt.Sprintf("is %q: it must be one of %s", shorten(t.Kind),
+			strings.Join(Kinds(), ", "))}
 	}
 	if v, ok := given["description"]; ok {
 		if json.Unmarshal(v, &t.Description) != nil {
 			return nil, &Error{Path: path + ".description", Reason: "must be a string, not " + kindName(v.Kind())}
 		}
 		if len(t.Description) > MaxDescription {
-			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes", MaxDescription)}
+			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes",
+				MaxDescription)}
 		}
 	}
-	for _, only := range []struct{ member, kind string }{{"items", Array}, {"properties", Object}, {"required", Object}} {
+	for _, only := range []struct{ member, kind string }{{"items", Array}, {"properties", Object},
+		{"required", Object}} {
 		if _, ok := given[only.member]; ok && t.Kind != only.kind {
-			return nil, &Error{Path: path + "." + only.member, Reason: fmt.Sprintf("belongs to the type %s, and the type here is %s", only.kind, t.Kind)}
+			return nil, &Error{Path: path + "." + only.member,
+				Reason: fmt.Sprintf("belongs to the type %s, and the type here is %s", only.kind, t.Kind)}
 		}
 	}
 	return t, p.parts(path, t, given, depth)
 }
 
-// parts reads what a type is made of.
+// parts parses the components of a type.
 func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, depth int) (err error) {
 	if v, ok := given["items"]; ok {
 		if t.Items, err = p.parse(path+".items", v, depth+1); err != nil {
@@ -234,7 +238,8 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 		for _, name := range names {
 			i := slices.IndexFunc(t.Properties, func(f Field) bool { return f.Name == name })
 			if i < 0 {
-				return &Error{Path: path + ".required", Reason: fmt.Sprintf("names %q, which is not among the properties", shorten(name))}
+				return &Error{Path: path + ".required",
+					Reason: fmt.Sprintf("names %q, which is not among the properties", shorten(name))}
 			}
 			t.Properties[i].Required = true
 		}
@@ -254,18 +259,20 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 		return &Error{Path: path + ".enum", Reason: "must be a list of at least one value"}
 	}
 	if len(values) > MaxEnum {
-		return &Error{Path: path + ".enum", Reason: fmt.Sprintf("has %d values: at most %d are allowed", len(values), MaxEnum)}
+		return &Error{Path: path + ".enum", Reason: fmt.Sprintf("has %d values: at most %d are allowed", len(values),
+			MaxEnum)}
 	}
 	for i, value := range values {
 		if err := t.Check(value); err != nil {
-			return &Error{Path: fmt.Sprintf("%s.enum[%d]", path, i), Reason: "must be " + article(t.Kind) + ", like the type"}
+			return &Error{Path: fmt.Sprintf("%s.enum[%d]", path, i), Reason: "must be " + article(t.Kind) +
+				", like the type"}
 		}
 	}
 	t.Enum = values
 	return nil
 }
 
-// shorten bounds what is repeated of a caller's own words.
+// shorten limits the length of quoted caller input.
 func shorten(s string) string {
 	const limit = 64
 	if len(s) <= limit {

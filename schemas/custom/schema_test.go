@@ -87,7 +87,8 @@ func TestCheck(t *testing.T) {
 			[]string{`[]`, `["x"]`}, []string{`[1]`, `["x",null]`},
 		},
 		`{"type":"object","properties":{"p":{"type":"string"},"q":{"type":"integer"}},"required":["q"]}`: {
-			[]string{`{"q":1}`, `{"p":"x","q":1}`, `{"p":null,"q":1}`}, []string{`{}`, `{"q":null}`, `{"p":1,"q":1}`, `{"q":1,"r":1}`, `{"q":1,"q":2}`},
+			[]string{`{"q":1}`, `{"p":"x","q":1}`, `{"p":null,"q":1}`}, []string{`{}`, `{"q":null}`, `{"p":1,"q":1}`,
+				`{"q":1,"r":1}`, `{"q":1,"q":2}`},
 		},
 	} {
 		s, err := custom.Parse("schema", jsontext.Value(`{"f":`+schema+`}`))

@@ -12,13 +12,14 @@ type Deriver struct {
 	places    *place.Gazetteer
 }
 
-// New returns a Deriver that links profiles with platforms and finds places in the embedded gazetteer.
+// New returns a Deriver that builds profile URLs with platforms and resolves locations with the embedded
+// gazetteer.
 func New(platforms *identity.Platforms) *Deriver {
 	return &Deriver{platforms: platforms, places: place.Default()}
 }
 
-// NetworkPerson returns a copy of p with derived values, and which they are. The copy shares what did not change with
-// p.
+// NetworkPerson returns a copy of p with derived values, and the set of them. The copy shares unchanged
+// values with p.
 func (d *Deriver) NetworkPerson(p *record.NetworkPerson) (record.NetworkPerson, Fields) {
 	out := *p
 	fields := d.url(&out.URL, identity.Network, p.Username)
@@ -33,10 +34,8 @@ func (d *Deriver) NetworkPerson(p *record.NetworkPerson) (record.NetworkPerson, 
 	return out, fields
 }
 
-// CodehostPerson returns a copy of p with derived values, and which they are. The name of an organization or a bot is
-// not a person's and is not divided. A location_canonical that the record has stays as it is, also where it leaves
-// fields
-// out: it is one answer of a geocoder.
+// CodehostPerson returns a copy of p with derived values, and the set of them. Names of organizations and
+// bots are not divided. An existing location_canonical is not completed: it is one result of a geocoder.
 func (d *Deriver) CodehostPerson(p *record.CodehostPerson) (record.CodehostPerson, Fields) {
 	out := *p
 	fields := d.url(&out.URL, identity.Codehost, p.CodehostUsername)
@@ -105,8 +104,8 @@ func (d *Deriver) location(p *record.NetworkPerson) Fields {
 	return fields
 }
 
-// currentPosition returns the ongoing position that began last, as a current position; nil if there is none. Of
-// positions that began at the same time, or without a start, the first one counts.
+// currentPosition returns the ongoing position that started last as a current position, or nil. Among
+// positions with the same start, or without one, the first wins.
 func currentPosition(list []record.Position) *record.Position {
 	best := -1
 	var began record.Version

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Fields is a set of fields that were derived.
+// Fields is a bit set of derived fields.
 type Fields uint32
 
-// Fields that are derived.
+// Derived fields.
 const (
 	FirstName Fields = 1 << iota
 	LastName
@@ -28,13 +28,13 @@ const (
 	Emails
 )
 
-// Path is the name of a field in an answer.
+// Path is the path of a field in a response.
 type Path struct {
 	Field Fields
 	Name  string
 }
 
-// NetworkPaths are the paths of derived fields in a record of the network webset, sorted.
+// NetworkPaths returns the paths of derived fields in a record of the network webset, sorted.
 func NetworkPaths() []Path {
 	return []Path{
 		{CurrentPosition, "current_position"}, {FirstName, "first_name"}, {FullName, "full_name"}, {LastName,
@@ -45,7 +45,7 @@ func NetworkPaths() []Path {
 	}
 }
 
-// NetworkProfilePaths are the paths of derived fields in a search result and in person.network, sorted.
+// NetworkProfilePaths returns the paths of derived fields in a search result and in person.network, sorted.
 func NetworkProfilePaths() []Path {
 	paths := NetworkPaths()[1:] // current_position is not shown
 	for i := range paths {
@@ -57,7 +57,8 @@ func NetworkProfilePaths() []Path {
 	return paths
 }
 
-// CodehostPaths are the paths of derived fields in a record of the codehost webset and in person.codehost, sorted.
+// CodehostPaths returns the paths of derived fields in a record of the codehost webset and in
+// person.codehost, sorted.
 func CodehostPaths() []Path {
 	return []Path{
 		{CommitCount, "commit_count"}, {Emails, "emails"}, {FirstName, "first_name"}, {FullName, "full_name"},
@@ -66,7 +67,7 @@ func CodehostPaths() []Path {
 	}
 }
 
-// CodehostAddonPaths are the paths of derived fields that the add-on codehost shows, sorted.
+// CodehostAddonPaths returns the paths of derived fields in the add-on codehost, sorted.
 func CodehostAddonPaths() []Path {
 	return []Path{
 		{CommitCount, "commit_count"}, {FullName, "full_name"}, {RepoLanguages, "repo_languages"}, {URL, "url"},

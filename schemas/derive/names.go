@@ -7,7 +7,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// names derives the parts of a name from one another.
+// names derives the parts of a name from each other.
 func names(firstName *string, middle string, last, full *string) Fields {
 	if *full == "" {
 		if *firstName == "" || *last == "" {
@@ -29,11 +29,11 @@ func names(firstName *string, middle string, last, full *string) Fields {
 	var fields Fields
 	switch {
 	case *firstName == "" && *last == "":
-	case *firstName != "": // the family name follows what is known
-		family = rest(*full, *firstName, family, strings.HasPrefix)
+	case *firstName != "": // The family name follows the given name.
+		family = remainder(*full, *firstName, family, strings.HasPrefix)
 		given = ""
 	default:
-		given = rest(*full, *last, given, strings.HasSuffix)
+		given = remainder(*full, *last, given, strings.HasSuffix)
 		family = ""
 	}
 	if *firstName == "" && given != "" {
@@ -55,8 +55,8 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
 
-// rest returns part, if the name has the known part where it must be, and part is not in it.
-func rest(full, known, part string, has func(s, affix string) bool) string {
+// remainder returns part if the name has the known part in the required position and part is not in it.
+func remainder(full, known, part string, has func(s, affix string) bool) string {
 	if part == "" || !has(strings.ToLower(strings.Join(strings.Fields(full), " ")), strings.ToLower(known)) ||
 		strings.Contains(" "+strings.ToLower(known)+" ", " "+strings.ToLower(part)+" ") {
 		return ""

@@ -10,22 +10,20 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Organization is the state of an organization, on TopicAccount under
-// [Organization.EventKey]. The last event of a key is its state.
+// Organization is the state of an organization, on TopicAccount with the key [Organization.EventKey]. The
+// last event of a key wins.
 type Organization struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Plan string `json:"plan,omitempty"`
-	// Limits are the plan's numbers when they were set for this organization; see
-	// [Organization.LimitsOf].
+	// Limits overrides the plan's limits for this organization; see [Organization.LimitsOf].
 	Limits *Limits `json:"limits,omitempty"`
-	// Active is false for an organization whose calls are answered with 403
-	// (interface.md, Authentication).
+	// Active is false if calls of the organization are rejected with 403 (interface.md, Authentication).
 	Active    bool      `json:"active"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
-	// History is what was changed, oldest first; [Organization.Record] bounds it.
-	// It is part of the state because the topic is compacted.
+	// History are the changes, oldest first, bounded by [Organization.Record]. It is part of the state
+	// because the topic is compacted.
 	History []Change `json:"history,omitempty"`
 }
 
@@ -36,11 +34,10 @@ type Change struct {
 	By   string    `json:"by"`
 }
 
-// maxHistory bounds the changes that are kept; the first one, the creation, stays.
+// maxHistory is the maximum number of stored changes. The first one, the creation, is always kept.
 const maxHistory = 1000
 
-// Record adds a change to the history. The slice that the organization had
-// before is not written to.
+// Record adds a change to the history. It does not modify the previous slice.
 func (o *Organization) Record(c Change) {
 	history := slices.Clone(o.History)
 	if len(history) >= maxHistory {
@@ -52,7 +49,7 @@ func (o *Organization) Record(c Change) {
 // EventKey returns the Kafka key.
 func (o Organization) EventKey() string { return organizationPrefix + o.ID }
 
-// Validate reports what makes the state unusable.
+// Validate returns an error if the state is invalid.
 func (o Organization) Validate() error {
 	switch {
 	case o.ID == "":
@@ -80,13 +77,13 @@ const (
 	ScopeUsage    = "usage"
 )
 
-// Scopes returns every scope: what a key has by default.
+// Scopes returns all scopes, the default of a key.
 func Scopes() []string {
 	return []string{ScopeEnrich, ScopeSearch, ScopeDiscover, ScopeWebset, ScopeContext, ScopeUsage}
 }
 
-// Key is the state of an API key, on TopicAccount under [Key.EventKey]. The key
-// itself is never stored.
+// Key is the state of an API key, on TopicAccount with the key [Key.EventKey]. The API key itself is never
+// stored.
 type Key struct {
 	// ID is the public part of the API key.
 	ID             string `json:"id"`
@@ -99,7 +96,7 @@ type Key struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
-	// Replaces and ReplacedBy are the ids of the keys before and after a rotation.
+	// Replaces and ReplacedBy are the ids of the previous and next key of a rotation.
 	Replaces   string `json:"replaces,omitempty"`
 	ReplacedBy string `json:"replaced_by,omitempty"`
 }
@@ -107,16 +104,16 @@ type Key struct {
 // EventKey returns the Kafka key.
 func (k Key) EventKey() string { return keyPrefix + k.ID }
 
-// ValidAt reports whether the key is neither revoked nor expired. A key is revoked whenever
-// that was: the clock that says when is another machine's.
+// ValidAt reports whether the key is neither revoked nor expired. The time of revocation is ignored, as it is
+// from another machine's clock.
 func (k Key) ValidAt(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// HasScope reports whether the key may use what needs the scope.
+// HasScope reports whether the key has a scope.
 func (k Key) HasScope(scope string) bool { return slices.Contains(k.Scopes, scope) }
 
-// Validate reports what makes the state unusable.
+// Validate returns an error if the state is invalid.
 func (k Key) Validate() error {
 	switch {
 	case len(k.ID) != publicLength || !isBase62(k.ID):
@@ -130,7 +127,8 @@ func (k Key) Validate() error {
 	}
 	for _, scope := range k.Scopes {
 		if !slices.Contains(Scopes(), scope) {
-			return fmt.Errorf("key %s has the unknown scope %q; scopes are %s", k.ID, scope, strings.Join(Scopes(), ", "))
+			return fmt.Errorf("key %s has the unknown scope %q; scopes are %s", k.ID, scope,
+				strings.Join(Scopes(), ", "))
 		}
 	}
 	return nil
@@ -141,13 +139,13 @@ const (
 	keyPrefix          = "key:"
 )
 
-// ErrNotAccount is the error of [DecodeAccount] for a key that is neither an
-// organization's nor an API key's: of a later version of muster.
+// ErrNotAccount is returned by [DecodeAccount] for a key that belongs neither to an organization nor to an
+// API key, such as one of a later version of muster.
 var ErrNotAccount = errors.New("not an account event of a known type")
 
-// DecodeAccount reads a message of TopicAccount. One of the two is not nil. A
-// tombstone (an empty value) gives the identity alone, as an inactive
-// organization or a key without hash, and must be applied as a removal.
+// DecodeAccount decodes a message of TopicAccount. One of the two results is not nil. A tombstone (an empty
+// value) returns the identity only, as an inactive organization or a key without hash, and must be applied as
+// a removal.
 func DecodeAccount(key, value []byte) (organization *Organization, apiKey *Key, err error) {
 	name := string(key)
 	if id, ok := strings.CutPrefix(name, organizationPrefix); ok {
@@ -159,7 +157,7 @@ func DecodeAccount(key, value []byte) (organization *Organization, apiKey *Key, 
 			return nil, nil, fmt.Errorf("decode organization event: %w", err)
 		}
 		if o.ID != id {
-			return nil, nil, fmt.Errorf("decode organization event: key is of %q, value of %q", id, o.ID)
+			return nil, nil, fmt.Errorf("decode organization event: key has id %q, value has id %q", id, o.ID)
 		}
 		return o, nil, o.Validate()
 	}
@@ -172,7 +170,7 @@ func DecodeAccount(key, value []byte) (organization *Organization, apiKey *Key, 
 			return nil, nil, fmt.Errorf("decode key event: %w", err)
 		}
 		if k.ID != id {
-			return nil, nil, fmt.Errorf("decode key event: key is of %q, value of %q", id, k.ID)
+			return nil, nil, fmt.Errorf("decode key event: key has id %q, value has id %q", id, k.ID)
 		}
 		return nil, k, k.Validate()
 	}

@@ -18,7 +18,8 @@ func account(t *testing.T) (event.Organization, event.Key) {
 	key, err := event.GenerateAPIKey(bytes.NewReader(make([]byte, 100)))
 	require.NoError(t, err)
 	return event.Organization{ID: "o1", Name: "Acme", Plan: "development", Active: true, CreatedAt: at},
-		event.Key{ID: key.ID(), OrganizationID: "o1", Name: "ci", SHA256: key.Hash(), Scopes: event.Scopes(), CreatedAt: at}
+		event.Key{ID: key.ID(), OrganizationID: "o1", Name: "ci", SHA256: key.Hash(), Scopes: event.Scopes(),
+			CreatedAt: at}
 }
 
 func TestAccountEventsRoundTrip(t *testing.T) {
@@ -40,7 +41,8 @@ func TestAccountEventsRoundTrip(t *testing.T) {
 	require.Equal(t, &key, k)
 
 	// A later version may add fields.
-	o, _, err = event.DecodeAccount([]byte("org:o1"), []byte(`{"id":"o1","name":"Acme","active":true,"created_at":"2026-11-20T08:00:00Z","region":"eu"}`))
+	o, _, err = event.DecodeAccount([]byte("org:o1"),
+		[]byte(`{"id":"o1","name":"Acme","active":true,"created_at":"2026-11-20T08:00:00Z","region":"eu"}`))
 	require.NoError(t, err)
 	require.Equal(t, "Acme", o.Name)
 
@@ -52,12 +54,14 @@ func TestAccountEventsRoundTrip(t *testing.T) {
 	require.Equal(t, &event.Key{ID: "00000000"}, k)
 }
 
-func TestDecodeAccountRefuses(t *testing.T) {
+func TestDecodeAccount_RejectsInvalid(t *testing.T) {
 	_, _, err := event.DecodeAccount([]byte("plan:x"), []byte(`{}`))
 	require.ErrorIs(t, err, event.ErrNotAccount)
 	for _, c := range [][2]string{
-		{"org:o1", `{`}, {"org:o1", `{"id":"o2","name":"x","created_at":"2026-11-20T08:00:00Z"}`}, {"org:o1", `{"id":"o1"}`},
-		{"org:o1", `{"id":"o1","name":"x"}`}, {"org:", `{"id":"","name":"x"}`}, {"key:k", `[]`}, {"key:00000000", `{"id":"00000000"}`},
+		{"org:o1", `{`}, {"org:o1", `{"id":"o2","name":"x","created_at":"2026-11-20T08:00:00Z"}`},
+		{"org:o1", `{"id":"o1"}`},
+		{"org:o1", `{"id":"o1","name":"x"}`}, {"org:", `{"id":"","name":"x"}`}, {"key:k", `[]`},
+		{"key:00000000", `{"id":"00000000"}`},
 		{"key:00000000", `{"id":"00000001"}`},
 	} {
 		_, _, err := event.DecodeAccount([]byte(c[0]), []byte(c[1]))

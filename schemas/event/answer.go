@@ -11,33 +11,33 @@ import (
 // TypeAnswerTask is the CloudEvents type of a touch.
 const TypeAnswerTask = "io.muster.answer.v1.task"
 
-// AnswerTask is a touch: the rows from which the answer of an account is built have changed. It travels on
-// TopicAnswerTask under [AnswerTask.MessageKey], and on TopicLargeAnswerTask if the account is large.
+// AnswerTask is a touch: source rows of an account's answer have changed. It is published to TopicAnswerTask
+// with the key [AnswerTask.MessageKey], and to TopicLargeAnswerTask if the account is large.
 type AnswerTask struct {
 	Kind record.Kind `json:"kind"` // codehost-person
 	ID   string      `json:"id"`   // user_id in decimal
-	// Version is the newest version of the rows that have changed. A build that reads older rows only has read a
-	// replica that lags behind.
+	// Version is the newest version of the changed rows. A build that read older rows only has used a replica
+	// that lags behind.
 	Version int64 `json:"version"`
-	// Of a touch that was handed on to TopicLargeAnswerTask: where it stood.
+	// Position of a touch that was forwarded to TopicLargeAnswerTask.
 	Generation uint32 `json:"generation,omitzero"`
 	Partition  int    `json:"partition,omitzero"`
 	Offset     int64  `json:"offset,omitzero"`
 }
 
-// MessageKey is the Kafka key.
+// MessageKey returns the Kafka key.
 func (t AnswerTask) MessageKey() string { return string(t.Kind) + "/" + t.ID }
 
-// Account is the user id.
+// Account returns the user id.
 func (t AnswerTask) Account() (int64, error) {
 	id, err := strconv.ParseInt(t.ID, 10, 64)
 	if err != nil || id < 0 {
-		return 0, errors.New("id: is no user id")
+		return 0, errors.New("id: is not a user id")
 	}
 	return id, nil
 }
 
-// Validate says what is wrong with a touch.
+// Validate returns an error if the touch is invalid.
 func (t AnswerTask) Validate() error {
 	if t.Kind != record.KindCodehostPerson {
 		return fmt.Errorf("kind: %q has no answers", t.Kind)

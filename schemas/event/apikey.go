@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// An API key is "mk_live_", 8 characters of public id, "_", 32 characters of
-// secret and 6 of checksum (rulings.md, Accounts). Characters are base62. The
-// checksum is the IEEE CRC-32 of everything before it, in base62 with leading
-// zeros: it tells a mistyped key from a wrong one without a look-up.
+// An API key is "mk_live_", 8 characters of public id, "_", 32 characters of secret and 6 of checksum
+// (rulings.md, Accounts). Characters are base62. The checksum is the IEEE CRC-32 of everything before it, in
+// base62 with leading zeros: it detects mistyped keys without a lookup.
 const (
 	keyStart       = "mk_live_"
 	publicLength   = 8
@@ -25,18 +24,17 @@ const (
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Errors of [ParseAPIKey]. They say nothing of the key.
+// Errors of [ParseAPIKey]. They do not contain the key.
 var (
 	ErrKeyForm     = errors.New("not an API key: must be mk_live_ followed by 8 characters, _ and 38 characters")
-	ErrKeyChecksum = errors.New("API key with a wrong checksum: it was mistyped or cut off")
+	ErrKeyChecksum = errors.New("API key with a wrong checksum: it was mistyped or truncated")
 )
 
-// APIKey is a whole, well-formed API key, secret included. It formats as its
-// public part, so that it cannot get into a log by mistake.
+// APIKey is a complete, well-formed API key, including the secret. It formats as its public part, so that it
+// is not logged by mistake.
 type APIKey struct{ text string }
 
-// GenerateAPIKey makes a key. random must be a cryptographic source such as
-// crypto/rand.Reader.
+// GenerateAPIKey returns a new key. random must be a cryptographic source such as crypto/rand.Reader.
 func GenerateAPIKey(random io.Reader) (APIKey, error) {
 	chars, err := randomBase62(random, publicLength+secretLength)
 	if err != nil {
@@ -62,7 +60,7 @@ func ParseAPIKey(s string) (APIKey, error) {
 	return APIKey{text: s}, nil
 }
 
-// ID returns the public part, by which a key is looked up.
+// ID returns the public part, the key of lookups.
 func (k APIKey) ID() string {
 	if k.text == "" {
 		return ""
@@ -70,19 +68,19 @@ func (k APIKey) ID() string {
 	return k.text[len(keyStart) : len(keyStart)+publicLength]
 }
 
-// Hash returns the SHA-256 of the whole key in lower-case hex: what is stored.
-// The secret has 190 random bits, so a plain hash suffices.
+// Hash returns the SHA-256 of the complete key in lower-case hex, which is stored. The secret has 190 random
+// bits, so a plain hash suffices.
 func (k APIKey) Hash() string {
 	sum := sha256.Sum256([]byte(k.text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Matches reports, in constant time, whether the stored hash is this key's.
+// Matches reports, in constant time, whether storedHash is the hash of this key.
 func (k APIKey) Matches(storedHash string) bool {
 	return subtle.ConstantTimeCompare([]byte(k.Hash()), []byte(storedHash)) == 1
 }
 
-// Reveal returns the whole key, secret included, to be shown once.
+// Reveal returns the complete key, including the secret, to be displayed once.
 func (k APIKey) Reveal() string { return k.text }
 
 // String returns the public part.
@@ -101,8 +99,7 @@ func checksum(text string) string {
 	return string(out[:])
 }
 
-// randomBase62 draws characters without bias: bytes of 248 and more are drawn
-// again.
+// randomBase62 draws characters without bias: bytes of 248 and above are drawn again.
 func randomBase62(random io.Reader, n int) (string, error) {
 	out := make([]byte, 0, n)
 	buf := make([]byte, n)

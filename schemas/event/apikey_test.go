@@ -58,18 +58,21 @@ func TestGenerateAPIKeyWithoutRandomness(t *testing.T) {
 	_, err := event.GenerateAPIKey(bytes.NewReader([]byte("short")))
 	require.Error(t, err)
 	// 248 and more would be biased and are drawn again.
-	key, err := event.GenerateAPIKey(bytes.NewReader(append(bytes.Repeat([]byte{255}, 40), bytes.Repeat([]byte{61}, 40)...)))
+	key, err := event.GenerateAPIKey(bytes.NewReader(append(bytes.Repeat([]byte{255}, 40),
+		bytes.Repeat([]byte{61}, 40)...)))
 	require.NoError(t, err)
 	require.Equal(t, "zzzzzzzz", key.ID())
 }
 
-func TestParseAPIKeyRefuses(t *testing.T) {
+func TestParseAPIKey_RejectsInvalid(t *testing.T) {
 	key, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(t, err)
 	good := key.Reveal()
 	for _, bad := range []string{
-		"", "mk_live_", good[:len(good)-1], good + "0", strings.Replace(good, "mk_live_", "mk_test_", 1), strings.ToUpper(good[:8]) + good[8:],
-		good[:16] + "-" + good[17:], good[:20] + "é" + good[22:], good[:20] + " " + good[21:], " " + good[1:], good[:20] + "\x00" + good[21:],
+		"", "mk_live_", good[:len(good)-1], good + "0", strings.Replace(good, "mk_live_", "mk_test_", 1),
+		strings.ToUpper(good[:8]) + good[8:],
+		good[:16] + "-" + good[17:], good[:20] + "é" + good[22:], good[:20] + " " + good[21:], " " + good[1:],
+		good[:20] + "\x00" + good[21:],
 	} {
 		_, err := event.ParseAPIKey(bad)
 		require.ErrorIs(t, err, event.ErrKeyForm, bad)

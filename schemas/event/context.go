@@ -22,20 +22,20 @@ const (
 	ContextConfidence = 0.9
 	ContextTimeout    = 30 * time.Second
 	MaxContextTimeout = 120 * time.Second
-	// ContextKept is how long a profile can be fetched, and how long a task is tried.
+	// ContextKept is how long a profile can be fetched, and how long a task is retried.
 	ContextKept = 24 * time.Hour
-	// MaxContextProfile bounds a profile, in bytes: it fits a webhook.
+	// MaxContextProfile is the maximum size of a profile in bytes, so that it fits a webhook.
 	MaxContextProfile = 768 << 10
-	// MaxPersonDepth is how deep objects and lists of a person may be nested, and
-	// MaxPersonValues how many values they may have in all.
+	// MaxPersonDepth is the maximum nesting depth of a person, MaxPersonValues the maximum number of values.
 	MaxPersonDepth  = 32
 	MaxPersonValues = 200_000
 )
 
-// CheckPerson says why a person is not worked on, in words that follow "person": it has
-// too many values, or they are nested too deeply.
+// CheckPerson returns an error, phrased to follow "person", if person has too many values or is nested too
+// deeply.
 func CheckPerson(person jsontext.Value) error {
-	d := jsontext.NewDecoder(bytes.NewReader(person), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewReader(person), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	for values := 0; ; {
 		t, err := d.ReadToken()
 		if errors.Is(err, io.EOF) {
@@ -64,25 +64,23 @@ func CheckPerson(person jsontext.Value) error {
 	}
 }
 
-// ContextCall is what has to be known of a call to answer, deliver and charge it
-// later, by whichever process.
+// ContextCall is the state of a call that any process needs to answer, deliver and charge it later.
 type ContextCall struct {
 	RequestID      string `json:"request_id"`
 	OrganizationID string `json:"organization_id"`
 	KeyID          string `json:"key_id"`
 	Plan           string `json:"plan,omitempty"`
-	// Price is what a whole profile costs, in credits.
+	// Price is the price of a complete profile, in credits.
 	Price       int64     `json:"price"`
 	RequestedAt time.Time `json:"requested_at"`
-	// RespondBy is when the call ends without the profile. What is ready later goes to
-	// WebhookURL.
+	// RespondBy is when the call ends without the profile. A later result is sent to WebhookURL.
 	RespondBy  time.Time `json:"respond_by"`
 	WebhookURL string    `json:"webhook_url,omitempty"`
-	// Process names the process that answers the call.
+	// Process identifies the process that answers the call.
 	Process string `json:"process"`
 }
 
-// Validate reports what makes the call unusable.
+// Validate returns an error if the call is invalid.
 func (c *ContextCall) Validate() error {
 	switch {
 	case !ValidDeliveryID(c.RequestID):
@@ -97,18 +95,18 @@ func (c *ContextCall) Validate() error {
 	return nil
 }
 
-// ContextTask asks for a profile, on TopicContextTask under its request id.
+// ContextTask requests a profile, on TopicContextTask with its request id as key.
 type ContextTask struct {
 	Call ContextCall `json:"call"`
-	// Person is what the caller sent: a string or an object. It is hostile.
+	// Person is the caller's input, a string or an object. It is untrusted.
 	Person jsontext.Value `json:"person"`
-	// Schema is the caller's, package custom reads it; empty: none.
+	// Schema is the caller's JSON Schema (package custom); empty: none.
 	Schema jsontext.Value `json:"schema,omitzero"`
-	// Confidence is the least confidence of what is returned.
+	// Confidence is the minimum confidence of results.
 	Confidence float64 `json:"confidence"`
 }
 
-// Validate reports what makes the task unusable.
+// Validate returns an error if the task is invalid.
 func (t *ContextTask) Validate() error {
 	if err := t.Call.Validate(); err != nil {
 		return err
@@ -122,7 +120,7 @@ func (t *ContextTask) Validate() error {
 	return nil
 }
 
-// ContextStatus says how far a call is.
+// ContextStatus is the status of a call.
 type ContextStatus string
 
 // Statuses of a context call.
@@ -132,53 +130,53 @@ const (
 	ContextFailed     ContextStatus = "failed"
 )
 
-// Context is how far a call is, on TopicContext under its request id: first that it
-// was accepted, then what came of it. The latter may come more than once.
+// Context is the state of a call, on TopicContext with its request id as key: first accepted, then the
+// outcome, which may be repeated.
 type Context struct {
 	Call   ContextCall   `json:"call"`
 	Status ContextStatus `json:"status"`
 	At     time.Time     `json:"at"`
-	// Profile is the answer of a complete call.
+	// Profile is the result of a completed call.
 	Profile jsontext.Value `json:"profile,omitzero"`
-	// Empty profiles hold nothing but nulls, and are free.
+	// Empty profiles contain only nulls and are free.
 	Empty bool `json:"empty,omitempty"`
-	// Degraded names the stages that gave no answer: the profile is not whole, and
-	// free.
+	// Degraded names the stages without a result: the profile is incomplete, and free.
 	Degraded []string `json:"degraded,omitempty"`
-	// Failure is that of a failed call.
+	// Failure is set if the call failed.
 	Failure *ContextFailure `json:"failure,omitzero"`
-	// Delivered says that the worker has handed the outcome to the webhook-sender.
+	// Delivered reports that the worker passed the outcome to the webhook-sender.
 	Delivered bool `json:"delivered,omitempty"`
 	// Identities are the records that were used, as "<kind> <identity>".
 	Identities []string `json:"identities,omitempty"`
-	// Versions of what decided: evidence model, language model.
+	// Versions are the versions of the evidence model and the language model.
 	Versions map[string]string `json:"versions,omitempty"`
 }
 
-// ContextFailure is why there is no profile.
+// ContextFailure is the reason why a call has no profile.
 type ContextFailure struct {
-	// Status is that of the HTTP answer, Detail is meant for the caller.
+	// Status is the HTTP status; Detail is addressed to the caller.
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 }
 
-// Delivery is the webhook that brings the outcome to the call's receiver: the profile, or
-// what a failure tells. Its id is the request's (rulings.md, Context).
+// Delivery returns the webhook with the outcome: the profile or the failure. Its id is the request's
+// (rulings.md, Context).
 func (c *Context) Delivery(now time.Time) (*WebhookTask, error) {
 	body := []byte(c.Profile)
 	if c.Status == ContextFailed {
 		var err error
 		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
-			return nil, fmt.Errorf("write the failure of context call %s: %w", c.Call.RequestID, err)
+			return nil, fmt.Errorf("encode the failure of context call %s: %w", c.Call.RequestID, err)
 		}
 	}
 	return &WebhookTask{
-		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL, RequestID: c.Call.RequestID,
-		Body: body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
+		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL,
+		RequestID: c.Call.RequestID,
+		Body:      body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
 	}, nil
 }
 
-// Validate reports what makes the event unusable.
+// Validate returns an error if the event is invalid.
 func (c *Context) Validate() error {
 	if err := c.Call.Validate(); err != nil {
 		return err
@@ -196,7 +194,7 @@ func (c *Context) Validate() error {
 	return nil
 }
 
-// Credits is what the call is charged (rulings.md, Accounts, limits and charges).
+// Credits returns the charge of the call (rulings.md, Accounts, limits and charges).
 func (c *Context) Credits() int64 {
 	if c.Status != ContextComplete || c.Empty || len(c.Degraded) > 0 {
 		return 0

@@ -29,7 +29,8 @@ func TestCheckPerson(t *testing.T) {
 func TestContextDelivery(t *testing.T) {
 	c := event.Context{
 		Call:   event.ContextCall{RequestID: "r1", OrganizationID: "org", WebhookURL: "https://hooks.example/a"},
-		Status: event.ContextComplete, Profile: jsontext.Value(`{"full_name":"Ada"}`), Degraded: []string{event.StageWebSearch, event.StageLanguageModel},
+		Status: event.ContextComplete, Profile: jsontext.Value(`{"full_name":"Ada"}`),
+		Degraded: []string{event.StageWebSearch, event.StageLanguageModel},
 	}
 	task, err := c.Delivery(time.Now())
 	require.NoError(t, err)

@@ -9,22 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Dead says why and where a message was given up. A dead letter, on the topic of
-// [DeadTopic], is the message as it was, its key, value and headers, with the
-// headers of Dead added: whoever resubmits it removes those and writes the rest to
-// Topic.
+// Dead describes why and where processing of a message was abandoned. A dead letter, on the topic of
+// [DeadTopic], has the key, value and headers of the message and the headers of Dead. To resubmit it, remove
+// those headers and publish the rest to Topic.
 type Dead struct {
-	// Service and Handler gave up: "discovery-worker", "score".
+	// Service and Handler identify the consumer: "discovery-worker", "score".
 	Service, Handler string
-	// Topic, Partition and Offset are where the message was read.
+	// Topic, Partition and Offset are the position of the message.
 	Topic     string
 	Partition int
 	Offset    int64
-	// Code is a short name of the kind of failure, to filter by; CodeFailed when
-	// nothing better is known. Reason is for people and holds no personal data.
+	// Code is a short failure class for filters, CodeFailed by default. Reason is a message without personal
+	// data.
 	Code, Reason string
-	// Attempts is how often the handler failed on it, at least 1, between
-	// FirstFailure and LastFailure.
+	// Attempts is the number of failures, at least 1, between FirstFailure and LastFailure.
 	Attempts                  int
 	FirstFailure, LastFailure time.Time
 }
@@ -43,18 +41,16 @@ const (
 	headerDeadLast      = HeaderDeadPrefix + "last_failure"
 )
 
-// HeaderDeadPrefix begins the names of the headers that a dead letter has beside
-// those of the message.
+// HeaderDeadPrefix is the prefix of the headers that a dead letter has in addition to those of the message.
 const HeaderDeadPrefix = "muster_dead_"
 
-// DeadTopicPrefix begins the names of the topics of dead letters.
+// DeadTopicPrefix is the prefix of dead-letter topics.
 const DeadTopicPrefix = "muster.dead."
 
-// maxDeadReason bounds the reason, in bytes.
+// maxDeadReason is the maximum length of the reason in bytes.
 const maxDeadReason = 1 << 10
 
-// Set gives the headers of a dead letter to set, which replaces those of the same
-// name. It is the one function that writes them, whatever carries headers.
+// Set calls set with the headers of a dead letter; set must replace headers of the same name.
 func (d Dead) Set(set func(name, value string)) {
 	reason := d.Reason
 	if len(reason) > maxDeadReason {
@@ -80,9 +76,8 @@ func (d Dead) Set(set func(name, value string)) {
 	set(headerDeadLast, d.LastFailure.UTC().Format(time.RFC3339Nano))
 }
 
-// ParseDead reads what Set wrote. get returns "" for a header that is missing.
-// The error names every header that is missing or wrong; what could be read is
-// returned with it.
+// ParseDead parses the headers written by Set. get must return "" for a missing header. The error names every
+// header that is missing or invalid; the other fields are returned with it.
 func ParseDead(get func(name string) string) (Dead, error) {
 	d := Dead{
 		Service: get(headerDeadService), Handler: get(headerDeadHandler), Topic: get(headerDeadTopic),

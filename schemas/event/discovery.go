@@ -13,12 +13,11 @@ const (
 	TypeDiscovery     = "io.muster.discovery.v1.result"
 )
 
-// DiscoveryThreshold is the calibrated confidence below which a discovered
-// profile is not returned (interface.md, Discovery behaviour, rule 5).
+// DiscoveryThreshold is the minimum calibrated confidence of returned profiles (interface.md, Discovery
+// behaviour, rule 5).
 const DiscoveryThreshold = 0.45
 
-// DiscoveryBudget is the time that a discovery call may take by default, from
-// the request to the answer.
+// DiscoveryBudget is the default time limit of a discovery call, from request to response.
 const DiscoveryBudget = 20 * time.Second
 
 // Stages of discovery, as X-Degraded names them (rulings.md, Discovery).
@@ -30,28 +29,27 @@ const (
 	StageLanguageModel = "language_model"
 )
 
-// Account names a profile: a platform, and the username there as it is written.
+// Account is a profile: a platform, and the username there as given.
 type Account struct {
 	Platform string `json:"platform"`
 	Username string `json:"username"`
 }
 
-// DiscoveryTask asks for the other profiles of a person, on TopicDiscoveryTask
-// under the account's key: so that equal inputs of several replicas come to the
-// same worker.
+// DiscoveryTask requests the other profiles of a person, on TopicDiscoveryTask with the account's key, so
+// that the same worker receives equal inputs from several replicas.
 type DiscoveryTask struct {
 	RequestID   string    `json:"request_id"`
 	Input       Account   `json:"input"`
 	RequestedAt time.Time `json:"requested_at"`
-	// Deadline is when the caller goes away. A task that is found later is still
-	// worked on, for the next caller, unless it is older than DiscoveryTaskAge.
+	// Deadline is when the caller stops waiting. Later tasks are still executed, for the next caller, unless
+	// they are older than DiscoveryTaskAge.
 	Deadline time.Time `json:"deadline"`
 }
 
-// DiscoveryTaskAge is how long after its deadline a task is worth doing.
+// DiscoveryTaskAge is how long after its deadline a task is executed.
 const DiscoveryTaskAge = 10 * time.Minute
 
-// Validate reports what makes the task unusable.
+// Validate returns an error if the task is invalid.
 func (t *DiscoveryTask) Validate() error {
 	switch {
 	case t.RequestID == "":
@@ -64,48 +62,46 @@ func (t *DiscoveryTask) Validate() error {
 	return nil
 }
 
-// Discovery is what came of a task, on TopicDiscovery under the task's key.
+// Discovery is the result of a task, on TopicDiscovery with the task's key.
 type Discovery struct {
 	RequestID string  `json:"request_id"`
 	Input     Account `json:"input"`
-	// At is when the work was finished.
+	// At is when the task was completed.
 	At time.Time `json:"at"`
-	// Socials begin with the input, whose confidence is 1. The others are the
-	// best of each platform, DiscoveryThreshold at least.
+	// Socials begin with the input, with confidence 1. The others are the best match of each platform, at
+	// least DiscoveryThreshold.
 	Socials []Social `json:"socials"`
-	// Degraded names the stages that gave no answer, or not a whole one.
+	// Degraded names the stages without a complete result.
 	Degraded []string `json:"degraded,omitempty"`
-	// Versions of what decided: evidence model, calibration, language model with prompt.
+	// Versions are the versions of evidence model, calibration, and language model with prompt.
 	Versions map[string]string `json:"versions,omitempty"`
 }
 
 // Social is one profile of a [Discovery].
 type Social struct {
 	Account
-	// Identity is the platform's stable id of the account, when it is known:
-	// usernames may move to others.
+	// Identity is the platform's stable id of the account, if known: usernames may move to other accounts.
 	Identity string `json:"identity,omitempty"`
-	// Confidence is the calibrated probability that it is the same person, Raw
-	// what it was made of.
+	// Confidence is the calibrated probability that it is the same person; Raw is the uncalibrated one.
 	Confidence float64 `json:"confidence"`
 	Raw        float64 `json:"raw,omitempty"`
-	// Context sums the profile up; nil when nothing is known of it.
+	// Context is a summary of the profile; nil if there is no data.
 	Context  *string    `json:"context"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
-// Evidence is one reason for, or against, that two profiles are one person's.
+// Evidence is one reason for or against two profiles belonging to one person.
 type Evidence struct {
-	// Kind says what was compared, such as link, name, username, employer.
+	// Kind is what was compared, such as link, name, username, employer.
 	Kind string `json:"kind"`
-	// Finding is what came of it, such as mutual, one_way, exact, similar, different.
+	// Finding is the comparison level, such as mutual, one_way, exact, similar, different.
 	Finding string `json:"finding"`
-	// Weight is the logarithm to base 2 of how much more often the finding is seen
-	// of the same person than of another one: negative speaks against.
+	// Weight is the match weight: the base-2 logarithm of how much more frequent the finding is for the same
+	// person than for different people. Negative values are evidence against.
 	Weight float64 `json:"weight"`
 }
 
-// Validate reports what makes the event unusable.
+// Validate returns an error if the event is invalid.
 func (d *Discovery) Validate() error {
 	switch {
 	case d.RequestID == "":
@@ -125,13 +121,13 @@ func (d *Discovery) Validate() error {
 	return nil
 }
 
-// Found reports whether there is more than the input.
+// Found reports whether there are profiles other than the input.
 func (d *Discovery) Found() bool { return len(d.Socials) > 1 }
 
-// Complete reports whether every stage has answered.
+// Complete reports whether all stages completed.
 func (d *Discovery) Complete() bool { return len(d.Degraded) == 0 }
 
-// Degrade adds a stage to those that gave no whole answer.
+// Degrade adds a stage without a complete result.
 func (d *Discovery) Degrade(stage string) {
 	if !slices.Contains(d.Degraded, stage) {
 		d.Degraded = append(d.Degraded, stage)

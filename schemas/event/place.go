@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Headers of record messages that give their place upstream, as extensions of
-// CloudEvents: the run of ingest, its file, and the line in it.
+// Headers of record messages with their source position, as CloudEvents extensions: the ingest run, its file,
+// and the line in it.
 const (
 	HeaderRun  = "ce_run"
 	HeaderFile = "ce_file"
@@ -17,7 +17,7 @@ const (
 // (record.Record.Revision), a decimal number. Messages without it have revision 0.
 const HeaderRevision = "ce_mappingrevision"
 
-// ParseRevision reads the value of HeaderRevision.
+// ParseRevision parses the value of HeaderRevision.
 func ParseRevision(value []byte) (uint32, error) {
 	revision, err := strconv.ParseUint(string(value), 10, 32)
 	if err != nil {

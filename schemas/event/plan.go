@@ -5,37 +5,37 @@ import (
 	"fmt"
 )
 
-// Names of the plans that are built in.
+// Names of the built-in plans.
 const (
 	PlanDefault = "default"
-	// PlanDevelopment is that of `muster up`: practically without limits.
+	// PlanDevelopment is the plan of `muster up`, practically without limits.
 	PlanDevelopment = "development"
 )
 
-// MaxRequestsPerMinute bounds a plan's rate: a thousand a millisecond.
+// MaxRequestsPerMinute is the maximum rate of a plan: a thousand per millisecond.
 const MaxRequestsPerMinute = 60_000_000
 
-// maxMonthly bounds counts of a month, so that sums of them stay far from
-// overflowing.
+// maxMonthly is the maximum of monthly limits, so that sums do not overflow.
 const maxMonthly = 1_000_000_000_000
 
-// SearchPrice is what a search result costs, in credits. No plan changes it (interface.md, person search, rule 3).
+// SearchPrice is the price of a search result in credits. It is the same for all plans (interface.md, person
+// search, rule 3).
 const SearchPrice = 1
 
-// Limits are the numbers of a plan (rulings.md, Accounts, limits and charges).
+// Limits are the limits of a plan (rulings.md, Accounts, limits and charges).
 type Limits struct {
-	// RequestsPerMinute is the rate of each key.
+	// RequestsPerMinute is the rate limit of each key.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
-	// MonthlyRequests bounds the calls of the enrichment endpoints, Credits what
-	// all calls together may cost, in a calendar month of UTC.
+	// MonthlyRequests limits the calls of the enrichment endpoints, Credits the cost of all calls, per
+	// calendar month in UTC.
 	MonthlyRequests int64  `json:"monthly_requests"`
 	Credits         int64  `json:"credits"`
 	Prices          Prices `json:"prices"`
 }
 
-// Prices are in credits: for a matched call, a result, a record or a profile
-// (rulings.md, Accounts, limits and charges). Zero is free. Search is SearchPrice, whatever
-// a plan of before says: see [Organization.LimitsOf].
+// Prices are in credits: for a matched call, a result, a record or a profile (rulings.md, Accounts, limits
+// and charges). Zero is free. Search always costs SearchPrice, whatever an older plan states: see
+// [Organization.LimitsOf].
 type Prices struct {
 	PersonEnrich  int64 `json:"person_enrich"`
 	CompanyEnrich int64 `json:"company_enrich"`
@@ -45,7 +45,7 @@ type Prices struct {
 	Context       int64 `json:"context"`
 }
 
-// DefaultLimits are those of a plan whose numbers nobody has set.
+// DefaultLimits returns the limits of plans without limits of their own.
 func DefaultLimits() Limits {
 	return Limits{
 		RequestsPerMinute: 300, MonthlyRequests: 10_000, Credits: 10_000,
@@ -53,7 +53,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PlanLimits are the numbers of a built-in plan; ok is false for another name.
+// PlanLimits returns the limits of a built-in plan; ok is false for other names.
 func PlanLimits(plan string) (limits Limits, ok bool) {
 	limits = DefaultLimits()
 	switch plan {
@@ -67,17 +67,17 @@ func PlanLimits(plan string) (limits Limits, ok bool) {
 	return limits, false
 }
 
-// Validate reports what makes the numbers unusable.
+// Validate returns an error if a limit is invalid.
 func (l Limits) Validate() error {
 	if l.RequestsPerMinute < 1 || l.RequestsPerMinute > MaxRequestsPerMinute {
-		return fmt.Errorf("requests_per_minute is %d: give 1 to %d", l.RequestsPerMinute, MaxRequestsPerMinute)
+		return fmt.Errorf("requests_per_minute is %d: must be 1 to %d", l.RequestsPerMinute, MaxRequestsPerMinute)
 	}
 	for _, n := range []struct {
 		name  string
 		value int64
 	}{{"monthly_requests", l.MonthlyRequests}, {"credits", l.Credits}} {
 		if n.value < 0 || n.value > maxMonthly {
-			return fmt.Errorf("%s is %d: give 0 to %d", n.name, n.value, int64(maxMonthly))
+			return fmt.Errorf("%s is %d: must be 0 to %d", n.name, n.value, int64(maxMonthly))
 		}
 	}
 	p := l.Prices
@@ -89,8 +89,8 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// LimitsOf are the numbers that hold for the organization: its own, or those of
-// the built-in plan of its plan's name, or the default ones.
+// LimitsOf returns the effective limits of the organization: its own, or those of its built-in plan, or the
+// defaults.
 func (o Organization) LimitsOf() Limits {
 	limits, _ := PlanLimits(o.Plan)
 	if o.Limits != nil {

@@ -43,7 +43,7 @@ func TestRejected(t *testing.T) {
 	require.Equal(t, "boom", other.Reason)
 }
 
-func TestRejectedKeepsTheHeadOfWhatIsTooLarge(t *testing.T) {
+func TestRejected_TruncatesTooLargeRecord(t *testing.T) {
 	raw := bytes.Repeat([]byte("x"), record.MaxSize+1)
 	_, err := record.Decode(record.KindNetworkPerson, raw)
 	require.Error(t, err)
@@ -54,10 +54,12 @@ func TestRejectedKeepsTheHeadOfWhatIsTooLarge(t *testing.T) {
 	sum := sha256.Sum256(raw)
 	require.Equal(t, hex.EncodeToString(sum[:]), r.SHA256)
 
-	whole := event.NewRejected(record.KindNetworkPerson, event.Source{File: "f", Line: 1}, raw[:record.MaxSize], err, time.Now())
+	whole := event.NewRejected(record.KindNetworkPerson, event.Source{File: "f", Line: 1}, raw[:record.MaxSize], err,
+		time.Now())
 	require.Len(t, whole.Raw, record.MaxSize)
 
-	part := event.NewRejectedPart(record.KindNetworkPerson, event.Source{File: "f"}, raw[:100_000], "ab", 5<<20, err, time.Now())
+	part := event.NewRejectedPart(record.KindNetworkPerson, event.Source{File: "f"}, raw[:100_000], "ab", 5<<20, err,
+		time.Now())
 	require.Len(t, part.Raw, event.MaxRejectedRaw)
 	require.Equal(t, int64(5<<20), part.Length)
 	require.Equal(t, "ab", part.SHA256)

@@ -8,19 +8,17 @@ import (
 	"sync"
 )
 
-// UsageIdentityKey names the key, of the root secret, of the hashes in
-// [Usage.Returned].
+// UsageIdentityKey is the name, for key derivation, of the key of the hashes in [Usage.Returned].
 const UsageIdentityKey = "usage-identity-hash"
 
-// UsageIdentityKeySize is its size in bytes.
+// UsageIdentityKeySize is the key size in bytes.
 const UsageIdentityKeySize = 32
 
-// returnedBytes is how much of an HMAC-SHA256 a hash has.
+// returnedBytes is the size of a hash: a truncated HMAC-SHA256.
 const returnedBytes = 16
 
-// Returned makes the hashes that the ledger has of identities. It keeps the state that
-// an HMAC has once it has read its key, which is most of the work on a short text. It is
-// safe for concurrent use.
+// Returned computes the keyed hashes of returned identities for the ledger. It reuses the HMAC state after
+// the key block, which is most of the work for short texts. It is safe for concurrent use.
 type Returned struct{ states sync.Pool }
 
 // returnedState is used by one goroutine at a time.
@@ -31,13 +29,13 @@ type returnedState struct {
 	encoded []byte
 }
 
-// NewReturned returns a Returned with a key, which is not copied.
+// NewReturned returns a Returned. It does not copy key.
 func NewReturned(key []byte) *Returned {
 	return &Returned{states: sync.Pool{New: func() any { return &returnedState{mac: hmac.New(sha256.New, key)} }}}
 }
 
-// Hashes are those of identities, each given as "<kind> <identity>": the first 16 bytes of
-// their HMAC-SHA256.
+// Hashes returns the hashes of identities, each given as "<kind> <identity>": the first 16 bytes of the
+// HMAC-SHA256.
 func (r *Returned) Hashes(identities []string) []string {
 	if len(identities) == 0 {
 		return nil
@@ -56,7 +54,7 @@ func (r *Returned) Hashes(identities []string) []string {
 	return out
 }
 
-// ReturnedHashes are the hashes of identities under a key; see [Returned.Hashes].
+// ReturnedHashes returns the hashes of identities under a key; see [Returned.Hashes].
 func ReturnedHashes(key []byte, identities []string) []string {
 	return NewReturned(key).Hashes(identities)
 }

@@ -10,62 +10,58 @@ import (
 	"muster/schemas/record"
 )
 
-// Seen says that an identity has a newer version whose content is that of the
-// version before (records.md, rule 5). It travels on TopicSeen instead of the
-// record, under the key [Seen.MessageKey].
+// Seen is a version bump: a newer version of an identity with the content of the previous one (records.md,
+// rule 5). It is published to TopicSeen instead of the record, with the key [Seen.MessageKey].
 //
-// Record topics and TopicSeen have no common order: a pair may be read before the
-// record that it is about, also in a replay. It is about the record of the kind
-// and key whose content hash is Hash and whose version is older than Version, and
-// says nothing of any other: beside a record of another hash it counts for
-// nothing, whichever of the two is newer. Withdrawals, and records of the kinds
-// that SeenKind leaves out, are never announced this way but published whole.
+// Record topics and TopicSeen have no common order: a version bump may be read before its record, also in a
+// replay. It applies only to the record of the kind and key with the content hash Hash and a version older
+// than Version. It does not affect records with another hash, older or newer. Deletions, and records of the
+// kinds that SeenKind excludes, are always published whole.
 type Seen struct {
 	Kind record.Kind `json:"kind"`
 	// Key is record.Record.Key.
 	Key string `json:"key"`
-	// Version is as the record gives it: record.Record.VersionText.
+	// Version is the version as given: record.Record.VersionText.
 	Version string `json:"version"`
-	// Hash is record.Record.Hash, a decimal string in JSON since it has 64 bits.
+	// Hash is record.Record.Hash, a decimal string in JSON because it has 64 bits.
 	Hash uint64 `json:"hash,string"`
 }
 
-// SeenKind says whether records of a kind are announced by a pair: those whose
-// version is their last_updated, which stands beside the content. The version of
-// the other kinds is a part of what is stated (the updated_at of a repository),
-// decides what a complete list withdraws, and they are hardly larger than a pair.
+// SeenKind reports whether records of a kind have version bumps: those whose version, last_updated, is
+// separate from the content. For other kinds the version is part of the content (the updated_at of a
+// repository) or decides which entries a complete list deletes, and the records are hardly larger than a
+// version bump.
 func SeenKind(kind record.Kind) bool {
 	d, known := record.Lookup(kind)
 	return known && !d.Internal && d.VersionField == "last_updated"
 }
 
-// NewSeen returns what a record says when only its version is new.
+// NewSeen returns the version bump of a record.
 func NewSeen(r *record.Record) Seen {
 	return Seen{Kind: r.Kind, Key: r.Key, Version: r.VersionText, Hash: r.Hash}
 }
 
-// MessageKey is the Kafka key: the kind, a slash, and the identity.
+// MessageKey returns the Kafka key: the kind, a slash, and the identity.
 func (s Seen) MessageKey() string { return string(s.Kind) + "/" + s.Key }
 
-// ParseSeen reads the value of a message of TopicSeen and its version. The error
-// says what is wrong with it.
+// ParseSeen parses a message value of TopicSeen and its version.
 func ParseSeen(value []byte) (Seen, record.Version, error) {
 	var s Seen
 	if err := json.Unmarshal(value, &s); err != nil {
-		return s, 0, fmt.Errorf("read seen version: %w", err)
+		return s, 0, fmt.Errorf("read version bump: %w", err)
 	}
 	if _, known := record.Lookup(s.Kind); !known {
-		return s, 0, fmt.Errorf("read seen version: kind: %q is unknown", s.Kind)
+		return s, 0, fmt.Errorf("read version bump: unknown kind %q", s.Kind)
 	}
 	if !SeenKind(s.Kind) {
-		return s, 0, fmt.Errorf("read seen version: kind: records of kind %s are published whole", s.Kind)
+		return s, 0, fmt.Errorf("read version bump: kind %s has no version bumps", s.Kind)
 	}
 	if strings.TrimSpace(s.Key) == "" {
-		return s, 0, errors.New("read seen version: key: is missing")
+		return s, 0, errors.New("read version bump: missing key")
 	}
 	version, err := record.ParseVersion(s.Version)
 	if err != nil {
-		return s, 0, fmt.Errorf("read seen version: version: %w", err)
+		return s, 0, fmt.Errorf("read version bump: version: %w", err)
 	}
 	return s, version, nil
 }

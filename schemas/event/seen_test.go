@@ -11,7 +11,8 @@ import (
 )
 
 func TestSeen(t *testing.T) {
-	r, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
+	r, err := record.Decode(record.KindCodehostPerson,
+		[]byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
 	require.NoError(t, err)
 	s := event.NewSeen(r)
 	require.Equal(t, "codehost-person/42", s.MessageKey())
@@ -19,7 +20,8 @@ func TestSeen(t *testing.T) {
 	s.Hash = 1<<64 - 1
 	value, err := json.Marshal(s)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"kind":"codehost-person","key":"42","version":"2026-03","hash":"18446744073709551615"}`, string(value))
+	require.JSONEq(t, `{"kind":"codehost-person","key":"42","version":"2026-03","hash":"18446744073709551615"}`,
+		string(value))
 	back, version, err := event.ParseSeen(value)
 	require.NoError(t, err)
 	require.Equal(t, s, back)

@@ -7,13 +7,12 @@ import (
 	"muster/schemas/record"
 )
 
-// Names of the topics that do not carry records. The topic of a kind of record is
-// in its definition.
+// Names of the topics without records. Those with records are in the definitions of the kinds.
 const (
 	TopicSeen     = "muster.record.seen.v1"
 	TopicRejected = "muster.record.rejected.v1"
 	TopicErasure  = "muster.event.erasure.v1"
-	// TopicErasureRequest is the log of who asked for what and what was done.
+	// TopicErasureRequest is the log of erasure requests and their status.
 	TopicErasureRequest = "muster.event.erasure-request.v1"
 
 	TopicAccount   = "muster.event.account.v1"
@@ -25,8 +24,8 @@ const (
 	TopicDiscoveryTask = "muster.task.discovery.v1"
 	TopicContextTask   = "muster.task.context.v1"
 	TopicWebhookTask   = "muster.task.webhook.v1"
-	// TopicAnswerTask names identities whose answers are to be built; TopicLargeAnswerTask those of them with so many
-	// rows that they are built apart and less often.
+	// TopicAnswerTask has touches: identities whose answers must be built. TopicLargeAnswerTask has those
+	// with so many rows that they are built separately and less often.
 	TopicAnswerTask      = "muster.task.answer.v1"
 	TopicLargeAnswerTask = "muster.task.large-answer.v1"
 
@@ -35,59 +34,57 @@ const (
 
 const (
 	day = 24 * time.Hour
-	// forever keeps what a topic has: the ledger, and the last value of a
-	// compacted key.
+	// forever keeps all messages: the ledger, and the last value of each compacted key.
 	forever time.Duration = -1
-	// transientRetention bounds how long personal data stays on a topic that is
-	// not compacted; letterRetention is for rejected and dead letters.
-	transientRetention = 7 * day
-	letterRetention    = 30 * day
-	// touchRetention is enough for touches: what differs is found without them, too.
+	// transientRetention bounds the retention of personal data on topics without compaction;
+	// deadLetterRetention is for rejected records and dead letters.
+	transientRetention  = 7 * day
+	deadLetterRetention = 30 * day
+	// touchRetention suffices for touches: outdated answers are also found without them.
 	touchRetention = day
-	// segmentAge and cleaningLag together stay below a day, which is how long what was
-	// erased may be in a log (deploy/docs/erasure.md).
+	// segmentAge and cleaningLag together are less than a day, the maximum time that erased data may remain
+	// in a log (deploy/docs/erasure.md).
 	segmentAge  = 6 * time.Hour
 	cleaningLag = 12 * time.Hour
-	// maxMessageBytes leaves room around a record of 1 MiB.
+	// maxMessageBytes leaves room for the envelope of a record of 1 MiB.
 	maxMessageBytes = 2 << 20
 )
 
-// TombstoneAge is how long tombstones stay on topics whose keys are identities.
+// TombstoneAge is how long topics keyed by identities retain tombstones.
 const TombstoneAge = time.Minute
 
-// Topic describes a Kafka topic: everything that creating it needs but the
-// replication, which is the cluster's affair.
+// Topic describes a Kafka topic: everything needed to create it, except the replication factor, which depends
+// on the cluster.
 type Topic struct {
 	Name string
-	// Partitions is fixed for a topic's life, since keys are spread by it.
+	// Partitions never changes, since it decides the partition of a key.
 	Partitions int
 	// Compacted topics keep the last message of each key.
 	Compacted bool
-	// Retention is how long messages are kept; negative means for ever.
+	// Retention is how long messages are kept; negative: forever.
 	Retention time.Duration
-	// Personal topics are compacted ones whose keys are identities of people.
+	// Personal topics are compacted and keyed by identities of people.
 	Personal bool
 }
 
-// Config returns the topic's settings under Kafka's names. Every setting that
-// matters is set, so that no broker's default decides.
+// Config returns the topic's settings by Kafka name. It sets everything that matters, so that brokers'
+// defaults do not apply.
 func (t Topic) Config() map[string]string {
 	config := map[string]string{
 		"cleanup.policy":    "delete",
 		"max.message.bytes": strconv.Itoa(maxMessageBytes),
 		"retention.ms":      milliseconds(t.Retention),
-		// A segment is only cleaned when it is closed: four a day, so that what was
-		// superseded or erased is gone within the day.
+		// Only closed segments are cleaned: with four segments a day, superseded and erased data is gone
+		// within a day.
 		"segment.ms": milliseconds(segmentAge),
 	}
 	if t.Compacted {
 		config["cleanup.policy"] = "compact"
 		config["delete.retention.ms"] = milliseconds(day)
-		// What an erasure leaves a tombstone of is cleaned within the day, however
-		// little of a partition is superseded.
+		// Compact within a day even if little of a partition is superseded, so that erased data is removed.
 		config["max.compaction.lag.ms"] = milliseconds(cleaningLag)
 		if t.Personal {
-			// A tombstone states nothing here and its key is an identity.
+			// Tombstones have no content here and their keys are identities.
 			config["delete.retention.ms"] = milliseconds(TombstoneAge)
 		}
 	}
@@ -101,21 +98,21 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// Topics returns every topic of the platform but the dead letters', in a fixed
-// order.
+// Topics returns all topics of the platform except dead-letter topics, in a fixed order.
 func Topics() []Topic {
 	const (
-		wide   = 8 // records: what bounds the number of projectors
+		wide   = 8 // records; the maximum number of projectors
 		medium = 4 // tasks and events
-		single = 1 // read whole by every replica
+		single = 1 // read completely by every replica
 	)
 	topics := make([]Topic, 0, 20)
 	for _, d := range record.Definitions() {
-		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever, Personal: true})
+		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever,
+			Personal: true})
 	}
 	return append(topics,
 		Topic{Name: TopicSeen, Partitions: wide, Compacted: true, Retention: forever, Personal: true},
-		Topic{Name: TopicRejected, Partitions: medium, Retention: letterRetention},
+		Topic{Name: TopicRejected, Partitions: medium, Retention: deadLetterRetention},
 		Topic{Name: TopicErasure, Partitions: single, Compacted: true, Retention: forever},
 		Topic{Name: TopicErasureRequest, Partitions: single, Retention: forever},
 		Topic{Name: TopicAccount, Partitions: single, Compacted: true, Retention: forever},
@@ -132,10 +129,9 @@ func Topics() []Topic {
 	)
 }
 
-// DeadTopic returns the topic of the messages that a handler of a service gave
-// up on.
+// DeadTopic returns the dead-letter topic of a handler of a service.
 func DeadTopic(service, handler string) Topic {
-	return Topic{Name: "muster.dead." + service + "." + handler + ".v1", Partitions: 1, Retention: letterRetention}
+	return Topic{Name: "muster.dead." + service + "." + handler + ".v1", Partitions: 1, Retention: deadLetterRetention}
 }
 
 // CloudEvents types.

@@ -7,54 +7,53 @@ import (
 	"time"
 )
 
-// Outcome says what came of a call.
+// Outcome is the outcome of a call.
 type Outcome string
 
 // Outcomes of calls.
 const (
-	OutcomeCharged Outcome = "charged" // answered, and paid with credits
-	OutcomeFree    Outcome = "free"    // answered, and cost nothing
-	OutcomeFailed  Outcome = "failed"  // a 5xx; counts as a request, costs nothing
-	// OutcomeReplayed is an answer that an Idempotency-Key had stored.
+	OutcomeCharged Outcome = "charged" // answered and charged
+	OutcomeFree    Outcome = "free"    // answered, free
+	OutcomeFailed  Outcome = "failed"  // a 5xx; counts as a request, free
+	// OutcomeReplayed is a response stored for an Idempotency-Key.
 	OutcomeReplayed Outcome = "replayed"
-	// OutcomeUnanswered is a call whose answer did not leave the service, or not
-	// for certain: it costs nothing, and counts as a request where they are counted.
+	// OutcomeUnanswered is a call whose response was not sent, or not certainly: it is free, and counts as a
+	// request where requests are counted.
 	OutcomeUnanswered Outcome = "unanswered"
 
 	OutcomeRefusedForbidden Outcome = "refused_forbidden" // 403
 	OutcomeRefusedRate      Outcome = "refused_rate"      // 429: too many requests a minute
 	OutcomeRefusedRequests  Outcome = "refused_requests"  // 429: too many requests a month
-	OutcomeRefusedCredits   Outcome = "refused_credits"   // 429: too few credits; counts as a request where they are counted
+	// 429: too few credits; counts as a request where they are counted
+	OutcomeRefusedCredits Outcome = "refused_credits"
 )
 
-// Usage is a call that was charged for, or could have been, or was refused, on
-// TopicUsage under its organization. These events are the ledger: sums over
-// them, one for each request id, are what has been used.
+// Usage is a call that was charged, could have been, or was rejected, on TopicUsage with its organization as
+// key. These events are the ledger: usage is their sum, one event per request id.
 type Usage struct {
 	RequestID      string    `json:"request_id"`
 	OrganizationID string    `json:"organization_id"`
 	KeyID          string    `json:"key_id"`
 	At             time.Time `json:"at"`
-	// Period is the month of UTC that the call counts in: see [PeriodOf].
+	// Period is the UTC month that the call counts in: see [PeriodOf].
 	Period   string  `json:"period"`
 	Method   string  `json:"method"`
 	Endpoint string  `json:"endpoint"` // the path
 	Status   int     `json:"status"`
 	Outcome  Outcome `json:"outcome"`
 	Plan     string  `json:"plan,omitempty"`
-	// Requests is what counts against the monthly requests (0 or 1), Credits
-	// what X-Credits-Charged said.
+	// Requests counts against the monthly requests (0 or 1); Credits is the value of X-Credits-Charged.
 	Requests int64 `json:"requests"`
 	Credits  int64 `json:"credits"`
-	// DurationMicros is the time to the answer.
+	// DurationMicros is the time to the response, in microseconds.
 	DurationMicros int64 `json:"duration_us"`
-	// Returned are keyed hashes of the identities that were returned, Groups the
-	// groups of fields: who was given whose data, without saying whose.
+	// Returned are keyed hashes of the returned identities, Groups the groups of fields: an audit trail of
+	// disclosures without identities.
 	Returned []string `json:"returned,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
 }
 
-// Validate reports what makes the event unusable.
+// Validate returns an error if the event is invalid.
 func (u *Usage) Validate() error {
 	switch {
 	case u.RequestID == "":
@@ -74,32 +73,32 @@ func (u *Usage) Validate() error {
 	return nil
 }
 
-// Void turns the event into that of a call whose answer did not leave.
+// Void converts the event to that of a call whose response was not sent.
 func (u *Usage) Void() {
 	u.Outcome, u.Credits = OutcomeUnanswered, 0
 	u.Returned, u.Groups = nil, nil
 }
 
-// Refused reports whether the call was refused.
+// Refused reports whether the call was rejected.
 func (u *Usage) Refused() bool { return strings.HasPrefix(string(u.Outcome), "refused_") }
 
 const periodForm = "2006-01"
 
-// PeriodOf is the month of UTC in which t lies, such as 2026-11.
+// PeriodOf returns the UTC month of t, such as 2026-11.
 func PeriodOf(t time.Time) string {
 	t = t.UTC()
 	year, month := t.Year(), int(t.Month())
 	if year < 1000 || year > 9999 {
 		return t.Format(periodForm)
 	}
-	// It is asked for with every call, and Format costs as much as all the rest of it.
+	// Called for every request; Format would cost as much as the rest.
 	return string([]byte{
 		'0' + byte(year/1000), '0' + byte(year/100%10), '0' + byte(year/10%10), '0' + byte(year%10), '-',
 		'0' + byte(month/10), '0' + byte(month%10), //nolint:gosec // digits
 	})
 }
 
-// PeriodBounds are the first instant of a period and that of the next.
+// PeriodBounds returns the first instant of a period and of the next one.
 func PeriodBounds(period string) (begin, end time.Time, err error) {
 	begin, err = time.Parse(periodForm, period)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendJSON appends the event as JSON, byte for byte as json.Marshal writes it, without
-// reflection: it is written for every call before its answer leaves. The error is
-// that of a text that is not UTF-8, or of a time that has no year of four digits.
+// AppendJSON appends the event as JSON, identical to json.Marshal but without reflection: it runs for every
+// call before the response. It returns an error if a string is not UTF-8 or a year does not have four digits.
 func (u *Usage) AppendJSON(b []byte) ([]byte, error) {
 	var failed error
 	text := func(name, value string) {

@@ -17,12 +17,11 @@ import (
 
 // Limits of webhook deliveries.
 const (
-	// MaxWebhookURL is the longest address of an endpoint, in bytes.
+	// MaxWebhookURL is the maximum length of an endpoint's address in bytes.
 	MaxWebhookURL = 2048
-	// MaxWebhookBody is the largest body, in bytes: in base64 it still fits a
-	// message.
+	// MaxWebhookBody is the maximum size of a body in bytes; in base64 it fits a message.
 	MaxWebhookBody = 1 << 20
-	// MaxDeliveryID is the longest id of a delivery, in bytes.
+	// MaxDeliveryID is the maximum length of a delivery id in bytes.
 	MaxDeliveryID = 128
 )
 
@@ -36,21 +35,18 @@ const (
 	TypeWebhookTaken    = "io.muster.webhook.v1.taken-state"
 )
 
-// Endpoint is what receives webhooks of one organization: an address without
-// its query. Whatever goes to one endpoint is keyed by its ID on every topic, so
-// that one replica of the webhook-sender owns its breaker, its bound of
-// concurrent calls, its schedule and its stop.
+// Endpoint is a receiver of one organization's webhooks: an address without its query. On every topic an
+// endpoint's messages are keyed by its ID, so that one replica of the webhook-sender owns its breaker,
+// concurrency limit, schedule and stop.
 type Endpoint struct {
 	OrganizationID string
-	// Address is scheme, host, port and path: lower case where case does not
-	// matter, the port always given.
+	// Address is scheme, host, port and path: case-insensitive parts in lower case, the port always explicit.
 	Address string
 }
 
-// ParseEndpoint says which endpoint an address of an organization is at. The
-// error names what is wrong with the address and how to mend it, and does not
-// repeat it. Plain http is accepted here; the sender refuses it for addresses that
-// its operator has not allowed.
+// ParseEndpoint returns the endpoint of an organization's address. The error explains the problem and its fix
+// without repeating the address. Plain http is accepted here; the sender rejects it for addresses that its
+// operator has not allowed.
 func ParseEndpoint(organization, address string) (Endpoint, error) {
 	fail := func(reason string) (Endpoint, error) { return Endpoint{}, errors.New("webhook address " + reason) }
 	switch {
@@ -63,7 +59,7 @@ func ParseEndpoint(organization, address string) (Endpoint, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return fail("is not a URL") // the error would repeat it
+		return fail("is not a URL") // The error would contain the address.
 	}
 	port := u.Port()
 	switch {
@@ -101,7 +97,7 @@ func ParseEndpoint(organization, address string) (Endpoint, error) {
 	return Endpoint{OrganizationID: organization, Address: u.Scheme + "://" + host + ":" + port + path}, nil
 }
 
-// ID is the endpoint's name, and its Kafka key: it says nothing of the address.
+// ID returns the endpoint's id, its Kafka key, which does not reveal the address.
 func (e Endpoint) ID() string {
 	sum := sha256.Sum256([]byte(e.OrganizationID + "\x00" + e.Address))
 	id := [3 + 32]byte{'e', 'p', '_'}
@@ -109,32 +105,31 @@ func (e Endpoint) ID() string {
 	return string(id[:])
 }
 
-// WebhookTask is one delivery that is to be made, on TopicWebhookTask under the
-// ID of its endpoint. Secrets do not travel with it: the sender knows those of
-// each organization from TopicAccount.
+// WebhookTask requests one delivery, on TopicWebhookTask with the ID of its endpoint as key. It contains no
+// secrets: the sender reads those from TopicAccount.
 type WebhookTask struct {
 	// DeliveryID is the webhook-id (rulings.md, Context: the request_id). Tasks with
 	// the same id are one delivery.
 	DeliveryID     string `json:"delivery_id"`
 	OrganizationID string `json:"organization_id"`
-	// URL is the whole address, query included.
+	// URL is the complete address, including the query.
 	URL string `json:"url"`
-	// RequestID names the API call that asked for it.
+	// RequestID is the id of the API call that caused the delivery.
 	RequestID string `json:"request_id,omitempty"`
-	// Body is sent byte by byte as it stands here.
+	// Body is sent unchanged.
 	Body []byte `json:"body"`
-	// Degraded names the stages that Body lacks, which are sent as X-Degraded.
+	// Degraded names the stages missing in Body, sent as X-Degraded.
 	Degraded []string `json:"degraded,omitempty"`
-	// Identities are the records that the body was made of, as "<kind> <identity>": it is
-	// not sent once one of them is erased, even if nothing in it names its person.
+	// Identities are the source records of the body, as "<kind> <identity>". The delivery is canceled if one
+	// of them is erased, even if the body does not identify the person.
 	Identities []string  `json:"identities,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
-	// Round names the order to send a delivery again; empty for the first time.
+	// Round identifies the request to resend a delivery; empty for the first round.
 	Round string `json:"round,omitempty"`
 }
 
-// ValidDeliveryID reports whether id can be a webhook-id: 1 to 128 letters, digits, _
-// and -. The point is left out, since it separates what is signed.
+// ValidDeliveryID reports whether id can be a webhook-id: 1 to 128 letters, digits, _ and -. A dot is
+// excluded, since it separates the signed parts.
 func ValidDeliveryID(id string) bool {
 	if id == "" || len(id) > MaxDeliveryID {
 		return false
@@ -144,16 +139,16 @@ func ValidDeliveryID(id string) bool {
 	}) < 0
 }
 
-// Endpoint says where the delivery goes.
+// Endpoint returns the endpoint of the delivery.
 func (t *WebhookTask) Endpoint() (Endpoint, error) { return ParseEndpoint(t.OrganizationID, t.URL) }
 
-// Validate reports what makes the task undeliverable.
+// Validate returns an error if the task is invalid.
 func (t *WebhookTask) Validate() error {
 	_, err := t.Receiver()
 	return err
 }
 
-// Receiver validates the task and says where it goes.
+// Receiver validates the task and returns its endpoint.
 func (t *WebhookTask) Receiver() (Endpoint, error) {
 	switch {
 	case !ValidDeliveryID(t.DeliveryID):
@@ -161,11 +156,14 @@ func (t *WebhookTask) Receiver() (Endpoint, error) {
 	case t.CreatedAt.IsZero():
 		return Endpoint{}, fmt.Errorf("webhook task %s: created_at is missing", t.DeliveryID)
 	case len(t.Body) > MaxWebhookBody:
-		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body), MaxWebhookBody)
+		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body),
+			MaxWebhookBody)
 	case t.Round != "" && !ValidDeliveryID(t.Round):
 		return Endpoint{}, fmt.Errorf("webhook task %s: round must be letters, digits, _ and -", t.DeliveryID)
-	case slices.ContainsFunc(t.Degraded, func(stage string) bool { return !ValidDeliveryID(stage) }): // a later version's stage is one, too
-		return Endpoint{}, fmt.Errorf("webhook task %s: degraded must name stages in letters, digits, _ and -", t.DeliveryID)
+	// Later versions may have other stages.
+	case slices.ContainsFunc(t.Degraded, func(stage string) bool { return !ValidDeliveryID(stage) }):
+		return Endpoint{}, fmt.Errorf("webhook task %s: degraded must name stages in letters, digits, _ and -",
+			t.DeliveryID)
 	}
 	to, err := t.Endpoint()
 	if err != nil {
@@ -174,8 +172,8 @@ func (t *WebhookTask) Receiver() (Endpoint, error) {
 	return to, nil
 }
 
-// Message is the task as a message of TopicWebhookTask: its Kafka key, its value, and
-// the id of its event.
+// Message returns the task as a message of TopicWebhookTask: its Kafka key, its value, and the id of its
+// event.
 func (t *WebhookTask) Message() (key, id string, value []byte, err error) {
 	to, err := t.Receiver()
 	if err != nil {
@@ -191,26 +189,25 @@ func (t *WebhookTask) Message() (key, id string, value []byte, err error) {
 	return to.ID(), id, value, nil
 }
 
-// WebhookResume lets a stopped endpoint receive again, on TopicWebhookTask under
-// the endpoint's ID, with the type TypeWebhookResume.
+// WebhookResume resumes a stopped endpoint, on TopicWebhookTask with the endpoint's ID as key and the type
+// TypeWebhookResume.
 type WebhookResume struct {
 	EndpointID string    `json:"endpoint_id"`
 	At         time.Time `json:"at"`
 }
 
-// WebhookStatus says how far a delivery is.
+// WebhookStatus is the status of a delivery.
 type WebhookStatus string
 
 // Statuses of a delivery.
 const (
 	WebhookPending   WebhookStatus = "pending"
 	WebhookDelivered WebhookStatus = "delivered"
-	WebhookDead      WebhookStatus = "dead" // given up; it is among the dead letters
+	WebhookDead      WebhookStatus = "dead" // retries exhausted; it is a dead letter
 )
 
-// DeliveryState is what the owner of an endpoint must not forget of a delivery, on
-// TopicWebhookState under [DeliveryState.Key]. The last one of a key counts; a
-// tombstone forgets it.
+// DeliveryState is the durable state of a delivery, on TopicWebhookState with the key [DeliveryState.Key].
+// The last one of a key wins; a tombstone deletes it.
 type DeliveryState struct {
 	DeliveryID     string        `json:"delivery_id"`
 	EndpointID     string        `json:"endpoint_id"`
@@ -219,48 +216,47 @@ type DeliveryState struct {
 	RequestID      string        `json:"request_id,omitempty"`
 	Round          string        `json:"round,omitempty"`
 	Status         WebhookStatus `json:"status"`
-	// Attempts counts the calls of this round; NextAt is when the next is due.
+	// Attempts counts the attempts of this round; NextAt is when the next is due.
 	Attempts int       `json:"attempts"`
 	NextAt   time.Time `json:"next_at,omitzero"`
-	// Error and FirstFailure are of the attempts so far.
+	// Error and FirstFailure describe the attempts so far.
 	Error        string    `json:"error,omitempty"`
 	FirstFailure time.Time `json:"first_failure,omitzero"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
-	// Offset is where the task, with the body, stands in the partition of
-	// TopicWebhookTask that has the number of this one.
+	// Offset is the offset of the task, with the body, in the partition of TopicWebhookTask with the same
+	// number.
 	Offset int64 `json:"offset"`
 }
 
 // Key returns the Kafka key.
 func (s *DeliveryState) Key() string { return s.EndpointID + "/" + s.DeliveryID }
 
-// EndpointState is what the owner must not forget of an endpoint that is in
-// trouble, on TopicWebhookState under its EndpointID. A tombstone says that it is
-// well.
+// EndpointState is the durable state of an unhealthy endpoint, on TopicWebhookState with its EndpointID as
+// key. A tombstone means that it is healthy.
 type EndpointState struct {
 	EndpointID     string `json:"endpoint_id"`
 	OrganizationID string `json:"organization_id"`
 	Address        string `json:"address"`
-	// StoppedAt is when it answered 410: nothing is sent there until it is resumed.
+	// StoppedAt is when it responded 410: nothing is sent to it until it is resumed.
 	StoppedAt time.Time `json:"stopped_at,omitzero"`
-	// BlockedUntil is until when its breaker is open.
+	// BlockedUntil is when its open breaker allows the next attempt.
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 	UpdatedAt    time.Time `json:"updated_at"`
 }
 
-// WebhookTakenKey is the key of a partition's [WebhookTaken]. With the slash it is, to a
-// reader that does not know it, a delivery that has ended.
+// WebhookTakenKey is the key of a partition's [WebhookTaken]. Because of the slash, readers that do not know
+// it take it for a finished delivery.
 const WebhookTakenKey = "/taken"
 
-// WebhookTaken says, on TopicWebhookState, what the partition of TopicWebhookTask that
-// has the same number never has to hand over again: what a group that lost its offset,
-// or whose log lost its end, is given anew.
+// WebhookTaken is the low watermark, on TopicWebhookState, of the partition of TopicWebhookTask with the same
+// number: messages before it are finished. A consumer group that lost its offset, or whose log lost its end,
+// skips them when they are delivered again.
 type WebhookTaken struct {
-	// Offset is that of the first message that may be unfinished.
+	// Offset is the offset of the first message that may be unfinished.
 	Offset int64 `json:"offset"`
-	// Newest is the time of the newest message that had been received. One that has an
-	// offset below but is newer took the place of one that the log lost.
+	// Newest is the time of the newest message received. A newer message with an offset below Offset replaces
+	// one that the log lost.
 	Newest time.Time `json:"newest"`
 }
 
@@ -269,8 +265,8 @@ func (t WebhookTaken) Covers(offset int64, at time.Time) bool {
 	return offset < t.Offset && !at.After(t.Newest)
 }
 
-// DecodeWebhookState reads a message of TopicWebhookState; one of the two states is
-// not nil. A tombstone gives the identity alone with removed true.
+// DecodeWebhookState decodes a message of TopicWebhookState; one of the two states is not nil. A tombstone
+// returns the identity only, with removed set.
 func DecodeWebhookState(key, value []byte) (delivery *DeliveryState, endpoint *EndpointState, removed bool, err error) {
 	endpointID, deliveryID, ofDelivery := strings.Cut(string(key), "/")
 	if !ofDelivery {
@@ -282,7 +278,7 @@ func DecodeWebhookState(key, value []byte) (delivery *DeliveryState, endpoint *E
 			return nil, nil, false, fmt.Errorf("decode webhook endpoint state: %w", err)
 		}
 		if endpoint.EndpointID != endpointID {
-			return nil, nil, false, errors.New("decode webhook endpoint state: key and value are of two endpoints")
+			return nil, nil, false, errors.New("decode webhook endpoint state: key and value have different endpoints")
 		}
 		return nil, endpoint, false, nil
 	}
@@ -294,14 +290,14 @@ func DecodeWebhookState(key, value []byte) (delivery *DeliveryState, endpoint *E
 		return nil, nil, false, fmt.Errorf("decode webhook delivery state: %w", err)
 	}
 	if delivery.Key() != string(key) {
-		return nil, nil, false, errors.New("decode webhook delivery state: key and value are of two deliveries")
+		return nil, nil, false, errors.New("decode webhook delivery state: key and value have different deliveries")
 	}
 	return delivery, nil, false, nil
 }
 
-// WebhookAttempt is one try to deliver, or the decision not to try any more, on
-// TopicWebhook under the endpoint's ID. DeliveryID, Round and Attempt identify it:
-// a try whose report was lost in a crash is made, and reported, again.
+// WebhookAttempt is one attempt of a delivery, or the decision to stop, on TopicWebhook with the endpoint's
+// ID as key. DeliveryID, Round and Attempt identify it: an attempt whose report was lost in a crash is made
+// and reported again.
 type WebhookAttempt struct {
 	DeliveryID     string    `json:"delivery_id"`
 	Round          string    `json:"round,omitempty"`
@@ -312,23 +308,23 @@ type WebhookAttempt struct {
 	Address        string    `json:"address"`
 	At             time.Time `json:"at"`
 	DurationMicros int64     `json:"duration_us"`
-	// HTTPStatus is 0 when no answer came.
+	// HTTPStatus is 0 without a response.
 	HTTPStatus int `json:"http_status"`
-	// Status is that of the delivery after this try.
+	// Status is the status of the delivery after this attempt.
 	Status WebhookStatus `json:"status"`
-	// Error is a class of failures such as timeout; empty when it was delivered.
+	// Error is a failure class such as timeout; empty if delivered.
 	Error string `json:"error,omitempty"`
-	// Response is the beginning of what came back, redacted.
+	// Response is the beginning of the response, redacted.
 	Response string `json:"response,omitempty"`
-	// NextAt is when the next try is due.
+	// NextAt is when the next attempt is due.
 	NextAt    time.Time `json:"next_at,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
-	// TaskPartition and TaskOffset are where the task stands in TopicWebhookTask.
+	// TaskPartition and TaskOffset are the position of the task in TopicWebhookTask.
 	TaskPartition int   `json:"task_partition"`
 	TaskOffset    int64 `json:"task_offset"`
 }
 
-// Validate reports what makes the event unusable.
+// Validate returns an error if the event is invalid.
 func (a *WebhookAttempt) Validate() error {
 	switch {
 	case !ValidDeliveryID(a.DeliveryID):

@@ -17,8 +17,8 @@ import (
 // TypeWebhookSecrets is the CloudEvents type of [WebhookSecrets].
 const TypeWebhookSecrets = "io.muster.account.v1.webhook-secrets" //nolint:gosec // the name of a type
 
-// WebhookKeyName names the key, derived from the root secret, that webhook
-// secrets are encrypted with; WebhookKeySize is its size in bytes.
+// WebhookKeyName is the name, for derivation from the root secret, of the encryption key of webhook secrets;
+// WebhookKeySize is its size in bytes.
 const (
 	WebhookKeyName = "webhook-secrets"
 	WebhookKeySize = 32
@@ -27,30 +27,30 @@ const (
 const (
 	webhookSecretsPrefix = "webhook:"
 	webhookSecretStart   = "whsec_"
-	// webhookSecretBytes is within the 24 to 64 of Standard Webhooks 1.0.0.
+	// webhookSecretBytes is within the 24 to 64 bytes of Standard Webhooks 1.0.0.
 	webhookSecretBytes = 32
 )
 
-// MaxWebhookSecrets is how many secrets of an organization are valid at a time:
-// two while they are rotated (rulings.md, Context).
+// MaxWebhookSecrets is the number of valid secrets of an organization: two during a rotation (rulings.md,
+// Context).
 const MaxWebhookSecrets = 2
 
-// WebhookSecrets are the secrets that an organization's deliveries are signed
-// with, newest first, on TopicAccount under [WebhookSecrets.EventKey].
+// WebhookSecrets are the signing secrets of an organization's deliveries, newest first, on TopicAccount with
+// the key [WebhookSecrets.EventKey].
 type WebhookSecrets struct {
 	OrganizationID string          `json:"organization_id"`
 	Secrets        []WebhookSecret `json:"secrets"`
 	UpdatedAt      time.Time       `json:"updated_at"`
 }
 
-// WebhookSecret is one secret. It is only ever stored encrypted.
+// WebhookSecret is one secret. It is stored encrypted only.
 type WebhookSecret struct {
-	// ID tells secrets apart without showing them.
+	// ID identifies the secret without revealing it.
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	// ExpiresAt is when a secret that was replaced ends to be signed with.
+	// ExpiresAt is when a replaced secret is no longer used for signing.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Sealed is the secret under AES-256-GCM, behind its nonce.
+	// Sealed is the nonce followed by the secret encrypted with AES-256-GCM.
 	Sealed []byte `json:"sealed"`
 }
 
@@ -64,8 +64,8 @@ func (s *WebhookSecrets) ValidAt(now time.Time) []WebhookSecret {
 	})
 }
 
-// DecodeWebhookSecrets reads a message of TopicAccount. ok is false for one that
-// states something else. A tombstone gives no secrets.
+// DecodeWebhookSecrets decodes a message of TopicAccount. ok is false for other events. A tombstone returns
+// no secrets.
 func DecodeWebhookSecrets(key, value []byte) (s WebhookSecrets, ok bool, err error) {
 	organization, ok := strings.CutPrefix(string(key), webhookSecretsPrefix)
 	if !ok {
@@ -79,7 +79,8 @@ func DecodeWebhookSecrets(key, value []byte) (s WebhookSecrets, ok bool, err err
 		return s, true, fmt.Errorf("decode webhook secrets: %w", err)
 	}
 	if s.OrganizationID != organization {
-		return s, true, fmt.Errorf("decode webhook secrets: key is of %q, value of %q", organization, s.OrganizationID)
+		return s, true, fmt.Errorf("decode webhook secrets: key has organization %q, value has organization %q",
+			organization, s.OrganizationID)
 	}
 	return s, true, nil
 }
@@ -87,7 +88,7 @@ func DecodeWebhookSecrets(key, value []byte) (s WebhookSecrets, ok bool, err err
 // WebhookSealer encrypts and decrypts webhook secrets.
 type WebhookSealer struct{ aead cipher.AEAD }
 
-// NewWebhookSealer makes one of the key that WebhookKeyName names.
+// NewWebhookSealer returns a WebhookSealer with the key that WebhookKeyName names.
 func NewWebhookSealer(key []byte) (*WebhookSealer, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -100,7 +101,7 @@ func NewWebhookSealer(key []byte) (*WebhookSealer, error) {
 	return &WebhookSealer{aead}, nil
 }
 
-// Generate draws a secret and returns it, whsec_ and base64, beside its sealed form.
+// Generate returns a new secret in its sealed form, and in plain text as whsec_ and base64.
 func (s *WebhookSealer) Generate(organization string, now time.Time) (WebhookSecret, string, error) {
 	material := make([]byte, webhookSecretBytes)
 	if _, err := rand.Read(material); err != nil {
@@ -116,9 +117,10 @@ func (s *WebhookSealer) Generate(organization string, now time.Time) (WebhookSec
 	return w, plain, nil
 }
 
-// ErrWebhookSecretSealed says that a secret was encrypted with another root
-// secret, or for another organization.
-var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was made with another MUSTER_SECRET_KEY (or secret.key)")
+// ErrWebhookSecretSealed means that a secret was encrypted with another root secret or for another
+// organization.
+var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was made with another " +
+	"MUSTER_SECRET_KEY (or secret.key)")
 
 // Open decrypts a secret of an organization.
 func (s *WebhookSealer) Open(organization string, w WebhookSecret) (string, error) {
@@ -133,5 +135,5 @@ func (s *WebhookSealer) Open(organization string, w WebhookSecret) (string, erro
 	return string(plain), nil
 }
 
-// sealedFor binds a sealed secret to its place.
+// sealedFor returns the additional data that binds a sealed secret to its organization and id.
 func sealedFor(organization, id string) []byte { return []byte(organization + "\x00" + id) }

@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// maxDividedName bounds the names that are divided, in bytes.
+	// maxDividedName is the maximum length of a name to divide, in bytes.
 	maxDividedName = 100
-	// maxNameWords bounds the words of a name that is divided.
+	// maxNameWords is the maximum number of words of a name to divide.
 	maxNameWords = 6
 )
 
-// DivideName returns the given and the family name in a full name. A name of one word is a given name. Both are empty
-// for
-// text that is not the name of a person, and where the order of the parts is not known.
+// DivideName returns the given and the family name in a full name. A single word is a given name. Both are
+// empty for text that is not a person's name, and if the order of the parts is unknown.
 func DivideName(full string) (given, family string) {
 	if len(full) > maxDividedName {
 		return "", ""
@@ -83,9 +82,8 @@ func DivideName(full string) (given, family string) {
 	return words[0], strings.Join(words[at:], " ")
 }
 
-// nameText returns a name without what stands in parentheses, quotation marks and emoji. ok is false for text that
-// has
-// other characters than names have.
+// nameText returns a name without emoji and text in parentheses or quotation marks. ok is false if the text
+// has characters that names do not have.
 func nameText(full string) (name string, ok bool) {
 	var b strings.Builder
 	depth, quoted := 0, false
@@ -110,7 +108,7 @@ func nameText(full string) (name string, ok bool) {
 	return strings.TrimSpace(b.String()), depth == 0 && !quoted
 }
 
-// IsCJK reports whether a name is in Chinese, Japanese or Korean script alone.
+// IsCJK reports whether a name is entirely in Chinese, Japanese or Korean script.
 func IsCJK(s string) bool {
 	letters := false
 	for _, r := range s {
@@ -123,8 +121,8 @@ func IsCJK(s string) bool {
 	return letters
 }
 
-// divideCJK divides a name in Chinese, Japanese or Korean script. Only a space, or a dot, says where the family name
-// ends. Names in katakana are foreign ones.
+// divideCJK divides a name in Chinese, Japanese or Korean script. Only a space or a dot marks the end of the
+// family name. Names in katakana are foreign.
 func divideCJK(words []string) (given, family string) {
 	if len(words) == 1 {
 		parts := strings.FieldsFunc(words[0], func(r rune) bool { return r == '・' || r == '·' })
@@ -146,9 +144,8 @@ func isKatakana(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.Is(unicode.Katakana, r) && r != 'ー' }) < 0
 }
 
-// isCapitalized reports whether a word has the capital letters of a name: the first one. Scripts without capital
-// letters
-// have none.
+// isCapitalized reports whether a word is capitalized like a name. It is true for scripts without capital
+// letters.
 func isCapitalized(w string) bool {
 	first, n := utf8.DecodeRuneInString(w)
 	return !unicode.IsLower(first) && strings.IndexFunc(w[n:], unicode.IsUpper) < 0 && n < len(w)
@@ -184,7 +181,7 @@ func isTitleWord(w string) bool {
 	return false
 }
 
-// isSuffix reports whether a word behind a name is a degree or a generation.
+// isSuffix reports whether a word after a name is a degree or a generation.
 func isSuffix(w string) bool {
 	switch plainWord(strings.Trim(w, ",")) {
 	case "jr", "sr", "jnr", "snr", "ii", "iii", "iv", "phd", "md", "mba", "esq", "msc", "bsc", "cpa", "cfa", "pmp",
@@ -204,7 +201,7 @@ func isSuffixes(s string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !isSuffix(w) })
 }
 
-// isParticle reports whether a word belongs to the family name behind it.
+// isParticle reports whether a word belongs to the family name after it.
 func isParticle(w string) bool {
 	switch strings.ToLower(w) {
 	case "van", "von", "der", "den", "de", "del", "della", "di", "da", "do", "dos", "das", "du", "des", "la", "le",
@@ -217,7 +214,7 @@ func isParticle(w string) bool {
 	return false
 }
 
-// isVietnamese reports whether a word is a frequent Vietnamese family name, written as Vietnamese.
+// isVietnamese reports whether a word is a frequent Vietnamese family name in Vietnamese spelling.
 func isVietnamese(w string) bool {
 	switch w {
 	case "Nguyễn", "Trần", "Lê", "Phạm", "Huỳnh", "Hoàng", "Võ", "Vũ", "Đặng", "Bùi", "Đỗ", "Hồ", "Ngô", "Dương",
@@ -227,7 +224,7 @@ func isVietnamese(w string) bool {
 	return false
 }
 
-// isTeamWord reports whether a word says that the text names a team or a company.
+// isTeamWord reports whether a word indicates that the text is the name of a team or a company.
 func isTeamWord(w string) bool {
 	switch plainWord(w) {
 	case "the", "team", "inc", "ltd", "llc", "gmbh", "corp", "company", "group", "labs", "lab", "bot", "official",

@@ -1,16 +1,13 @@
-// Package identity reads the names by which people and companies are found:
-// usernames, profile URLs, company URLs and e-mail addresses.
+// Package identity parses and normalizes identifiers of people and companies: usernames, profile URLs,
+// company URLs and e-mail addresses.
 //
-// It is the only place that knows how a name is compared. [UsernameKey] and
-// [EmailKey] give the comparison form of a stored or asked value: writers of
-// read models and readers of requests call the same function, so a name that
-// differs only in letter case, percent-escapes or Unicode composition is the
-// same name on both sides (rulings.md, Names). The value itself is stored and
-// echoed as the record has it.
+// It is the only place that defines how identifiers are compared. [UsernameKey] and [EmailKey] return the
+// normalized form of stored and requested values. Writers of read models and readers of requests use the same
+// functions, so differences in letter case, percent-escapes or Unicode composition do not matter (rulings.md,
+// Names). Values are stored and returned as given in the record.
 //
-// Which hosts belong to a platform, and which URL shapes are a person's or a
-// company's, is data: the embedded platforms.json, or a file of the same form
-// given to [Load].
+// The hosts of a platform and its URL patterns for people and companies are data: the embedded
+// platforms.json, or a file of the same form passed to [Load].
 //
-// Everything here is pure and safe for concurrent use.
+// All functions are pure and safe for concurrent use.
 package identity

@@ -2,9 +2,8 @@ package identity
 
 import "strings"
 
-// Host is a host under which a platform's profiles are found, for a search that
-// is restricted to it: the last of its list that is no pattern and no subdomain
-// of another, since the first are reserved names; "" for an unknown platform.
+// Host returns a host for searches restricted to a platform: the last of its list that is neither a pattern
+// nor a subdomain of another, since the first ones are reserved names. It returns "" for an unknown platform.
 func (p *Platforms) Host(platform string) string {
 	host := ""
 	for _, entry := range p.list {

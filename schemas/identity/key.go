@@ -13,26 +13,23 @@ import (
 
 // Bounds of names, in bytes of UTF-8.
 const (
-	// MaxUsername is the longest username or slug that can be found. The
-	// longest known real limit is 100 characters, which a percent-decoded
-	// slug of a non-Latin script can spend four bytes each on.
+	// MaxUsername is the maximum length of a username or slug. The longest known limit is 100 characters,
+	// with up to four bytes each in non-Latin slugs.
 	MaxUsername = 400
 	// MaxEmail and maxEmailLocal are the limits of RFC 5321, 4.5.3.1.
 	MaxEmail      = 254
 	maxEmailLocal = 64
 )
 
-// botSuffix ends the usernames of apps.
+// botSuffix is the suffix of the usernames of apps.
 const botSuffix = "[bot]"
 
-// UsernameKey returns the form in which usernames and slugs are compared:
-// surrounding white space and a leading "@" removed, percent-escapes decoded,
-// letters in lower case, composed (Unicode NFC). It is idempotent.
+// UsernameKey returns the normalized form of a username or slug: without surrounding white space and a
+// leading "@", percent-decoded, in lower case and composed (Unicode NFC). It is idempotent.
 //
-// It returns "" for what cannot be a username: nothing at all, more than
-// [MaxUsername] bytes, bad UTF-8, white space, control characters, or a
-// character that separates parts of a URL or of a key. Brackets are allowed only in the
-// suffix "[bot]" of a bot's account.
+// It returns "" for invalid usernames: empty, longer than [MaxUsername] bytes, invalid UTF-8, with white
+// space, control characters, or characters that separate parts of a URL or of a key. Brackets are allowed
+// only in the suffix "[bot]" of a bot's account.
 func UsernameKey(s string) string {
 	if isPlainKey(s) {
 		return s
@@ -41,8 +38,8 @@ func UsernameKey(s string) string {
 	if !ok {
 		return ""
 	}
-	// Lower case can undo composition and composition can meet another
-	// lower-case rule, so both are applied until nothing changes.
+	// Lower-casing can undo composition, and composition can enable another lower-case rule, so both are
+	// applied until nothing changes.
 	for range 4 {
 		next := norm.NFC.String(strings.ToLower(name))
 		if next == name {
@@ -56,8 +53,8 @@ func UsernameKey(s string) string {
 	return name
 }
 
-// isPlainKey reports whether s is already its own key, for the usual username
-// of lower-case ASCII letters, digits and hyphens.
+// isPlainKey reports whether s is its own key: the usual username of lower-case ASCII letters, digits and
+// hyphens.
 func isPlainKey(s string) bool {
 	if s == "" || len(s) > MaxUsername {
 		return false
@@ -71,14 +68,13 @@ func isPlainKey(s string) bool {
 	return true
 }
 
-// cleanUsername undoes the ways of writing a username that never change which
-// one is meant, letter case aside.
+// cleanUsername normalizes the spelling of a username, except for case.
 func cleanUsername(s string) (string, bool) {
 	if len(s) > 3*MaxUsername+16 {
 		return "", false
 	}
 	name := strings.TrimSpace(s)
-	// An escape may itself have been escaped; each round is shorter, so this ends.
+	// Escapes may be escaped again. Each round shortens the text, so this terminates.
 	for {
 		decoded := PercentDecode(name)
 		if decoded == name {
@@ -93,7 +89,7 @@ func cleanUsername(s string) (string, bool) {
 	return name, true
 }
 
-// PercentDecode decodes every valid percent-escape and leaves the rest.
+// PercentDecode decodes every valid percent-escape and keeps the rest.
 func PercentDecode(s string) string {
 	i := strings.IndexByte(s, '%')
 	if i < 0 {
@@ -131,9 +127,8 @@ func unhex(c byte) byte {
 	return c - '0'
 }
 
-// validUsername allows every letter, mark, digit and symbol of Unicode, since
-// slugs of the professional network hold any script and emoji, and refuses what
-// has a meaning in URLs, keys or addresses.
+// validUsername accepts all letters, marks, digits and symbols of Unicode, since slugs of the professional
+// network have any script and emoji. It rejects characters with a meaning in URLs, keys or addresses.
 func validUsername(s string) bool {
 	if n := len(s) - len(botSuffix); n > 0 && strings.EqualFold(s[n:], botSuffix) {
 		s = s[:n]
@@ -160,11 +155,11 @@ var (
 	errEmailForm  = errors.New("is not an e-mail address of the form name@domain")
 )
 
-// EmailKey returns the form in which e-mail addresses are compared: surrounding
-// white space, "mailto:" and a display name removed, lower case, composed (Unicode
-// NFC). It is idempotent. Of an international domain both forms are addresses of their
-// own: [EmailForms]. An address that is not one of RFC 5322's addr-spec within RFC 5321's lengths is
-// an error whose text says why without repeating the address. The suffix "[bot]" of a local part is allowed.
+// EmailKey returns the normalized form of an e-mail address: without surrounding white space, "mailto:" and a
+// display name, in lower case and composed (Unicode NFC). It is idempotent. The two forms of an international
+// domain give different addresses: see [EmailForms]. It returns an error, without the address in its text, if
+// the address is not an addr-spec of RFC 5322 within the lengths of RFC 5321. The suffix "[bot]" of a local
+// part is allowed.
 func EmailKey(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -213,8 +208,8 @@ func withoutBot(address string) string {
 	return address
 }
 
-// bareEmail takes an address out of "Ada <ada@mail.example>" and
-// "mailto:ada@mail.example?subject=x". What names two addresses is left as it is.
+// bareEmail extracts an address from "Ada <ada@mail.example>" and "mailto:ada@mail.example?subject=x". Text
+// with two addresses is returned unchanged.
 func bareEmail(s string) string {
 	if inner, ok := strings.CutSuffix(s, ">"); ok {
 		if i := strings.LastIndexByte(inner, '<'); i >= 0 && !strings.Contains(inner[:i], "@") {
@@ -229,13 +224,14 @@ func bareEmail(s string) string {
 	return s
 }
 
-// EmailForms returns the other forms of an address, an [EmailKey], with an
-// international domain: "ada@xn--bcher-kva.example" of "ada@bücher.example" and the
-// other way round; nil of most. They reach the same mailbox, and records have either.
+// EmailForms returns the other forms of an address (an [EmailKey]) with an international domain, such as
+// "ada@xn--bcher-kva.example" for "ada@bücher.example" and vice versa; nil for most. Both reach the same
+// mailbox, and records have either.
 func EmailForms(key string) []string {
 	at := strings.LastIndexByte(key, '@')
 	domain := key[at+1:]
-	if at < 0 || !strings.Contains(domain, "xn--") && !strings.ContainsFunc(domain, func(r rune) bool { return r >= utf8.RuneSelf }) {
+	if at < 0 || !strings.Contains(domain, "xn--") && !strings.ContainsFunc(domain,
+		func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return nil
 	}
 	var forms []string
@@ -251,8 +247,8 @@ func EmailForms(key string) []string {
 	return forms
 }
 
-// isPlainEmail recognises, without the cost of the full grammar, the usual
-// address in lower-case ASCII: dot-separated atoms, an @, dot-separated labels.
+// isPlainEmail recognizes the usual address in lower-case ASCII without the cost of the full grammar:
+// dot-separated atoms, an @, dot-separated labels.
 func isPlainEmail(s string, at int) bool {
 	if at <= 0 || at == len(s)-1 {
 		return false

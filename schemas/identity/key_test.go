@@ -91,11 +91,16 @@ func TestEmailKey(t *testing.T) {
 	}
 	for _, in := range []string{
 		"", " ", "jane", "@", "jane@", "@mail.example", "jane@@mail.example", "a@b@c.example", "jane doe@mail.example",
-		"jane@mail .example", "Joe <joe@mail.example>, Jane <jane@mail.example>", "<>", "mailto:", "<mailto:>", "Jane <jane>", "jane@mail.example, joe@mail.example",
-		"jane.@mail.example", ".jane@mail.example", "ja..ne@mail.example", "jane@mail..example", "jane@.example", "jane@mail.example.",
-		"jane\x00@mail.example", "jane@mail.example\x00", "jane\n@mail.example", "\xff@mail.example", "jane@mail.example (Jane)",
-		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260), "mailto:jane@mail.example,joe@mail.example", "'; DROP TABLE people; --@x",
-		"[bot]@code.example", "pin[bot][bot]@code.example", "pin[bot]x@code.example", "pin[x]@code.example", "pin@code[bot].example",
+		"jane@mail .example", "Joe <joe@mail.example>, Jane <jane@mail.example>", "<>", "mailto:", "<mailto:>",
+		"Jane <jane>", "jane@mail.example, joe@mail.example",
+		"jane.@mail.example", ".jane@mail.example", "ja..ne@mail.example", "jane@mail..example", "jane@.example",
+		"jane@mail.example.",
+		"jane\x00@mail.example", "jane@mail.example\x00", "jane\n@mail.example", "\xff@mail.example",
+		"jane@mail.example (Jane)",
+		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260),
+		"mailto:jane@mail.example,joe@mail.example", "'; DROP TABLE people; --@x",
+		"[bot]@code.example", "pin[bot][bot]@code.example", "pin[bot]x@code.example", "pin[x]@code.example",
+		"pin@code[bot].example",
 	} {
 		_, err := identity.EmailKey(in)
 		require.Error(t, err, "%q", in)
@@ -136,7 +141,9 @@ func FuzzUsernameKey(f *testing.F) {
 }
 
 func FuzzEmailKey(f *testing.F) {
-	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example", "a@x.example\u00a0", "A <a@x.example>", "mailto:a%40x.example?b", "a@bücher.example", "a@xn--bcher-kva.example"} {
+	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example",
+		"a@x.example\u00a0", "A <a@x.example>", "mailto:a%40x.example?b", "a@bücher.example",
+		"a@xn--bcher-kva.example"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -5,18 +5,16 @@ import (
 	"unicode"
 )
 
-// maxMentions bounds the accounts that are taken from one text, and maxText the
-// bytes that are looked at.
+// maxMentions is the maximum number of accounts taken from one text, maxText the number of bytes scanned.
 const (
 	maxMentions = 20
 	maxText     = 20_000
 )
 
-// FindMentions returns the accounts that a text such as a bio names, each once,
-// in their order: profile URLs with or without a scheme, and handles beside the
-// name of a platform ("@juno on codehost", "codehost: juno", "network/juno"). What
-// a bare @handle means depends on where it stands, so it is passed over; so are
-// short links, whose target only their service knows.
+// FindMentions returns the distinct accounts mentioned in a text such as a bio, in order: profile URLs with
+// or without a scheme, and handles next to the name of a platform ("@juno on codehost", "codehost: juno",
+// "network/juno"). It skips a bare @handle, whose platform is unknown, and short links, which only their
+// service can resolve.
 func (p *Platforms) FindMentions(text string) []Account {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "")
@@ -31,7 +29,8 @@ func (p *Platforms) FindMentions(text string) []Account {
 		seen[id] = true
 		found = append(found, Account{Platform: platform, Username: username})
 	}
-	// Separators are tokens: in "on codehost as @juno, on network as j" the handle does not stand before "on network".
+	// Separators are tokens: in "on codehost as @juno, on network as j" the handle is not before "on
+	// network".
 	tokens := strings.FieldsFunc(separators.Replace(text), func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"", r)
 	})
@@ -46,7 +45,8 @@ func (p *Platforms) FindMentions(text string) []Account {
 		if platform, rest, ok := cutPlatform(t); ok {
 			if rest != "" { // codehost:juno, codehost/juno
 				addHandle(add, platform, rest)
-			} else if i+1 < len(tokens) && strings.HasSuffix(strings.TrimRight(tokens[i], "'*_~"), ":") { // codehost: juno
+				// codehost: juno
+			} else if i+1 < len(tokens) && strings.HasSuffix(strings.TrimRight(tokens[i], "'*_~"), ":") {
 				addHandle(add, platform, tokens[i+1])
 			} else if i+1 < len(tokens) && strings.HasPrefix(tokens[i+1], "@") { // codehost @juno
 				addHandle(add, platform, tokens[i+1])
@@ -62,14 +62,15 @@ func (p *Platforms) FindMentions(text string) []Account {
 }
 
 // separators end what belongs together.
-var separators = strings.NewReplacer(",", " , ", ";", " ; ", "|", " | ", "·", " · ", "•", " • ") //nolint:gochecknoglobals // a constant table
+// separators end a mention.
+var separators = strings.NewReplacer(",", " , ", ";", " ; ", "|", " | ", "·", " · ", "•", " • ")
 
 func isPreposition(s string) bool {
 	s = strings.ToLower(s)
 	return s == "on" || s == "at" || s == "@" || s == "auf" || s == "en" || s == "sur"
 }
 
-// cutPlatform reads the name of a platform, alone or before a colon or slash.
+// cutPlatform parses the name of a platform, alone or before a colon or slash.
 func cutPlatform(t string) (platform, rest string, ok bool) {
 	name := t
 	if i := strings.IndexAny(t, ":/="); i >= 0 {
@@ -88,8 +89,8 @@ func cutPlatform(t string) (platform, rest string, ok bool) {
 	return platform, rest, !strings.ContainsAny(rest, "/.")
 }
 
-// addHandle adds what looks like a handle: letters and digits of ASCII with
-// hyphens and underscores, as words of a sentence mostly do not stand there.
+// addHandle adds handle if it looks like one: ASCII letters and digits with hyphens and underscores, unlike
+// most words of a sentence.
 func addHandle(add func(platform, username string), platform, handle string) {
 	handle = strings.TrimRight(strings.TrimPrefix(handle, "@"), ".!?:'*")
 	if len(handle) < 2 || len(handle) > 100 || strings.ContainsFunc(handle, func(r rune) bool {

@@ -10,15 +10,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxName bounds what of a display name is looked at, in bytes.
+// maxName is the number of bytes of a display name that are used.
 const maxName = 200
 
-// NameTokens are the parts of a display name in lower-case Latin letters:
-// transliterated, without accents, titles, emoji and what stands in
-// parentheses. Their order is that of the name.
+// NameTokens returns the parts of a display name in lower-case Latin letters, in order: transliterated,
+// without accents, titles, emoji and text in parentheses.
 func NameTokens(name string) []string {
 	var tokens []string
-	for _, t := range words(unidecode.Unidecode(display(name)), func(r rune) bool { return r < unicode.MaxASCII && unicode.IsLetter(r) }) {
+	for _, t := range words(unidecode.Unidecode(display(name)), func(r rune) bool {
+		return r < unicode.MaxASCII &&
+			unicode.IsLetter(r)
+	}) {
 		t = strings.ToLower(t)
 		if !isTitle(t) {
 			tokens = append(tokens, t)
@@ -27,14 +29,12 @@ func NameTokens(name string) []string {
 	return tokens
 }
 
-// NameKeys are the keys under which a display name is looked up: two people
-// whose names are written alike, in another order, another script or another
-// transliteration, or with further names between, have one in common. A name of
-// one word has none, unless it is written in a script without spaces.
+// NameKeys returns the blocking keys of a display name: two people whose names differ in order, script,
+// transliteration or middle names share a key. A single word has no key, unless its script does not use
+// spaces.
 //
-// A key is of first and last word in alphabetical order; one that begins with
-// "~" is of their consonants; one that begins with "=" is of the name in its own
-// script.
+// A key consists of the first and last word in alphabetical order; the prefix "~" marks a key of their
+// consonants, "=" one of the name in its own script.
 func NameKeys(name string) []string {
 	var keys []string
 	if native := nativeKey(name); native != "" {
@@ -47,8 +47,7 @@ func NameKeys(name string) []string {
 	return append(keys, PairKeys(tokens[0], tokens[len(tokens)-1])...)
 }
 
-// PairKeys are the keys of a given and a family name that are NameTokens, as
-// NameKeys has them.
+// PairKeys returns the blocking keys of a given and a family name, both NameTokens, as NameKeys does.
 func PairKeys(given, family string) []string {
 	if given == "" || family == "" || given == family {
 		return nil
@@ -67,12 +66,12 @@ func pair(prefix, a, b string) string {
 	return prefix + a + " " + b
 }
 
-// Consonants is a word of lower-case Latin letters without what transliterations
-// differ in.
+// Consonants returns the consonant skeleton of a word in lower-case Latin letters, without the letters in
+// which transliterations differ.
 func Consonants(word string) string {
 	var b strings.Builder
 	last := rune(0)
-	for i, r := range alikes(word) {
+	for i, r := range foldTransliterations(word) {
 		if strings.ContainsRune("aeiouy", r) {
 			if i > 0 {
 				continue
@@ -87,8 +86,8 @@ func Consonants(word string) string {
 	return b.String()
 }
 
-// alikes writes letters that transliterations use for each other as one.
-func alikes(word string) string {
+// foldTransliterations replaces letters that transliterations use for each other by one of them.
+func foldTransliterations(word string) string {
 	var stack [64]byte
 	out := stack[:0]
 	for i := 0; i < len(word); i++ {
@@ -123,19 +122,23 @@ func alikes(word string) string {
 	return string(out)
 }
 
-// nativeKey is the key of a name in another script than the Latin one.
+// nativeKey returns the key of a name in a non-Latin script.
 func nativeKey(name string) string {
 	letters := words(strings.ToLower(norm.NFC.String(display(name))), func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsMark(r)
 	})
 	foreign := slices.DeleteFunc(letters, func(w string) bool {
-		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+		return !strings.ContainsFunc(w, func(r rune) bool {
+			return unicode.IsLetter(r) &&
+				!unicode.Is(unicode.Latin, r)
+		})
 	})
 	switch {
 	case len(foreign) == 0:
 		return ""
 	case len(foreign) == 1:
-		if n := len([]rune(foreign[0])); n < 2 || !unicode.In([]rune(foreign[0])[0], unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Thai) {
+		if n := len([]rune(foreign[0])); n < 2 || !unicode.In([]rune(foreign[0])[0], unicode.Han, unicode.Hangul,
+			unicode.Hiragana, unicode.Katakana, unicode.Thai) {
 			return ""
 		}
 		return "=" + foreign[0]
@@ -143,7 +146,7 @@ func nativeKey(name string) string {
 	return pair("=", foreign[0], foreign[len(foreign)-1])
 }
 
-// display is a name without what crawls leave in it.
+// display returns a name without artifacts of crawls.
 func display(name string) string {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "")
@@ -169,11 +172,11 @@ func display(name string) string {
 	}, name)
 }
 
-// joiners stand inside words: apostrophes and hyphens.
+// joiners occur inside words: apostrophes and hyphens.
 const joiners = "'\u2019`-"
 
-// words splits at everything that is not part of a word. Apostrophes and the
-// hyphens inside a word join.
+// words splits a text at all characters that are not part of a word. Apostrophes and hyphens inside a word
+// are removed.
 func words(s string, isPart func(rune) bool) []string {
 	if strings.ContainsAny(s, joiners) {
 		s = strings.Map(func(r rune) rune {
@@ -188,16 +191,16 @@ func words(s string, isPart func(rune) bool) []string {
 
 func isTitle(t string) bool {
 	switch t {
-	case "dr", "prof", "mr", "mrs", "ms", "sir", "phd", "mba", "md", "msc", "bsc", "pmp", "cpa", "cfa", "eng", "ing", "dipl", "jr", "sr", "ii", "iii", "esq":
+	case "dr", "prof", "mr", "mrs", "ms", "sir", "phd", "mba", "md", "msc", "bsc", "pmp", "cpa", "cfa", "eng", "ing",
+		"dipl", "jr", "sr", "ii", "iii", "esq":
 		return true
 	}
 	return false
 }
 
-// HandleKey is the key under which usernames of one making are looked up: its
-// letters in lower case, without separators, without the digits at its end and
-// without the ending that the professional network gives to slugs. It is "" for
-// what has no three letters left.
+// HandleKey returns the blocking key of a username: its letters in lower case, without separators, trailing
+// digits and the suffix that the professional network adds to slugs. It is "" if fewer than three letters
+// remain.
 func HandleKey(username string) string {
 	key := UsernameKey(username)
 	parts := strings.FieldsFunc(key, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
@@ -211,8 +214,8 @@ func HandleKey(username string) string {
 	return bare
 }
 
-// isSlugEnding reports whether a part of a slug is what a platform adds to a
-// name that is taken: a number, or a longer one in hexadecimal.
+// isSlugEnding reports whether a part of a slug is a platform's suffix for a taken name: a number, or a
+// longer hexadecimal number.
 func isSlugEnding(part string) bool {
 	const digits = "0123456789"
 	if strings.Trim(part, digits) == "" {

@@ -32,8 +32,9 @@ func TestNameKeys(t *testing.T) {
 
 func TestHandleKey(t *testing.T) {
 	for username, want := range map[string]string{
-		"Juno-Abara": "junoabara", "juno_abara82": "junoabara", "juno-abara-8f3a91b02": "junoabara", "junoabara": "junoabara",
-		"ab": "", "12345": "", "x-9": "", "juno.abara": "junoabara", "j0hn": "j0hn",
+		"Juno-Abara": "junoabara", "juno_abara82": "junoabara", "juno-abara-8f3a91b02": "junoabara",
+		"junoabara": "junoabara",
+		"ab":        "", "12345": "", "x-9": "", "juno.abara": "junoabara", "j0hn": "j0hn",
 	} {
 		require.Equal(t, want, identity.HandleKey(username), username)
 	}
@@ -45,7 +46,8 @@ func TestFindMentions(t *testing.T) {
 		return identity.Account{Platform: platform, Username: username}
 	}
 	for text, want := range map[string][]identity.Account{
-		"Makes things. https://codehost.example/Juno/ and network.example/in/juno-a.": {account("codehost", "Juno"), account("network", "juno-a")},
+		"Makes things. https://codehost.example/Juno/ and network.example/in/juno-a.": {account("codehost", "Juno"),
+			account("network", "juno-a")},
 		"@juno on codehost":                          {account("codehost", "juno")},
 		"codehost: juno | microblog: @juno_a":        {account("codehost", "juno"), account("microblog", "juno_a")},
 		"(github.com/juno) twitter/juno_a":           {account("codehost", "juno"), account("microblog", "juno_a")},
@@ -64,7 +66,8 @@ func TestFindMentions(t *testing.T) {
 
 func FuzzNames(f *testing.F) {
 	p := identity.Default()
-	for _, s := range []string{"Juno Abara", "王伟", "@a on codehost", "x:y", "((", "codehost:", "https://codehost.example/a%2"} {
+	for _, s := range []string{"Juno Abara", "王伟", "@a on codehost", "x:y", "((", "codehost:",
+		"https://codehost.example/a%2"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

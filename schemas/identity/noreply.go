@@ -6,14 +6,12 @@ import (
 	"strings"
 )
 
-// noReplyPrefix stands before a code host's own name in the host of the addresses
-// that it gives to accounts which keep theirs to themselves.
+// noReplyPrefix precedes a code host's name in the host of its no-reply addresses.
 const noReplyPrefix = "users.noreply."
 
-// NoReply reads a no-reply address of the code host, "1234+jane@users.noreply.<host>"
-// or, as older accounts have it, "jane@users.noreply.<host>". <host> is one of the
-// platform's or of those given beside them. userID is 0 when the address does not
-// reveal it.
+// NoReply parses a no-reply address of the code host: "1234+jane@users.noreply.<host>" or, for older
+// accounts, "jane@users.noreply.<host>". <host> is a host of the platform or one of hosts. userID is 0 if the
+// address does not contain it.
 func (p *Platforms) NoReply(address string, hosts ...string) (userID int64, username string, ok bool) {
 	local, host, found := strings.Cut(strings.TrimSpace(address), "@")
 	if !found {

@@ -6,20 +6,17 @@ import (
 	"strings"
 )
 
-// Malformed is an identifier that cannot be one, whatever is stored
-// (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
+// Malformed is an invalid identifier (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
 // company URL where a person is meant: an error naming it").
 type Malformed struct {
-	// Field names the identifier. The functions of this package set it to the
-	// platform's name, or "url" or "company"; callers replace it by the name of
-	// their own parameter.
+	// Field names the identifier. This package sets it to the platform's name, "url" or "company"; callers
+	// replace it by the name of their parameter.
 	Field string
-	// Reason is a clause that follows the field's name. It never repeats the
-	// value, which may be somebody's personal data.
+	// Reason is a clause that follows the field's name. It never contains the value, which may be personal
+	// data.
 	Reason string
 }
 
-// Error returns the field and the reason.
 func (m *Malformed) Error() string { return m.Field + " " + m.Reason }
 
 // Account is an account on a platform.
@@ -28,15 +25,15 @@ type Account struct {
 	Username string
 }
 
-// MaxURL is the longest URL that is read, in bytes.
+// MaxURL is the maximum length of a URL in bytes.
 const MaxURL = 2048
 
-// ParsePerson reads a username of the platform, or the URL of a profile there,
-// and returns the username with escapes decoded and its letter case kept. The
-// error is a [*Malformed].
+// ParsePerson parses a username of the platform or the URL of a profile there, and returns the username,
+// unescaped and in its original case. The error is a [*Malformed].
 func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !KnownPlatform(platformName) {
-		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " + strings.Join(PlatformNames(), ", ")}
+		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " +
+			strings.Join(PlatformNames(), ", ")}
 	}
 	input = strings.TrimSpace(input)
 	if input == "" {
@@ -45,7 +42,8 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !p.looksLikeURL(input) {
 		name, ok := cleanUsername(input)
 		if !ok {
-			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no spaces, control characters or separators) nor a profile URL", MaxUsername)}
+			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
+				"spaces, control characters or separators) nor a profile URL", MaxUsername)}
 		}
 		return name, nil
 	}
@@ -54,13 +52,13 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 		return "", err
 	}
 	if found.Name != platformName {
-		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s is needed", found.Name, platformName)}
+		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
+			"is needed", found.Name, platformName)}
 	}
 	return name, nil
 }
 
-// ParseAny reads the profile URL of any platform, with or without a scheme.
-// The error is a [*Malformed].
+// ParseAny parses the profile URL of any platform, with or without a scheme. The error is a [*Malformed].
 func (p *Platforms) ParseAny(input string) (platformName, username string, err error) {
 	input = strings.TrimSpace(input)
 	if input == "" {
@@ -73,9 +71,8 @@ func (p *Platforms) ParseAny(input string) (platformName, username string, err e
 	return found.Name, name, nil
 }
 
-// ParseCompany reads the URL of a company of the professional network, with or
-// without a scheme, and returns its slug (interface.md, company enrichment,
-// network_url). The error is a [*Malformed].
+// ParseCompany parses the URL of a company of the professional network, with or without a scheme, and returns
+// its slug (interface.md, company enrichment, network_url). The error is a [*Malformed].
 func (p *Platforms) ParseCompany(input string) (string, error) {
 	const field = "company"
 	host, path, err := splitURL(field, strings.TrimSpace(input))
@@ -100,8 +97,7 @@ func (p *Platforms) ParseCompany(input string) (string, error) {
 	return clean, nil
 }
 
-// FindAccounts returns the accounts that the URLs lead to, each once, in their
-// order. Whatever is not the URL of a person's profile is passed over.
+// FindAccounts returns the distinct accounts of the profile URLs, in order. Other URLs are skipped.
 func (p *Platforms) FindAccounts(urls []string) []Account {
 	var found []Account
 	seen := map[Account]bool{}
@@ -120,9 +116,8 @@ func (p *Platforms) FindAccounts(urls []string) []Account {
 	return found
 }
 
-// looksLikeURL reports whether input is meant as a URL rather than a username:
-// it has a scheme or a slash, also an escaped one, or is the bare host of a
-// platform.
+// looksLikeURL reports whether input is a URL rather than a username: it has a scheme or a slash, possibly
+// escaped, or is the bare host of a platform.
 func (p *Platforms) looksLikeURL(input string) bool {
 	decoded := input
 	for range 3 {
@@ -132,7 +127,7 @@ func (p *Platforms) looksLikeURL(input string) bool {
 		p.find(strings.ToLower(strings.TrimSuffix(decoded, "."))) != nil
 }
 
-// person reads a profile URL of any platform.
+// person parses a profile URL of any platform.
 func (p *Platforms) person(field, input string) (*platform, string, error) {
 	host, path, err := splitURL(field, input)
 	if err != nil {
@@ -161,12 +156,10 @@ func (p *Platforms) person(field, input string) (*platform, string, error) {
 	return found, clean, nil
 }
 
-// splitURL returns the lower-case host and the decoded path segments of a web
-// address, whose scheme may be missing. It is lenient where net/url is not,
-// since "schemes, www., trailing slashes, queries, fragments, letter case and
-// percent-escapes never change what is found" (rulings.md, Names), and strict
-// where a link could pretend to be another one: user information and odd ports
-// are refused.
+// splitURL returns the lower-case host and the decoded path segments of a URL, whose scheme may be missing.
+// It is lenient where net/url is not, since "schemes, www., trailing slashes, queries, fragments, letter case
+// and percent-escapes never change what is found" (rulings.md, Names), and strict where a link could imitate
+// another one: it rejects user information and unusual ports.
 func splitURL(field, input string) (host string, path []string, err error) {
 	malformed := func(reason string) (string, []string, error) {
 		return "", nil, &Malformed{Field: field, Reason: reason}
@@ -178,7 +171,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 		return malformed(fmt.Sprintf("is longer than %d bytes", MaxURL))
 	}
 	rest := cutQuery(input)
-	// A whole URL may arrive escaped, its slashes too, or what stands before some of them.
+	// The URL may be escaped as a whole, including its slashes, or before some of them.
 	if head, _, slash := strings.Cut(rest, "/"); !slash || !strings.Contains(head, "@") {
 		rest = cutQuery(decodeHead(rest))
 	}
@@ -193,7 +186,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 	}
 	rest = strings.TrimPrefix(rest, "//")
 	host, rawPath, _ := strings.Cut(rest, "/")
-	if !strings.Contains(host, "@") { // whoever follows it comes to what is behind that
+	if !strings.Contains(host, "@") { // A browser goes to the host after the "@".
 		host, rawPath, _ = strings.Cut(cutQuery(decodeHead(rest)), "/")
 	}
 	host = strings.ToLower(host)
@@ -220,7 +213,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 	return host, path, nil
 }
 
-// decodeHead decodes what stands before the first slash, up to three times.
+// decodeHead decodes the text before the first slash, up to three times.
 func decodeHead(s string) string {
 	for range 3 {
 		head, tail, slash := strings.Cut(s, "/")

@@ -173,10 +173,12 @@ func TestParseCompany(t *testing.T) {
 func TestFindAccounts(t *testing.T) {
 	got := identity.Default().FindAccounts([]string{
 		"https://codehost.example/Jane", "", "nonsense", "https://codehost.example/jane/", "https://x.com/@jane",
-		"https://network.example/company/acme", "https://blog.example/jane", "http://uk.network.example/in/jane?x", "x.com/home",
+		"https://network.example/company/acme", "https://blog.example/jane", "http://uk.network.example/in/jane?x",
+		"x.com/home",
 	})
 	require.Equal(t, []identity.Account{
-		{Platform: "codehost", Username: "Jane"}, {Platform: "microblog", Username: "jane"}, {Platform: "network", Username: "jane"},
+		{Platform: "codehost", Username: "Jane"}, {Platform: "microblog", Username: "jane"},
+		{Platform: "network", Username: "jane"},
 	}, got)
 	require.Empty(t, identity.Default().FindAccounts(nil))
 }
@@ -195,9 +197,11 @@ func TestLink(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	entry := func(name, host string) string {
-		return `{"name":"` + name + `","hosts":["` + host + `"],"link":"https://` + host + `/{username}","person":["/u/{username}"],"company":["/c/{slug}"]}`
+		return `{"name":"` + name + `","hosts":["` + host + `"],"link":"https://` + host +
+			`/{username}","person":["/u/{username}"],"company":["/c/{slug}"]}`
 	}
-	own := `{"platforms":[` + entry("codehost", "git.corp.example") + "," + entry("network", "*.people.example") + "," + entry("microblog", "mb.example") + `]}`
+	own := `{"platforms":[` + entry("codehost", "git.corp.example") + "," + entry("network", "*.people.example") + "," +
+		entry("microblog", "mb.example") + `]}`
 	p, err := identity.Load(strings.NewReader(own))
 	require.NoError(t, err)
 	got, err := p.ParsePerson("codehost", "git.corp.example/u/jane")
@@ -229,7 +233,8 @@ func TestLoad(t *testing.T) {
 }
 
 func FuzzParsePerson(f *testing.F) {
-	for _, s := range []string{"jane", "https://codehost.example/jane", "network.example/in/%C3%A9", "//x.com/@j", "https%3A%2F%2Fx.com%2Fj", "a:b", "codehost.example/%252e%252e/x"} {
+	for _, s := range []string{"jane", "https://codehost.example/jane", "network.example/in/%C3%A9", "//x.com/@j",
+		"https%3A%2F%2Fx.com%2Fj", "a:b", "codehost.example/%252e%252e/x"} {
 		f.Add(s)
 	}
 	p := identity.Default()
@@ -245,7 +250,8 @@ func FuzzParsePerson(f *testing.F) {
 			require.NotEmpty(t, key, "what is accepted can be looked up")
 			// None of these change who is found.
 			link := p.Link(platform, name)
-			for _, variant := range []string{link, strings.TrimPrefix(link, "https://"), link + "/", link + "?a=b", link + "#c", "  " + link + " "} {
+			for _, variant := range []string{link, strings.TrimPrefix(link, "https://"), link + "/", link + "?a=b",
+				link + "#c", "  " + link + " "} {
 				again, err := p.ParsePerson(platform, variant)
 				if err != nil {
 					// A name that is a page of the platform can only be given as a name.
@@ -259,7 +265,8 @@ func FuzzParsePerson(f *testing.F) {
 }
 
 func FuzzParseAny(f *testing.F) {
-	for _, s := range []string{"https://codehost.example/jane", "network.example/in/%C3%A9", "//x.com/@j", "http://[::1]/in/x", "https://user:pw@x.com/j"} {
+	for _, s := range []string{"https://codehost.example/jane", "network.example/in/%C3%A9", "//x.com/@j",
+		"http://[::1]/in/x", "https://user:pw@x.com/j"} {
 		f.Add(s)
 	}
 	p := identity.Default()

@@ -17,10 +17,10 @@ const (
 	Microblog = "microblog"
 )
 
-// PlatformNames lists the platforms that muster knows, in a fixed order.
+// PlatformNames returns the known platforms, in a fixed order.
 func PlatformNames() []string { return []string{Codehost, Network, Microblog} }
 
-// KnownPlatform reports whether name is a platform that muster knows.
+// KnownPlatform reports whether name is a known platform.
 func KnownPlatform(name string) bool {
 	return name == Codehost || name == Network || name == Microblog
 }
@@ -28,7 +28,7 @@ func KnownPlatform(name string) bool {
 //go:embed platforms.json
 var defaultPlatforms string
 
-// Platforms knows which URL belongs to which account. It is immutable.
+// Platforms maps URLs to accounts. It is immutable.
 type Platforms struct {
 	list []platform
 }
@@ -37,16 +37,15 @@ type Platforms struct {
 type platform struct {
 	// Name is one of PlatformNames.
 	Name string `json:"name"`
-	// Hosts are lower-case host names; "*.x" stands for every name below x.
-	// "www." before any of them is ignored.
+	// Hosts are lower-case host names; "*.x" matches every subdomain of x. A leading "www." is ignored.
 	Hosts []string `json:"hosts"`
-	// Link is the URL of an account, for answers that show one.
+	// Link is the URL of an account in responses.
 	Link string `json:"link"`
-	// Person and Company are URL paths. A segment "{...}" is the name, a last
-	// segment "*" stands for one or more further segments.
+	// Person and Company are URL paths. A segment "{...}" is the name; a last segment "*" matches one or more
+	// further segments.
 	Person  []string `json:"person"`
 	Company []string `json:"company"`
-	// Reserved are names in a person's place that are pages of the platform.
+	// Reserved are paths of pages of the platform in the position of a person's name.
 	Reserved []string `json:"reserved,omitempty"`
 
 	person, company []shape
@@ -54,22 +53,21 @@ type platform struct {
 
 // shape is a parsed URL path.
 type shape struct {
-	literals []string // "" at the place of the name
+	literals []string // "" for the name
 	open     bool     // ends in "*"
 }
 
-// Default returns the platforms that are built in.
+// Default returns the built-in platforms.
 func Default() *Platforms {
 	p, err := Load(strings.NewReader(defaultPlatforms))
 	if err != nil {
-		panic("identity: embedded platforms.json: " + err.Error()) // a test loads it
+		panic("identity: embedded platforms.json: " + err.Error()) // A test loads it.
 	}
 	return p
 }
 
-// Load reads platforms from JSON of the form of platforms.json. Every known
-// platform must be given once. Hosts must be lower case and belong to one
-// platform only.
+// Load reads platforms from JSON in the form of platforms.json. Every known platform must be given once.
+// Hosts must be lower case and belong to one platform only.
 func Load(r io.Reader) (*Platforms, error) {
 	var file struct {
 		Platforms []platform `json:"platforms"`
@@ -144,7 +142,7 @@ func parseShapes(paths []string) ([]shape, error) {
 	return shapes, nil
 }
 
-// match returns the name in path, which is split at its slashes and decoded.
+// match returns the name in path, which must be split at slashes and decoded.
 func match(shapes []shape, path []string) (string, bool) {
 	for _, s := range shapes {
 		if len(path) != len(s.literals) && (!s.open || len(path) <= len(s.literals)) {
@@ -166,12 +164,13 @@ func match(shapes []shape, path []string) (string, bool) {
 	return "", false
 }
 
-// find returns the platform that host belongs to. host is in lower case.
+// find returns the platform of a lower-case host.
 func (p *Platforms) find(host string) *platform {
 	host = strings.TrimPrefix(host, "www.")
 	for i := range p.list {
 		for _, h := range p.list[i].Hosts {
-			if parent, wild := strings.CutPrefix(h, "*"); wild && len(host) > len(parent) && strings.HasSuffix(host, parent) || h == host {
+			if parent, wild := strings.CutPrefix(h, "*"); wild && len(host) > len(parent) &&
+				strings.HasSuffix(host, parent) || h == host {
 				return &p.list[i]
 			}
 		}
@@ -179,8 +178,8 @@ func (p *Platforms) find(host string) *platform {
 	return nil
 }
 
-// Link returns the URL of an account, as answers show it (interface.md,
-// "Discovered social"), and "" for an unknown platform.
+// Link returns the URL of an account as in responses (interface.md, "Discovered social"), and "" for an
+// unknown platform.
 func (p *Platforms) Link(platformName, username string) string {
 	i := slices.IndexFunc(p.list, func(q platform) bool { return q.Name == platformName })
 	if i < 0 {

@@ -1,6 +1,5 @@
-// Package integer reads integers as JSON Schema means them (2020-12): any number whose
-// fraction is zero, so 10, 10.0 and 1e1 alike. Many exporters write a column of integers
-// that has gaps as numbers with a point.
+// Package integer parses integers as in JSON Schema (2020-12): any number whose fraction is zero, such as 10,
+// 10.0 and 1e1. Many exporters write integer columns with missing values as floating-point numbers.
 package integer
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Parse reads a JSON number. ok is false if it has a fraction, or does not fit.
+// Parse parses a JSON number. ok is false if it has a fraction or does not fit.
 func Parse(number []byte) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(string(number), 10, 64); err == nil {
 		return n, true
@@ -40,20 +39,20 @@ func Parse(number []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// Rewriter notes where a decoded text has integers that Go does not read as such.
-type Rewriter struct{ found []place }
+// Rewriter records the integers in a decoded text that Go does not decode as such.
+type Rewriter struct{ found []replacement }
 
-// place is a number, and how it is written as an integer.
-type place struct {
+// replacement is the position of a number and its integer form.
+type replacement struct {
 	begin, end int
 	text       []byte
 }
 
-// Option has [json.Unmarshal] take such numbers for int and int64. It must be given a
-// text that is whole, not a stream.
+// Option makes [json.Unmarshal] accept such numbers for int and int64. The input must be a complete text, not
+// a stream.
 func (r *Rewriter) Option() json.Options { return json.WithUnmarshalers(r.Unmarshalers()) }
 
-// Unmarshalers returns what Option has [json.Unmarshal] use, to be joined with others.
+// Unmarshalers returns the unmarshalers of Option, to be combined with others.
 func (r *Rewriter) Unmarshalers() *json.Unmarshalers {
 	return json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *int64) error { return read(r, d, v) }),
@@ -61,10 +60,10 @@ func (r *Rewriter) Unmarshalers() *json.Unmarshalers {
 	)
 }
 
-// Replace notes that the value just read by d, of length bytes, is to be written as text.
+// Replace records that the value just read by d, of length bytes, is to be replaced by text.
 func (r *Rewriter) Replace(d *jsontext.Decoder, length int, text []byte) {
 	at := int(d.InputOffset())
-	r.found = append(r.found, place{at - length, at, text})
+	r.found = append(r.found, replacement{at - length, at, text})
 }
 
 func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
@@ -72,8 +71,9 @@ func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
 		return errors.ErrUnsupported
 	}
 	text := bytes.TrimLeft(d.UnreadBuffer(), " \t\r\n:,")
-	if end := bytes.IndexFunc(text, func(c rune) bool { return c != '-' && (c < '0' || c > '9') }); end < 0 || !bytes.ContainsRune([]byte(".eE"), rune(text[end])) {
-		return errors.ErrUnsupported // it is written as an integer
+	if end := bytes.IndexFunc(text, func(c rune) bool { return c != '-' && (c < '0' || c > '9') }); end < 0 ||
+		!bytes.ContainsRune([]byte(".eE"), rune(text[end])) {
+		return errors.ErrUnsupported // It is an integer.
 	}
 	end := bytes.IndexFunc(text, func(c rune) bool { return !bytes.ContainsRune([]byte("+-.0123456789eE"), c) })
 	if end < 0 {
@@ -81,7 +81,7 @@ func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
 	}
 	n, ok := Parse(text[:end])
 	if !ok || int64(T(n)) != n {
-		return errors.ErrUnsupported // what reads it says why not
+		return errors.ErrUnsupported // The default unmarshaler reports the error.
 	}
 	number, err := d.ReadValue()
 	if err != nil {
@@ -92,10 +92,10 @@ func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
 	return nil
 }
 
-// Found reports whether there were any.
+// Found reports whether any were recorded.
 func (r *Rewriter) Found() bool { return len(r.found) > 0 }
 
-// Rewrite returns the text that was decoded with its integers written as such.
+// Rewrite returns the decoded text with its integers rewritten.
 func (r *Rewriter) Rewrite(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	last := 0

@@ -15,8 +15,10 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "-0": 0, "-0.0": 0, "0e999999999999": 0, "7": 7, "10.0": 10, "-10.000": -10, "1e1": 10, "1E+1": 10, "100e-2": 1, "1.5e1": 15, "-2.50E2": -250,
-		"9223372036854775807": math.MaxInt64, "9223372036854775807.0": math.MaxInt64, "-9223372036854775808.00": math.MinInt64, "9.223372036854775807e18": math.MaxInt64,
+		"0": 0, "-0": 0, "-0.0": 0, "0e999999999999": 0, "7": 7, "10.0": 10, "-10.000": -10, "1e1": 10, "1E+1": 10,
+		"100e-2": 1, "1.5e1": 15, "-2.50E2": -250,
+		"9223372036854775807": math.MaxInt64, "9223372036854775807.0": math.MaxInt64,
+		"-9223372036854775808.00": math.MinInt64, "9.223372036854775807e18": math.MaxInt64,
 		"1" + strings.Repeat("0", 5000) + "e-5000": 1, "0." + strings.Repeat("0", 5000) + "3e5001": 3,
 	} {
 		n, ok := integer.Parse([]byte(text))
@@ -24,7 +26,8 @@ func TestParse(t *testing.T) {
 		require.Equal(t, want, n, text)
 	}
 	for _, text := range []string{
-		"", "1.5", "0.1", "1e-1", "15e-1", "9223372036854775808", "9223372036854775808.0", "1e19", "-1e19", "1e999999999999", "1e-999999999999", "12e400",
+		"", "1.5", "0.1", "1e-1", "15e-1", "9223372036854775808", "9223372036854775808.0", "1e19", "-1e19",
+		"1e999999999999", "1e-999999999999", "12e400",
 	} {
 		_, ok := integer.Parse([]byte(text))
 		require.False(t, ok, text)
@@ -37,7 +40,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if jsontext.Value(text).Kind() != '0' || !jsontext.Value(text).IsValid() || strings.TrimSpace(text) != text || len(text) > 40 {
+		if jsontext.Value(text).Kind() != '0' || !jsontext.Value(text).IsValid() || strings.TrimSpace(text) != text ||
+			len(text) > 40 {
 			return
 		}
 		if _, e, ok := strings.Cut(strings.ToLower(text), "e"); ok && len(e) > 4 {
@@ -73,7 +77,8 @@ func TestRewrite(t *testing.T) {
 	require.Equal(t, `{"a" : 10 ,"list":[{"n":100,"f":1.0},{"n":3,"f":2.50},{"n":null}],"ints":[1, 2,-3],"unknown":{"x":4.0}}`, clean)
 	require.NoError(t, json.Unmarshal([]byte(clean), &again))
 	require.Equal(t, again, got)
-	for _, wrong := range []string{`{"a":1.5}`, `{"a":"1.0"}`, `{"a":1e30}`, `{"ints":[0.5]}`, `{"a":1.0.0}`, `{"a":1.}`} {
+	for _, wrong := range []string{`{"a":1.5}`, `{"a":"1.0"}`, `{"a":1e30}`, `{"ints":[0.5]}`, `{"a":1.0.0}`,
+		`{"a":1.}`} {
 		var plain, option error
 		plain = json.Unmarshal([]byte(wrong), new(outer))
 		option = json.Unmarshal([]byte(wrong), new(outer), new(integer.Rewriter).Option())

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Fold returns the form in which names are compared: lower case, without accents of Latin, Greek and Cyrillic
-// letters,
-// words separated by single spaces, "saint", "mount" and "fort" abbreviated. It is empty for a text without letters
-// and digits.
+// Fold returns the normalized form of a name: lower case, without accents of Latin, Greek and Cyrillic
+// letters, words separated by single spaces, "saint", "mount" and "fort" abbreviated. It is empty for text
+// without letters and digits.
 func Fold(s string) string {
 	buf := make([]byte, 0, len(s)+8)
 	return string(appendFolded(buf, s))
@@ -50,7 +49,7 @@ func appendFolded(dst []byte, s string) []byte {
 	return abbreviate(dst, word)
 }
 
-// appendFoldedASCII is appendFolded for ASCII, which most texts are.
+// appendFoldedASCII is appendFolded for ASCII, the most common case.
 func appendFoldedASCII(dst []byte, s string) []byte {
 	begin, word, space := len(dst), len(dst), false
 	for i := range len(s) {
@@ -75,7 +74,7 @@ func appendFoldedASCII(dst []byte, s string) []byte {
 	return abbreviate(dst, word)
 }
 
-// hasOptionalMarks reports whether names are also written without the marks of a letter.
+// hasOptionalMarks reports whether the marks of a letter are often omitted in names.
 func hasOptionalMarks(r rune) bool {
 	return r < utf8.RuneSelf || unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Arabic,
 		unicode.Hebrew)
@@ -107,7 +106,7 @@ func appendLower(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// abbreviate shortens the word that begins at word, which names are written with in both forms.
+// abbreviate shortens the word at word, if names use both forms.
 func abbreviate(dst []byte, word int) []byte {
 	switch string(dst[word:]) {
 	case "saint":

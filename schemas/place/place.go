@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Place is what a location names. Fields that are not known are empty.
+// Place is a resolved location. Unknown fields are empty.
 type Place struct {
 	City, State, Country, CountryCode, Continent string
 	// Timezone, Latitude and Longitude are those of the city; HasCoordinates reports whether they are known.
@@ -17,7 +17,7 @@ type Place struct {
 // IsZero reports whether no place was found.
 func (p Place) IsZero() bool { return p.CountryCode == "" }
 
-// Label returns the place as people write it: city, state and country, without repetition.
+// Label returns the place in the usual form: city, state and country, without repetition.
 func (p Place) Label() string {
 	parts := make([]string, 0, 3)
 	for _, s := range []string{p.City, p.State, p.Country} {
@@ -28,13 +28,13 @@ func (p Place) Label() string {
 	return strings.Join(parts, ", ")
 }
 
-// spot is a place by its indices in the table; -1 stands for unknown.
+// spot is a place as indices of the table; -1 means unknown.
 type spot struct{ country, state, city int }
 
 func unknownSpot() spot { return spot{-1, -1, -1} }
 
-// of returns the spot that a reference names.
-func (g *Gazetteer) of(r reference) spot {
+// spotOf returns the spot of a reference.
+func (g *Gazetteer) spotOf(r reference) spot {
 	switch r.kind {
 	case countryName, countryCode:
 		return spot{r.index, -1, -1}
@@ -45,8 +45,8 @@ func (g *Gazetteer) of(r reference) spot {
 	return spot{int(c.country), int(c.state), r.index}
 }
 
-// and returns what both spots say; ok is false if they contradict each other.
-func (s spot) and(t spot) (both spot, ok bool) {
+// merge returns what both spots state; ok is false if they contradict each other.
+func (s spot) merge(t spot) (both spot, ok bool) {
 	for _, pair := range [3][2]int{{s.country, t.country}, {s.state, t.state}, {s.city, t.city}} {
 		if pair[0] >= 0 && pair[1] >= 0 && pair[0] != pair[1] {
 			return s, false
@@ -55,7 +55,7 @@ func (s spot) and(t spot) (both spot, ok bool) {
 	return spot{max(s.country, t.country), max(s.state, t.state), max(s.city, t.city)}, true
 }
 
-// common returns the part that both spots agree in.
+// common returns the part on which both spots agree.
 func (s spot) common(t spot) spot {
 	switch {
 	case s.country != t.country:
@@ -68,13 +68,14 @@ func (s spot) common(t spot) spot {
 	return s
 }
 
-// within reports whether s lies in t, which is less exact.
+// within reports whether s is inside t, which is less precise.
 func (s spot) within(t spot) bool {
 	return (t.country < 0 || s.country == t.country) && (t.state < 0 || s.state == t.state) && (t.city < 0 ||
 		s.city == t.city)
 }
 
-// place returns the fields of a spot. sure reports whether the city is known from its namesakes in the country.
+// place returns the fields of a spot. sure reports whether the city is distinguished from its namesakes in
+// the country.
 func (g *Gazetteer) place(s spot, sure bool) Place {
 	var p Place
 	if s.country < 0 {
@@ -97,7 +98,7 @@ func (g *Gazetteer) place(s spot, sure bool) Place {
 	return p
 }
 
-// country returns the country of a name or code, -1 for none. In a field for countries a name means nothing else.
+// country returns the country of a name or code, or -1. In a country field a name has no other meaning.
 func (g *Gazetteer) country(name string) int {
 	for _, r := range g.lookup(appendFolded(make([]byte, 0, 64), name)) {
 		if r.kind.level() == 0 {
@@ -107,13 +108,13 @@ func (g *Gazetteer) country(name string) int {
 	return -1
 }
 
-// Fields is a structured location as a record has it.
+// Fields is a structured location as in a record.
 type Fields struct {
 	City, State, Country, CountryCode, Continent, RawAddress string
 }
 
-// Complete returns what a structured location leaves out and what follows from it; fields that it has are returned as
-// they are. It derives nothing if the fields contradict each other.
+// Complete fills in missing fields of a structured location. Existing fields are unchanged. It adds nothing
+// if the fields contradict each other.
 func (g *Gazetteer) Complete(f Fields) Fields {
 	out := f
 	s := unknownSpot()
@@ -155,7 +156,7 @@ func (g *Gazetteer) Complete(f Fields) Fields {
 	return out
 }
 
-// inside finds the city and state of a structured location. Its country is s.country, or -1 if it has none.
+// inside finds the city and state of a structured location in the country s.country, or -1 if unknown.
 func (g *Gazetteer) inside(f Fields, s spot) (found spot, sure bool) {
 	fields, known := solver{g: g}, 0
 	for _, field := range [2]struct {
@@ -190,7 +191,7 @@ func (g *Gazetteer) inside(f Fields, s spot) (found spot, sure bool) {
 			raw.state = -1
 		}
 	}
-	both, ok := raw.and(found)
+	both, ok := raw.merge(found)
 	if !ok {
 		if s.country >= 0 {
 			return s, true
@@ -203,7 +204,7 @@ func (g *Gazetteer) inside(f Fields, s spot) (found spot, sure bool) {
 	return both, sure
 }
 
-// Find returns the place that a free text names, the zero Place if none or several.
+// Find returns the place that a free text names, or the zero Place if there are none or several.
 func (g *Gazetteer) Find(text string) Place {
 	s, sure := g.find(text)
 	return g.place(s, sure)

@@ -2,17 +2,17 @@ package place
 
 import "slices"
 
-// reading is one way to read all parts of a text.
+// reading is a consistent interpretation of all parts of a text.
 type reading struct {
 	spot spot
-	// kinds has the level of each part, from 1, two bits a part.
+	// kinds has the level of each part, from 1, in two bits each.
 	kinds uint32
-	// weight is that of the most exact part, whose level is level.
+	// weight is the weight of the most precise part, whose level is level.
 	weight int64
 	level  int
 }
 
-// solve returns the spot that all parts agree in.
+// solve returns the place that all parts agree on.
 func (v *solver) solve() (s spot, sure bool) {
 	known, unknown, named, area := v.count()
 	if known == 0 {
@@ -52,7 +52,7 @@ func (v *solver) count() (known, unknown int, named, area bool) {
 	return known, unknown, named, area
 }
 
-// isCity reports whether a part may name a city, so that it does not say where another part lies.
+// isCity reports whether a part may name a city, so that it does not locate another part.
 func (v *solver) isCity(p *part) bool {
 	return slices.ContainsFunc(p.refs, func(r reference) bool { return r.kind == cityName }) && !hasCountry(p.refs)
 }
@@ -61,12 +61,12 @@ func hasCountry(refs []reference) bool {
 	return slices.ContainsFunc(refs, func(r reference) bool { return r.kind == countryName })
 }
 
-// isUnambiguous reports whether a code means one country or state only.
+// isUnambiguous reports whether a code has a single country or state as meaning.
 func isUnambiguous(refs []reference) bool {
 	return len(slices.DeleteFunc(slices.Clone(refs), func(r reference) bool { return r.kind.level() == 2 })) == 1
 }
 
-// isLargeCity reports whether a spot is a city that people name without saying where it lies.
+// isLargeCity reports whether a place is a city that is usually named without state or country.
 func (v *solver) isLargeCity(s spot) bool {
 	last := v.parts[len(v.parts)-1]
 	if s.city < 0 || last.unknown || last.noise {
@@ -84,7 +84,8 @@ func (v *solver) isLargeCity(s spot) bool {
 	return true
 }
 
-// readings returns all ways to read the known parts that agree, at most one city, one state and one country each.
+// readings returns all consistent interpretations of the known parts: at most one city, one state and one
+// country each.
 func (v *solver) readings() []reading {
 	out := []reading{{spot: unknownSpot()}}
 	n := 0
@@ -96,7 +97,7 @@ func (v *solver) readings() []reading {
 		var next []reading
 		for _, have := range out {
 			for _, r := range p.refs {
-				both, ok := have.spot.and(v.g.of(r))
+				both, ok := have.spot.merge(v.g.spotOf(r))
 				if !ok {
 					continue
 				}
@@ -120,7 +121,7 @@ func (v *solver) readings() []reading {
 	return out
 }
 
-// single drops readings of a text of one part that need others beside them.
+// single drops interpretations of a text of one part that need further parts.
 func (v *solver) single(list []reading) []reading {
 	i := slices.IndexFunc(v.parts, func(p part) bool { return !p.noise && !p.unknown })
 	p := &v.parts[i]
@@ -135,9 +136,8 @@ func (v *solver) single(list []reading) []reading {
 	return kept
 }
 
-// choose returns the spot that the readings have in common. Of places of one kind that have one name the most
-// populous
-// one counts, if they are cities. alone: the text has a single part.
+// choose returns the common place of the readings. Among cities with the same name, the most populous wins.
+// alone: the text has a single part.
 func (v *solver) choose(list []reading, alone bool) (s spot, sure bool) {
 	var best []reading // one of each way to read
 	for _, r := range list {
@@ -145,7 +145,7 @@ func (v *solver) choose(list []reading, alone bool) (s spot, sure bool) {
 		case i < 0:
 			best = append(best, r)
 		case r.spot.city < 0 && r.weight < decisive*best[i].weight && best[i].weight < decisive*r.weight:
-			// States of one name are told apart by nothing but their size.
+			// States with the same name differ only in size.
 			best[i].spot, best[i].weight = best[i].spot.common(r.spot), max(best[i].weight, r.weight)
 		case r.weight > best[i].weight:
 			best[i] = r
@@ -166,18 +166,18 @@ func (v *solver) choose(list []reading, alone bool) (s spot, sure bool) {
 }
 
 const (
-	// decisive is how many times more populous a place must be than another kind of place of the same name.
+	// decisive is the minimum population ratio to a place of another kind with the same name.
 	decisive = 10
-	// cityShare is how many times more populous a state may be than a city of its name so that the city is meant.
+	// cityShare is the maximum population ratio of a state to a city with its name for the city to win.
 	cityShare = 3
-	// innerShare is the same for a city in the state of its name: New York, but not Quebec.
+	// innerShare is the same for a city in the state with its name: New York, but not Quebec.
 	innerShare = 8
-	// sureShare is how many times more populous a city must be than a namesake in its country so that its state is
-	// given.
+	// sureShare is the minimum population ratio of a city to a namesake in its country for its state to be
+	// returned.
 	sureShare = 2
 )
 
-// prefer returns the reading that is meant, or what both have in common.
+// prefer returns the preferred reading, or what both have in common.
 func (v *solver) prefer(a, b reading, alone bool) reading {
 	inner := a.spot.within(b.spot)
 	if !inner {
@@ -221,7 +221,7 @@ func (v *solver) prefer(a, b reading, alone bool) reading {
 	return reading{spot: a.spot.common(b.spot), kinds: a.kinds, weight: max(a.weight, b.weight)}
 }
 
-// repeats reports whether two parts name the same state: the first of them may then name the city ("Québec, QC").
+// repeats reports whether two parts name the same state: the first may then name the city ("Québec, QC").
 func (r reading) repeats() bool {
 	states := 0
 	for k := r.kinds; k > 0; k >>= 2 {
@@ -232,7 +232,7 @@ func (r reading) repeats() bool {
 	return states > 1
 }
 
-// size is how many hundreds of people live at a reading's place, which counts the same under every name.
+// size returns the population of a reading's place in hundreds, independent of the name used.
 func (v *solver) size(r reading) int64 {
 	if r.spot.city >= 0 {
 		return int64(v.g.cities[r.spot.city].population)

@@ -19,11 +19,11 @@ var decoded = sync.OnceValues(func() (*Gazetteer, error) { //nolint:gochecknoglo
 	return decode(compressed)
 })
 
-// Default returns the embedded gazetteer. It decodes the table once in a process, which takes some 30 ms and 12 MiB.
+// Default returns the embedded gazetteer. It is decoded once per process, which takes about 30 ms and 12 MiB.
 func Default() *Gazetteer {
 	g, err := decoded()
 	if err != nil {
-		panic("place: embedded gazetteer: " + err.Error()) // a test decodes it
+		panic("place: embedded gazetteer: " + err.Error()) // A test decodes it.
 	}
 	return g
 }
@@ -38,7 +38,7 @@ type Gazetteer struct {
 	byCode    map[string]uint16 // countries by ISO 3166-1 alpha-2 code
 	keys      map[string]int32  // folded name: its first entry of meanings
 	meanings  []meaning
-	weak      map[string]bool // folded names that count only beside a country or state
+	weak      map[string]bool // folded names that are valid only with a country or state
 }
 
 type country struct {
@@ -64,13 +64,13 @@ type city struct {
 	latitude, longitude int32
 }
 
-// Degree is the number of units of the table's coordinates in a degree.
+// Degree is the number of coordinate units of the table in one degree.
 const Degree = 1e4
 
-// kind is what a name names.
+// kind is the kind of place that a name refers to.
 type kind uint8
 
-// Kinds of references, as the table has them.
+// Kinds of references, as stored in the table.
 const (
 	countryName kind = iota
 	countryCode
@@ -78,11 +78,11 @@ const (
 	stateCode
 	cityName
 	cityAlternate
-	regionName // a region of a state that is no state itself: index is the state
+	regionName // a region of a state; index is the state
 	kinds
 )
 
-// level orders kinds from the largest places to the smallest.
+// level orders kinds from the largest to the smallest places.
 func (k kind) level() int {
 	switch k {
 	case countryName, countryCode:
@@ -93,7 +93,7 @@ func (k kind) level() int {
 	return 2
 }
 
-// meaning is an entry of the list of meanings of a name.
+// meaning is an entry in the list of meanings of a name.
 type meaning struct {
 	kind  kind
 	index int32
@@ -104,17 +104,17 @@ type meaning struct {
 type reference struct {
 	kind  kind
 	index int
-	// weight orders meanings: hundreds of people, less for a name that is not the main one.
+	// weight ranks meanings: population in hundreds, reduced for alternate names.
 	weight int64
-	// weak names count only beside a country or state.
+	// weak names are valid only with a country or state.
 	weak bool
 }
 
 const (
-	// maxReferences bounds the meanings of a name that are looked at, the most populous first.
+	// maxReferences is the maximum number of meanings considered, the most populous first.
 	maxReferences = 24
-	// alternateShare is how much less a city counts under a name that is not its main one: "Frisco" is the city in
-	// Texas, not San Francisco.
+	// alternateShare reduces the weight of a city under an alternate name: "Frisco" is the city in Texas, not
+	// San Francisco.
 	alternateShare = 10
 )
 
@@ -180,7 +180,7 @@ func decode(packed []byte) (*Gazetteer, error) {
 	return g, nil
 }
 
-var errDamaged = errors.New("table is damaged; generate it again")
+var errDamaged = errors.New("damaged table; regenerate it")
 
 // readCities reads the columns of cities.
 func (g *Gazetteer) readCities(r *reader) {
@@ -245,7 +245,7 @@ func (g *Gazetteer) readNames(r *reader) {
 	}
 }
 
-// name gives a name a meaning.
+// name adds a meaning to a name.
 func (g *Gazetteer) name(key string, k kind, index int) {
 	next, ok := g.keys[key]
 	if !ok {
@@ -293,7 +293,7 @@ func (r *reader) string() string {
 	return s
 }
 
-// count is a number of things that follow, each of at least a byte.
+// count reads the number of the following items, each of at least one byte.
 func (r *reader) count() int {
 	n := r.uint()
 	if n > uint64(len(r.data)-r.at) { //nolint:gosec // not negative
@@ -303,7 +303,7 @@ func (r *reader) count() int {
 	return int(n) //nolint:gosec // checked above
 }
 
-// index is an index below limit.
+// index reads an index below limit.
 func (r *reader) index(limit int) uint16 {
 	n := r.uint()
 	if n >= uint64(limit) || n > 1<<16-1 { //nolint:gosec // a length

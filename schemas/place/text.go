@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// maxText bounds the texts that are read, in bytes. Longer ones are prose.
+	// maxText is the maximum length of a text in bytes. Longer ones are prose.
 	maxText = 200
-	// maxParts bounds the parts of a text; more are a list of places.
+	// maxParts is the maximum number of parts; more are a list of places.
 	maxParts = 8
-	// largeCity is how many hundreds of people a city must have to count beside unknown words.
+	// largeCity is the minimum population, in hundreds, of a city that may be combined with unknown words.
 	largeCity = 5_000
-	// largeCityShare is how many times its namesakes' population it must have then.
+	// largeCityShare is the minimum ratio to its namesakes' population in that case.
 	largeCityShare = 5
 )
 
 // part is a part of a text between separators, or a field.
 type part struct {
 	refs []reference
-	// noise says nothing about the place: "remote".
+	// noise is unrelated to the place: "remote".
 	noise bool
 	// unknown parts have no meaning.
 	unknown bool
@@ -35,7 +35,7 @@ type part struct {
 	upper bool
 }
 
-// find returns the spot that a text names. sure: see Gazetteer.place.
+// find returns the place that a text names. sure: see Gazetteer.place.
 func (g *Gazetteer) find(text string) (s spot, sure bool) {
 	if len(text) > maxText || text == "" {
 		return unknownSpot(), false
@@ -60,7 +60,7 @@ type solver struct {
 	key   [maxText]byte
 }
 
-// read splits a text into parts. It returns false for a text that has too many.
+// read splits a text into parts. It returns false if there are too many.
 func (v *solver) read(text string) bool {
 	begin := 0
 	end := func(at int) bool {
@@ -89,7 +89,7 @@ func (v *solver) read(text string) bool {
 	return end(len(text)) && len(v.parts) <= maxParts
 }
 
-// isSeparator reports whether a rune stands between parts. Symbols and emoji do.
+// isSeparator reports whether a rune separates parts, as symbols and emoji do.
 func isSeparator(r rune) bool {
 	if r < utf8.RuneSelf {
 		return strings.ContainsRune(",;/|\\()[]:\n\r\t&+*_\"", r)
@@ -151,7 +151,7 @@ func (v *solver) flagOf(code string) {
 	v.parts = append(v.parts, part{noise: len(code) == 0, unknown: len(code) > 0})
 }
 
-// add appends a field that is for places of one level. It returns false if no such place has this name.
+// add adds a field for places of one level. It returns false if no such place has this name.
 func (v *solver) add(field string, level int) bool {
 	if len(field) > maxText {
 		return false
@@ -162,7 +162,7 @@ func (v *solver) add(field string, level int) bool {
 		return false
 	}
 	for i := range p.refs {
-		p.refs[i].weak = false // the field has no other words
+		p.refs[i].weak = false // The field has no other words.
 	}
 	p.named, p.upper = true, true
 	v.parts = append(v.parts, p)
@@ -177,7 +177,7 @@ func (v *solver) segment(text string) bool {
 	key := appendFolded(v.key[:0], text)
 	key = trimPhrases(trimCodes(key))
 	if len(key) == 0 {
-		return true // nothing but numbers
+		return true // numbers only
 	}
 	p := v.meaning(key)
 	p.upper = isUpperCode(text)
@@ -188,7 +188,7 @@ func (v *solver) segment(text string) bool {
 	return true
 }
 
-// meaning looks a folded name up.
+// meaning looks up a folded name.
 func (v *solver) meaning(key []byte) part {
 	if isNoise(string(key)) {
 		return part{noise: true}
@@ -218,8 +218,8 @@ func (v *solver) meaning(key []byte) part {
 	return part{unknown: true}
 }
 
-// split reads a text without separators that names a place and where it lies: "Austin TX", "日本 東京". All parts must
-// agree.
+// split parses a text without separators that names a place and its location: "Austin TX", "日本 東京". All parts
+// must agree.
 func (v *solver) split(key []byte, text string) bool {
 	parts := v.halves(bytes.Clone(key), 2)
 	if len(parts) < 2 {
@@ -237,7 +237,7 @@ func (v *solver) split(key []byte, text string) bool {
 	return true
 }
 
-// halves divides a name in two that are known, of which the first may be divided again. It returns nil if there are
+// halves divides a name into two known names, the first possibly divided again. It returns nil if there are
 // none.
 func (v *solver) halves(key []byte, depth int) []part {
 	try := func(i, j int) []part {
@@ -298,7 +298,7 @@ func isUpperCode(text string) bool {
 	return true
 }
 
-// trimCodes drops words with digits: postal codes and numbers.
+// trimCodes removes words with digits: postal codes and numbers.
 func trimCodes(key []byte) []byte {
 	if bytes.IndexFunc(key, unicode.IsDigit) < 0 {
 		return key
@@ -313,7 +313,7 @@ func trimCodes(key []byte) []byte {
 	return bytes.Join(kept, []byte(" "))
 }
 
-// trimPhrases drops words before a place that say that a person is there.
+// trimPhrases removes phrases before a place that state that a person is there.
 func trimPhrases(key []byte) []byte {
 	for _, p := range [...]string{
 		"currently living in ", "currently based in ", "currently in ", "based in ", "living in ", "located in ",
@@ -329,7 +329,7 @@ func trimPhrases(key []byte) []byte {
 	return key
 }
 
-// trimArea drops the words of a region around, or a part of, a place.
+// trimArea removes words for a region around, or a part of, a place.
 func trimArea(key []byte) ([]byte, bool) {
 	for _, p := range [...]string{
 		"greater ", "northern ", "southern ", "eastern ", "western ", "central ", "upstate ", "north ", "south ",
@@ -352,7 +352,8 @@ func trimArea(key []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// trimForm drops the words for the form of a place: "State of", "市". state: the form is that of a state.
+// trimForm removes words for the kind of a place: "State of", "市". state reports that it is the kind of a
+// state.
 func trimForm(key []byte) (rest []byte, state, ok bool) {
 	for i, p := range [...]string{
 		"state of ", "province of ", "region of ", "canton of ", "city of ", "stadt ", "ciudad de ", "ville de ",
@@ -377,7 +378,7 @@ func trimForm(key []byte) (rest []byte, state, ok bool) {
 	return nil, false, false
 }
 
-// isNoise reports whether a part says nothing about where a person is.
+// isNoise reports whether a part is unrelated to a person's location.
 func isNoise(key string) bool {
 	switch key {
 	case "remote", "remotely", "full remote", "fully remote", "remote work", "remote only", "remote first",

@@ -7,32 +7,32 @@ import (
 	"muster/schemas/derive"
 )
 
-// accountValues are the values of an account that its record, its repositories and its commits state together
+// accountValues are the values of an account that are combined from its record, repositories and commits
 // (MAPPING.md, section 1, "Derived values").
 type accountValues struct {
-	authors       []string // names of the authors of its own commits, those of most commits first
-	addressKeys   []string // comparison forms of their addresses, likewise
+	authors       []string // author names of its own commits, most frequent first
+	addressKeys   []string // normalized author addresses, in the same order
 	addresses     []string // as given
 	languages     servedList
 	derived       derive.Fields // of the record alone
 	names, emails struct{ enrich, webset servedList }
-	email         string // the record's own, if it has one beside emails
+	email         string // the record's email field, if set in addition to emails
 }
 
-// read reads the fields, which BuildAnswers and Renderer.appendAccountLists write.
+// read reads the fields written by BuildAnswers and Renderer.appendAccountLists.
 func (a *accountValues) read(f *fields) {
 	a.authors, a.addressKeys, a.addresses = f.list(), f.list(), f.list()
 	a.languages = f.served()
-	a.derived = derive.Fields(f.unsigned()) //nolint:gosec // as it was written
+	a.derived = derive.Fields(f.unsigned()) //nolint:gosec // stored value
 	a.names.enrich, a.names.webset = f.served(), f.served()
 	a.emails.enrich, a.emails.webset = f.served(), f.served()
 	a.email = f.text()
 }
 
-// DerivedEmailKeys returns the comparison forms of the addresses of the account's own commits.
+// DerivedEmailKeys returns the normalized author addresses of the account's own commits.
 func (r *AnswerRow) DerivedEmailKeys() []string { return r.values.addressKeys }
 
-// WithoutAddresses returns the row without those addresses of commits whose comparison form is suppressed.
+// WithoutAddresses returns the row without commit addresses whose normalized form is suppressed.
 func (r *AnswerRow) WithoutAddresses(suppressed func(key string) bool) *AnswerRow {
 	if !slices.ContainsFunc(r.values.addressKeys, suppressed) {
 		return r
@@ -70,7 +70,7 @@ func (r *AnswerRow) FieldMask() uint64 {
 	return mask
 }
 
-// newAddresses are the addresses of commits that the record lacks, each once.
+// newAddresses returns the distinct commit addresses that the record lacks.
 func (r *AnswerRow) newAddresses() []string {
 	var out []string
 	for i, k := range r.values.addressKeys {
@@ -81,8 +81,8 @@ func (r *AnswerRow) newAddresses() []string {
 	return out
 }
 
-// AppendAccount appends the members of the account in a shape, without the lists and last_updated, to an object that b
-// ends with. linked are the names of the record that its link leads to.
+// AppendAccount appends the fields of the account in a shape, without lists and last_updated, to the object
+// at the end of b. linked are the names of the linked record.
 func (r *AnswerRow) AppendAccount(b []byte, shape Shape, linked ...string) []byte {
 	b = appendPieces(b, r.account, shape, "")
 	if len(b) > 0 && b[len(b)-1] != '{' {
@@ -106,7 +106,7 @@ func (r *AnswerRow) AppendAccount(b []byte, shape Shape, linked ...string) []byt
 	return w.fragment()
 }
 
-// writeNames writes names: those of the record, of the linked record, and of the authors of its own commits.
+// writeNames writes the names of the record, of the linked record, and of the authors of its own commits.
 func (r *AnswerRow) writeNames(w *writer, shape Shape, linked []string) derive.Fields {
 	own := r.values.names.enrich
 	others := [][]string{linked, r.values.authors}
@@ -122,7 +122,7 @@ func (r *AnswerRow) writeNames(w *writer, shape Shape, linked []string) derive.F
 	return 0
 }
 
-// writeEmails writes emails: those of the record and the addresses of its own commits.
+// writeEmails writes the addresses of the record and of its own commits.
 func (r *AnswerRow) writeEmails(w *writer, shape Shape) derive.Fields {
 	own := r.values.emails.enrich
 	if shape == ShapeWebset {
@@ -139,7 +139,8 @@ func (r *AnswerRow) writeEmails(w *writer, shape Shape) derive.Fields {
 	return 0
 }
 
-// extended returns the list with further entries behind its own, each once. A list that is cut stays as it is.
+// extended returns the list with further distinct entries appended. A list that is already cut stays
+// unchanged.
 func (l servedList) extended(others ...[]string) servedList {
 	out := servedList{slices.Clip(l.items), l.count}
 	if l.count > len(l.items) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// AnswersTable holds what the API answers about accounts of the code host: one row for each account with
-// everything that an answer shows of it. It is built from the tables of accounts, repositories, commits and complete
-// lists (BuildAnswers).
+// AnswersTable holds the API's answers about accounts of the code host: one row per account with all data
+// that responses contain. BuildAnswers derives it from the tables of accounts, repositories, commits and
+// complete lists.
 const AnswersTable = "codehost_answers"
 
 // AnswerRow is a row of AnswersTable.
@@ -24,33 +24,33 @@ type AnswerRow struct {
 	Rebuilt             uint32
 	Version             int64 // of the account record, in microseconds since 0001-01-01T00:00:00Z
 	ContentHash         uint64
-	Deleted             bool   // withdrawn: nothing but the version is set
-	CodehostUsername    string // as the record has it
+	Deleted             bool   // deleted: only the version is set
+	CodehostUsername    string // as given in the record
 	UsernameKey         string
-	Type                string // of the account, as the record has it
+	Type                string // of the account, as given in the record
 	EmailKeys           []string
-	NetworkUsername     string   // the record's own field as it has it; may be empty
-	NetworkUsernameKeys []string // declared, the field's own first
+	NetworkUsername     string   // the record's own field, as given; may be empty
+	NetworkUsernameKeys []string // declared, the record's own field first
 	Repos               uint64   // number of repositories
 	Commits             uint64   // number of commits
 
-	present          uint64 // of the record alone
+	present          uint64 // of the record only
 	values           accountValues
 	account, entries string // pieces
 }
 
-// AnswersQuery reads the rows of accounts by user id. An account may have several rows that are not merged yet, of
-// which the one that is Newer counts.
+// AnswersQuery returns the query for rows of accounts by user id. An account may have several unmerged rows;
+// use the one for which Newer holds.
 func AnswersQuery() string {
 	return `SELECT user_id, content
 FROM ` + AnswersTable + `
 WHERE user_id IN {keys:Array(Int64)}`
 }
 
-// Dest gives the scan destinations in the order of AnswersQuery's columns.
+// Dest returns the scan destinations in the order of AnswersQuery's columns.
 func (r *AnswerRow) Dest() []any { return []any{&r.UserID, (*answerContent)(r)} }
 
-// answerContent reads the column content, which Builds.content writes.
+// answerContent scans the column content, written by Builds.content.
 type answerContent AnswerRow
 
 // Scan implements sql.Scanner.
@@ -59,7 +59,7 @@ func (r *answerContent) Scan(value any) error {
 	if err != nil {
 		return err
 	}
-	r.Generation, r.Touch, r.Rebuilt = uint32(f.unsigned()), f.signed(), uint32(f.unsigned()) //nolint:gosec // as they were written
+	r.Generation, r.Touch, r.Rebuilt = uint32(f.unsigned()), f.signed(), uint32(f.unsigned()) //nolint:gosec // stored values
 	r.Version, r.ContentHash, r.Deleted = f.signed(), f.unsigned(), f.flag()
 	r.CodehostUsername, r.UsernameKey, r.Type, r.EmailKeys = f.text(), f.text(), f.text(), f.list()
 	r.NetworkUsername, r.NetworkUsernameKeys = f.text(), f.list()
@@ -71,7 +71,7 @@ func (r *answerContent) Scan(value any) error {
 	return f.err
 }
 
-// Newer reports whether a row of the same account was built later than another.
+// Newer reports whether the row was built later than another of the same account.
 func (r *AnswerRow) Newer(than *AnswerRow) bool {
 	switch {
 	case r.Generation != than.Generation:
@@ -82,12 +82,12 @@ func (r *AnswerRow) Newer(than *AnswerRow) bool {
 	return r.Rebuilt > than.Rebuilt
 }
 
-// IsOrganization reports whether the account is an organization's: endpoints that serve people do not find it
-// (rulings.md, Names).
+// IsOrganization reports whether the account belongs to an organization. Endpoints for people do not return
+// it (rulings.md, Names).
 func (r *AnswerRow) IsOrganization() bool { return r.Type == "Organization" }
 
-// AppendEntries appends the newest repositories and commits of the account in a shape, and the numbers of all, to an
-// object that b ends with.
+// AppendEntries appends the newest repositories and commits of the account in a shape, and their total
+// counts, to the object at the end of b.
 func (r *AnswerRow) AppendEntries(b []byte, shape Shape) []byte {
 	owner := ""
 	if shape == ShapeEnrich && r.Repos > 0 {
@@ -96,25 +96,25 @@ func (r *AnswerRow) AppendEntries(b []byte, shape Shape) []byte {
 	return appendPieces(b, r.entries, shape, owner)
 }
 
-// A Touch says that the answer of an account is to be built.
+// A Touch requests a build of the answer of an account.
 type Touch struct {
 	UserID    int64
 	Partition int32
 	Offset    int64
-	// Rebuilt is set by those who build without a touch: it is one more than that of the row.
+	// Rebuilt is set by builds without a touch message: one more than in the existing row.
 	Rebuilt uint32
 }
 
-// Builds says how answers are built.
+// Builds are the options of BuildAnswers.
 type Builds struct {
 	Table      string // default AnswersTable
 	Generation uint32
-	// Large accounts are read in their order on disk: in little memory, with more work.
+	// Large reads accounts in their order on disk, which needs little memory but more work.
 	Large bool
 }
 
-// BuildAnswers builds the rows of the accounts that touches name, each at most once, in the engine. What is the newest
-// of each base row when it reads counts.
+// BuildAnswers builds the rows of the touched accounts in ClickHouse, each at most once, from the newest base
+// rows at that time.
 func BuildAnswers(ctx context.Context, conn driver.Conn, builds Builds, touches []Touch) error {
 	if len(touches) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func BuildAnswers(ctx context.Context, conn driver.Conn, builds Builds, touches 
 	return nil
 }
 
-// statement builds the rows of touches. Its numbers are no text of others.
+// statement returns the INSERT for touches. All interpolated values are numbers, so no quoting is needed.
 func (b Builds) statement(touches []Touch) string {
 	table := b.Table
 	if table == "" {
@@ -145,18 +145,25 @@ func (b Builds) statement(touches []Touch) string {
 	}
 	field := func(text string) string { return text + ", char(0)" }
 	items := func(column string) string {
-		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " + column + "))"
+		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " +
+			column + "))"
 	}
 	content := []string{
-		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"), field("toString(content_hash)"),
-		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"), items("email_keys"),
-		field("network_username"), items("network_username_keys"), field("toString(present)"), field("toString(r.visible)"), field("toString(c.visible)"),
-		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"), field("toString(r.languages_count)"),
+		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"),
+		field("toString(content_hash)"),
+		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"),
+		items("email_keys"),
+		field("network_username"), items("network_username_keys"), field("toString(present)"),
+		field("toString(r.visible)"), field("toString(c.visible)"),
+		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"),
+			field("toString(r.languages_count)"),
 			items("r.languages"), field("content"), listOf("repos", "r"), listOf("commits", "c")) + ")",
 	}
-	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
+	return `INSERT INTO ` + table +
+		` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
 SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
-		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` + of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
+		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` +
+		of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
     greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
     username_key, email_keys,
     ` + concat(content...) + `
@@ -168,10 +175,12 @@ FROM (
 ) AS p
 LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids, repoPieces,
 		", uniqExactIf("+repoLanguage+", shown AND "+repoLanguage+" != '') AS languages_count, "+
-			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") + `) AS r ON p.user_id = r.account_id
+			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") +
+		`) AS r ON p.user_id = r.account_id
 LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids, commitPieces,
 		", "+mostOften(commitName, "shown AND own AND "+commitName+" != ''")+" AS authors, "+
-			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") + `) AS c ON p.user_id = c.account_id
+			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") +
+		`) AS c ON p.user_id = c.account_id
 LEFT JOIN (
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
     FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)
@@ -188,25 +197,27 @@ const (
 	repoPieces   = "splitByChar(char(0), content, 2)[2]"
 )
 
-// mostOften is an aggregate of the MaxEntries most frequent values of the rows that pass, in this order, then by value.
-// The counts of more than 300 values are approximate.
+// mostOften returns an aggregate of the MaxEntries most frequent values of the rows that match pass, ordered
+// by frequency, then value. Counts of more than 300 values are approximate.
 func mostOften(value, pass string) string {
-	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) + ", 3, 'counts')(" + value + ", " + pass + ")))"
+	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) +
+		", 3, 'counts')(" + value + ", " + pass + ")))"
 }
 
-// listOf is a list of entries and its count, or nothing when it is empty.
+// listOf returns an expression for a list of entries and its count, empty if the list is.
 func listOf(name, alias string) string {
 	mark := "\\x1e" + shapesAll.letter()
-	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark + "]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
+	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark +
+		"]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
 }
 
-// entries reads the newest MaxEntries of the repositories, or commits, of accounts, and what tells of all. Of an
-// account with a complete list the newer ones, and those that it has, count. Of any number 100 an account are kept in
-// memory while they are read.
+// entries returns a query for the newest MaxEntries repositories or commits of accounts, and their totals.
+// For an account with a complete list, only listed and newer entries count. At most 100 entries per account
+// are kept in memory while reading.
 func (b Builds) entries(table, list, id, item, ids, pieces, further string) string {
 	own := ""
 	if list == "commits" {
-		// A commit is the account's own unless it names another account as its author.
+		// A commit belongs to the account unless its author is another account.
 		own = `,
         (SELECT (groupArray(user_id), groupArray(username_key)) FROM (
             SELECT user_id, username_key FROM codehost_people WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
@@ -239,19 +250,20 @@ func (b Builds) entries(table, list, id, item, ids, pieces, further string) stri
     GROUP BY user_id`
 }
 
-// AnswersGeneration is the newest generation of the topic of touches, and the number of partitions that the topic had
-// in it; both are 0 before the first.
+// AnswersGeneration returns the newest generation of the topic of touches, and its number of partitions. Both
+// are 0 before the first generation.
 func AnswersGeneration(ctx context.Context, conn driver.Conn) (generation, partitions uint32, err error) {
-	err = readRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1", func(rows driver.Rows) error {
-		return rows.Scan(&generation, &partitions)
-	})
+	err = readRows(ctx, conn, "SELECT generation, partitions FROM answer_generations ORDER BY generation DESC LIMIT 1",
+		func(rows driver.Rows) error {
+			return rows.Scan(&generation, &partitions)
+		})
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the generation of answers: %w", err)
 	}
 	return generation, partitions, nil
 }
 
-// BeginAnswers begins a generation.
+// BeginAnswers starts a generation.
 func BeginAnswers(ctx context.Context, conn driver.Conn, generation, partitions uint32) error {
 	err := conn.Exec(ctx, "INSERT INTO answer_generations (generation, partitions) VALUES ("+
 		strconv.FormatUint(uint64(generation), 10)+", "+strconv.FormatUint(uint64(partitions), 10)+")")
@@ -261,15 +273,17 @@ func BeginAnswers(ctx context.Context, conn driver.Conn, generation, partitions 
 	return nil
 }
 
-// TouchedAccounts adds the accounts of the code host whose answers the rows of a batch change, each with the newest
-// version of these rows.
+// TouchedAccounts adds the codehost accounts whose answers change through rows of the batch, each with the
+// newest version of these rows.
 func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 	for _, rows := range []struct {
 		ids  []int64
-		head *head
+		head *commonColumns
 	}{
-		{b.codehostPeople.userID.list, &b.codehostPeople.head}, {b.codehostRepos.userID.list, &b.codehostRepos.head},
-		{b.codehostCommits.userID.list, &b.codehostCommits.head}, {b.codehostLists.userID.list, &b.codehostLists.head},
+		{b.codehostPeople.userID.list, &b.codehostPeople.common}, {b.codehostRepos.userID.list,
+			&b.codehostRepos.common},
+		{b.codehostCommits.userID.list, &b.codehostCommits.common}, {b.codehostLists.userID.list,
+			&b.codehostLists.common},
 	} {
 		for i, id := range rows.ids {
 			version := rows.head.version.list[i]
@@ -280,23 +294,23 @@ func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 	}
 }
 
-// AnswerState is what is known of an account before its answer is built.
+// AnswerState is the state of an account before its answer is built.
 type AnswerState struct {
 	Generation uint32
 	Touch      int64
 	Rebuilt    uint32
 	Partition  int32
-	// Rows is the number of repositories and commits that there are to build it from, older versions included.
+	// Rows is the number of source rows (repositories and commits), including older versions.
 	Rows uint64
-	Has  bool // it has an answer
+	Has  bool // the account has an answer
 }
 
-// Built reports whether the answer was built for a touch, or a later one.
+// Built reports whether the answer was built for this touch or a later one.
 func (s AnswerState) Built(generation uint32, touch int64) bool {
 	return s.Has && (s.Generation > generation || s.Generation == generation && s.Touch >= touch)
 }
 
-// AnswerStates reads the states of accounts.
+// AnswerStates returns the states of accounts.
 func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]AnswerState, error) {
 	out := make(map[int64]AnswerState, len(accounts))
 	if len(accounts) == 0 {
@@ -304,7 +318,8 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	list := numbers(accounts)
-	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition), ver) AS newest).1, newest.2, newest.3, newest.4 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, (argMax((generation, touch, rebuilt, partition), ver) AS newest).1, "+
+		"newest.2, newest.3, newest.4 FROM "+
 		AnswersTable+" WHERE user_id IN ("+list+") GROUP BY user_id", func(rows driver.Rows) error {
 		s := AnswerState{Has: true}
 		var id int64
@@ -317,25 +332,27 @@ func AnswerStates(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 	if err != nil {
 		return nil, fmt.Errorf("read the states of answers: %w", err)
 	}
-	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+list+
-		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id", func(rows driver.Rows) error {
-		var id int64
-		var n uint64
-		if err := rows.Scan(&id, &n); err != nil {
-			return err
-		}
-		s := out[id]
-		s.Rows = n
-		out[id] = s
-		return nil
-	})
+	err = readRows(ctx, conn, "SELECT user_id, count() FROM (SELECT user_id FROM codehost_repos WHERE user_id IN ("+
+		list+
+		") UNION ALL SELECT user_id FROM codehost_commits WHERE user_id IN ("+list+")) GROUP BY user_id",
+		func(rows driver.Rows) error {
+			var id int64
+			var n uint64
+			if err := rows.Scan(&id, &n); err != nil {
+				return err
+			}
+			s := out[id]
+			s.Rows = n
+			out[id] = s
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count the rows of accounts: %w", err)
 	}
 	return out, nil
 }
 
-// BuiltAnswer is what decides whether an answer may stay.
+// BuiltAnswer is the part of an answer that decides whether it must be dropped.
 type BuiltAnswer struct {
 	AccountHash uint64 // for DropAnswers
 	UsernameKey string
@@ -343,11 +360,12 @@ type BuiltAnswer struct {
 	BaseVersion int64
 }
 
-// BuiltAnswers reads the answers of accounts.
+// BuiltAnswers returns the stored answers of accounts.
 func BuiltAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]BuiltAnswer, error) {
 	out := make(map[int64]BuiltAnswer, len(accounts))
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err := readRows(ctx, conn, "SELECT user_id, "+accountHash+", (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
+	err := readRows(ctx, conn, "SELECT user_id, "+accountHash+
+		", (argMax((username_key, email_keys, base_version), ver) AS newest).1, newest.2, newest.3 FROM "+
 		AnswersTable+" WHERE user_id IN ("+numbers(accounts)+") GROUP BY user_id", func(rows driver.Rows) error {
 		var b BuiltAnswer
 		var id int64
@@ -358,27 +376,28 @@ func BuiltAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what was built: %w", err)
+		return nil, fmt.Errorf("read built answers: %w", err)
 	}
 	return out, nil
 }
 
-// accountHash names an account in a statement that ClickHouse keeps on disk.
+// accountHash identifies an account in statements that ClickHouse keeps on disk.
 const accountHash = "cityHash64(user_id)"
 
-// DropAnswers deletes the answers of accounts, by BuiltAnswer.AccountHash, from a table. No later query returns them.
+// DropAnswers deletes the answers of accounts, by BuiltAnswer.AccountHash. Later queries do not return them.
 func DropAnswers(ctx context.Context, conn driver.Conn, layout Layout, table string, accounts []uint64) error {
 	settings := longStatement()
 	settings["mutations_sync"], settings["lightweight_deletes_sync"] = 2, 2
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(table)+layout.OnCluster()+" WHERE "+accountHash+" IN ("+numbers(accounts)+")"); err != nil {
+	if err := conn.Exec(ctx, "DELETE FROM "+layout.Local(table)+layout.OnCluster()+" WHERE "+accountHash+" IN ("+
+		numbers(accounts)+")"); err != nil {
 		return fmt.Errorf("delete answers: %w", err)
 	}
 	return nil
 }
 
-// DifferingAnswers returns the accounts with ids in (after, last] whose row in a table of answers is missing or was not
-// built from the newest version of each base row.
+// DifferingAnswers returns the accounts with ids in (after, last] whose answer is missing or was not built
+// from the newest version of each base row.
 func DifferingAnswers(ctx context.Context, conn driver.Conn, table string, after, last int64) ([]int64, error) {
 	return differingAnswers(ctx, conn, table, fmt.Sprintf("WHERE user_id > %d AND user_id <= %d", after, last))
 }
@@ -390,7 +409,8 @@ func DifferingAmong(ctx context.Context, conn driver.Conn, table string, account
 
 func differingAnswers(ctx context.Context, conn driver.Conn, table, slice string) ([]int64, error) {
 	base := func(table, id string, account int) string {
-		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id, account, table, slice)
+		return fmt.Sprintf("SELECT user_id, cityHash64(user_id, %sver) AS row, %d AS account FROM %s FINAL %s", id,
+			account, table, slice)
 	}
 	query := `SELECT b.user_id FROM (
     SELECT user_id, sum(row) AS hash FROM (
@@ -411,7 +431,7 @@ SETTINGS join_use_nulls = 0`
 	return out, nil
 }
 
-// AccountsAfter returns at most limit ids of accounts that follow one, in ascending order.
+// AccountsAfter returns up to limit account ids greater than after, in ascending order.
 func AccountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int) ([]int64, error) {
 	out, err := readNumbers[int64](ctx, conn, fmt.Sprintf(
 		"SELECT DISTINCT user_id FROM codehost_people WHERE user_id > %d ORDER BY user_id LIMIT %d", after, limit))
@@ -421,21 +441,22 @@ func AccountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int
 	return out, nil
 }
 
-// AnswerHash names a row of AnswersTable.
+// AnswerHash identifies a row of AnswersTable.
 const AnswerHash = "cityHash64(user_id, ver)"
 
 // ReplacedAnswers returns the hashes (AnswerHash) of superseded rows of accounts that a table still stores.
 func ReplacedAnswers(ctx context.Context, conn driver.Conn, table string, accounts []int64) ([]uint64, error) {
 	list := numbers(accounts)
 	out, err := readNumbers[uint64](ctx, conn, "SELECT "+AnswerHash+" FROM "+table+" WHERE user_id IN ("+list+
-		") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+table+" WHERE user_id IN ("+list+") GROUP BY user_id)")
+		") AND (user_id, ver) GLOBAL NOT IN (SELECT user_id, max(ver) FROM "+table+" WHERE user_id IN ("+list+
+		") GROUP BY user_id)")
 	if err != nil {
-		return nil, fmt.Errorf("look for superseded answers: %w", err)
+		return nil, fmt.Errorf("find superseded answers: %w", err)
 	}
 	return out, nil
 }
 
-// readNumbers returns the one column of a query.
+// readNumbers returns the values of a query with one column.
 func readNumbers[N int64 | uint64](ctx context.Context, conn driver.Conn, query string) (out []N, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	err = readRows(ctx, conn, query, func(rows driver.Rows) error {
@@ -449,7 +470,7 @@ func readNumbers[N int64 | uint64](ctx context.Context, conn driver.Conn, query 
 	return out, err
 }
 
-// readRows runs a query and calls scan at each row.
+// readRows runs a query and calls scan for each row.
 func readRows(ctx context.Context, conn driver.Conn, query string, scan func(driver.Rows) error) (err error) {
 	rows, err := conn.Query(ctx, query)
 	if err != nil {
@@ -464,7 +485,8 @@ func readRows(ctx context.Context, conn driver.Conn, query string, scan func(dri
 	return rows.Err() //nolint:wrapcheck // as above
 }
 
-// longStatement lets a statement have long lists of numbers. They are ids of people, which no log shall have.
+// longStatement returns settings for statements with long lists of numbers. The lists are ids of people and
+// must not be logged.
 func longStatement() clickhouse.Settings {
 	return clickhouse.Settings{
 		"log_queries": 0, "max_query_size": 64 << 20, "max_threads": 1,
@@ -472,7 +494,7 @@ func longStatement() clickhouse.Settings {
 	}
 }
 
-// numbers is a list of numbers, which are no text of others.
+// numbers formats a list of numbers for a statement.
 func numbers[N int64 | uint64](list []N) string {
 	keys := FormatKeys(list)
 	return keys[1 : len(keys)-1]

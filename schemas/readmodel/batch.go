@@ -10,15 +10,14 @@ import (
 	"muster/schemas/record"
 )
 
-// Position is where a record stands in its topic.
+// Position is the location of a record: topic, partition and offset.
 type Position struct {
 	Topic     string
 	Partition int32
 	Offset    int64
 }
 
-// Renderer turns records into rows. It is not safe for concurrent use: give
-// each goroutine its own.
+// Renderer converts records to rows. It is not safe for concurrent use.
 type Renderer struct {
 	platforms *identity.Platforms
 	deriver   *derive.Deriver
@@ -32,8 +31,8 @@ type Renderer struct {
 	experience, education, certifications []ranked // scratch
 }
 
-// NewRenderer makes a Renderer that reads social accounts with platforms. Its rows have derived values, too (package
-// derive).
+// NewRenderer returns a Renderer that parses social accounts with platforms. Its rows include derived values
+// (package derive).
 func NewRenderer(platforms *identity.Platforms) *Renderer {
 	return &Renderer{
 		platforms: platforms,
@@ -45,10 +44,9 @@ func NewRenderer(platforms *identity.Platforms) *Renderer {
 	}
 }
 
-// Rows adds the rows of a record to a batch. The record's strings are kept
-// until the batch is reset. Embedded repositories and commits must have been
-// split off (record.Record.Split). A record of a kind that has no table is an
-// error.
+// Rows adds the rows of a record to a batch, which references the record's strings until it is reset.
+// Embedded repositories and commits must have been split off (record.Record.Split). It returns an error if
+// the kind has no table.
 func (r *Renderer) Rows(b *Batch, rec *record.Record, at Position) error {
 	switch body := rec.Body.(type) {
 	case *record.NetworkPerson:
@@ -74,7 +72,7 @@ func (r *Renderer) Rows(b *Batch, rec *record.Record, at Position) error {
 	return nil
 }
 
-// Batch holds rows by column, ready to be inserted. The zero value is empty.
+// Batch holds rows by column for an insert. The zero value is empty.
 type Batch struct {
 	records    int
 	slab       []string     // key lists of rows
@@ -93,7 +91,7 @@ type Batch struct {
 	seenVersions     seenVersionsTable
 }
 
-// Reset empties the batch and keeps its memory for the next one.
+// Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
 	b.records, b.lastAuthor = 0, commitAuthor{}
 	clear(b.slab)
@@ -106,19 +104,18 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Records is the number of records whose rows were added.
+// Records returns the number of records whose rows were added.
 func (b *Batch) Records() int { return b.records }
 
-// keep copies a scratch list into the batch.
-func (b *Batch) keep(list []string) []string {
+// copyList copies a scratch list into the batch.
+func (b *Batch) copyList(list []string) []string {
 	begin := len(b.slab)
 	b.slab = append(b.slab, list...)
 	return b.slab[begin:len(b.slab):len(b.slab)]
 }
 
-// Tables lists the tables of the read models in the order in which Insert
-// writes them: lookups first, so that a value that a record keeps is never
-// missing in between.
+// Tables returns the tables of the read models in the order in which Insert writes them. Lookups come first,
+// so that a value that a record keeps can always be found.
 func Tables() []string {
 	var b Batch
 	var names []string
@@ -128,8 +125,8 @@ func Tables() []string {
 	return names
 }
 
-// head holds the columns that every table has.
-type head struct {
+// commonColumns are the columns of every table.
+type commonColumns struct {
 	version     column[int64]
 	revision    column[uint32]
 	contentHash column[uint64]
@@ -139,7 +136,7 @@ type head struct {
 	offset      column[int64]
 }
 
-func (h *head) add(rec *record.Record, at Position) {
+func (h *commonColumns) add(rec *record.Record, at Position) {
 	h.version.add(int64(rec.Version))
 	h.revision.add(rec.Revision)
 	h.contentHash.add(rec.Hash)
@@ -149,7 +146,7 @@ func (h *head) add(rec *record.Record, at Position) {
 	h.offset.add(at.Offset)
 }
 
-// lookupsOf prepares to add lookups of one record.
+// lookupsOf returns a writer for the lookups of one record.
 func (b *Batch) lookupsOf(rec *record.Record, targetKind, target string, at Position) lookupWriter {
 	return lookupWriter{t: &b.lookups, rec: rec, at: at, targetKind: targetKind, target: target, confidence: 1}
 }
@@ -162,10 +159,10 @@ type lookupWriter struct {
 	confidence                 float32
 }
 
-// maxNamed bounds the declared usernames that a row of lookups names.
+// maxNamed is the maximum number of declared usernames in a row of lookups.
 const maxNamed = 8
 
-// addUsername files the record under its username, with the usernames of the other webset that it declares.
+// addUsername indexes the record by its username, with the declared usernames of the other webset.
 func (l *lookupWriter) addUsername(lookup LookupType, value string, declared []string) {
 	named := *l
 	if len(declared) <= maxNamed {
@@ -180,7 +177,7 @@ func (l *lookupWriter) addAll(t LookupType, values []string) {
 	}
 }
 
-// add files the record under a value; an empty one finds nothing and is not filed.
+// add indexes the record by a value. Empty values are ignored.
 func (l *lookupWriter) add(lookup LookupType, value string) {
 	if value == "" {
 		return

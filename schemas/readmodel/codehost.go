@@ -12,50 +12,56 @@ import (
 	"muster/schemas/record"
 )
 
-// codehostShapes are the names that unknown members of codehost shapes must
-// not have.
+// codehostShapes are the reserved names in codehost shapes: unknown fields with these names are dropped.
 type codehostShapes struct {
 	webset, enrich, location             reserved
 	repo, enrichRepo, commit, commitRepo reserved
 }
 
 func newCodehostShapes() codehostShapes {
-	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email",
+	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email",
+		"school_email",
 		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
 		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
-		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete",
+		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete",
+		"commits_complete",
 		"discovered_link", "derived"}
 	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{
-		webset:     reserve(names...).lists(lists...),
-		enrich:     reserve(append(names, "email")...).lists(lists...),
-		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
-		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		commit:     reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
+		webset: reserve(names...).lists(lists...),
+		enrich: reserve(append(names, "email")...).lists(lists...),
+		location: reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code",
+			"continent", "label", "timezone"),
+		repo: reserve("user_id", "deleted", "id", "name", "full_name", "description", "language",
+			"stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description",
+			"language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		commit: reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login",
+			"author_date", "repo"),
 		commitRepo: reserve("full_name", "language"),
 	}
 }
 
-// maxFoundNames is how many names of an account discovery finds it by.
+// maxFoundNames is the maximum number of names by which discovery finds an account.
 const maxFoundNames = 20
 
 // codehostPerson adds the rows of a codehost-person.
 func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.CodehostPerson, at Position) {
 	t := &b.codehostPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, *given.UserID, given.LastUpdated)
+		t.addDeletion(rec, at, *given.UserID, given.LastUpdated)
 		return
 	}
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
 	usernameKey := identity.UsernameKey(p.CodehostUsername)
-	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails}
-	emails := b.keep(emailKeys(r.keys[:0], addresses...))
+	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail),
+		p.AdditionalEmails}
+	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
-	network := b.keep(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
-	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+	network := b.copyList(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
+	microblog := b.copyList(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
 	l.addUsername(LookupCodehostUsername, usernameKey, network)
@@ -71,7 +77,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	w := &r.w
 	w.own.set(addresses...)
 
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.lastUpdated.add(p.LastUpdated)
 	t.codehostUsername.add(p.CodehostUsername)
@@ -100,7 +106,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	r.content = content
 }
 
-// appendAccountLists appends the fields that the content of an account begins with (accountValues).
+// appendAccountLists appends the leading fields of an account's content column (accountValues).
 func (r *Renderer) appendAccountLists(
 	b []byte, p *record.CodehostPerson, names []string, derived derive.Fields,
 ) []byte {
@@ -113,8 +119,8 @@ func (r *Renderer) appendAccountLists(
 	return appendField(b, cmp.Or(email, p.PersonalEmail))
 }
 
-func codehostPresent(p *record.CodehostPerson) present {
-	seen := present(hostUserID | hostCodehostUsername | hostLastUpdated)
+func codehostPresent(p *record.CodehostPerson) fieldMask {
+	seen := fieldMask(hostUserID | hostCodehostUsername | hostLastUpdated)
 	seen.str(hostType, p.Type)
 	seen.str(hostFirstName, p.FirstName)
 	seen.str(hostLastName, p.LastName)
@@ -156,11 +162,11 @@ func anyValue(list []jsontext.Value) bool {
 
 func isEmptyCanonical(l *record.CanonicalLocation) bool {
 	return l == nil || l.City == "" && l.State == "" && l.Country == "" && l.CountryCode == "" && l.Latitude == nil &&
-		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" && !anyPresent(l.Unknown)
+		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" &&
+		!anyPresent(l.Unknown)
 }
 
-// codehostEnrich writes person.codehost without what the reader splices in
-// (schemas/MAPPING.md, 3.1).
+// codehostEnrich writes person.codehost without the parts that the reader adds (schemas/MAPPING.md, 3.1).
 func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w := &r.w
 	mark := w.open(`"codehost":`, '{')
@@ -189,7 +195,7 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w.unknown(p.Unknown, r.codehost.enrich)
 }
 
-// repeat appends members that were written already; to is behind their last comma.
+// repeat appends the fields already written in [from, to); to is after their last comma.
 func (w *writer) repeat(from, to int) {
 	if to > from {
 		w.buf = append(w.buf, w.buf[from:to-1]...)
@@ -197,7 +203,7 @@ func (w *writer) repeat(from, to int) {
 	}
 }
 
-// accountDetails writes what person.codehost shows both nested and directly.
+// accountDetails writes the fields that person.codehost has both nested and at the top level.
 func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"avatar_url":`, p.AvatarURL)
 	w.str(`"company":`, p.Company)
@@ -211,8 +217,8 @@ func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"updated_at":`, p.UpdatedAt.Full())
 }
 
-// names returns the full name, first and last name together, and the other names of the record, each once. Derived names
-// are parts of them.
+// names returns the full name, first and last name together, and the other names of the record, each once.
+// Derived names are parts of them.
 func names(p *record.CodehostPerson) []string {
 	var parts []string
 	for _, s := range []string{p.FirstName, p.LastName} {
@@ -279,8 +285,7 @@ func (w *writer) canonical(s *codehostShapes, l *record.CanonicalLocation) {
 	w.close(mark, '}')
 }
 
-// codehostWebset writes the webset record without what the reader splices in
-// (schemas/MAPPING.md, 7.1).
+// codehostWebset writes the webset record without the parts that the reader adds (schemas/MAPPING.md, 7.1).
 func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)

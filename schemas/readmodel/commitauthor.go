@@ -1,13 +1,13 @@
 package readmodel
 
-// commitAuthor is an author's address in comparison form, and the account whose commit has it.
+// commitAuthor is an author's normalized address and the account that has the commit.
 type commitAuthor struct {
 	userID  int64
 	address string
 }
 
-// The content of a commit begins with the fields author_login and author_name, the comparison form of the author's
-// address (empty: it is invalid, or a no-reply address), and the address as given.
+// The content of a commit begins with the fields author_login and author_name, the author's normalized
+// address (empty if invalid or no-reply), and the address as given.
 const (
 	commitLogin   = "splitByChar(char(0), content, 5)[1]"
 	commitName    = "splitByChar(char(0), content, 5)[2]"
@@ -16,6 +16,6 @@ const (
 	commitPieces  = "splitByChar(char(0), content, 5)[5]"
 )
 
-// CommitAuthor is an expression for the author's e-mail address of a row of codehost_commits, in lower case. It is empty
-// if the commit has none.
+// CommitAuthor is an SQL expression for the lower-case author address of a row of codehost_commits, empty if
+// the commit has none.
 const CommitAuthor = "lowerUTF8(" + commitAddress + ")"

@@ -5,17 +5,18 @@ import (
 	"muster/schemas/record"
 )
 
-// companyShapes are the names that unknown members of company shapes must not
-// have.
+// companyShapes are the reserved names in company shapes.
 type companyShapes struct {
 	company, profile, headquarters, images reserved
 }
 
 func newCompanyShapes() companyShapes {
 	return companyShapes{
-		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images", "last_updated",
+		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images",
+			"last_updated",
 			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link"),
-		profile:      reserve("name", "tagline", "description", "industry", "company_size", "website", "phone", "employees", "founded").lists("specialties"),
+		profile: reserve("name", "tagline", "description", "industry", "company_size", "website", "phone",
+			"employees", "founded").lists("specialties"),
 		headquarters: reserve("city", "region", "country", "postal_code", "line1", "line2"),
 		images:       reserve("logo", "cover"),
 	}
@@ -24,7 +25,7 @@ func newCompanyShapes() companyShapes {
 // networkCompany adds the rows of a network-company.
 func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
 	t := &b.networkCompanies
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.companyHash.add(CompanyHash(p.CompanyID))
 	t.companyID.add(p.CompanyID)
 	t.lastUpdated.add(p.LastUpdated)
@@ -99,10 +100,11 @@ func (r *Renderer) companyMembers(p *record.NetworkCompany) {
 }
 
 func isEmptyHeadquarters(h *record.Headquarters) bool {
-	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" && !anyPresent(h.Unknown)
+	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" &&
+		!anyPresent(h.Unknown)
 }
 
-// strOrNull writes null where interface.md names null.
+// strOrNull writes null for an empty value, where interface.md requires null.
 func (w *writer) strOrNull(key, value string) {
 	if value == "" {
 		w.null(key)

@@ -6,36 +6,37 @@ import (
 	"strings"
 )
 
-// A content column holds all that the API reads of a row: fields, each of which fieldEnd ends, then pieces. One text in
-// place of a column each halves what a read by key costs (deploy/docs/benchmarks.md). A record with a NUL is refused
-// (records.md), so that no text has fieldEnd.
+// fieldEnd ends each field of a content column. A content column holds all that the API reads of a row:
+// fields, then pieces. One column instead of one per field halves the cost of reads by key
+// (deploy/docs/benchmarks.md). Records with a NUL are rejected (records.md), so no value contains fieldEnd.
 const fieldEnd = "\x00"
 
-// Pieces are members of a JSON object, or what begins or ends a list or an object of it. Each piece follows pieceMark
-// and a letter, whose low bits are the shapes that show it. JSON has no such byte outside of an escape.
+// pieceMark starts a piece: fields of a JSON object, or the beginning or end of an array or object of it. It
+// is followed by a letter whose low bits are the shapes that include the piece. JSON has no such byte outside
+// escapes.
 const pieceMark = '\x1e'
 
-// A Shape is a form in which an answer shows a record.
+// A Shape is a representation of a record in responses.
 type Shape byte
 
 // The shapes.
 const (
 	ShapeEnrich  Shape = 1 << iota // person.codehost, person.network
-	ShapeWebset                    // a record of the webset without personal_email; of the code host with or without
-	ShapeAddon                     // the add-on codehost or network without personal_email. No e-mail
-	ShapeOpen                      // with personal_email: the add-on codehost; a record of the network webset
-	shapeSpecial                   // of the code host the owner of repositories; with another: there it stands
+	ShapeWebset                    // a webset record without personal_email; of the code host also with it
+	ShapeAddon                     // the add-on codehost or network without personal_email; no e-mail addresses
+	ShapeOpen                      // with personal_email: the add-on codehost, or a record of the network webset
+	shapeSpecial                   // codehost: the owner of repositories; combined with a shape: its position
 )
 
-// ShapeEmails shows what personal_email adds to a record of the network webset with ShapeOpen.
+// ShapeEmails marks the pieces that personal_email adds to a record of the network webset in ShapeOpen.
 const ShapeEmails = shapeSpecial
 
 const shapesAll = ShapeEnrich | ShapeWebset | ShapeAddon | ShapeOpen
 
-// letter is the letter of a piece that shapes show.
+// letter returns the letter of a piece in these shapes.
 func (s Shape) letter() string { return string(rune('@' + s)) }
 
-// appendPieces appends those pieces that a shape shows.
+// appendPieces appends the pieces of a shape.
 func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
 	for rest := pieces; len(rest) > 1; {
 		letter, text := Shape(rest[1]-'@'), rest[2:]
@@ -55,7 +56,7 @@ func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
 	return b
 }
 
-// separate appends the comma that stands between what b ends with and a text that begins with next.
+// separate appends a comma if one is required between the end of b and a text that begins with next.
 func separate(b []byte, next byte) []byte {
 	if n := len(b); n == 0 || b[n-1] == '{' || b[n-1] == '[' || next == '}' || next == ']' {
 		return b
@@ -63,11 +64,12 @@ func separate(b []byte, next byte) []byte {
 	return append(b, ',')
 }
 
-// Members is an expression for what a shape shows of a row with the column content, if its pieces are whole: members
-// without braces of a person, an object of a repository or commit.
+// Members returns an SQL expression for the content of a row in a shape: fields without braces for a person,
+// an object for a repository or commit.
 func Members(shape Shape) string {
 	return "arrayStringConcat(arrayMap(p -> substring(p, 2), arrayFilter(p -> length(p) > 1 AND bitAnd(ascii(p), " +
-		strconv.Itoa(int(shape)) + ") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), content)[-1])))), ',')"
+		strconv.Itoa(int(shape)) +
+		") != 0, arrayPopFront(splitByChar('\\x1e', splitByChar(char(0), content)[-1])))), ',')"
 }
 
 // appendField appends a field.
@@ -75,7 +77,7 @@ func appendField[T string | []byte](b []byte, text T) []byte {
 	return append(append(b, text...), fieldEnd...)
 }
 
-// appendList appends the number of items of a list, and each item as a field.
+// appendList appends the length of a list, and each item as a field.
 func appendList(b []byte, list []string) []byte {
 	b = appendUnsigned(b, uint64(len(list)))
 	for _, item := range list {
@@ -99,7 +101,7 @@ func appendFlag(b []byte, set bool) []byte {
 	return appendField(b, "0")
 }
 
-// appendPiece appends a piece that shapes show, unless it is empty.
+// appendPiece appends a piece for shapes, unless it is empty.
 func appendPiece(b, text []byte, shapes Shape) []byte {
 	if len(text) == 0 {
 		return b
@@ -107,16 +109,16 @@ func appendPiece(b, text []byte, shapes Shape) []byte {
 	return append(appendMark(b, shapes), text...)
 }
 
-// appendMark appends what a piece begins with that shapes show.
+// appendMark appends the start of a piece for shapes.
 func appendMark(b []byte, shapes Shape) []byte { return append(b, pieceMark, '@'+byte(shapes)) }
 
-// servedList is a list as an answer shows it: its first MaxEntries entries and the number of all.
+// servedList is a list as served: its first MaxEntries entries and the total count.
 type servedList struct {
 	items []string
 	count int
 }
 
-// appendServed appends a list, empty entries left out.
+// appendServed appends a list without its empty entries.
 func appendServed(b []byte, list []string) []byte {
 	var items [MaxEntries]string
 	n := 0
@@ -137,7 +139,7 @@ func (f *fields) served() servedList {
 	return servedList{count: int(min(n, 1<<40)), items: f.list()}
 }
 
-// fields reads the fields of a content column, one after the other. A content without the expected ones is an error.
+// fields reads the fields of a content column in order. Missing fields are an error.
 type fields struct {
 	rest string
 	err  error
@@ -152,7 +154,7 @@ func (f *fields) text() string {
 	return text
 }
 
-var errShortContent = fmt.Errorf("a content column lacks fields: rebuild the table (muster replay)")
+var errShortContent = fmt.Errorf("content column has missing fields: rebuild the table (muster replay)")
 
 func (f *fields) list() []string {
 	n := f.unsigned()
@@ -182,15 +184,15 @@ func (f *fields) unsigned() uint64 {
 
 func (f *fields) keep(err error) {
 	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("a content column has a field of another kind: %w", err)
+		f.err = fmt.Errorf("content column has an invalid field: %w", err)
 	}
 }
 
-// contentText is the value of a String column, which scanners get.
+// contentText returns a scanned String value as fields.
 func contentText(value any) (fields, error) {
 	text, ok := value.(string)
 	if !ok {
-		return fields{}, fmt.Errorf("a content column is a %T", value)
+		return fields{}, fmt.Errorf("content column has type %T", value)
 	}
 	return fields{rest: text}, nil
 }

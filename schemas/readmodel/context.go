@@ -12,14 +12,13 @@ import (
 	"muster/schemas/event"
 )
 
-// ContextTable is the read model of calls of the context endpoint.
+// ContextTable is the read model of context calls.
 const ContextTable = "contexts"
 
-// ContextHash is contexts.request_hash of a request id.
+// ContextHash returns contexts.request_hash of a request id.
 func ContextHash(requestID string) uint64 { return KeyHash("context.request", requestID) }
 
-// ContextBatch holds states of calls, ready to be inserted. The zero value is
-// empty.
+// ContextBatch holds states of calls for an insert. The zero value is empty.
 type ContextBatch struct {
 	hash                  column[uint64]
 	request, organization column[string]
@@ -34,10 +33,10 @@ type ContextBatch struct {
 func (b *ContextBatch) Add(c *event.Context, at Position) error {
 	result, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("write context: %w", err)
+		return fmt.Errorf("encode context: %w", err)
 	}
-	// The first outcome in the log counts, as for those who follow it: a task may be done
-	// twice. That a call was accepted yields to any.
+	// The first outcome in the log wins, as for consumers of the topic: a task may run twice. Acceptance has
+	// the lowest version.
 	version := int64(0)
 	if c.Status != event.ContextProcessing {
 		version = math.MaxInt64 - at.Offset
@@ -55,7 +54,7 @@ func (b *ContextBatch) Add(c *event.Context, at Position) error {
 	return nil
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *ContextBatch) Len() int { return len(b.hash.list) }
 
 func (b *ContextBatch) columns() []field {
@@ -73,13 +72,12 @@ func (b *ContextBatch) columns() []field {
 	}
 }
 
-// InsertContexts writes a batch of states, as Insert does records: calling it
-// again with the same token and rows changes nothing.
+// InsertContexts writes a batch of states. Like Insert it is idempotent for the same token and rows.
 func InsertContexts(ctx context.Context, conn driver.Conn, token string, b *ContextBatch) error {
 	return insertEvents(ctx, conn, ContextTable, token, b)
 }
 
-// ContextRow is how far a call is.
+// ContextRow is the state of a call.
 type ContextRow struct {
 	RequestHash    uint64
 	RequestID      string
@@ -89,13 +87,13 @@ type ContextRow struct {
 	Result         string // event.Context as JSON
 }
 
-// Dest gives the scan destinations in the order of ContextsQuery's columns.
+// Dest returns the scan destinations in the order of ContextsQuery's columns.
 func (r *ContextRow) Dest() []any {
 	return []any{&r.RequestHash, &r.RequestID, &r.OrganizationID, &r.At, &r.Status, &r.Result}
 }
 
-// ContextsQuery reads how far calls are, by ContextHash. Compare the request id:
-// hashes may collide; and the organization: a call is nobody else's.
+// ContextsQuery returns the query for states of calls by ContextHash. Compare the request id, as hashes may
+// collide, and the organization, as other organizations must not see the call.
 func ContextsQuery() string {
 	return `SELECT request_hash, request_id, organization_id, at, toString(status), result
 FROM ` + ContextTable + `

@@ -9,29 +9,29 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// Count is how much a read model holds.
+// Count is the size of a read model.
 type Count struct {
 	Table   string
-	Rows    uint64 // newest versions that are not withdrawn
+	Rows    uint64 // newest versions that are not deleted
 	Parts   uint64 // parts on disk, of this node
 	Bytes   uint64 // their size on disk, compressed
 	Current int64  // newest version among its rows, microseconds since 0001-01-01; 0 when empty
 }
 
-// CountQuery counts the rows of one of Tables that are not withdrawn, each
-// identity once, and tells the newest version. It reads narrow columns of the
-// whole table: seconds at many millions of rows.
+// CountQuery returns the query for the number of identities in a table that are not deleted, and the newest
+// version. It scans narrow columns of the whole table, which takes seconds for many millions of rows.
 func CountQuery(table string) string {
 	return "SELECT count() AS rows, max(version) AS current FROM " + table + " FINAL WHERE NOT deleted"
 }
 
-// SizeQuery reads table, parts and bytes on disk of the tables of the current
-// database, as far as they have any.
+// SizeQuery returns the query for parts and bytes on disk of the tables of the current database.
 func SizeQuery() string {
-	return "SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
+	return "SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database " +
+		"= currentDatabase() GROUP BY table"
 }
 
-// Counts counts every read model, in the order of Tables. With an error it returns those that could be counted.
+// Counts returns the counts of every read model, in the order of Tables. With an error it returns those that
+// succeeded.
 func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
 	sizes := map[string]Count{}
 	rows, err := conn.Query(ctx, SizeQuery())
@@ -59,7 +59,7 @@ func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
 		if err := conn.QueryRow(ctx, CountQuery(name)).Scan(&c.Rows, &c.Current); err != nil {
 			errs = append(errs, fmt.Errorf("count %s: %w", name, err))
 			if _, ok := errors.AsType[*clickhouse.Exception](err); !ok {
-				break // the others cannot be asked either
+				break // The connection failed.
 			}
 			continue
 		}

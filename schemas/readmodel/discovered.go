@@ -12,13 +12,12 @@ import (
 	"muster/schemas/identity"
 )
 
-// DiscoveredTable is the read model of links that discovery found, by each of
-// their profiles. Its rows are candidates: a link holds as long as the newest
-// result of its input (DiscoveryTable) says so.
+// DiscoveredTable is the read model of discovered links, by each of their profiles. Its rows are candidates:
+// a link is valid only if the newest result of its input (DiscoveryTable) has it.
 const DiscoveredTable = "discovered_links"
 
-// DiscoveredConfidence is the calibrated confidence from which a link that
-// discovery found counts elsewhere (rulings.md, Person enrichment).
+// DiscoveredConfidence is the minimum calibrated confidence at which a discovered link is used by other
+// endpoints (rulings.md, Person enrichment).
 const DiscoveredConfidence = 0.9
 
 // discoveredBatch holds rows of discovered_links.
@@ -34,8 +33,8 @@ type discoveredBatch struct {
 	offset                                 column[int64]
 }
 
-// add adds the rows of a result with links that count elsewhere: one for each profile that was found, and one for the
-// input.
+// add adds the rows of a result with links of sufficient confidence: one for each profile found, and one for
+// the input.
 func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 	inputKey := identity.UsernameKey(d.Input.Username)
 	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool {
@@ -65,7 +64,7 @@ func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 	}
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *discoveredBatch) Len() int { return len(b.foundHash.list) }
 
 func (b *discoveredBatch) columns() []field {
@@ -87,16 +86,16 @@ func (b *discoveredBatch) columns() []field {
 	}
 }
 
-// discoveredQuery reads the inputs of results that say something about accounts, by DiscoveryHash of these.
+// discoveredQuery returns the query for inputs whose results mention accounts, by DiscoveryHash of these.
 func discoveredQuery() string {
 	return `SELECT found_hash, input_hash, version
 FROM ` + DiscoveredTable + `
 WHERE found_hash IN {keys:Array(UInt64)}`
 }
 
-// ReadDiscoveredInputs reads the inputs (DiscoveriesQuery) whose results say something about accounts, those of the 20
-// newest of each account. A newer result may say it no more. send runs a query with up to MaxKeys DiscoveryHashes as
-// ParameterKeys.
+// ReadDiscoveredInputs returns the inputs (DiscoveriesQuery) whose results mention accounts: those of the 20
+// newest per account. A newer result may no longer mention it. send runs a query with up to MaxKeys
+// DiscoveryHashes as ParameterKeys.
 func ReadDiscoveredInputs(send func(query string, scan func(driver.Rows) error) error) ([]uint64, error) {
 	type find struct {
 		found, input uint64
@@ -130,5 +129,5 @@ func ReadDiscoveredInputs(send func(query string, scan func(driver.Rows) error) 
 	return inputs, nil
 }
 
-// maxInputs bounds the inputs whose results are read for an account.
+// maxInputs is the maximum number of inputs per account whose results are read.
 const maxInputs = 20

@@ -12,17 +12,15 @@ import (
 	"muster/schemas/identity"
 )
 
-// DiscoveryTable is the read model of discovery's results: the newest of each
-// input.
+// DiscoveryTable is the read model of discovery results: the newest per input.
 const DiscoveryTable = "discoveries"
 
-// DiscoveryHash is discoveries.input_hash of an account.
+// DiscoveryHash returns discoveries.input_hash of an account.
 func DiscoveryHash(platform, usernameKey string) uint64 {
 	return KeyHash("discovery.input", platform+":"+usernameKey)
 }
 
-// DiscoveryBatch holds results of discovery, ready to be inserted. The zero
-// value is empty.
+// DiscoveryBatch holds discovery results for an insert. The zero value is empty.
 type DiscoveryBatch struct {
 	hash                        column[uint64]
 	platform, username, request column[string]
@@ -39,7 +37,7 @@ type DiscoveryBatch struct {
 func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
 	result, err := json.Marshal(d, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("write discovery: %w", err)
+		return fmt.Errorf("encode discovery: %w", err)
 	}
 	key := identity.UsernameKey(d.Input.Username)
 	b.hash.add(DiscoveryHash(d.Input.Platform, key))
@@ -57,7 +55,7 @@ func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
 	return nil
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *DiscoveryBatch) Len() int { return len(b.hash.list) }
 
 func (b *DiscoveryBatch) columns() []field {
@@ -76,9 +74,8 @@ func (b *DiscoveryBatch) columns() []field {
 	}
 }
 
-// InsertDiscoveries writes a batch of results, the links that they found first, as
-// Insert does records: calling it again with the same token and rows changes
-// nothing.
+// InsertDiscoveries writes a batch of results, their links first. Like Insert it is idempotent for the same
+// token and rows.
 func InsertDiscoveries(ctx context.Context, conn driver.Conn, token string, b *DiscoveryBatch) error {
 	if err := insertEvents(ctx, conn, DiscoveredTable, token, &b.links); err != nil {
 		return err
@@ -96,13 +93,13 @@ type DiscoveryRow struct {
 	Result      string // event.Discovery as JSON
 }
 
-// Dest gives the scan destinations in the order of DiscoveriesQuery's columns.
+// Dest returns the scan destinations in the order of DiscoveriesQuery's columns.
 func (r *DiscoveryRow) Dest() []any {
 	return []any{&r.InputHash, &r.Platform, &r.UsernameKey, &r.At, &r.Found, &r.Result}
 }
 
-// DiscoveriesQuery reads the newest results by DiscoveryHash. Compare platform
-// and key: hashes may collide.
+// DiscoveriesQuery returns the query for the newest results by DiscoveryHash. Compare platform and key:
+// hashes may collide.
 func DiscoveriesQuery() string {
 	return `SELECT input_hash, toString(platform), username_key, at, found, result
 FROM ` + DiscoveryTable + `

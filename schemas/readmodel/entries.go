@@ -8,7 +8,7 @@ import (
 // codehostRepo adds the row of a repository.
 func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.CodehostRepo, at Position) {
 	t := &b.codehostRepos
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.repoID.add(*p.ID)
 	w := &r.w
@@ -34,8 +34,8 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	r.content = content
 }
 
-// appendEntry appends the object whose members write writes: without e-mail for ShapeAddon, and with nothing removed for
-// shapes and ShapeOpen.
+// appendEntry appends the object whose fields write writes: without e-mail addresses for shapes, and complete
+// for ShapeOpen in addition.
 func (r *Renderer) appendEntry(b []byte, shapes Shape, write func()) []byte {
 	w := &r.w
 	shapes |= ShapeOpen
@@ -70,11 +70,11 @@ func (w *writer) repoText(p *record.CodehostRepo) {
 	w.strings(`"topics":`, p.Topics, whenCut)
 }
 
-// codehostCommit adds the row of a commit, and files the account under the author's address. A no-reply address names
-// its account by itself.
+// codehostCommit adds the row of a commit, and indexes the account by the author's address, except for
+// no-reply addresses, which contain the account.
 func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.CodehostCommit, at Position) {
 	t := &b.codehostCommits
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.sha.add(p.SHA)
 	if rec.Deleted {
@@ -125,7 +125,7 @@ func (r *Renderer) commit(p *record.CodehostCommit) {
 // codehostList adds the row of a complete list.
 func (r *Renderer) codehostList(b *Batch, rec *record.Record, p *record.CodehostList, at Position) {
 	t := &b.codehostLists
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userID.add(*p.UserID)
 	t.list.add(p.List)
 	t.items.add(p.Items)

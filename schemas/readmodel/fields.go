@@ -2,8 +2,8 @@ package readmodel
 
 import "slices"
 
-// Bits of network_people.present, in the order of networkFields. Stored rows
-// carry them: a new one goes to the end, none is ever renumbered.
+// Bits of network_people.present, in the order of networkFields. They are stored: append new ones, never
+// renumber.
 const (
 	netProfileID uint64 = 1 << iota
 	netUsername
@@ -32,7 +32,7 @@ const (
 	netPersonalEmail
 )
 
-// networkFields are the names of the bits (schemas/MAPPING.md, section 8).
+// networkFields returns the names of the bits (schemas/MAPPING.md, section 8).
 func networkFields() []string {
 	return []string{
 		"profile_id", "username", "first_name", "middle_name", "last_name", "full_name",
@@ -43,7 +43,7 @@ func networkFields() []string {
 	}
 }
 
-// Bits of codehost_people.present, in the order of codehostFields; as stable.
+// Bits of codehost_people.present, in the order of codehostFields. They are stored, too.
 const (
 	hostUserID uint64 = 1 << iota
 	hostCodehostUsername
@@ -82,7 +82,7 @@ const (
 	hostLastUpdated
 )
 
-// codehostFields are the names of the bits (schemas/MAPPING.md, section 8).
+// codehostFields returns the names of the bits (schemas/MAPPING.md, section 8).
 func codehostFields() []string {
 	return []string{
 		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name",
@@ -95,8 +95,7 @@ func codehostFields() []string {
 	}
 }
 
-// Fields that depend on other records than the row's own: the reader tests
-// them, no bit stands for them.
+// Fields that depend on other records. The reader computes them; they have no bit.
 const (
 	// FieldCodehost on the network webset: a followed link leads to a codehost-person.
 	FieldCodehost = "codehost"
@@ -108,25 +107,22 @@ const (
 	FieldCommits = "commits"
 )
 
-// NetworkFields lists every name that must_have accepts on the network
-// webset, stored and computed ones.
+// NetworkFields returns all names that must_have accepts on the network webset, stored and computed.
 func NetworkFields() []string { return append(networkFields(), FieldCodehost) }
 
-// CodehostFields lists every name that must_have accepts on the codehost
-// webset, stored and computed ones.
+// CodehostFields returns all names that must_have accepts on the codehost webset, stored and computed.
 func CodehostFields() []string {
 	return append(codehostFields(), FieldRepos, FieldCommits, FieldNetwork)
 }
 
-// NetworkFieldMask is the bit of network_people.present that stands for a
-// field. ok is false for a name that no bit stands for: an unknown one, or
-// one that the reader computes.
-func NetworkFieldMask(name string) (mask uint64, ok bool) { return fieldMask(networkFields(), name) }
+// NetworkFieldMask returns the bit of a field in network_people.present. ok is false if the field is unknown
+// or computed by the reader.
+func NetworkFieldMask(name string) (mask uint64, ok bool) { return maskOf(networkFields(), name) }
 
 // CodehostFieldMask is NetworkFieldMask for codehost_people.present.
-func CodehostFieldMask(name string) (mask uint64, ok bool) { return fieldMask(codehostFields(), name) }
+func CodehostFieldMask(name string) (mask uint64, ok bool) { return maskOf(codehostFields(), name) }
 
-func fieldMask(fields []string, name string) (uint64, bool) {
+func maskOf(fields []string, name string) (uint64, bool) {
 	i := slices.Index(fields, name)
 	if i < 0 {
 		return 0, false
@@ -134,23 +130,23 @@ func fieldMask(fields []string, name string) (uint64, bool) {
 	return 1 << uint(i), true
 }
 
-// present collects bits.
-type present uint64
+// fieldMask is a bit set of non-empty fields.
+type fieldMask uint64
 
-func (p *present) str(bit uint64, value string) {
+func (p *fieldMask) str(bit uint64, value string) {
 	if value != "" {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }
 
-func (p *present) int(bit uint64, value *int64) {
+func (p *fieldMask) int(bit uint64, value *int64) {
 	if value != nil {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }
 
-func (p *present) is(bit uint64, there bool) {
+func (p *fieldMask) is(bit uint64, there bool) {
 	if there {
-		*p |= present(bit)
+		*p |= fieldMask(bit)
 	}
 }

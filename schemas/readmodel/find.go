@@ -7,30 +7,25 @@ import (
 	"muster/schemas/identity"
 )
 
-// Lookup types under which people are found who are not known by an identifier,
-// for discovery. A hit says little by itself.
+// Lookup types for discovery, which looks for people without an identifier. A match is weak evidence.
 const (
 	lookupName   = "name."
 	lookupHandle = "handle."
 )
 
-// LookupName is the lookup type under which people of a platform are filed by
-// the keys of their names (identity.NameKeys).
+// LookupName returns the lookup type of name blocking keys (identity.NameKeys) on a platform.
 func LookupName(platform string) LookupType { return LookupType(lookupName + platform) }
 
-// LookupHandle is the lookup type under which people of a platform are filed by
-// the making of their username (identity.HandleKey).
+// LookupHandle returns the lookup type of username blocking keys (identity.HandleKey) on a platform.
 func LookupHandle(platform string) LookupType { return LookupType(lookupHandle + platform) }
 
-// LookupMention is the lookup type under which people of a platform are filed by
-// usernames of another that their texts and websites name, beside the fields that
-// are made for it.
+// LookupMention returns the lookup type of usernames of another platform that texts and websites of people
+// mention, outside the fields for usernames.
 func LookupMention(platform, other string) LookupType {
 	return LookupType(platform + ".mentions_" + other)
 }
 
-// mention files a person under the accounts on other platforms that texts and
-// websites name.
+// mention indexes a person by the accounts on other platforms that texts and websites mention.
 func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, texts ...string) {
 	add := func(found []identity.Account) {
 		for _, a := range found {
@@ -40,14 +35,14 @@ func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, 
 		}
 	}
 	for _, t := range texts {
-		if strings.ContainsAny(t, "/@:") { // what every mention has
+		if strings.ContainsAny(t, "/@:") { // Required in every mention.
 			add(r.platforms.FindMentions(t))
 		}
 	}
 	add(r.platforms.FindAccounts(websites))
 }
 
-// find files a person under what discovery looks for.
+// find indexes a person by the blocking keys of discovery.
 func (l *lookupWriter) find(platform, username string, names ...string) {
 	l.add(LookupHandle(platform), identity.HandleKey(username))
 	var seen []string

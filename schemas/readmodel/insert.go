@@ -11,28 +11,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Insert writes batches as if they were one: one insert a table, lookups
-// first, then two tables at a time. It returns when the rows are durable and visible, provided that the
-// connection has async_insert = 0 and insert_deduplicate = 1. A batch should
-// stay below a million lookups: the server cuts larger inserts into blocks,
-// and each has to be recognised by itself.
+// Insert writes batches as one: one insert per table, lookups first, then two tables concurrently. It returns
+// when the rows are durable and visible, provided that the connection has async_insert = 0 and
+// insert_deduplicate = 1. A batch should have fewer than a million lookups: the server splits larger inserts
+// into blocks that are deduplicated separately.
 //
-// An error leaves unknown which tables were written. Calling Insert again
-// with the same records and the same token writes the rest: the server drops
-// what it has seen under the token, and if it has forgotten, the rows replace
-// themselves. A batch is not changed by Insert.
+// After an error it is unknown which tables were written. Calling Insert again with the same records and
+// token writes the rest: the server drops inserts whose token it remembers, and otherwise rows replace
+// themselves. Insert does not modify batches.
 func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Batch) error {
 	return InsertInto(ctx, conn, nil, token, batches...)
 }
 
-// events is a batch of rows of one table of muster's own events.
-type events interface {
+// eventBatch is a batch of rows of one event table.
+type eventBatch interface {
 	Len() int
 	columns() []field
 }
 
-// insertEvents writes a batch to its one table; an empty one writes nothing.
-func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b events) error {
+// insertEvents writes a batch to its table. An empty batch writes nothing.
+func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b eventBatch) error {
 	if b.Len() == 0 {
 		return nil
 	}
@@ -42,11 +40,11 @@ func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b e
 	return nil
 }
 
-// Names are the tables to write to instead of those of Tables, by their names
-// there; what has no entry is not written. Nil means the tables themselves.
+// Names maps tables of Tables to the tables to write instead. Tables without an entry are not written. Nil
+// stands for the tables themselves.
 type Names map[string]string
 
-func (n Names) of(table string) (string, bool) {
+func (n Names) target(table string) (string, bool) {
 	if n == nil {
 		return table, true
 	}
@@ -54,12 +52,11 @@ func (n Names) of(table string) (string, bool) {
 	return name, ok
 }
 
-// tablesAtATime is how many inserts of a batch run side by side. Most of a small
-// insert is waiting for one thread of the server and for files.
-const tablesAtATime = 2
+// insertConcurrency is the number of concurrent inserts of a batch. A small insert mostly waits for one
+// server thread and for files.
+const insertConcurrency = 2
 
-// InsertInto is Insert into other tables of the same columns, as a rebuild has
-// them (Rebuild).
+// InsertInto is Insert into other tables with the same columns, such as those of a Rebuild.
 func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -69,7 +66,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		tables[i] = b.tables()
 	}
 	writing, writeCtx := errgroup.WithContext(ctx)
-	writing.SetLimit(tablesAtATime)
+	writing.SetLimit(insertConcurrency)
 	for i := range tables[0] {
 		parts := make([]table, 0, len(batches))
 		for _, t := range tables {
@@ -77,7 +74,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 				parts = append(parts, t[i])
 			}
 		}
-		name, wanted := names.of(tables[0][i].name)
+		name, wanted := names.target(tables[0][i].name)
 		if len(parts) == 0 || !wanted {
 			continue
 		}
@@ -88,7 +85,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 			return nil
 		}
 		if i == 0 {
-			// Readers find everything else by lookups.
+			// Lookups first: readers find everything else through them.
 			if err := write(ctx); err != nil {
 				return err
 			}
@@ -96,7 +93,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		}
 		writing.Go(func() error { return write(writeCtx) })
 	}
-	return writing.Wait() // ours, see above
+	return writing.Wait()
 }
 
 // insertTable writes one table's rows of several batches.
@@ -109,7 +106,7 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 		kinds[i] = clickhouse.ColumnNameAndType{Name: c.name, Type: c.kind}
 	}
 	ctx = clickhouse.Context(ctx,
-		// Naming the columns saves asking the server for them before every insert.
+		// Saves a query for the columns before every insert.
 		clickhouse.WithColumnNamesAndTypes(kinds),
 		clickhouse.WithSettings(clickhouse.Settings{
 			"insert_deduplication_token": token + ":" + parts[0].name,
@@ -118,8 +115,8 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if err := makeRoom(batch, parts); err != nil {
-		return fmt.Errorf("make room: %w", closeAfter(batch, err))
+	if err := reserveCapacity(batch, parts); err != nil {
+		return fmt.Errorf("reserve: %w", abortBatch(batch, err))
 	}
 	for i, part := range parts {
 		if i > 0 {
@@ -127,12 +124,12 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 		}
 		for j, c := range columns {
 			if err := c.values.appendTo(batch.Column(j)); err != nil {
-				return fmt.Errorf("column %s: %w", c.name, closeAfter(batch, err))
+				return fmt.Errorf("column %s: %w", c.name, abortBatch(batch, err))
 			}
 		}
 	}
-	if err := even(batch, parts); err != nil {
-		return closeAfter(batch, err)
+	if err := checkColumnLengths(batch, parts); err != nil {
+		return abortBatch(batch, err)
 	}
 	if err := batch.Send(); err != nil {
 		return fmt.Errorf("send: %w", err)
@@ -140,8 +137,9 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	return nil
 }
 
-// even checks that all columns have as many rows: of a block with a shorter one the server takes none, without an error.
-func even(batch driver.Batch, parts []table) error {
+// checkColumnLengths checks that all columns have the same length: the server silently drops a block with a
+// shorter one.
+func checkColumnLengths(batch driver.Batch, parts []table) error {
 	rows := 0
 	for _, part := range parts {
 		rows += part.rows
@@ -154,10 +152,9 @@ func even(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// makeRoom lets the batch's columns of texts grow at once to what will stand in
-// them, by adding it as one row and taking that back: growing row by row copies
-// them several times over.
-func makeRoom(batch driver.Batch, parts []table) error {
+// reserveCapacity allocates the batch's string columns at once: it appends all bytes as one row and resets the
+// column. Growing row by row would copy them several times.
+func reserveCapacity(batch driver.Batch, parts []table) error {
 	own := batch.Columns()
 	for _, part := range parts {
 		for j, c := range part.columns() {
@@ -180,8 +177,8 @@ func makeRoom(batch driver.Batch, parts []table) error {
 	return nil
 }
 
-// closeAfter gives a batch's connection back after an error.
-func closeAfter(batch driver.Batch, err error) error {
+// abortBatch releases a batch's connection after an error.
+func abortBatch(batch driver.Batch, err error) error {
 	if abort := batch.Abort(); abort != nil {
 		return fmt.Errorf("%w (and abort: %w)", err, abort)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filled is a batch whose columns have so many rows.
+// filled is a batch whose columns have n rows.
 type filled struct {
 	driver.Batch
 	columns []clickhousecolumn.Interface
@@ -16,8 +16,7 @@ type filled struct {
 
 func (b filled) Columns() []clickhousecolumn.Interface { return b.columns }
 
-// A block of columns that do not have as many rows each is not sent.
-func TestEven(t *testing.T) {
+func TestInsert_RejectsColumnsOfUnequalLength(t *testing.T) {
 	of := func(name string, rows int) clickhousecolumn.Interface {
 		c, err := clickhousecolumn.Type("UInt64").Column(name, nil)
 		require.NoError(t, err)
@@ -27,7 +26,9 @@ func TestEven(t *testing.T) {
 		return c
 	}
 	parts := []table{{rows: 2}, {rows: 1}}
-	require.NoError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 3)}}, parts))
-	require.EqualError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}}, parts), "column b has 2 rows of 3")
-	require.EqualError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}}, parts), "column a has 2 rows of 3", "all too short")
+	require.NoError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 3)}}, parts))
+	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}},
+		parts), "column b has 2 rows of 3")
+	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}},
+		parts), "column a has 2 rows of 3", "all too short")
 }

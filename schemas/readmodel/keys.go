@@ -2,11 +2,11 @@ package readmodel
 
 import "github.com/cespare/xxhash/v2"
 
-// LookupType says what kind of value a row of lookups was filed under.
+// LookupType is the kind of value of a row of lookups.
 type LookupType string
 
-// The lookup types. Values are comparison forms: usernames and slugs as
-// identity.UsernameKey, e-mails as identity.EmailKey, other ids exactly.
+// The lookup types. Values are normalized: usernames and slugs by identity.UsernameKey, e-mail addresses by
+// identity.EmailKey. Other ids are unchanged.
 const (
 	// LookupNetworkUsername: a network-person by its username.
 	LookupNetworkUsername LookupType = "network.username"
@@ -38,18 +38,18 @@ const (
 	LookupLinkMicroblog LookupType = "link.microblog"
 )
 
-// LookupLink is the lookup type under which account-links file the accounts
-// of a platform ("codehost", "network", "microblog").
+// LookupLink returns the lookup type of account links by an account of a platform ("codehost", "network",
+// "microblog").
 func LookupLink(platform string) LookupType { return LookupType("link." + platform) }
 
-// LookupUsername is the lookup type of a platform's usernames.
+// LookupUsername returns the lookup type of a platform's usernames.
 func LookupUsername(platform string) LookupType { return LookupType(platform + ".username") }
 
-// LookupEmail is the lookup type of a platform's e-mail addresses.
+// LookupEmail returns the lookup type of a platform's e-mail addresses.
 func LookupEmail(platform string) LookupType { return LookupType(platform + ".email") }
 
-// LookupDeclared is the lookup type under which records of a platform are filed by the
-// usernames of another that they declare.
+// LookupDeclared returns the lookup type of records of a platform by usernames of another one that they
+// declare.
 func LookupDeclared(platform, other string) LookupType {
 	return LookupType(platform + "." + other + "_username")
 }
@@ -68,19 +68,20 @@ const (
 	TargetAccount = "account"
 )
 
-// KeyHash is the hash under which lookups file a value: XXH64 of what the value is, a zero byte and the value. Types
-// whose values are usernames of one platform share it, and those whose values are e-mail addresses: callers look for
-// them together, and a read takes as long as it has keys. Readers compare type and value, since hashes may collide.
+// KeyHash returns the hash under which lookups index a value: XXH64 of the value's namespace, a zero byte and
+// the value. All types of usernames of one platform share a namespace, as do all types of e-mail addresses:
+// they are looked up together, and the cost of a read grows with its keys. Readers compare type and value,
+// since hashes may collide.
 func KeyHash(t LookupType, value string) uint64 {
 	var stack [96]byte
-	buf := append(stack[:0], t.names()...)
+	buf := append(stack[:0], t.namespace()...)
 	buf = append(buf, 0)
 	buf = append(buf, value...)
 	return xxhash.Sum64(buf)
 }
 
-// names is what values of a type are.
-func (t LookupType) names() string {
+// namespace returns the namespace of the values of a type.
+func (t LookupType) namespace() string {
 	switch t {
 	case LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork:
 		return "network username"
@@ -94,14 +95,14 @@ func (t LookupType) names() string {
 	return string(t)
 }
 
-// ProfileHash is network_people.profile_hash of a profile_id.
+// ProfileHash returns network_people.profile_hash of a profile_id.
 func ProfileHash(profileID string) uint64 { return KeyHash("network.profile_id", profileID) }
 
-// CompanyHash is network_companies.company_hash of a company_id.
+// CompanyHash returns network_companies.company_hash of a company_id.
 func CompanyHash(companyID string) uint64 { return KeyHash("company.company_id", companyID) }
 
-// MicroblogHash is microblog_people.user_hash of a user_id.
+// MicroblogHash returns microblog_people.user_hash of a user_id.
 func MicroblogHash(userID string) uint64 { return KeyHash("microblog.user_id", userID) }
 
-// LinkHash is account_links.link_hash of an account-link's identity.
+// LinkHash returns account_links.link_hash of an account link's identity.
 func LinkHash(identity string) uint64 { return KeyHash("account-link", identity) }

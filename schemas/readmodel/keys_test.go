@@ -9,8 +9,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// The lookup types of a platform that is a variable are those that rows are filed under by name.
-func TestLookupsOfPlatforms(t *testing.T) {
+// The computed lookup types equal the constants.
+func TestLookupType_EqualsConstantsOfPlatform(t *testing.T) {
 	for want, is := range map[readmodel.LookupType]readmodel.LookupType{
 		readmodel.LookupNetworkUsername:           readmodel.LookupUsername(identity.Network),
 		readmodel.LookupCodehostUsername:          readmodel.LookupUsername(identity.Codehost),
@@ -29,8 +29,8 @@ func TestLookupsOfPlatforms(t *testing.T) {
 	}
 }
 
-// The hashes are stored, and are not to change.
-func TestHashes(t *testing.T) {
+// The hashes are stored and must not change.
+func TestKeyHash_IsStable(t *testing.T) {
 	for name, c := range map[string]struct{ want, is uint64 }{
 		"profile":   {0x3a1c9b039ab3f6ba, readmodel.ProfileHash("a")},
 		"company":   {0x3076714c95a9e123, readmodel.CompanyHash("a")},

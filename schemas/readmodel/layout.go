@@ -11,25 +11,25 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// ErrNoTables says that a database has none of the read models.
+// ErrNoTables means that a database has none of the read models.
 var ErrNoTables = errors.New("the database has no read models: run muster migrate")
 
-// FindLayout reads from the tables themselves for which kind of installation they
-// were made: those of a cluster are Distributed ones, which name it. It fails when they
-// are of two kinds, or not as the migrations make them: whoever changes tables must not
-// guess.
+// FindLayout returns the layout of the existing tables. On a cluster they are Distributed tables, which name
+// it. It returns ErrNoTables if there are none, and an error if the layouts are mixed or differ from the
+// migrations: changing tables by a guessed layout is unsafe.
 func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error) {
-	rows, err := conn.Query(ctx, "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase() AND name IN ('"+
+	rows, err := conn.Query(ctx, "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
+		"currentDatabase() AND name IN ('"+
 		strings.Join(Tables(), "', '")+"') ORDER BY name")
 	if err != nil {
-		return layout, fmt.Errorf("read how the tables were made: %w", err)
+		return layout, fmt.Errorf("read the layout of the tables: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var clusters []string
 	for rows.Next() {
 		var name, engine, full string
 		if err := rows.Scan(&name, &engine, &full); err != nil {
-			return layout, fmt.Errorf("read how the tables were made: %w", err)
+			return layout, fmt.Errorf("read the layout of the tables: %w", err)
 		}
 		cluster, err := clusterOf(name, engine, full)
 		if err != nil {
@@ -38,7 +38,7 @@ func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error
 		clusters = append(clusters, cluster)
 	}
 	if err := rows.Err(); err != nil {
-		return layout, fmt.Errorf("read how the tables were made: %w", err)
+		return layout, fmt.Errorf("read the layout of the tables: %w", err)
 	}
 	slices.Sort(clusters)
 	clusters = slices.Compact(clusters)
@@ -48,11 +48,11 @@ func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error
 	case 1:
 		return Layout{Cluster: clusters[0]}, nil
 	}
-	return layout, fmt.Errorf("the read models are not of one cluster, or not all of one: %q", clusters)
+	return layout, fmt.Errorf("read models have different clusters, or only some are on a cluster: %q", clusters)
 }
 
-// clusterOf is the cluster that a table is distributed over, none for a node's own: by the
-// name that it was migrated with, which may hold a macro such as {cluster}.
+// clusterOf returns the cluster of a table, "" for a table of a single node. The name is as migrated and may
+// contain a macro such as {cluster}.
 func clusterOf(name, engine, full string) (string, error) {
 	if strings.HasSuffix(engine, "MergeTree") {
 		return "", nil
@@ -61,9 +61,9 @@ func clusterOf(name, engine, full string) (string, error) {
 	if m == nil {
 		m = make([]string, 4)
 	}
-	cluster := m[1] + m[2] // in quotes, or without
+	cluster := m[1] + m[2] // Quoted or unquoted.
 	if cluster == "" || m[3] != (Layout{Cluster: cluster}).Local(name) {
-		return "", fmt.Errorf("the table %s is not as muster migrate makes it: its engine is %s", name, full)
+		return "", fmt.Errorf("table %s was not created by muster migrate: its engine is %s", name, full)
 	}
 	return cluster, nil
 }

@@ -6,10 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every name of a cluster that migrating takes is found again.
+// Every name of a cluster that migrations accept is parsed.
 func TestClusterOf(t *testing.T) {
-	for _, name := range []string{"muster", "all-sharded.1", "{cluster}", "{installation}-{cluster}", "my cluster", "a, b", "grün"} {
-		cluster, err := clusterOf("lookups", "Distributed", "Distributed('"+name+"', 'muster', 'lookups_local', cityHash64(link_hash))")
+	for _, name := range []string{"muster", "all-sharded.1", "{cluster}", "{installation}-{cluster}", "my cluster",
+		"a, b", "grün"} {
+		cluster, err := clusterOf("lookups", "Distributed", "Distributed('"+name+
+			"', 'muster', 'lookups_local', cityHash64(link_hash))")
 		require.NoError(t, err)
 		require.Equal(t, name, cluster)
 	}
@@ -20,9 +22,10 @@ func TestClusterOf(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cluster)
 	for _, full := range []string{
-		"", "Memory", "Distributed('', 'muster', 'lookups_local')", "Distributed('{cluster}', 'muster', 'mine')", "Distributed('{cluster}', 'lookups_local', 'mine')",
+		"", "Memory", "Distributed('', 'muster', 'lookups_local')", "Distributed('{cluster}', 'muster', 'mine')",
+		"Distributed('{cluster}', 'lookups_local', 'mine')",
 	} {
 		_, err := clusterOf("lookups", "Distributed", full)
-		require.ErrorContains(t, err, "lookups is not as muster migrate makes it")
+		require.ErrorContains(t, err, "lookups was not created by muster migrate")
 	}
 }

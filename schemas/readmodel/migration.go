@@ -11,12 +11,11 @@ import (
 //go:embed migrations/*.sql migrations/baseline/*.sql
 var migrations embed.FS
 
-// Migrations holds the schema as files NNNN_create_<table>.sql, text/templates
-// that are rendered with a Layout. A file's statements end with ";" at the end
-// of a line and can be repeated; its line "-- owner:" names the service whose
-// read model the table is. In baseline/ is a file that makes a new database in a fraction of
-// the seconds that they take: all tables and views as the migrations up to its number leave
-// them. projector's TestBaseline writes it (-update), and compares.
+// Migrations returns the schema as files NNNN_create_<table>.sql: text/templates that are rendered with a
+// Layout. Statements end with ";" at the end of a line and are idempotent; the line "-- owner:" names the
+// service that owns the table. A file in baseline/ creates all tables and views as the migrations up to its
+// number leave them, for new databases, which takes a fraction of the time. TestBaseline of projector writes
+// (-update) and verifies it.
 func Migrations() (fs.FS, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -25,17 +24,16 @@ func Migrations() (fs.FS, error) {
 	return files, nil
 }
 
-// Layout says for which kind of installation the schema is rendered; it is
-// the parameter of the templates. The zero value is a single node.
+// Layout is the kind of installation for which the schema is rendered, the parameter of the templates. The
+// zero value is a single node.
 type Layout struct {
-	// Cluster is the cluster's name in ClickHouse's remote_servers. When set,
-	// each table is a ReplicatedReplacingMergeTree <name>_local on every node
-	// of the cluster, behind a Distributed table <name> sharded by the row's
-	// own key.
+	// Cluster is the name in ClickHouse's remote_servers. If set, each table is a
+	// ReplicatedReplacingMergeTree <name>_local on every node, behind a Distributed table <name> sharded by
+	// the row's key.
 	Cluster string
 }
 
-// Local names the table that holds a node's own rows.
+// Local returns the name of the table with a node's own rows.
 func (l Layout) Local(table string) string {
 	if l.Cluster == "" {
 		return table
@@ -43,8 +41,8 @@ func (l Layout) Local(table string) string {
 	return table + "_local"
 }
 
-// Everywhere names every table that a change of a table's columns has to reach:
-// the nodes' local one, and on a cluster the one in front of them.
+// Everywhere returns the tables to alter when columns change: the local table and, on a cluster, the
+// Distributed one.
 func (l Layout) Everywhere(table string) []string {
 	if l.Cluster == "" {
 		return []string{table}
@@ -52,8 +50,8 @@ func (l Layout) Everywhere(table string) []string {
 	return []string{l.Local(table), table}
 }
 
-// Logical is the name by which a table is known, of one of its names in
-// system.tables; not ok for one that is not the node's own, but in front of those.
+// Logical returns the table name without the suffix of local tables. ok is false for a cluster's Distributed
+// tables.
 func (l Layout) Logical(name string) (string, bool) {
 	if l.Cluster == "" {
 		return name, true
@@ -61,9 +59,8 @@ func (l Layout) Logical(name string) (string, bool) {
 	return strings.CutSuffix(name, l.Local(""))
 }
 
-// From is what the rows of a table are read from. Beside the live tables of a cluster
-// only those that hold a node's own rows are sure to be there: a replay that was killed
-// may have left none in front of them.
+// From returns the table expression to read rows from. On a cluster it reads the local tables of shadow and
+// retired tables: the Distributed one may be missing after an interrupted replay.
 func (l Layout) From(table string) string {
 	if _, _, _, beside := ParseRebuilt(table); beside && l.Cluster != "" {
 		return "cluster('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ")"
@@ -71,7 +68,7 @@ func (l Layout) From(table string) string {
 	return table
 }
 
-// OnAllNodes is a table of the system to read from, of every node.
+// OnAllNodes returns a table expression for a system table on every node.
 func (l Layout) OnAllNodes(table string) string {
 	if l.Cluster == "" {
 		return table
@@ -79,7 +76,7 @@ func (l Layout) OnAllNodes(table string) string {
 	return "clusterAllReplicas('" + l.Cluster + "', " + table + ")"
 }
 
-// OnCluster is the clause that runs a statement on every node.
+// OnCluster returns the clause that runs a statement on every node.
 func (l Layout) OnCluster() string {
 	if l.Cluster == "" {
 		return ""
@@ -87,35 +84,36 @@ func (l Layout) OnCluster() string {
 	return " ON CLUSTER '" + l.Cluster + "'"
 }
 
-// ReplacingMergeTree is the engine of a table whose greatest version wins.
+// ReplacingMergeTree returns the engine of a table in which the greatest version wins.
 func (l Layout) ReplacingMergeTree(table, version string) string {
 	if l.Cluster == "" {
 		return "ReplacingMergeTree(" + version + ")"
 	}
-	return "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/" + table + "', '{replica}', " + version + ")"
+	return "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/" + table + "', '{replica}', " +
+		version + ")"
 }
 
-// restAge is how many seconds after the last insert a table that is read by key is at rest.
-const restAge = 300
+// restAge is the number of seconds after the last insert when a table read by key is merged into one part.
+const idleSeconds = 300
 
-// Lookup is the settings of a table that is read by key: granules of so many
-// rows, in compact parts, which keep a granule's columns side by side in one
-// file. A point read of many columns then decompresses little besides what it
-// asks for: a third of the processor time that wide parts take
-// (deploy/docs/benchmarks.md). Rows of kilobytes want 8, those of some hundred bytes 32, short ones 64: fewer rows cost
-// disk, more cost reading.
+// Lookup returns the settings of a table that is read by key: small granules in compact parts, which store a
+// granule's columns side by side in one file. A point read of many columns then decompresses little more than
+// it needs and takes a third of the CPU time of wide parts (deploy/docs/benchmarks.md). Use granularity 8 for
+// rows of kilobytes, 32 for some hundred bytes, 64 for short ones: smaller granules cost disk, larger ones
+// cost reads.
 //
-// Each part is read for each key, so a table without inserts for restAge seconds is merged into one part. One of seven
-// parts takes 1.8 times as long to read.
+// A read by key searches every part, so a table without inserts for restAge seconds is merged into one part.
+// Reads of seven parts take 1.8 times as long.
 func (l Layout) Lookup(granularity int) string {
 	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
 		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " +
-		"min_age_to_force_merge_seconds = " + strconv.Itoa(restAge) + ", min_age_to_force_merge_on_partition_only = 1, " +
+		"min_age_to_force_merge_seconds = " + strconv.Itoa(idleSeconds) +
+		", min_age_to_force_merge_on_partition_only = 1, " +
 		l.Deduplication()
 }
 
-// Deduplication is the setting that keeps a window of insert tokens, which
-// single nodes do not keep by default, so that a retried insert is recognised.
+// Deduplication returns the setting for a window of insert tokens, so that retried inserts are recognized.
+// Single nodes have none by default.
 func (l Layout) Deduplication() string {
 	if l.Cluster != "" {
 		return "replicated_deduplication_window = 10000"
@@ -123,8 +121,8 @@ func (l Layout) Deduplication() string {
 	return "non_replicated_deduplication_window = 10000"
 }
 
-// SearchSettings are the table settings for scans over all rows: default
-// granules, and the window of insert tokens of Settings.
+// SearchSettings returns the settings of tables that are scanned: default granules and the window of insert
+// tokens.
 func (l Layout) SearchSettings() string {
 	if l.Cluster != "" {
 		return "replicated_deduplication_window = 10000"
@@ -132,12 +130,13 @@ func (l Layout) SearchSettings() string {
 	return "non_replicated_deduplication_window = 10000"
 }
 
-// Distributed is the statement that puts a table over the nodes' local ones,
-// sharded by the row's own key. A single node needs none.
+// Distributed returns the statement that creates the Distributed table over the local ones, sharded by the
+// row's key; "" for a single node.
 func (l Layout) Distributed(table, shardKey string) string {
 	if l.Cluster == "" {
 		return ""
 	}
 	return "CREATE TABLE IF NOT EXISTS " + table + l.OnCluster() + " AS " + l.Local(table) +
-		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" + shardKey + "));"
+		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" +
+		shardKey + "));"
 }

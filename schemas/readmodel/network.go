@@ -9,8 +9,7 @@ import (
 	"muster/schemas/record"
 )
 
-// networkShapes are the names that unknown members of network-person shapes
-// must not have.
+// networkShapes are the reserved names in network-person shapes.
 type networkShapes struct {
 	webset, enrich                                 reserved
 	location, position, company, education, school reserved
@@ -34,10 +33,11 @@ func newNetworkShapes() networkShapes {
 			"codehost_username", "microblog_username", "last_updated", "personal_email", "emails",
 			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts"),
-		location:      reserve("city", "state", "country", "country_code", "continent", "raw_address"),
-		position:      reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
-		company:       reserve("name", "network_url", "company_id"),
-		education:     reserve("summary", "start", "end", "current", "location", "field_of_study", "school").lists("degrees", "majors", "minors"),
+		location: reserve("city", "state", "country", "country_code", "continent", "raw_address"),
+		position: reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
+		company:  reserve("name", "network_url", "company_id"),
+		education: reserve("summary", "start", "end", "current", "location", "field_of_study",
+			"school").lists("degrees", "majors", "minors"),
 		school:        reserve("name", "network_url", "school_id"),
 		certification: reserve("credential_id", "credential_url", "issuer", "name", "issue_date"),
 		language:      reserve("language", "proficiency"),
@@ -45,7 +45,8 @@ func newNetworkShapes() networkShapes {
 		searchPosition: reserve("title", "company_name", "company_id", "company_url", "location", "description",
 			"start_date", "end_date", "is_current", "summary", "start", "end", "current", "company"),
 		searchEducation: reserve("school_name", "school_id", "school_url", "degree", "field_of_study", "description",
-			"start_date", "end_date", "summary", "start", "end", "current", "location", "degrees", "majors", "minors", "school"),
+			"start_date", "end_date", "summary", "start", "end", "current", "location", "degrees", "majors", "minors",
+			"school"),
 	}
 }
 
@@ -53,7 +54,7 @@ func newNetworkShapes() networkShapes {
 func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.NetworkPerson, at Position) {
 	t := &b.networkPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, given.ProfileID, given.LastUpdated)
+		t.addDeletion(rec, at, given.ProfileID, given.LastUpdated)
 		r.searchPerson(b, rec, given, at, nil, nil, nil)
 		return
 	}
@@ -61,25 +62,27 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	p := &full
 	usernameKey := identity.UsernameKey(p.Username)
 	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail)}
-	emails := b.keep(emailKeys(r.keys[:0], addresses...))
+	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
-	codehost := b.keep(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
-	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+	codehost := b.copyList(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
+	microblog := b.copyList(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
 
 	l := b.lookupsOf(rec, TargetNetworkPerson, p.ProfileID, at)
 	l.addUsername(LookupNetworkUsername, usernameKey, codehost)
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
-	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName) // derived names have the same keys
+	// Derived names have the same keys.
+	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName)
 	r.mention(&l, identity.Network, nil, p.Headline, p.Summary)
 
-	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
+	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education),
+		r.rankCertifications(p.Certifications)
 	r.searchPerson(b, rec, p, at, experience, education, certifications)
 	w := &r.w
 	w.own.set(addresses...)
 
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(p.ProfileID))
 	t.profileID.add(p.ProfileID)
 	t.lastUpdated.add(p.LastUpdated)
@@ -93,7 +96,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	email := personalEmail(p)
 	mask := r.networkPresent(p, len(experience), len(education), len(certifications))
 	if email != "" {
-		mask |= present(netPersonalEmail)
+		mask |= fieldMask(netPersonalEmail)
 	}
 	content := appendNetworkFields(
 		r.content[:0], rec, p.ProfileID, p.Username, usernameKey, p.FullName, emails, codehost, uint64(mask))
@@ -118,7 +121,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	r.content = content
 }
 
-// appendWithoutMail appends what write writes, without e-mail for shapes and with nothing removed for ShapeOpen.
+// appendWithoutMail appends what write writes: without e-mail addresses for shapes, and complete for
+// ShapeOpen in addition.
 func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byte {
 	w := &r.w
 	w.reset(true)
@@ -132,7 +136,7 @@ func (r *Renderer) appendWithoutMail(b []byte, shapes Shape, write func()) []byt
 	return appendPiece(b, w.fragment(), ShapeOpen)
 }
 
-// appendNetworkFields appends the fields that the content of a network person begins with (networkContent).
+// appendNetworkFields appends the leading fields of a network person's content column (networkContent).
 func appendNetworkFields(
 	b []byte, rec *record.Record, profileID, username, usernameKey, fullName string, emails, codehost []string,
 	present uint64,
@@ -144,7 +148,7 @@ func appendNetworkFields(
 	return appendUnsigned(b, present)
 }
 
-// personalEmail is personal_email, else email, else the first of emails.
+// personalEmail returns personal_email, else email, else the first of emails.
 func personalEmail(p *record.NetworkPerson) string {
 	if p.PersonalEmail != "" {
 		return p.PersonalEmail
@@ -160,8 +164,8 @@ func personalEmail(p *record.NetworkPerson) string {
 	return ""
 }
 
-func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) present {
-	seen := present(netProfileID | netUsername | netLastUpdated)
+func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) fieldMask {
+	seen := fieldMask(netProfileID | netUsername | netLastUpdated)
 	seen.str(netFirstName, p.FirstName)
 	seen.str(netMiddleName, p.MiddleName)
 	seen.str(netLastName, p.LastName)
@@ -186,9 +190,11 @@ func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education
 	return seen
 }
 
-// networkShared writes what the add-on network and the webset record share
-// (schemas/MAPPING.md, 7.5).
-func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
+// networkShared writes the fields common to the add-on network and the webset record (schemas/MAPPING.md,
+// 7.5).
+func (r *Renderer) networkShared(
+	p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked,
+) {
 	w, s := &r.w, &r.network
 	w.str(`"username":`, p.Username)
 	w.str(`"url":`, p.URL)
@@ -231,7 +237,7 @@ func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields,
 	w.derived(derived, s.derivedWebset)
 }
 
-// networkRest writes the rest of the webset record (schemas/MAPPING.md, section 6).
+// networkRest writes the remaining fields of the webset record (schemas/MAPPING.md, section 6).
 func (r *Renderer) networkRest(p *record.NetworkPerson) {
 	w, s := &r.w, &r.network
 	w.str(`"profile_id":`, p.ProfileID)
@@ -252,7 +258,9 @@ func (r *Renderer) networkRest(p *record.NetworkPerson) {
 }
 
 // networkEnrich writes person.network without updated_at (schemas/MAPPING.md, 3.3).
-func (r *Renderer) networkEnrich(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
+func (r *Renderer) networkEnrich(
+	p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked,
+) {
 	w, s := &r.w, &r.network
 	w.str(`"profile_id":`, p.ProfileID)
 	w.str(`"network_username":`, p.Username)
@@ -298,7 +306,7 @@ func (r *Renderer) networkEnrich(p *record.NetworkPerson, derived derive.Fields,
 	w.unknown(p.Unknown, s.enrich)
 }
 
-// first is the part of a list that is served.
+// first returns the part of a list that is served.
 func first[T any](list []T) []T { return list[:min(len(list), MaxEntries)] }
 
 func (w *writer) locationKnown(l *record.Location) {
@@ -415,7 +423,7 @@ func (w *writer) searchEducation(s *networkShapes, e *record.Education) {
 	w.closeEntry()
 }
 
-// one is a list of at most one string.
+// one returns a list of at most one string.
 func one(s string) []string {
 	if s == "" {
 		return nil
@@ -423,8 +431,7 @@ func one(s string) []string {
 	return []string{s}
 }
 
-// emailKeys appends the distinct comparison forms of addresses; values that
-// are none have none.
+// emailKeys appends the distinct normalized addresses. Invalid ones are skipped.
 func emailKeys(dst []string, lists ...[]string) []string {
 	for _, list := range lists {
 		for _, s := range list {
@@ -436,13 +443,12 @@ func emailKeys(dst []string, lists ...[]string) []string {
 			}
 		}
 	}
-	slices.Sort(dst) // lists of 10,000 entries are normal
+	slices.Sort(dst) // Lists of 10,000 entries occur.
 	return slices.Compact(dst)
 }
 
-// declaredKeys appends the distinct comparison forms of the usernames that a
-// record declares on a platform: its own field first, then its social
-// accounts.
+// declaredKeys appends the distinct normalized usernames that a record declares on a platform: its own field
+// first, then its social accounts.
 func declaredKeys(dst []string, own, platform string, accounts []identity.Account) []string {
 	if key := identity.UsernameKey(own); key != "" {
 		dst = append(dst, key)
@@ -455,7 +461,7 @@ func declaredKeys(dst []string, own, platform string, accounts []identity.Accoun
 			dst = append(dst, key)
 		}
 	}
-	// Social accounts are distinct already; the own field may be among them.
+	// Social accounts are distinct, but may include the own field.
 	if len(dst) > 1 && own != "" {
 		if i := slices.Index(dst[1:], dst[0]); i >= 0 {
 			dst = slices.Delete(dst, i+1, i+2)

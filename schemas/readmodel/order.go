@@ -7,7 +7,7 @@ import (
 	"muster/schemas/record"
 )
 
-// ranked is the place of an entry in a dated list (schemas/MAPPING.md, "Lists").
+// ranked is the position of an entry in a dated list (schemas/MAPPING.md, "Lists").
 type ranked struct {
 	index   int
 	ongoing bool
@@ -15,8 +15,7 @@ type ranked struct {
 	start   record.Version // -1 for none
 }
 
-// instantOf is the first instant of a date, -1 for none, which no date is
-// older than.
+// instantOf returns the first instant of a date, or -1 without a date, which sorts before all others.
 func instantOf(d record.PartialDate) record.Version {
 	if d == "" {
 		return -1
@@ -28,8 +27,7 @@ func instantOf(d record.PartialDate) record.Version {
 	return v
 }
 
-// newestFirst sorts entries: ongoing ones first, then by end, then by start,
-// newest first, then as they came.
+// newestFirst sorts entries: ongoing ones first, then by end and start, newest first. The sort is stable.
 func newestFirst(entries []ranked) {
 	if len(entries) < 2 {
 		return
@@ -52,7 +50,8 @@ func (r *Renderer) rankExperience(list []record.Position) []ranked {
 	out := r.experience[:0]
 	for i := range list {
 		if p := &list[i]; !isEmptyPosition(p) {
-			out = append(out, ranked{index: i, ongoing: p.IsOngoing(), end: instantOf(p.End), start: instantOf(p.Start)})
+			out = append(out, ranked{index: i, ongoing: p.IsOngoing(), end: instantOf(p.End),
+				start: instantOf(p.Start)})
 		}
 	}
 	newestFirst(out)
@@ -77,7 +76,8 @@ func (r *Renderer) rankCertifications(list []record.Certification) []ranked {
 	out := r.certifications[:0]
 	for i := range list {
 		c := &list[i]
-		if c.CredentialID == "" && c.CredentialURL == "" && c.Issuer == "" && c.Name == "" && c.IssueDate == "" && !anyPresent(c.Unknown) {
+		if c.CredentialID == "" && c.CredentialURL == "" && c.Issuer == "" && c.Name == "" && c.IssueDate == "" &&
+			!anyPresent(c.Unknown) {
 			continue
 		}
 		out = append(out, ranked{index: i, end: instantOf(c.IssueDate), start: -1})
@@ -88,7 +88,8 @@ func (r *Renderer) rankCertifications(list []record.Certification) []ranked {
 }
 
 func isEmptyPosition(p *record.Position) bool {
-	return p.Summary == "" && p.Title == "" && p.Description == "" && p.Start == "" && p.End == "" && p.Current == nil &&
+	return p.Summary == "" && p.Title == "" && p.Description == "" && p.Start == "" && p.End == "" &&
+		p.Current == nil &&
 		isEmptyLocation(p.Location) && isEmptyCompanyRef(p.Company) && !anyPresent(p.Unknown)
 }
 
@@ -111,7 +112,7 @@ func isEmptySchool(s *record.SchoolRef) bool {
 	return s == nil || s.Name == "" && s.NetworkURL == "" && s.SchoolID == "" && !anyPresent(s.Unknown)
 }
 
-// anyString reports whether a list has an entry that is not empty.
+// anyString reports whether a list has a non-empty entry.
 func anyString(list []string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return s != "" })
 }

@@ -10,8 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// An entry is none when it says nothing, and is one whichever of its members says something.
-func TestEntriesThatSayNothing(t *testing.T) {
+func TestIsEmptyEntry(t *testing.T) {
 	eachMemberSays(t, isEmptyPosition)
 	eachMemberSays(t, isEmptyEducation)
 	eachMemberSays(t, isEmptyLocation)
@@ -59,7 +58,7 @@ func eachMemberSays[E any](t *testing.T, empty func(*E) bool) {
 }
 
 // Lists are served in this order (schemas/MAPPING.md, "Lists").
-func TestOrderOfEntries(t *testing.T) {
+func TestNewestFirst(t *testing.T) {
 	yes, no := true, false
 	indices := func(list []ranked) (out []int) {
 		for _, r := range list {
@@ -69,10 +68,13 @@ func TestOrderOfEntries(t *testing.T) {
 	}
 	r := &Renderer{}
 	require.Equal(t, []int{5, 3, 0, 1, 4, 6}, indices(r.rankExperience([]record.Position{
-		{Start: "2010"}, {Start: "2001", End: "2005"}, {}, {Start: "2011", End: "2012", Current: &yes}, {Start: "2000", End: "2005"}, {Start: "2020"}, {Start: "2015", Current: &no},
+		{Start: "2010"}, {Start: "2001", End: "2005"}, {}, {Start: "2011", End: "2012", Current: &yes},
+		{Start: "2000", End: "2005"}, {Start: "2020"}, {Start: "2015", Current: &no},
 	})))
 	require.Equal(t, []int{2, 0, 3, 1}, indices(r.rankEducation([]record.Education{
 		{Start: "2001", End: "2005"}, {Start: "2010"}, {Start: "2000", Current: &yes}, {Start: "2000", End: "2005"}, {},
 	})))
-	require.Equal(t, []int{1, 2, 0}, indices(r.rankCertifications([]record.Certification{{Name: "a"}, {IssueDate: "2020"}, {IssueDate: "2019"}, {}})))
+	require.Equal(t, []int{1, 2, 0},
+		indices(r.rankCertifications([]record.Certification{{Name: "a"}, {IssueDate: "2020"}, {IssueDate: "2019"},
+			{}})))
 }

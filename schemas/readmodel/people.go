@@ -8,18 +8,17 @@ import (
 	"muster/schemas/suppress"
 )
 
-// PeopleTable says how the people of a platform are read out of its table, to be
-// compared with who was erased.
+// PeopleTable describes how to read the people of a platform for comparison with the suppression set.
 type PeopleTable struct {
 	Name, Platform string
-	// ID, Username (comparison form) and Emails (comparison forms) are expressions.
+	// ID, Username and Emails (both normalized) are SQL expressions.
 	ID, Username, Emails string
 	body                 string
-	// ownEmails is how many members of body are addresses that muster has a field for.
+	// ownEmails is the number of fields of body with mapped addresses.
 	ownEmails string
 }
 
-// PeopleTables returns the tables of people: one for each platform.
+// PeopleTables returns the tables of people, one per platform.
 func PeopleTables() []PeopleTable {
 	return []PeopleTable{
 		{"network_people", identity.Network, "profile_id", "username_key", "email_keys", Members(ShapeOpen), "0"},
@@ -29,13 +28,13 @@ func PeopleTables() []PeopleTable {
 	}
 }
 
-// Members is an expression for the fields of the record as JSON, without braces; empty for a table that has none.
+// Members returns an SQL expression for the fields of the record as JSON without braces; "" if the table has
+// none.
 func (t PeopleTable) Members() string { return t.body }
 
-// Body is an expression for the record as JSON, where it may have what suppress.Subject.Beside
-// reads: with emails addresses that muster has no field for, with others what
-// suppress.DropMembers names. Else it is the empty string, and that for every row when
-// nothing is wanted.
+// Body returns an SQL expression for the record as JSON if it may have data that suppress.Subject.Beside
+// reads, else for the empty string: with emails unmapped addresses, with others the fields of
+// suppress.DropMembers. If neither is requested, it is empty for every row.
 func (t PeopleTable) Body(emails, others bool) string {
 	if t.body == "" || !emails && !others {
 		return "''"
@@ -51,5 +50,6 @@ func (t PeopleTable) Body(emails, others bool) string {
 	if emails {
 		may = append(may, `countSubstringsCaseInsensitive(members, 'email"') + countSubstringsCaseInsensitive(members, 'emails"') > `+t.ownEmails)
 	}
-	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") + "), concat('{', members, '}'), '')"
+	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") +
+		"), concat('{', members, '}'), '')"
 }

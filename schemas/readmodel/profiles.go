@@ -8,41 +8,39 @@ import (
 	"muster/schemas/record"
 )
 
-// ProfileRow is what discovery compares of an account, in one form for every
-// platform.
+// ProfileRow is an account as compared by discovery, in one form for all platforms.
 type ProfileRow struct {
-	Platform      string // as identity has it
+	Platform      string // one of identity's platforms
 	ID            string // profile_id, user_id in decimal, or user_id
 	Version       int64
 	Revision      uint32 // mapping revision
 	ContentHash   uint64
-	Deleted       bool // withdrawn
+	Deleted       bool
 	Username      string
 	UsernameKey   string
 	EmailKeys     []string
-	NetworkKeys   []string // usernames that it declares on another platform, comparison forms, the field's own first
+	NetworkKeys   []string // normalized usernames declared on other platforms, the own field first
 	CodehostKeys  []string
 	MicroblogKeys []string
-	Followers     int64 // of the microblog; -1: not known
-	// Texts are, of the network, the members of the webset record; of the code host
-	// addon; of the microblog name, bio, location, website, avatar_url, created_at and
-	// account_type.
+	Followers     int64 // microblog only; -1 if unknown
+	// Texts are, for the network, the fields of the webset record; for the code host the add-on; for the
+	// microblog name, bio, location, website, avatar_url, created_at and account_type.
 	Texts []string
 }
 
-// Dest gives the scan destinations in the order of ProfilesQuery's columns.
+// Dest returns the scan destinations in the order of ProfilesQuery's columns.
 func (r *ProfileRow) Dest() []any {
 	return []any{
-		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey, &r.EmailKeys,
+		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey,
+		&r.EmailKeys,
 		&r.NetworkKeys, &r.CodehostKeys, &r.MicroblogKeys, &r.Followers, &r.Texts,
 	}
 }
 
-// ProfilesQuery reads accounts of some platforms in one statement, which takes
-// less than one a platform. Each platform has a parameter of its name: ProfileHash
-// of up to MaxKeys network people, user ids of the code host, MicroblogHash. The rows
-// are for NewestProfiles. The versions are those of the records, without those that
-// were seen since. Accounts of organizations count as deleted: discovery serves people.
+// ProfilesQuery returns one query for accounts of several platforms, which is cheaper than one per platform.
+// Each platform has a parameter of its name: up to MaxKeys ProfileHashes for network, user ids for codehost,
+// MicroblogHashes for microblog. Pass the rows to NewestProfiles. Versions do not include version bumps.
+// Accounts of organizations count as deleted: discovery serves people.
 func ProfilesQuery(platforms ...string) string {
 	arms := make([]string, 0, len(platforms))
 	for _, p := range platforms {
@@ -58,20 +56,23 @@ func ProfilesQuery(platforms ...string) string {
 	return strings.Join(arms, "\nUNION ALL\n")
 }
 
-// HoldersQuery reads who has, or had, a username of a platform, by KeyHash of the
-// lookup type of its usernames, with the columns of ProfilesQuery: whom lookups name,
-// at most the 200 newest of a key, as they are now. The rows are for NewestProfiles.
+// HoldersQuery returns the query for current and former owners of a platform's usernames, by KeyHash, with
+// the columns of ProfilesQuery: the current rows of accounts in lookups, at most the 200 newest per key. Pass
+// the rows to NewestProfiles.
 func HoldersQuery(platform string) string {
 	order, kind := "", ""
 	switch platform {
 	case identity.Network:
-		order, kind = "profile_hash GLOBAL IN (SELECT xxHash64(concat('network.profile_id\\0', target))", TargetNetworkPerson
+		order, kind = "profile_hash GLOBAL IN (SELECT xxHash64(concat('network.profile_id\\0', target))",
+			TargetNetworkPerson
 	case identity.Codehost:
 		order, kind = "user_id GLOBAL IN (SELECT toInt64OrZero(target)", TargetCodehostPerson
 	case identity.Microblog:
-		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))", TargetMicroblogPerson
+		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))",
+			TargetMicroblogPerson
 	}
-	return profilesFrom(platform) + "\nWHERE " + order + ` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
+	return profilesFrom(platform) + "\nWHERE " + order +
+		` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
 ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 }
@@ -90,9 +91,8 @@ FROM codehost_people`
 FROM microblog_people`
 }
 
-// NewestProfiles are the newest of the rows of each account; a withdrawn one too.
-// Rows of one account lie in parts that are not merged yet: there are few, and
-// finding the newest here takes less than a statement that does.
+// NewestProfiles returns the newest row of each account, deleted or not. Accounts have several rows while
+// parts are unmerged; there are few, so selecting here is cheaper than in SQL.
 func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 	type account struct{ platform, id string }
 	at := make(map[account]int, len(rows))
@@ -104,14 +104,15 @@ func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 		case !have:
 			at[a] = len(out)
 			out = append(out, r)
-		case compareVersions(r.Version, out[i].Version, r.Revision, out[i].Revision, r.ContentHash, out[i].ContentHash) > 0:
+		case compareVersions(r.Version, out[i].Version, r.Revision, out[i].Revision, r.ContentHash,
+			out[i].ContentHash) > 0:
 			out[i] = r
 		}
 	}
 	return out
 }
 
-// Freshen is the row's version, or the newest that was seen of its content.
+// Freshen returns the row's version or the newest version bump of its content.
 func (r *ProfileRow) Freshen(seen []SeenRow) int64 {
 	return Freshen(record.Kind(r.Platform+"-person"), r.ID, r.Version, r.ContentHash, seen)
 }

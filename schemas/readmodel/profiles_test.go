@@ -8,24 +8,29 @@ import (
 	"muster/schemas/identity"
 )
 
-// Of an account's rows the newest counts; versions seen since are of one content.
+// The newest row of an account wins; version bumps apply to equal content.
 func TestNewestProfiles(t *testing.T) {
 	row := func(platform, id string, version int64, hash uint64) *ProfileRow {
 		return &ProfileRow{Platform: platform, ID: id, Version: version, ContentHash: hash}
 	}
 	require.Empty(t, NewestProfiles(nil))
 	got := NewestProfiles([]*ProfileRow{
-		row("network", "a", 1, 9), row("codehost", "a", 2, 1), row("network", "a", 3, 1), row("network", "b", 3, 1), row("network", "a", 3, 2), row("network", "a", 2, 7),
+		row("network", "a", 1, 9), row("codehost", "a", 2, 1), row("network", "a", 3, 1), row("network", "b", 3, 1),
+		row("network", "a", 3, 2), row("network", "a", 2, 7),
 	})
-	require.Equal(t, []*ProfileRow{row("network", "a", 3, 2), row("codehost", "a", 2, 1), row("network", "b", 3, 1)}, got)
+	require.Equal(t, []*ProfileRow{row("network", "a", 3, 2), row("codehost", "a", 2, 1), row("network", "b", 3, 1)},
+		got)
 
-	seen := []SeenRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9, 2}, {"network-person", 1, "b", 9, 2}}
+	seen := []SeenRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9,
+		2}, {"network-person", 1, "b", 9, 2}}
 	require.Equal(t, int64(5), got[0].Freshen(seen))
 	require.Equal(t, int64(3), got[2].Freshen(seen))
 	require.Equal(t, int64(2), got[1].Freshen(nil))
 }
 
 func TestProfilesGolden(t *testing.T) {
-	golden(t, "testdata/profiles.sql.golden", ProfilesQuery(identity.PlatformNames()...)+"\n;\n"+ProfilesQuery(identity.Codehost)+"\n;\n"+SeenVersionsQuery()+"\n;\n"+
-		HoldersQuery(identity.Network)+"\n;\n"+HoldersQuery(identity.Codehost)+"\n;\n"+HoldersQuery(identity.Microblog)+"\n")
+	golden(t, "testdata/profiles.sql.golden", ProfilesQuery(identity.PlatformNames()...)+"\n;\n"+
+		ProfilesQuery(identity.Codehost)+"\n;\n"+SeenVersionsQuery()+"\n;\n"+
+		HoldersQuery(identity.Network)+"\n;\n"+HoldersQuery(identity.Codehost)+"\n;\n"+HoldersQuery(identity.Microblog)+
+		"\n")
 }

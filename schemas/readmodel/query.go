@@ -10,19 +10,18 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// MaxKeys is the number of keys a lookup query is made for. Parameters travel
-// in the URL, whose size servers limit; more than 1,000 values would need an
-// external table.
+// MaxKeys is the maximum number of keys of a query. Parameters are part of the URL, whose size servers limit;
+// more than 1,000 values would need an external table.
 const MaxKeys = 256
 
-// MaxEntries is how many entries of a list are served (rulings.md, Names).
+// MaxEntries is the number of entries of a list that are served (rulings.md, Names).
 const MaxEntries = 100
 
-// ParameterKeys is the query parameter that holds the keys of every query of
-// this package: Array(Int64) for AnswersQuery, Array(UInt64) for the others.
+// ParameterKeys is the query parameter for the keys of all queries of this package: Array(Int64) for
+// AnswersQuery, Array(UInt64) for others.
 const ParameterKeys = "keys"
 
-// FormatKeys writes keys as the value of ParameterKeys.
+// FormatKeys formats keys as the value of ParameterKeys.
 func FormatKeys[K int64 | uint64](keys []K) string {
 	buf := make([]byte, 0, 2+21*len(keys))
 	buf = append(buf, '[')
@@ -39,17 +38,16 @@ func FormatKeys[K int64 | uint64](keys []K) string {
 	return string(append(buf, ']'))
 }
 
-// LookupRow is a candidate: at Version, Target held or declared Value. For
-// link types the row says that the account Value of the type's platform and
-// the account Target belong together.
+// LookupRow is a candidate: at Version, Target had or declared Value. For link types, the account Value of
+// the type's platform and the account Target are linked.
 type LookupRow struct {
 	KeyHash    uint64
 	Type       string
 	Value      string
 	TargetKind string
 	Target     string
-	// Source is that of an account-link. Of a record under its username it is the usernames of the other webset that it
-	// declared then: what readers may read ahead.
+	// Source is the source of an account link. For a username it is the usernames of the other webset that
+	// the record declared at that version, for prefetching.
 	Source     string
 	Confidence float32
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z
@@ -58,7 +56,7 @@ type LookupRow struct {
 	claim string
 }
 
-// Dest gives the scan destinations in the order of LookupQuery's columns.
+// Dest returns the scan destinations in the order of LookupQuery's columns.
 func (r *LookupRow) Dest() []any { return []any{&r.KeyHash, &r.ver, &r.claim, &r.Confidence} }
 
 // Bits of ver.
@@ -67,10 +65,10 @@ const (
 	verVersion = 69
 )
 
-// Declares are the usernames of the other webset that the record declared when the row was written.
+// Declares returns the usernames of the other webset that the record declared when the row was written.
 func (r *LookupRow) Declares() []string { return strings.Fields(r.Source) }
 
-// appendClaim appends a claim: what a row of lookups states, apart from how sure it is.
+// appendClaim appends a claim: what a row of lookups states, without its confidence.
 func appendClaim(b []byte, lookup LookupType, value, targetKind, target, source string) []byte {
 	for _, field := range []string{string(lookup), value, targetKind, target, source} {
 		b = append(append(b, field...), fieldEnd...)
@@ -78,7 +76,7 @@ func appendClaim(b []byte, lookup LookupType, value, targetKind, target, source 
 	return b
 }
 
-// read sets the fields that ver and the claim have.
+// read sets the fields encoded in ver and the claim.
 func (r *LookupRow) read() {
 	var version big.Int
 	r.Version = version.Rsh(&r.ver, verVersion).Int64()
@@ -89,14 +87,14 @@ func (r *LookupRow) read() {
 // Bounds of what is read of one key.
 const (
 	maxCandidates    = 100
-	maxCandidateRows = 200 // some are older versions of others, or withdrawn
+	maxCandidateRows = 200 // includes older versions and deletions
 )
 
-// maxPlainRows is how many rows a query returns that does not bound those of each key.
+// maxPlainRows is the maximum number of rows of a query without a limit per key.
 const maxPlainRows = 20_000
 
-// lookupQuery reads the rows of up to MaxKeys key hashes (KeyHash). Sorting them takes the server as long as reading
-// them, so newestLookups sorts.
+// lookupQuery returns the query for the rows of up to MaxKeys key hashes (KeyHash). Sorting in the server
+// takes as long as reading, so newestLookups sorts.
 func lookupQuery() string {
 	return `SELECT key_hash, ver, claim, confidence
 FROM lookups
@@ -104,8 +102,8 @@ WHERE key_hash IN {keys:Array(UInt64)}
 LIMIT ` + strconv.Itoa(maxPlainRows)
 }
 
-// boundedLookupQuery is lookupQuery for keys with very many rows: of each key and type it reads at most the 200 newest.
-// Types that share a hash begin with different letters.
+// boundedLookupQuery is lookupQuery for keys with very many rows: it returns at most the 200 newest of each
+// key and type. Types that share a hash begin with different letters.
 func boundedLookupQuery() string {
 	return `SELECT key_hash, ver, claim, confidence
 FROM lookups
@@ -114,8 +112,8 @@ ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash, substring(claim, 1, 1)`
 }
 
-// ReadLookups reads the candidates of up to MaxKeys key hashes, by hash: of each the newest version, unless it is
-// withdrawn, and of each key and type at most the 100 newest. send runs a query with the hashes as ParameterKeys.
+// ReadLookups returns the candidates of up to MaxKeys key hashes, by hash: the newest version of each that is
+// not deleted, at most the 100 newest per key and type. send runs a query with the hashes as ParameterKeys.
 func ReadLookups(send func(query string, scan func(driver.Rows) error) error) (map[uint64][]LookupRow, error) {
 	found := make(map[uint64][]LookupRow)
 	n := 0
@@ -142,7 +140,7 @@ func ReadLookups(send func(query string, scan func(driver.Rows) error) error) (m
 	return found, nil
 }
 
-// newestLookups are the candidates among the rows of a key hash. It changes rows.
+// newestLookups returns the candidates among the rows of a key hash. It modifies rows.
 func newestLookups(rows []LookupRow) []LookupRow {
 	slices.SortStableFunc(rows, func(a, b LookupRow) int { return b.ver.Cmp(&a.ver) })
 	seen := make(map[string]bool, len(rows))
@@ -151,7 +149,7 @@ func newestLookups(rows []LookupRow) []LookupRow {
 	for _, r := range rows {
 		r.read()
 		candidate := r.claim
-		if r.TargetKind != TargetAccount { // the source is what the record declared then
+		if r.TargetKind != TargetAccount { // The source is not part of the candidate's identity.
 			candidate = strings.TrimSuffix(r.claim, r.Source+fieldEnd)
 		}
 		if seen[candidate] {
@@ -176,18 +174,18 @@ type NetworkPersonRow struct {
 	Version              int64
 	Revision             uint32 // mapping revision
 	ContentHash          uint64
-	Deleted              bool   // withdrawn: the row exists so that readers know, nothing else is set
-	Username             string // as the record has it
+	Deleted              bool   // deleted: only identity and version are set
+	Username             string // as given in the record
 	UsernameKey          string
 	FullName             string // derived or not; may be empty
 	EmailKeys            []string
-	CodehostUsernameKeys []string // declared, the field's own first
+	CodehostUsernameKeys []string // declared, the own field first
 	Present              uint64   // NetworkFieldMask
 
 	pieces string
 }
 
-// Dest gives the scan destinations in the order of NetworkPeopleQuery's columns.
+// Dest returns the scan destinations in the order of NetworkPeopleQuery's columns.
 func (r *NetworkPersonRow) Dest() []any { return []any{&r.ProfileHash, (*networkContent)(r)} }
 
 // networkContent reads the column content.
@@ -200,7 +198,7 @@ func (r *networkContent) Scan(value any) error {
 		return err
 	}
 	r.ProfileID, r.Version = f.text(), f.signed()
-	r.Revision = uint32(f.unsigned()) //nolint:gosec // as it was written
+	r.Revision = uint32(f.unsigned()) //nolint:gosec // stored value
 	r.ContentHash, r.Deleted = f.unsigned(), f.flag()
 	r.Username, r.UsernameKey, r.FullName = f.text(), f.text(), f.text()
 	r.EmailKeys, r.CodehostUsernameKeys, r.Present = f.list(), f.list(), f.unsigned()
@@ -208,7 +206,7 @@ func (r *networkContent) Scan(value any) error {
 	return f.err
 }
 
-// Append appends the members that a shape shows to an object that b ends with. emails adds what the add-on
+// Append appends the fields of a shape to the object at the end of b. emails adds what the add-on
 // personal_email adds to a record of the network webset.
 func (r *NetworkPersonRow) Append(b []byte, shape Shape, emails bool) []byte {
 	if emails {
@@ -217,26 +215,26 @@ func (r *NetworkPersonRow) Append(b []byte, shape Shape, emails bool) []byte {
 	return appendPieces(b, r.pieces, shape, "")
 }
 
-// Only is the row with the members that a shape shows and no others.
+// Only returns the row with the fields of a shape only.
 func (r *NetworkPersonRow) Only(shape Shape) *NetworkPersonRow {
 	row := *r
 	row.pieces = string(pieceMark) + shape.letter() + string(appendPieces(nil, r.pieces, shape, ""))
 	return &row
 }
 
-// Size is the number of bytes of the members.
+// Size returns the size of the fields in bytes.
 func (r *NetworkPersonRow) Size() int { return len(r.pieces) }
 
-// NetworkPeopleQuery reads network people by ProfileHash. Each row of the table is there, older versions and withdrawn
-// people too, for NewestNetworkPeople. Compare ProfileID: hashes may collide.
+// NetworkPeopleQuery returns the query for network people by ProfileHash. It returns all rows, including
+// older versions and deleted people, for NewestNetworkPeople. Compare ProfileID: hashes may collide.
 func NetworkPeopleQuery() string {
 	return `SELECT profile_hash, content
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
 
-// NewestNetworkPeople keeps the newest version of each profile among rows, withdrawn or not: the few rows of an answer
-// are told apart in less than the server takes to sort them.
+// NewestNetworkPeople returns the newest version of each profile among rows, deleted or not. For the few rows
+// of a response this is cheaper than sorting in SQL.
 func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 	var out []*NetworkPersonRow
 	for _, r := range rows {
@@ -244,7 +242,8 @@ func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 		switch {
 		case i < 0:
 			out = append(out, r)
-		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash, r.ContentHash) < 0:
+		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash,
+			r.ContentHash) < 0:
 			out[i] = r
 		}
 	}
@@ -254,7 +253,8 @@ func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 // compareVersions orders two rows of one identity as ver does in SQL: by version, mapping revision and
 // content hash, which is greatest for a deletion.
 func compareVersions(version, otherVersion int64, revision, otherRevision uint32, hash, otherHash uint64) int {
-	return cmp.Or(cmp.Compare(version, otherVersion), cmp.Compare(revision, otherRevision), cmp.Compare(hash, otherHash))
+	return cmp.Or(cmp.Compare(version, otherVersion), cmp.Compare(revision, otherRevision),
+		cmp.Compare(hash, otherHash))
 }
 
 // CompanyRow is a network-company.
@@ -270,20 +270,21 @@ type CompanyRow struct {
 	Company     string // the company object without last_updated
 }
 
-// Dest gives the scan destinations in the order of CompaniesQuery's columns.
+// Dest returns the scan destinations in the order of CompaniesQuery's columns.
 func (r *CompanyRow) Dest() []any {
-	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SlugKey, &r.NetworkID, &r.Company}
+	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SlugKey,
+		&r.NetworkID, &r.Company}
 }
 
-// CompaniesQuery reads companies by CompanyHash. Each row of the table is there, older versions and withdrawn companies
-// too, for NewestCompanies. Compare CompanyID: hashes may collide.
+// CompaniesQuery returns the query for companies by CompanyHash. It returns all rows, including older
+// versions and deleted companies, for NewestCompanies. Compare CompanyID: hashes may collide.
 func CompaniesQuery() string {
 	return `SELECT company_hash, company_id, version, revision, content_hash, deleted, slug_key, network_id, company
 FROM network_companies
 WHERE company_hash IN {keys:Array(UInt64)}`
 }
 
-// NewestCompanies keeps the newest version of each company among rows, withdrawn or not.
+// NewestCompanies returns the newest version of each company among rows, deleted or not.
 func NewestCompanies(rows []*CompanyRow) []*CompanyRow {
 	var out []*CompanyRow
 	for _, r := range rows {
@@ -291,7 +292,8 @@ func NewestCompanies(rows []*CompanyRow) []*CompanyRow {
 		switch {
 		case i < 0:
 			out = append(out, r)
-		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash, r.ContentHash) < 0:
+		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash,
+			r.ContentHash) < 0:
 			out[i] = r
 		}
 	}

@@ -33,7 +33,8 @@ func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		lookupQuery(), boundedLookupQuery(),
 		NetworkPeopleQuery(), Members(ShapeOpen | ShapeEmails), AnswersQuery(),
-		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70}, {UserID: 8, Offset: 80, Rebuilt: 2}}),
+		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70},
+			{UserID: 8, Offset: 80, Rebuilt: 2}}),
 		Builds{Table: "codehost_answers__new_x", Large: true}.statement([]Touch{{UserID: 7}}),
 		CompaniesQuery(), DiscoveriesQuery(), discoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),
 	}, "\n;\n")+"\n")
@@ -45,10 +46,11 @@ func TestFormatKeys(t *testing.T) {
 	require.Equal(t, "[-9223372036854775808,7]", FormatKeys([]int64{-1 << 63, 7}))
 }
 
-// Of the versions of a candidate the newest counts, and a withdrawn one not at all.
+// The newest version of a candidate wins, and deleted ones are dropped.
 func TestNewestLookups(t *testing.T) {
 	row := func(target string, version uint64, deleted bool) LookupRow {
-		r := LookupRow{KeyHash: 1, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, target, "s"))}
+		r := LookupRow{KeyHash: 1, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson,
+			target, "s"))}
 		r.ver.Lsh(r.ver.SetUint64(version), verVersion)
 		if deleted {
 			r.ver.SetBit(&r.ver, verDeleted, 1)
@@ -63,9 +65,11 @@ func TestNewestLookups(t *testing.T) {
 	}
 	require.Empty(t, newestLookups(nil))
 	require.Equal(t, []LookupRow{read("a", 9), read("c", 3)}, newestLookups([]LookupRow{
-		row("b", 4, false), row("a", 6, false), row("c", 3, false), row("b", 8, true), row("a", 9, false), row("a", 5, true),
+		row("b", 4, false), row("a", 6, false), row("c", 3, false), row("b", 8, true), row("a", 9, false),
+		row("a", 5, true),
 	}))
-	require.Empty(t, newestLookups([]LookupRow{row("a", 9, false), row("a", 9, true)}), "at equal versions a withdrawal wins")
+	require.Empty(t, newestLookups([]LookupRow{row("a", 9, false), row("a", 9, true)}),
+		"at equal versions a withdrawal wins")
 	two := func(targetKind string) []LookupRow {
 		rows := []LookupRow{row("a", 8, false), row("a", 9, false)}
 		rows[0].claim = string(appendClaim(nil, LookupLinkNetwork, "v", targetKind, "codehost:a", "one"))
@@ -86,7 +90,7 @@ func TestNewestLookups(t *testing.T) {
 }
 
 // Keys with more rows than a plain query returns are read by one that bounds those of each key.
-func TestReadLookups_KeysWithVeryManyRowsAreBounded(t *testing.T) {
+func TestReadLookups_BoundsKeysWithManyRows(t *testing.T) {
 	var queries []string
 	rows := &manyRows{}
 	found, err := ReadLookups(func(query string, scan func(driver.Rows) error) error {
@@ -107,7 +111,7 @@ func TestReadLookups_KeysWithVeryManyRowsAreBounded(t *testing.T) {
 	require.Len(t, found[7], 3)
 }
 
-// manyRows are rows of lookups with one key hash and different claims.
+// manyRows returns rows of lookups with one key hash and different claims.
 type manyRows struct {
 	driver.Rows
 	n int
@@ -116,14 +120,16 @@ type manyRows struct {
 func (m *manyRows) Scan(dest ...any) error {
 	m.n++
 	*dest[0].(*uint64) = 7
-	*dest[2].(*string) = string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, strconv.Itoa(m.n), ""))
+	*dest[2].(*string) = string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson, strconv.Itoa(m.n),
+		""))
 	return nil
 }
 
-// The newest version of each profile is kept, withdrawn or not, whatever the order of the rows.
+// Deleted or not, in any order of the rows.
 func TestNewestNetworkPeople(t *testing.T) {
 	row := func(id string, version int64, hash uint64) *NetworkPersonRow {
-		return &NetworkPersonRow{ProfileHash: 1, ProfileID: id, Version: version, ContentHash: hash, Deleted: version == 9}
+		return &NetworkPersonRow{ProfileHash: 1, ProfileID: id, Version: version, ContentHash: hash,
+			Deleted: version == 9}
 	}
 	require.Empty(t, NewestNetworkPeople(nil))
 	a, b := row("a", 5, 3), row("b", 9, 1)
@@ -133,11 +139,12 @@ func TestNewestNetworkPeople(t *testing.T) {
 }
 
 // boundedLookupQuery tells the types of one key hash apart by their first letters.
-func TestKeyHash_TypesThatShareOneBeginDifferently(t *testing.T) {
+func TestKeyHash_SharedTypesHaveDistinctFirstLetters(t *testing.T) {
 	types := []LookupType{
 		LookupNetworkUsername, LookupNetworkEmail, LookupNetworkCodehostUsername, LookupNetworkMicroblogUsername,
 		LookupCodehostUsername, LookupCodehostEmail, LookupCodehostNetworkUsername, LookupCodehostMicroblogUsername,
-		LookupMicroblogUsername, LookupCompanySlug, LookupCompanyNetworkID, LookupLinkCodehost, LookupLinkNetwork, LookupLinkMicroblog,
+		LookupMicroblogUsername, LookupCompanySlug, LookupCompanyNetworkID, LookupLinkCodehost, LookupLinkNetwork,
+		LookupLinkMicroblog,
 	}
 	for _, platform := range identity.PlatformNames() {
 		types = append(types, LookupName(platform), LookupHandle(platform))

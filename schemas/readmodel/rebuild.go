@@ -11,16 +11,16 @@ import (
 	"muster/schemas/record"
 )
 
-// Model is a table and what it is made of.
+// Model is a table and its sources.
 type Model struct {
 	Table string
-	// Key are the columns of the table's order: one row is current for each.
+	// Key are the columns of the sorting key; one row is current for each key.
 	Key []string
-	// Topics are those whose records have rows in it.
+	// Topics are the topics of records that have rows in it.
 	Topics []string
 }
 
-// Models describes every table, in the order of Tables.
+// Models returns all tables, in the order of Tables.
 func Models() []Model {
 	topics := func(kinds ...record.Kind) []string {
 		var names []string
@@ -29,7 +29,7 @@ func Models() []Model {
 		}
 		return names
 	}
-	// A person on its topic may still embed lists.
+	// Records of people may embed lists.
 	embedded := record.KindCodehostPerson
 	return []Model{
 		{"lookups", []string{"key_hash", "claim"}, topics(record.KindNetworkPerson,
@@ -47,34 +47,33 @@ func Models() []Model {
 	}
 }
 
-// Marks in the names of tables beside the live ones.
+// Marks in the names of shadow and retired tables.
 const (
-	markNew = "__new_"
-	markOld = "__old_"
+	shadowMark  = "__new_"
+	retiredMark = "__old_"
 )
 
-// Rebuild is the SQL that makes a table anew beside the live one and puts it in
-// its place. On a cluster (Layout) the statements work on every node's local
-// table, and Fresh and Kept are reached through Distributed tables.
+// Rebuild builds the SQL that creates a shadow table and swaps it with the live one. On a cluster the
+// statements change every node's local table; ShadowTable and RetiredTable are read through Distributed
+// tables.
 type Rebuild struct {
 	Model
 	Layout Layout
-	// ID tells rebuilds apart: lower-case letters and digits.
+	// ID identifies the rebuild: lower-case letters and digits.
 	ID string
 }
 
-// Fresh is the name of the table that is being made.
-func (r Rebuild) Fresh() string { return r.Table + markNew + r.ID }
+// ShadowTable returns the name of the shadow table.
+func (r Rebuild) ShadowTable() string { return r.Table + shadowMark + r.ID }
 
-// Kept is the name of the table that was live, once it has been replaced.
-func (r Rebuild) Kept() string { return r.Table + markOld + r.ID }
+// RetiredTable returns the name of the retired table, which was live before.
+func (r Rebuild) RetiredTable() string { return r.Table + retiredMark + r.ID }
 
-// ParseRebuilt takes the name of a table that a rebuild made, or kept, apart. A
-// node's local table of a cluster is not one by itself.
+// ParseRebuilt parses the name of a shadow or retired table. It does not accept local tables of a cluster.
 func ParseRebuilt(name string) (table, id string, old, ok bool) {
-	for _, mark := range []string{markNew, markOld} {
+	for _, mark := range []string{shadowMark, retiredMark} {
 		if t, rest, found := strings.Cut(name, mark); found && t != "" && isID(rest) {
-			return t, rest, mark == markOld, true
+			return t, rest, mark == retiredMark, true
 		}
 	}
 	return "", "", false, false
@@ -84,24 +83,25 @@ func isID(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// freeze is the table setting that refuses every insert as TOO_MANY_PARTS, an error
-// that writers wait out, and no read.
+// freeze is the table setting that fails every insert with TOO_MANY_PARTS, which writers retry. Reads are
+// unaffected.
 const freeze = "max_parts_in_total"
 
-// Freeze makes the live table refuse inserts until Thaw.
-func (r Rebuild) Freeze() string {
+// PauseInserts returns the statement that makes the live table reject inserts until ResumeInserts.
+func (r Rebuild) PauseInserts() string {
 	return "ALTER TABLE " + r.Layout.Local(r.Table) + r.Layout.OnCluster() + " MODIFY SETTING " + freeze + " = 0"
 }
 
-// Thaw makes a table take inserts again; without Freeze it does nothing.
-func (r Rebuild) Thaw(table string) string {
+// ResumeInserts returns the statement that makes a table accept inserts again. It is a no-op without
+// PauseInserts.
+func (r Rebuild) ResumeInserts(table string) string {
 	return "ALTER TABLE " + r.Layout.Local(table) + r.Layout.OnCluster() + " RESET SETTING " + freeze
 }
 
-// Marker stands in the comment of the table that a rebuild made, whatever its name.
+// Marker returns the text in the comment of a rebuilt table, which survives renames.
 func (r Rebuild) Marker() string { return "; rebuilt by replay " + r.ID }
 
-// Parts of a CREATE TABLE query as ClickHouse prints it.
+// createPatterns match parts of a CREATE TABLE query as ClickHouse prints it.
 type createPatterns struct{ head, path, frozen, comment, marker *regexp.Regexp }
 
 func newCreatePatterns() createPatterns {
@@ -114,26 +114,26 @@ func newCreatePatterns() createPatterns {
 	}
 }
 
-// Create are the statements that make the fresh table like the live one. existing
-// is the query by which ClickHouse would create the latter, the local one on a
-// cluster (system.tables, create_table_query): so the fresh one also has what an
-// operator added.
+// Create returns the statements that create the shadow table like the live one. existing is the server's
+// CREATE query of the live table, on a cluster of the local one (system.tables, create_table_query), so that
+// changes by operators are copied.
 func (r Rebuild) Create(existing string) ([]string, error) {
 	p := newCreatePatterns()
 	head := p.head.FindString(existing)
 	if head == "" {
-		return nil, fmt.Errorf("rebuild %s: the server's CREATE TABLE query has an unknown form", r.Table)
+		return nil, fmt.Errorf("rebuild %s: unsupported form of the server's CREATE TABLE query", r.Table)
 	}
-	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.Fresh()) + r.Layout.OnCluster() + " (" + existing[len(head):]
+	query := "CREATE TABLE IF NOT EXISTS " + r.Layout.Local(r.ShadowTable()) + r.Layout.OnCluster() + " (" +
+		existing[len(head):]
 	query = p.frozen.ReplaceAllString(query, "")
-	// Two tables may not share a path in Keeper; one named by {uuid} is nobody else's.
+	// Two tables must not share a path in Keeper; a path with {uuid} is unique.
 	query = p.path.ReplaceAllStringFunc(query, func(engine string) string {
 		m := p.path.FindStringSubmatch(engine)
 		if strings.Contains(m[2], "{uuid}") {
 			return engine
 		}
-		path, _, _ := strings.Cut(m[2], markNew)
-		return m[1] + path + markNew + r.ID + "'"
+		path, _, _ := strings.Cut(m[2], shadowMark)
+		return m[1] + path + shadowMark + r.ID + "'"
 	})
 	text := ""
 	if m := p.comment.FindStringSubmatchIndex(query); m != nil {
@@ -142,14 +142,14 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 	}
 	statements := []string{query + " COMMENT '" + text + r.Marker() + "'"}
 	if r.Layout.Cluster != "" {
-		statements = append(statements, r.distributed(r.Fresh()))
+		statements = append(statements, r.distributed(r.ShadowTable()))
 	}
 	return statements, nil
 }
 
-// MadeFrom reports whether the fresh table, of which the server's CREATE TABLE query is given, is
-// as Create makes it from the live one's.
-func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
+// MatchesSchema reports whether fresh, the CREATE query of a shadow table, is what Create derives from live,
+// that of the live table.
+func (r Rebuild) MatchesSchema(fresh, live string) (bool, error) {
 	wanted, err := r.Create(live)
 	if err != nil {
 		return false, err
@@ -161,22 +161,24 @@ func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
 	return made[0] == wanted[0], nil
 }
 
-// distributed puts a table over the nodes' local ones, sharded as the live one is.
+// distributed returns the statement for a Distributed table sharded like the live one.
 func (r Rebuild) distributed(name string) string {
-	return strings.TrimSuffix(r.Layout.Distributed(name, r.slicedBy()), ";")
+	return strings.TrimSuffix(r.Layout.Distributed(name, r.rangeColumn()), ";")
 }
 
-// Exchange puts the fresh table in the live one's place, which gets its name.
-// Readers see one or the other; on a cluster each node exchanges by itself.
+// Exchange returns the statement that swaps the shadow table and the live one. Readers see one or the other;
+// on a cluster each node swaps by itself.
 func (r Rebuild) Exchange() string {
-	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.Fresh()) + r.Layout.OnCluster()
+	return "EXCHANGE TABLES " + r.Layout.Local(r.Table) + " AND " + r.Layout.Local(r.ShadowTable()) +
+		r.Layout.OnCluster()
 }
 
-// Keep renames the table that was live after Exchange.
-func (r Rebuild) Keep() []string {
-	statements := []string{"RENAME TABLE " + r.Layout.Local(r.Fresh()) + " TO " + r.Layout.Local(r.Kept()) + r.Layout.OnCluster()}
+// Retire returns the statements that rename the previous live table after Exchange.
+func (r Rebuild) Retire() []string {
+	statements := []string{"RENAME TABLE " + r.Layout.Local(r.ShadowTable()) + " TO " +
+		r.Layout.Local(r.RetiredTable()) + r.Layout.OnCluster()}
 	if r.Layout.Cluster != "" {
-		statements = append(statements, r.drop(r.Fresh()), r.distributed(r.Kept()))
+		statements = append(statements, r.drop(r.ShadowTable()), r.distributed(r.RetiredTable()))
 	}
 	return statements
 }
@@ -185,7 +187,7 @@ func (r Rebuild) drop(table string) string {
 	return "DROP TABLE IF EXISTS " + table + r.Layout.OnCluster() + " SYNC"
 }
 
-// Drop removes the fresh table, or the kept one.
+// Drop returns the statements that drop a shadow or retired table.
 func (r Rebuild) Drop(table string) []string {
 	statements := []string{r.drop(table)}
 	if r.Layout.Cluster != "" {
@@ -194,33 +196,35 @@ func (r Rebuild) Drop(table string) []string {
 	return statements
 }
 
-// Slice is a range of a table, or a part of one, so that any table can be compared in bounded memory: the rows of which
-// the column that slices are made by is at least From and below To, decimal numbers. An empty bound is none. Of a range
-// that is divided, they are those whose keys have hashes that leave Part when they are divided by Parts.
+// Slice is a range of a table, so that tables of any size are compared in bounded memory: rows whose range
+// column is at least From and below To (decimal numbers, empty: unbounded). If a range is subdivided, it has
+// the rows whose key hash modulo Parts is Part.
 type Slice struct {
 	From, To    string
 	Part, Parts int
 }
 
-// slicedBy is the first column of the order that has many values, so that the primary key finds the rows of a slice.
-// The shards of a cluster divide a table by it, too.
-func (m Model) slicedBy() string {
+// rangeColumn returns the first sorting column with many values, so that the primary key finds the rows of a
+// range. Clusters shard by it, too.
+func (m Model) rangeColumn() string {
 	if m.Key[0] == "kind" {
 		return m.Key[1]
 	}
 	return m.Key[0]
 }
 
-// SampleQuery reads values of the column that slices are made by from the live and the fresh table, in order: some
-// of them that were drawn by chance, or all.
+// SampleQuery returns the query for a sorted random sample of range column values of the live and the shadow
+// table, or all values if there are few.
 func (r Rebuild) SampleQuery() string {
-	by := r.slicedBy()
-	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by + " FROM " + r.Table +
-		" UNION ALL SELECT " + by + " FROM " + r.Fresh() + ")"
+	by := r.rangeColumn()
+	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by +
+		" FROM " + r.Table +
+		" UNION ALL SELECT " + by + " FROM " + r.ShadowTable() + ")"
 }
 
-// Slices parts a table into slices of about as many rows, one behind the other, by what SampleQuery found. Where one
-// value has the rows of several, as somebody with millions of commits has, each of these reads all of them.
+// Slices divides a table into consecutive ranges of about equal size, by the result of SampleQuery. If one
+// value has rows for several ranges, as for an account with millions of commits, each of them reads all its
+// rows.
 func Slices(sample []string, number int) []Slice {
 	ranges := []Slice{{Parts: 1}}
 	for i := 1; i < number && len(sample) > 0; i++ {
@@ -244,10 +248,10 @@ func Slices(sample []string, number int) []Slice {
 func (r Rebuild) within(s Slice) string {
 	var bounds []string
 	if s.From != "" {
-		bounds = append(bounds, r.slicedBy()+" >= "+s.From)
+		bounds = append(bounds, r.rangeColumn()+" >= "+s.From)
 	}
 	if s.To != "" {
-		bounds = append(bounds, r.slicedBy()+" < "+s.To)
+		bounds = append(bounds, r.rangeColumn()+" < "+s.To)
 	}
 	if s.Parts > 1 {
 		bounds = append(bounds, fmt.Sprintf("cityHash64(%s) %% %d = %d", strings.Join(r.Key, ", "), s.Parts, s.Part))
@@ -258,31 +262,31 @@ func (r Rebuild) within(s Slice) string {
 	return strings.Join(bounds, " AND ")
 }
 
-// sides are the keys and versions of the live and the fresh table.
-func (r Rebuild) sides(s Slice, liveOnly string) string {
+// bothSides returns a query for the keys and versions of the live and the shadow table.
+func (r Rebuild) bothSides(s Slice, liveOnly string) string {
 	key := strings.Join(r.Key, ", ")
 	if liveOnly != "" {
 		liveOnly = " AND " + liveOnly
 	}
 	return "SELECT " + key + ", ver, 0 AS fresh FROM " + r.Table + " WHERE " + r.within(s) + liveOnly +
-		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.Fresh() + " WHERE " + r.within(s)
+		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.ShadowTable() + " WHERE " + r.within(s)
 }
 
-// behind are the keys of a slice that the fresh table lacks or has older.
-func (r Rebuild) behind(s Slice) string {
+// stale returns a query for the keys of a slice that the shadow table lacks or has in an older version.
+func (r Rebuild) stale(s Slice) string {
 	key := strings.Join(r.Key, ", ")
-	return "SELECT " + key + " FROM (\n    " + r.sides(s, "") + "\n) GROUP BY " + key +
+	return "SELECT " + key + " FROM (\n    " + r.bothSides(s, "") + "\n) GROUP BY " + key +
 		" HAVING countIf(fresh = 1) = 0 OR maxIf(ver, fresh = 1) < maxIf(ver, fresh = 0)"
 }
 
-// CountBehind counts the keys of a slice that the fresh table lacks or has older.
-func (r Rebuild) CountBehind(s Slice) string {
-	return "SELECT count() FROM (\n" + r.behind(s) + "\n)"
+// CountStale returns the query for the number of keys of a slice that the shadow table lacks or has in an
+// older version.
+func (r Rebuild) CountStale(s Slice) string {
+	return "SELECT count() FROM (\n" + r.stale(s) + "\n)"
 }
 
-// CopyBehind copies their rows from the live table: the newer of topic and live
-// table wins.
-func (r Rebuild) CopyBehind(s Slice, columns []string) string {
+// CopyNewer returns the statement that copies their rows from the live table.
+func (r Rebuild) CopyNewer(s Slice, columns []string) string {
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
 		quoted[i] = "`" + c + "`"
@@ -290,42 +294,43 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 	list, key := strings.Join(quoted, ", "), strings.Join(r.Key, ", ")
 	here := ""
 	if r.Layout.Cluster != "" {
-		// Servers would send the statement to every shard as it stands, and no shard knows the tables that it compares.
+		// Servers would send the statement to every shard, but shards lack the tables that it compares.
 		here = "\nSETTINGS parallel_distributed_insert_select = 0"
 	}
-	return "INSERT INTO " + r.Fresh() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
-		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)" + here
+	return "INSERT INTO " + r.ShadowTable() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
+		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.stale(s) + "\n)" + here
 }
 
-// ColumnsQuery reads the names of the columns that an insert gives, in order.
+// ColumnsQuery returns the query for the names of the insertable columns, in order.
 func (r Rebuild) ColumnsQuery() string {
-	return "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" + r.Layout.Local(r.Table) +
+	return "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" +
+		r.Layout.Local(r.Table) +
 		"' AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position"
 }
 
-// Progress is the offset before which a partition was handled.
+// Progress is the next offset to handle in a partition.
 type Progress struct {
 	Topic     string
 	Partition int
 	Next      int64
 }
 
-// Comparison is a slice of the live table beside the fresh one, withdrawn
-// identities included. Checksums are of identity and version.
+// Comparison is the comparison of a slice of the live and the shadow table, including deleted identities.
+// Checksums are of identity and version.
 type Comparison struct {
-	Live, Fresh         uint64 // identities
-	LiveSum, FreshSum   uint64
-	Behind              uint64 // identities that the fresh table lacks, or has older
-	Added, NewerInFresh uint64
+	Live, Fresh          uint64 // identities
+	LiveSum, FreshSum    uint64
+	Stale                uint64 // identities that the shadow table lacks or has in an older version
+	Added, NewerInShadow uint64
 }
 
-// Dest gives the scan destinations in the order of CompareQuery's columns.
+// Dest returns the scan destinations in the order of CompareQuery's columns.
 func (c *Comparison) Dest() []any {
-	return []any{&c.Live, &c.Fresh, &c.LiveSum, &c.FreshSum, &c.Behind, &c.Added, &c.NewerInFresh}
+	return []any{&c.Live, &c.Fresh, &c.LiveSum, &c.FreshSum, &c.Stale, &c.Added, &c.NewerInShadow}
 }
 
-// CompareQuery compares a slice. Of the live table it looks at what was made of
-// records before handled alone: the others are still on their way to the fresh one.
+// CompareQuery returns the query that compares a slice. It ignores rows of the live table from records after
+// handled, which have not reached the shadow table yet.
 func (r Rebuild) CompareQuery(s Slice, handled []Progress) string {
 	key := strings.Join(r.Key, ", ")
 	names, offsets := make([]string, 0, len(handled)), make([]string, 0, len(handled))
@@ -341,12 +346,13 @@ func (r Rebuild) CompareQuery(s Slice, handled []Progress) string {
 		arrived = "offset < transform(concat(topic, '/', toString(partition)), [" + strings.Join(names, ", ") + "], [" +
 			strings.Join(offsets, ", ") + "]::Array(Int64), toInt64(9223372036854775807))"
 	}
-	return `SELECT countIf(l > 0), countIf(f > 0), sumIf(cityHash64(` + key + `, lv), l > 0), sumIf(cityHash64(` + key + `, fv), f > 0),
+	return `SELECT countIf(l > 0), countIf(f > 0), sumIf(cityHash64(` + key + `, lv), l > 0), sumIf(cityHash64(` + key +
+		`, fv), f > 0),
     countIf(l > 0 AND (f = 0 OR fv < lv)), countIf(l = 0), countIf(l > 0 AND fv > lv)
 FROM (
     SELECT ` + key + `, countIf(fresh = 0) AS l, countIf(fresh = 1) AS f, maxIf(ver, fresh = 0) AS lv, maxIf(ver, fresh = 1) AS fv
     FROM (
-    ` + r.sides(s, arrived) + `
+    ` + r.bothSides(s, arrived) + `
     ) GROUP BY ` + key + `
 )`
 }

@@ -9,10 +9,13 @@ import (
 
 // The statements of a rebuild, on a single node and on a cluster.
 func TestRebuildGolden(t *testing.T) {
-	single := "CREATE TABLE muster.codehost_lists (`user_id` Int64 COMMENT 'Owner (it''s \\'theirs\\')', `ver` UInt128 MATERIALIZED version) " +
-		"ENGINE = ReplacingMergeTree(ver) ORDER BY (user_id, list) SETTINGS index_granularity = 64, max_parts_in_total = 0 " +
+	single := "CREATE TABLE muster.codehost_lists (`user_id` Int64 COMMENT 'Owner (it''s \\'theirs\\')', `ver` " +
+		"UInt128 MATERIALIZED version) " +
+		"ENGINE = ReplacingMergeTree(ver) ORDER BY (user_id, list) SETTINGS index_granularity = 64, " +
+		"max_parts_in_total = 0 " +
 		"COMMENT 'Complete \\'lists\\', newest; rebuilt by replay 20260101t000000000'"
-	cluster := strings.Replace(strings.Replace(single, "codehost_lists", "codehost_lists_local", 1), "ReplacingMergeTree(ver)",
+	cluster := strings.Replace(strings.Replace(single, "codehost_lists", "codehost_lists_local", 1),
+		"ReplacingMergeTree(ver)",
 		"ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/codehost_lists', '{replica}', ver)", 1)
 	var b strings.Builder
 	for _, tt := range []struct {
@@ -22,17 +25,21 @@ func TestRebuildGolden(t *testing.T) {
 		{"single node", single, Layout{}},
 		{"single node, without a comment", strings.Split(single, " COMMENT 'Complete")[0], Layout{}},
 		{"cluster", cluster, Layout{Cluster: "main"}},
-		{"cluster, rebuilt before", strings.Replace(cluster, "/codehost_lists'", "/codehost_lists__new_20260101t000000000'", 1), Layout{Cluster: "main"}},
-		{"cluster, a path by uuid", strings.Replace(cluster, "{database}/codehost_lists'", "{uuid}'", 1), Layout{Cluster: "main"}},
+		{"cluster, rebuilt before", strings.Replace(cluster, "/codehost_lists'",
+			"/codehost_lists__new_20260101t000000000'", 1), Layout{Cluster: "main"}},
+		{"cluster, a path by uuid", strings.Replace(cluster, "{database}/codehost_lists'", "{uuid}'", 1),
+			Layout{Cluster: "main"}},
 	} {
 		r := Rebuild{Model: Models()[5], Layout: tt.layout, ID: "20261121t021500123"}
 		create, err := r.Create(tt.existing)
 		require.NoError(t, err)
 		s := Slice{From: "-3", To: "16"}
 		b.WriteString("## " + tt.name + "\n")
-		for _, list := range [][]string{create, {r.SampleQuery(), r.CountBehind(Slice{}), r.CountBehind(s), r.CountBehind(Slice{From: "16", Part: 1, Parts: 3}), r.CopyBehind(s, []string{"user_id", "list", "items"})},
+		for _, list := range [][]string{create, {r.SampleQuery(), r.CountStale(Slice{}), r.CountStale(s),
+			r.CountStale(Slice{From: "16", Part: 1, Parts: 3}), r.CopyNewer(s, []string{"user_id", "list", "items"})},
 			{r.CompareQuery(s, []Progress{{Topic: r.Topics[0], Partition: 2, Next: 17}, {Topic: "another", Next: 1}})},
-			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.Freeze(), r.Exchange(), r.Thaw(r.Fresh())}, r.Keep(), r.Drop(r.Fresh()), r.Drop(r.Kept())} {
+			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.PauseInserts(), r.Exchange(),
+				r.ResumeInserts(r.ShadowTable())}, r.Retire(), r.Drop(r.ShadowTable()), r.Drop(r.RetiredTable())} {
 			b.WriteString(strings.Join(list, "\n;\n") + "\n;\n")
 		}
 		b.WriteString("\n")
@@ -43,11 +50,12 @@ func TestRebuildGolden(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Tables are sliced by a column that has a value for about each row, or for each owner of rows: a kind of record has few.
-func TestSlicedBy(t *testing.T) {
+// Tables are sliced by a column that has a value for about each row, or for each owner of rows: a kind of
+// record has few.
+func TestRangeColumn_HasManyValues(t *testing.T) {
 	got := map[string]string{}
 	for _, m := range Models() {
-		got[m.Table] = m.slicedBy()
+		got[m.Table] = m.rangeColumn()
 	}
 	require.Equal(t, map[string]string{
 		"lookups":           "key_hash",
@@ -73,9 +81,12 @@ func TestSlices(t *testing.T) {
 	}{
 		{"of nothing", nil, 8, []Slice{{Parts: 1}}},
 		{"one", []string{"1", "2"}, 1, []Slice{{Parts: 1}}},
-		{"equal", []string{"-7", "1", "2", "3", "5", "9"}, 3, []Slice{{"", "2", 0, 1}, {"2", "5", 0, 1}, {"5", "", 0, 1}}},
-		{"more than values", []string{"4", "6"}, 4, []Slice{{"", "4", 0, 1}, {"4", "6", 0, 1}, {"6", "", 0, 2}, {"6", "", 1, 2}}},
-		{"one value has most", []string{"1", "4", "4", "4", "4", "6"}, 5, []Slice{{"", "4", 0, 1}, {"4", "", 0, 4}, {"4", "", 1, 4}, {"4", "", 2, 4}, {"4", "", 3, 4}}},
+		{"equal", []string{"-7", "1", "2", "3", "5", "9"}, 3, []Slice{{"", "2", 0, 1}, {"2", "5", 0, 1},
+			{"5", "", 0, 1}}},
+		{"more than values", []string{"4", "6"}, 4, []Slice{{"", "4", 0, 1}, {"4", "6", 0, 1}, {"6", "", 0, 2},
+			{"6", "", 1, 2}}},
+		{"one value has most", []string{"1", "4", "4", "4", "4", "6"}, 5, []Slice{{"", "4", 0, 1}, {"4", "", 0, 4},
+			{"4", "", 1, 4}, {"4", "", 2, 4}, {"4", "", 3, 4}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, Slices(tt.sample, tt.number)) })
 	}
@@ -83,7 +94,7 @@ func TestSlices(t *testing.T) {
 
 func TestParseRebuilt(t *testing.T) {
 	r := Rebuild{Model: Models()[0], ID: "20261121t021500123"}
-	for name, old := range map[string]bool{r.Fresh(): false, r.Kept(): true} {
+	for name, old := range map[string]bool{r.ShadowTable(): false, r.RetiredTable(): true} {
 		table, id, isOld, ok := ParseRebuilt(name)
 		require.True(t, ok)
 		require.Equal(t, []any{"lookups", r.ID, old}, []any{table, id, isOld})

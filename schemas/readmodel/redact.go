@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// mailRemoved stands where an e-mail address was.
+// mailRemoved replaces an e-mail address.
 const mailRemoved = "[e-mail removed]"
 
 // Other spellings of the at sign that e-mail removal knows.
@@ -17,15 +17,14 @@ const (
 	escapedAt   = "%40"
 )
 
-// ownAddresses are the e-mail addresses of the record being written, collected
-// and sorted only when a string needs them.
+// ownAddresses are the addresses of the record being written, collected and sorted on first use.
 type ownAddresses struct {
 	lists  [][]string
 	ready  bool
 	sorted []string // lower case, longest first
 }
 
-// set names the record's addresses; the lists are not copied.
+// set sets the record's addresses; the lists are not copied.
 func (o *ownAddresses) set(lists ...[]string) {
 	o.ready = false
 	clear(o.lists)
@@ -48,13 +47,12 @@ func (o *ownAddresses) all() []string {
 	return o.sorted
 }
 
-// interiorAt reports whether an "@" stands between two other characters.
+// interiorAt reports whether an "@" is between two other characters.
 func interiorAt(s string) bool {
 	return len(s) > 2 && strings.IndexByte(s[1:len(s)-1], '@') >= 0
 }
 
-// removeMail replaces what looks like an e-mail address, and then the record's
-// own addresses, in s.
+// removeMail replaces text that looks like an e-mail address, and then the record's own addresses, in s.
 func (w *writer) removeMail(s string) (clean string, changed bool) {
 	clean, changed = removeShaped(s)
 	if strings.IndexByte(clean, '@') < 0 {
@@ -73,7 +71,7 @@ func (w *writer) removeMail(s string) (clean string, changed bool) {
 // "E-mail removal", 1).
 func removeShaped(s string) (string, bool) {
 	var out strings.Builder
-	copied, floor := 0, 0 // written so far; where a local part may begin at the earliest
+	copied, floor := 0, 0 // Bytes written; earliest begin of a local part.
 	for i := 0; i < len(s); {
 		width := atSign(s[i:])
 		if width == 0 {
@@ -98,7 +96,7 @@ func removeShaped(s string) (string, bool) {
 	return out.String(), true
 }
 
-// atSign is the width of the at sign that s begins with, 0 for none.
+// atSign returns the width of the at sign at the start of s, 0 if there is none.
 func atSign(s string) int {
 	switch s[0] {
 	case '@':
@@ -115,7 +113,7 @@ func atSign(s string) int {
 	return 0
 }
 
-// localBegin goes back from the at sign at end over the characters of a local part.
+// localBegin returns the start of the local part before the at sign at end.
 func localBegin(s string, floor, end int) int {
 	for end > floor {
 		r, width := utf8.DecodeLastRuneInString(s[floor:end])
@@ -127,7 +125,7 @@ func localBegin(s string, floor, end int) int {
 	return end
 }
 
-// domainEnd is the end of the domain that begins at begin, -1 when there is none.
+// domainEnd returns the end of the domain that starts at begin, or -1 without one.
 func domainEnd(s string, begin int) int {
 	end, last := begin, begin
 	for end < len(s) {
@@ -164,8 +162,7 @@ func isWordRune(r rune) bool {
 	return r != utf8.RuneError && unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
 
-// replaceFold replaces every occurrence of lower, which is in lower case, in
-// s, ignoring the case of ASCII letters.
+// replaceFold replaces every occurrence of lower (in lower case) in s, ignoring the case of ASCII letters.
 func replaceFold(s, lower string) string {
 	folded := lowerASCII(s)
 	if !strings.Contains(folded, lower) {
@@ -185,7 +182,7 @@ func replaceFold(s, lower string) string {
 	return out.String()
 }
 
-// lowerASCII lowers ASCII letters alone, so that lengths stay.
+// lowerASCII lowers ASCII letters only, so that the length does not change.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -195,8 +192,8 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// isMailName reports whether a member of an unknown value is left out for its
-// name (schemas/MAPPING.md, "E-mail removal").
+// isMailName reports whether a field of an unknown value is dropped because of its name (schemas/MAPPING.md,
+// "E-mail removal").
 func isMailName(name string) bool {
 	for i := 0; i+len("mail") <= len(name); i++ {
 		if name[i]|0x20 == 'm' && strings.EqualFold(name[i:i+len("mail")], "mail") {

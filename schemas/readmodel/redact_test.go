@@ -52,7 +52,8 @@ func TestRemoveMail(t *testing.T) {
 
 func TestIsMailName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"email": true, "E-Mail": true, "work_emails": true, "MAILBOX": true, "main": false, "mai": false, "name": false, "a@b.co": true, "": false,
+		"email": true, "E-Mail": true, "work_emails": true, "MAILBOX": true, "main": false, "mai": false, "name": false,
+		"a@b.co": true, "": false,
 	} {
 		require.Equal(t, want, isMailName(name), name)
 	}

@@ -48,8 +48,8 @@ func object(fragments ...string) string {
 func answerOf(t *testing.T, b *Batch) *AnswerRow {
 	t.Helper()
 	row, p := &AnswerRow{}, &b.codehostPeople
-	content := appendSigned(appendUnsigned(appendSigned(appendUnsigned(nil, 1), 0), 0), p.head.version.list[0])
-	content = appendFlag(appendUnsigned(content, p.head.contentHash.list[0]), false)
+	content := appendSigned(appendUnsigned(appendSigned(appendUnsigned(nil, 1), 0), 0), p.common.version.list[0])
+	content = appendFlag(appendUnsigned(content, p.common.contentHash.list[0]), false)
 	for _, text := range []string{p.codehostUsername.list[0], p.usernameKey.list[0], p.accountType.list[0]} {
 		content = appendField(content, text)
 	}
@@ -86,8 +86,8 @@ func TestNetworkPerson(t *testing.T) {
 	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
 	tests := []struct {
 		name                         string
-		record                       string // beside head
-		enrich, webset, addon, email string // beside the identity; email beside webset
+		record                       string // in addition to head
+		enrich, webset, addon, email string // in addition to the identity; email in addition to webset
 		open                         string // where it differs from webset
 	}{
 		{
@@ -138,19 +138,29 @@ func TestNetworkPerson(t *testing.T) {
 				"certifications":[{"name":"c20","issue_date":"2020-01-01","credential_id":"7","credential_url":"https://c.example"},{"name":"c19","issue_date":"2019-01-01","issuer":"I"},{"name":"first"}],"certifications_count":3`,
 		},
 		{
-			name:   "lists are cut at 100 and counted",
-			record: `"skills":` + list(150, `{"skill":"s#"}`) + `,"languages":` + list(101, `{"language":"l#"}`) + `,"education":[{"degrees":` + list(102, `"d#"`) + `}]`,
-			webset: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` + list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degrees":` + list(100, `"d#"`) + `,"degrees_count":102}]`,
-			enrich: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` + list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degree":"` + strings.Trim(strings.ReplaceAll(list(102, `d#`), ",", ", "), "[]") + `"}]`,
-			addon:  `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"education_count":1,"education":[{"degrees":` + list(100, `"d#"`) + `,"degrees_count":102}]`,
+			name: "lists are cut at 100 and counted",
+			record: `"skills":` + list(150, `{"skill":"s#"}`) + `,"languages":` + list(101, `{"language":"l#"}`) +
+				`,"education":[{"degrees":` + list(102, `"d#"`) + `}]`,
+			webset: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` +
+				list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degrees":` +
+				list(100, `"d#"`) + `,"degrees_count":102}]`,
+			enrich: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` +
+				list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degree":"` +
+				strings.Trim(strings.ReplaceAll(list(102, `d#`), ",", ", "), "[]") + `"}]`,
+			addon: `"skills":` + list(100, `{"skill":"s#"}`) +
+				`,"skills_count":150,"education_count":1,"education":[{"degrees":` + list(100, `"d#"`) +
+				`,"degrees_count":102}]`,
 		},
 		{
 			name: "unknown fields come back, reserved and absent ones do not",
-			record: `"patents":` + list(101, `"p#"`) + `,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
+			record: `"patents":` + list(101, `"p#"`) +
+				`,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
 				"skills":[{"skill":"Go","level":3}],"location":{"country":"Peru","zip":"1"}`,
-			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru","zip":"1"},
+			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) +
+				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru","zip":"1"},
 				"derived":["location.continent","location.country_code","location.raw_address"]`,
-			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
+			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) +
+				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
 				"derived":["profile.location.continent","profile.location.country_code","profile.location.raw_address"]`,
 			addon: `"skills":[{"skill":"Go","level":3}],"skills_count":1,"derived":["location.continent","location.country_code","location.raw_address"]`,
 		},
@@ -187,15 +197,18 @@ func TestNetworkPerson(t *testing.T) {
 				tt.enrich = strings.TrimPrefix(tt.enrich+`,"profile":{}`, ",")
 			}
 			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann","network_url":"https://network.example/in/ann"`, tt.enrich), object(shown(row, ShapeEnrich)))
-			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`, tt.webset), object(shown(row, ShapeWebset)))
+			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`,
+				tt.webset), object(shown(row, ShapeWebset)))
 			if tt.addon == "=" {
 				tt.addon = tt.webset
 			}
-			require.JSONEq(t, object(`"username":"ann","url":"https://network.example/in/ann"`, tt.addon), object(shown(row, ShapeAddon)))
+			require.JSONEq(t, object(`"username":"ann","url":"https://network.example/in/ann"`, tt.addon),
+				object(shown(row, ShapeAddon)))
 			if tt.open == "" {
 				tt.open = tt.webset
 			}
-			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`, tt.open), object(shown(row, ShapeOpen)))
+			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`,
+				tt.open), object(shown(row, ShapeOpen)))
 			require.JSONEq(t, object(tt.email), object(shown(row, ShapeEmails)))
 			require.Equal(t, "2026-03-01T10:00:00.250+02:00", b.networkPeople.lastUpdated.list[0])
 			require.Equal(t, "2026-03-01T08:00:00.25Z", b.networkPeople.updatedAt.list[0])
@@ -228,7 +241,8 @@ func lookupRows(b *Batch) []LookupRow {
 }
 
 func TestNetworkPersonKeysAndLookups(t *testing.T) {
-	rec := decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],"personal_email":"a@x.example",
+	rec := decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],"personal_email":"a@x.example",
 		"codehost_username":"AnnHub","microblog_username":"@annm","social_accounts":["https://www.codehost.example/annhub?x=1","http://codehost.example/other/","https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"]}`)
 	b := rowsOf(t, rec)
 	row := &b.networkPeople
@@ -247,30 +261,39 @@ func TestNetworkPersonKeysAndLookups(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"network.username ann", "network.email a@x.example", "network.email b@x.example",
-		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm", "handle.network ann",
+		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
+		"handle.network ann",
 	}, got)
 }
 
-func TestNetworkPersonWithdrawn(t *testing.T) {
-	b := rowsOf(t, decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","last_updated":"2026","deleted":true,"emails":["a@x.example"]}`))
-	require.Equal(t, []bool{true}, b.networkPeople.head.deleted.list)
+func TestNetworkPerson_Deleted(t *testing.T) {
+	b := rowsOf(t, decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p_1","last_updated":"2026","deleted":true,"emails":["a@x.example"]}`))
+	require.Equal(t, []bool{true}, b.networkPeople.common.deleted.list)
 	require.Empty(t, b.lookups.keyHash.list)
 	row := contentOf(t, b)
-	require.Equal(t, &NetworkPersonRow{ProfileID: "p_1", Version: row.Version, ContentHash: row.ContentHash, Deleted: true}, row)
+	require.Equal(t, &NetworkPersonRow{ProfileID: "p_1", Version: row.Version, ContentHash: row.ContentHash,
+		Deleted: true}, row)
 }
 
 func TestCodehostPerson_ServesAllNames(t *testing.T) {
-	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"hk","full_name":"Hedda Kruse-Bahl",
+	rec := decode(t, record.KindCodehostPerson,
+		`{"user_id":7,"last_updated":"2026-01","codehost_username":"hk","full_name":"Hedda Kruse-Bahl",
 		"last_name":"Kruse","names":["Hedda Kruse-Bahl","","Hedda K","Kruse","Hedda K","hkruse"]}`)
 	b := rowsOf(t, rec)
 	row := answerOf(t, b)
-	require.Contains(t, accountIn(row, ShapeEnrich), `"names":["Hedda Kruse-Bahl","Kruse","Hedda K","hkruse"],"names_count":4`)
-	require.Contains(t, accountIn(row, ShapeWebset), `"names":["Hedda Kruse-Bahl","Hedda K","Kruse","Hedda K","hkruse"],"names_count":5`)
-	require.True(t, slices.ContainsFunc(lookupRows(b), func(r LookupRow) bool { return r.Type == string(LookupName(identity.Codehost)) }), "discovery finds the account by its other names")
+	require.Contains(t, accountIn(row, ShapeEnrich),
+		`"names":["Hedda Kruse-Bahl","Kruse","Hedda K","hkruse"],"names_count":4`)
+	require.Contains(t, accountIn(row, ShapeWebset),
+		`"names":["Hedda Kruse-Bahl","Hedda K","Kruse","Hedda K","hkruse"],"names_count":5`)
+	require.True(t, slices.ContainsFunc(lookupRows(b),
+		func(r LookupRow) bool { return r.Type == string(LookupName(identity.Codehost)) }),
+		"discovery finds the account by its other names")
 }
 
 func TestCodehostPerson(t *testing.T) {
-	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo",
+	rec := decode(t, record.KindCodehostPerson,
+		`{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo",
 		"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b","location":"Oslo","company":"@c","hireable":false,
 		"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1},"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
 		"repo_languages":["Go"],"commit_count":12,"personal_email":"Ann@x.example","school_email":"s@u.example","additional_emails":["ann@X.example","z"],"emails":["e@x.example"],
@@ -280,11 +303,13 @@ func TestCodehostPerson(t *testing.T) {
 	row, answer := &b.codehostPeople, answerOf(t, b)
 	const details = `"avatar_url":"https://a.example/7","company":"@c","location":"Oslo","followers":3,"following":0,"public_repos":2,"public_gists":1,"type":"User","created_at":"2012-03-01","updated_at":"2026-02-03"`
 	const location = `"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1}`
-	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub",`+details+`,"codehost":{"user_id":7,"codehost_username":"AnnHub",`+details+`},
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub",`+details+
+		`,"codehost":{"user_id":7,"codehost_username":"AnnHub",`+details+`},
 		"first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","bio":"mail me: ann@x.example","blog":"b","url":"https://codehost.example/annhub","personal_website":"w","microblog_username":"am","hireable":false,
 		"names":["Ann B. Bo","Ann Bo"],"names_count":2,"emails":["e@x.example","Ann@x.example","s@u.example","z"],"emails_count":4,"email":"Ann@x.example",
 		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"x":{"y":1}}`, accountIn(answer, ShapeEnrich))
-	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`, object(string(appendPieces(nil, answer.account, shapeSpecial, ""))))
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`,
+		object(string(appendPieces(nil, answer.account, shapeSpecial, ""))))
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
 		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b",
 		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00",
@@ -292,8 +317,11 @@ func TestCodehostPerson(t *testing.T) {
 		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1},"names":["Ann B. Bo","Ann Bo"],"names_count":2,"derived":["names"]}`, accountIn(answer, ShapeWebset))
 	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub","avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo","type":"User","hireable":false,
 		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
-	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`, accountIn(answer, ShapeAddon))
-	require.JSONEq(t, `{`+addon+`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`, accountIn(answer, ShapeOpen))
+	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`,
+		accountIn(answer, ShapeAddon))
+	require.JSONEq(t, `{`+addon+
+		`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`,
+		accountIn(answer, ShapeOpen))
 	require.Equal(t, []string{"ann@x.example", "e@x.example", "s@u.example"}, row.emailKeys.list[0])
 	require.Equal(t, []string{"ann-1", "ann-2"}, row.networkUsernameKeys.list[0])
 	require.Equal(t, "ann-1", row.networkUsername.list[0])
@@ -310,11 +338,12 @@ func TestCodehostPerson(t *testing.T) {
 	require.Equal(t, codehostFields(), met)
 }
 
-func TestCodehostPersonNothing(t *testing.T) {
+func TestCodehostPerson_WithoutFields(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindCodehostPerson, `{"user_id":0,"last_updated":"2026","codehost_username":"a"}`))
 	row := answerOf(t, b)
 	const url = `"url":"https://codehost.example/a","derived":["url"]`
-	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"},`+url+`}`, accountIn(row, ShapeEnrich))
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"},`+url+`}`,
+		accountIn(row, ShapeEnrich))
 	require.JSONEq(t, `{"user_id":0,"codehost_username":"a",`+url+`}`, accountIn(row, ShapeWebset))
 	require.JSONEq(t, `{"user_id":0,"username":"a",`+url+`}`, accountIn(row, ShapeAddon))
 	require.JSONEq(t, accountIn(row, ShapeAddon), accountIn(row, ShapeOpen))
@@ -322,9 +351,12 @@ func TestCodehostPersonNothing(t *testing.T) {
 
 func TestEntries(t *testing.T) {
 	b := rowsOf(t,
-		decode(t, record.KindCodehostRepo, `{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
-		decode(t, record.KindCodehostRepo, `{"user_id":7,"id":2,"updated_at":"2020-02-03T04:05:06Z","deleted":true,"name":"r"}`),
-		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
+		decode(t, record.KindCodehostRepo,
+			`{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
+		decode(t, record.KindCodehostRepo,
+			`{"user_id":7,"id":2,"updated_at":"2020-02-03T04:05:06Z","deleted":true,"name":"r"}`),
+		decode(t, record.KindCodehostCommit,
+			`{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
 		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"def","author_date":"2020","message":"plain"}`),
 		decode(t, record.KindCodehostList, `{"user_id":7,"list":"repos","last_updated":"2021","items":["1","2"]}`),
 	)
@@ -332,14 +364,15 @@ func TestEntries(t *testing.T) {
 	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeWebset))
 	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeAddon))
 	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, entryIn(repos.content.at(0), ShapeEnrich))
-	require.Equal(t, []bool{false, true}, repos.head.deleted.list)
+	require.Equal(t, []bool{false, true}, repos.common.deleted.list)
 	require.Empty(t, repos.content.at(1))
 
 	commits := &b.codehostCommits
 	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeWebset))
 	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeAddon))
 	require.Equal(t, entryIn(commits.content.at(1), ShapeWebset), entryIn(commits.content.at(1), ShapeAddon))
-	require.Equal(t, "\x00A\x00odd@local\x00odd@local", commits.content.at(0)[:strings.LastIndex(commits.content.at(0), fieldEnd)])
+	require.Equal(t, "\x00A\x00odd@local\x00odd@local", commits.content.at(0)[:strings.LastIndex(commits.content.at(0),
+		fieldEnd)])
 	require.Equal(t, [][]string{{"1", "2"}}, b.codehostLists.items.list)
 }
 
@@ -352,11 +385,13 @@ func TestNetworkCompany(t *testing.T) {
 			`"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d","industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p","specialties":["a","b"],"m":1},
 			"headquarters":{"city":"Oslo","region":null,"country":null,"postal_code":null,"line1":null,"line2":null,"zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
 		},
-		{"cut specialties", `"profile":{"specialties":` + list(101, `"s#"`) + `}`, `"profile":{"specialties":` + list(100, `"s#"`) + `,"specialties_count":101}`},
+		{"cut specialties", `"profile":{"specialties":` + list(101, `"s#"`) + `}`, `"profile":{"specialties":` +
+			list(100, `"s#"`) + `,"specialties_count":101}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := rowsOf(t, decode(t, record.KindNetworkCompany, object(`"company_id":"c_1","last_updated":"2026"`, tt.record)))
+			b := rowsOf(t, decode(t, record.KindNetworkCompany, object(`"company_id":"c_1","last_updated":"2026"`,
+				tt.record)))
 			require.JSONEq(t, object(`"company_id":"c_1"`, tt.company), object(b.networkCompanies.company.at(0)))
 		})
 	}
@@ -364,12 +399,15 @@ func TestNetworkCompany(t *testing.T) {
 
 func TestAccountLink(t *testing.T) {
 	b := rowsOf(t,
-		decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},"source":"bio","observed_at":"2026","confidence":0.5}`),
-		decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"microblog","username":"am"},"source":"bio","observed_at":"2026","deleted":true}`),
+		decode(t, record.KindAccountLink,
+			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},"source":"bio","observed_at":"2026","confidence":0.5}`),
+		decode(t, record.KindAccountLink,
+			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"microblog","username":"am"},"source":"bio","observed_at":"2026","deleted":true}`),
 	)
 	var got []string
 	for _, l := range lookupRows(b) {
-		got = append(got, fmt.Sprint(l.Type, " ", l.Value, " ", l.Target, " ", l.Source, " ", l.Confidence, " ", l.ver.Bit(verDeleted) == 1))
+		got = append(got, fmt.Sprint(l.Type, " ", l.Value, " ", l.Target, " ", l.Source, " ", l.Confidence, " ",
+			l.ver.Bit(verDeleted) == 1))
 	}
 	require.Equal(t, []string{
 		"link.codehost annhub network:ann-1 bio 0.5 false", "link.network ann-1 codehost:annhub bio 0.5 false",
@@ -378,7 +416,7 @@ func TestAccountLink(t *testing.T) {
 }
 
 // Names of fields in must_have and bits agree.
-func TestFieldBits(t *testing.T) {
+func TestFieldMask_CoversMustHaveFields(t *testing.T) {
 	mask, ok := NetworkFieldMask("personal_email")
 	require.True(t, ok)
 	require.Equal(t, netPersonalEmail, mask)
@@ -395,7 +433,8 @@ func TestFieldBits(t *testing.T) {
 func FuzzNetworkPerson(f *testing.F) {
 	f.Add("Ann", "mail a@b.example", "a@b.example", `{"k":["x@y.zz"]}`)
 	f.Fuzz(func(t *testing.T, name, text, email, unknown string) {
-		raw, err := json.Marshal(map[string]any{"profile_id": "p", "username": "u", "last_updated": "2026", "full_name": name, "summary": text, "emails": []string{email}, "raw": unknown})
+		raw, err := json.Marshal(map[string]any{"profile_id": "p", "username": "u", "last_updated": "2026",
+			"full_name": name, "summary": text, "emails": []string{email}, "raw": unknown})
 		if err != nil {
 			return
 		}
@@ -418,9 +457,10 @@ func FuzzNetworkPerson(f *testing.F) {
 }
 
 // The fifth list was dropped once.
-func TestCodehostPerson_TextsShowNoneOfItsAddresses(t *testing.T) {
+func TestCodehostPerson_RemovesOwnAddressesFromTexts(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
 		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three","school_email":"d@four","additional_emails":["e@five"]}`)
 	b := rowsOf(t, rec)
-	require.Contains(t, accountIn(answerOf(t, b), ShapeAddon), `"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)
+	require.Contains(t, accountIn(answerOf(t, b), ShapeAddon),
+		`"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)
 }

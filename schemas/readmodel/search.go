@@ -8,21 +8,20 @@ import (
 	"muster/schemas/record"
 )
 
-// searchPeopleTable holds rows of search_people. Its columns follow
-// SearchFields, so that what search knows and what is stored cannot differ.
+// searchPeopleTable holds rows of search_people. Its columns are derived from SearchFields, so that stored
+// and searchable fields cannot differ.
 type searchPeopleTable struct {
-	head        head
+	common      commonColumns
 	profileHash column[uint64]
 	profileID   column[string]
-	fields      []searchColumn // in the order of SearchFields; made with the first row
+	fields      []searchColumn // in the order of SearchFields; created with the first row
 	deriver     deriver
 	strings     []string // values of nested fields
 	numbers     []int64
 	flags       []uint8
 }
 
-// searchColumn holds the values of one field. What its type does not need
-// stays empty.
+// searchColumn holds the values of one field. Slices that its type does not use stay empty.
 type searchColumn struct {
 	field     SearchField
 	derived   derivedColumns
@@ -31,10 +30,10 @@ type searchColumn struct {
 	number    column[int64]
 	numbers   column[[]int64]
 	flags     column[[]uint8]
-	values    []string // of the row being made
+	values    []string // of the current row
 	integers  []int64
 	booleans  []uint8
-	hasColumn bool // profile_id's whole value is the identity, which is there already
+	hasColumn bool // false for profile_id, which is the identity column
 }
 
 func (t *searchPeopleTable) columns() []field {
@@ -63,7 +62,7 @@ func (t *searchPeopleTable) columns() []field {
 			own = append(own, field{f.Column, "Array(Int64)", &c.numbers})
 		}
 	}
-	return t.head.columns(own...)
+	return t.common.columns(own...)
 }
 
 func (t *searchPeopleTable) prepare() {
@@ -71,25 +70,24 @@ func (t *searchPeopleTable) prepare() {
 		return
 	}
 	for _, f := range SearchFields() {
-		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted}, hasColumn: f.Column != "profile_id"})
+		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted},
+			hasColumn: f.Column != "profile_id"})
 	}
 }
 
-// reset drops what Batch.Reset, which knows columns only, leaves.
+// reset clears state that Batch.Reset does not clear, as it resets columns only.
 func (t *searchPeopleTable) reset() {
 	clear(t.strings)
 	t.strings, t.numbers, t.flags = t.strings[:0], t.numbers[:0], t.flags[:0]
 }
 
-// searchRow fills one row: each field is given its values by path, then end
-// completes it. A field that is given nothing is missing.
+// searchRow fills one row: values are set by path, then end completes it. Fields without values are missing.
 type searchRow struct {
 	t    *searchPeopleTable
-	next int // field that is expected next; fields come in the order of SearchFields
+	next int // index of the expected next field, in the order of SearchFields
 }
 
-// field finds a field's column. Asking in the order of SearchFields costs one
-// comparison.
+// field returns a field's column. In the order of SearchFields this is one comparison.
 func (r *searchRow) field(path string) *searchColumn {
 	for range r.t.fields {
 		c := &r.t.fields[r.next]
@@ -98,7 +96,7 @@ func (r *searchRow) field(path string) *searchColumn {
 			return c
 		}
 	}
-	return nil // no such field: a test asks for all
+	return nil // Unknown field; a test covers all.
 }
 
 func (r *searchRow) str(path, value string) {
@@ -134,8 +132,7 @@ func (r *searchRow) bool(path string, value bool) {
 	c.booleans = append(c.booleans, b)
 }
 
-// Milliseconds is an instant as search compares it: milliseconds since 1970,
-// finer parts cut off.
+// Milliseconds returns an instant as search compares it: milliseconds since 1970, truncated.
 func Milliseconds(v record.Version) int64 { return v.Time().UnixMilli() }
 
 // end completes the row.
@@ -180,7 +177,7 @@ func (r *searchRow) end() {
 	}
 }
 
-// keyword is the value of .keyword: nothing when it is too long.
+// keyword returns the value of .keyword: empty if it is too long.
 func keyword(s string) string {
 	if len(s) <= MaxKeyword {
 		return s
@@ -195,13 +192,14 @@ func keyword(s string) string {
 	return s
 }
 
-// searchPerson adds the row of search_people of a network-person: the search
-// document of interface.md, all entries of its lists in the order in which
-// they are served.
-func (r *Renderer) searchPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked) {
+// searchPerson adds the row of search_people of a network-person: the search document of interface.md with
+// all list entries in the order in which they are served.
+func (r *Renderer) searchPerson(
+	b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked,
+) {
 	t := &b.searchPeople
 	t.prepare()
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(p.ProfileID))
 	t.profileID.add(p.ProfileID)
 	row := searchRow{t: t}
@@ -300,7 +298,7 @@ func (r *searchRow) education(e *record.Education) {
 	r.date("education.end_date", e.End.Full())
 }
 
-// joinPresent joins the values that are not empty, as writer.joined does.
+// joinPresent joins the non-empty values, as writer.joined does.
 func joinPresent(values ...string) string {
 	if !slices.Contains(values, "") {
 		return strings.Join(values, ", ")

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// SearchType is how search treats the values of a field (rulings.md, Search:
-// Elasticsearch's field types).
+// SearchType is the type of a searchable field (rulings.md, Search: Elasticsearch's field types).
 type SearchType uint8
 
 // The types of searchable fields.
 const (
-	// SearchText is analysed text with a subfield .keyword.
+	// SearchText is analyzed text with a subfield .keyword.
 	SearchText SearchType = iota + 1
 	// SearchLong is a 64-bit integer.
 	SearchLong
@@ -21,46 +20,42 @@ const (
 	SearchBoolean
 )
 
-// SearchMissing stands in columns of numbers and dates for a missing value.
+// SearchMissing is the value of a missing number or date.
 const SearchMissing = -1 << 63
 
-// MaxKeyword is the length in UTF-16 units of the longest value that .keyword
-// holds (ignore_above of Elasticsearch's dynamic mapping). Longer values are
-// found by their text only.
+// MaxKeyword is the maximum length in UTF-16 units of a .keyword value (ignore_above of Elasticsearch's
+// dynamic mapping). Longer values match by their text only.
 const MaxKeyword = 256
 
-// SearchField is a field of the search document (interface.md, "Search result
-// person") and where search_people keeps it.
+// SearchField is a field of the search document (interface.md, "Search result person") and its columns in
+// search_people.
 //
-// Text at the root has the columns <column> (the string, empty when missing or
-// longer than MaxKeyword), <column>_tokens (Array(String); [""] for a text
-// without tokens), <column>_repeats (of each token that occurs n times, n-1)
-// and <column>_length (tokens); where Counted also <column>_times (Times). Text in a nested path has arrays with one entry
-// an element: <column> Array(String), <column>_tokens Array(Array(String));
-// repeats and length are over all elements together, <column>_spread has of each
-// token that n elements have n-1, and <column>_values is the number of elements
-// with tokens.
+// Text at the root has the columns <column> (the string, empty when missing or longer than MaxKeyword),
+// <column>_tokens (Array(String); [""] for a text without tokens), <column>_repeats (n-1 entries for each
+// token that occurs n times) and <column>_length (number of tokens); if Counted also <column>_times (Times).
+// Text in a nested path has arrays with one entry per element: <column> Array(String), <column>_tokens
+// Array(Array(String)). Repeats and length cover all elements together; <column>_spread has n-1 entries for
+// each token that n elements have, and <column>_values is the number of elements with tokens.
 //
-// Numbers and dates are Int64, SearchMissing when missing; booleans UInt8.
-// Nested ones are arrays with one entry an element.
+// Numbers and dates are Int64, SearchMissing when missing; booleans UInt8. Nested ones are arrays with one
+// entry per element.
 type SearchField struct {
-	Path   string // as queries name it
-	Nested string // path of the nested object it is in; empty at the root
+	Path   string // as named in queries
+	Nested string // path of the enclosing nested object; empty at the root
 	Column string
 	Type   SearchType
-	// Indexed and KeywordIndexed say that a text index stands on the tokens and
-	// on the whole values.
+	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
-	// Counted says that a text index stands on Times.
+	// Counted reports whether Times has a text index.
 	Counted bool
 }
 
-// SearchNested are the paths of nested objects, in the order of the document.
+// SearchNested returns the paths of nested objects, in the order of the document.
 func SearchNested() []string {
 	return []string{"experience", "education", "certifications", "languages"}
 }
 
-// SearchFields lists the searchable fields in the order of the document.
+// SearchFields returns the searchable fields in the order of the document.
 func SearchFields() []SearchField {
 	const (
 		tokens = 1 << iota
@@ -120,45 +115,49 @@ func SearchFields() []SearchField {
 	}
 }
 
-// ShownFields are the members of a result that are not searched (MAPPING.md, 3.3 to 3.5),
-// beside those that no list knows.
+// ShownFields returns the fields of a result that are not searchable (MAPPING.md, 3.3 to 3.5), except for
+// unknown ones.
 func ShownFields() []string {
 	return []string{
-		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state", "profile.location.continent",
-		"experience_count", "education.description", "education_count", "certifications.credential_id", "certifications.credential_url",
-		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username", "microblog_username",
+		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state",
+		"profile.location.continent",
+		"experience_count", "education.description", "education_count", "certifications.credential_id",
+		"certifications.credential_url",
+		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username",
+		"microblog_username",
 		"social_accounts", "social_accounts_count", "derived",
 	}
 }
 
-// Keyword is the column of whole values.
+// Keyword returns the column of whole values.
 func (f SearchField) Keyword() string { return f.Column }
 
-// Tokens is the column of tokens of a text.
+// Tokens returns the column of tokens of a text.
 func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 
-// Repeats is the column of repeated tokens of a text.
+// Repeats returns the column of repeated tokens of a text.
 func (f SearchField) Repeats() string { return f.Column + "_repeats" }
 
-// Times is the column of how often the tokens of a text are repeated, where it is Counted: each repeated token with the
-// places of the bits behind it that the number of its repeats has (Time). Of a token that occurs six times, five more than
-// once, there are those of 0 and 2.
+// Times returns the column of token frequencies of a Counted text: for each repeated token, the set bits of
+// its number of repeats, as Time. A token that occurs six times is repeated five times and has entries for
+// the bits 0 and 2.
 func (f SearchField) Times() string { return f.Column + "_times" }
 
-// Time is what Times has for a bit of the number of a token's repeats.
+// Time returns the entry of Times for a bit of a token's number of repeats.
 func Time(token string, bit int) string { return token + string(timeMark) + strconv.Itoa(bit) }
 
-// timeMark stands between a token and a bit: no token has it.
+// timeMark separates token and bit; tokens do not contain it.
 const timeMark = '\x00'
 
-// TimesIndex names the index of Times. One named "_times_index" stood on an expression before Times was a column.
+// TimesIndex returns the index of Times. Before Times was a column, the index "_times_index" was on an
+// expression.
 func (f SearchField) TimesIndex() string { return f.Column + "_times_text" }
 
-// Length is the column of the number of tokens of a text.
+// Length returns the column of the number of tokens of a text.
 func (f SearchField) Length() string { return f.Column + "_length" }
 
-// Spread is the column of the tokens that several elements of a nested text have.
+// Spread returns the column of the tokens that several elements of a nested text have.
 func (f SearchField) Spread() string { return f.Column + "_spread" }
 
-// Values is the column of the number of elements of a nested text with tokens.
+// Values returns the column of the number of elements of a nested text with tokens.
 func (f SearchField) Values() string { return f.Column + "_values" }

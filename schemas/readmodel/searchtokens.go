@@ -8,10 +8,9 @@ import (
 	analyser "muster/schemas/text"
 )
 
-// derivedColumns are those that search_people has of a text beside its whole
-// value (SearchField). They are made here, not by DEFAULT expressions of the
-// table: 130 of those cost every insert 60 ms and every query 2 ms before it
-// read anything (deploy/docs/benchmarks.md).
+// derivedColumns are the columns of a text in search_people other than its whole value (SearchField). The
+// client computes them: as DEFAULT expressions, 130 of them cost 60 ms per insert and 2 ms per query
+// (deploy/docs/benchmarks.md).
 type derivedColumns struct {
 	tokens          tokenLists
 	repeats, spread tokenLists
@@ -20,7 +19,7 @@ type derivedColumns struct {
 	counted         bool
 }
 
-// columns lists those of a field.
+// columns returns the columns of a field.
 func (d *derivedColumns) columns(f SearchField) []field {
 	own := []field{
 		{f.Tokens(), "Array(String)", &d.tokens},
@@ -38,21 +37,21 @@ func (d *derivedColumns) columns(f SearchField) []field {
 	return append(own, field{f.Spread(), "Array(String)", &d.spread}, field{f.Values(), "UInt32", &d.values})
 }
 
-// deriver fills the derived columns, row by row.
+// deriver fills the derived columns row by row.
 type deriver struct {
 	found []analyser.Token
-	words []word // of the row being made, each once
+	words []word // distinct words of the current row
 	index map[string]int
 }
 
-// word is a token, the last element that had it, and how often it came again.
+// word is a token, the last element that had it, and its number of repeats.
 type word struct {
 	text    string
 	element int
 	repeats uint32
 }
 
-// text adds the row of a field at the root.
+// text adds the row of a root field.
 func (d *deriver) text(c *derivedColumns, value string) {
 	if value == "" {
 		c.tokens.endRow(0)
@@ -69,7 +68,7 @@ func (d *deriver) text(c *derivedColumns, value string) {
 	d.endRow(c)
 }
 
-// texts adds the row of a nested field, a text an element.
+// texts adds the row of a nested field, one text per element.
 func (d *deriver) texts(c *derivedColumns, values []string) {
 	repeats, spread := c.repeats.len(), c.spread.len()
 	var length, withTokens uint32
@@ -91,9 +90,8 @@ func (d *deriver) texts(c *derivedColumns, values []string) {
 	d.endRow(c)
 }
 
-// element adds the tokens of a text that is there and returns their number; a text
-// without tokens has an empty one, which tells it from a missing text and is not
-// counted.
+// element adds the tokens of a present text and returns their number. A text without tokens gets one empty
+// token, not counted, which distinguishes it from a missing text.
 func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 	d.found = analyser.Analyse(d.found[:0], value)
 	n := len(d.found)
@@ -110,15 +108,15 @@ func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 			c.spread.add(t.Text)
 		}
 	}
-	clear(d.found)   // lets go of the value
+	clear(d.found)   // Releases the value.
 	return uint32(n) //nolint:gosec // a text has fewer bytes
 }
 
-// fewWords are looked through one by one; more are indexed.
+// fewWords is the number of words up to which linear search is used instead of an index.
 const fewWords = 16
 
-// seen notes a token of an element: whether the row had it before, and whether it is
-// new in the element and another had it.
+// seen records a token of an element. repeated: the row had it before; spread: it is new in the element and
+// another element had it.
 func (d *deriver) seen(token string, element int) (repeated, spread bool) {
 	at := -1
 	if len(d.words) <= fewWords {
@@ -153,7 +151,7 @@ func (d *deriver) seen(token string, element int) (repeated, spread bool) {
 	return false, false
 }
 
-// endRow adds what is known of the words of a row, and forgets them.
+// endRow adds the word counts of a row and resets them.
 func (d *deriver) endRow(c *derivedColumns) {
 	if c.counted {
 		times := c.times.len()
@@ -173,12 +171,12 @@ func (d *deriver) endRow(c *derivedColumns) {
 	d.words = d.words[:0]
 }
 
-// tokenLists is a column of lists of tokens, or of lists of such lists, in one buffer.
+// tokenLists is a column of token lists, or of lists of such lists, in one buffer.
 type tokenLists struct {
 	arena    []byte
 	ends     []int // of each token
-	elements []int // tokens of each element, where nested
-	rows     []int // tokens of each row, or elements where nested
+	elements []int // tokens of each element, if nested
+	rows     []int // tokens of each row, or elements if nested
 	nested   bool
 }
 
@@ -200,7 +198,7 @@ func (l *tokenLists) endElement(tokens int) { l.elements = append(l.elements, to
 
 func (l *tokenLists) endRow(n int) { l.rows = append(l.rows, n) }
 
-// bytes is the buffer, for makeRoom.
+// bytes returns the buffer, for reserveCapacity.
 func (l *tokenLists) bytes() *[]byte { return &l.arena }
 
 func (l *tokenLists) reset() {
@@ -215,7 +213,7 @@ func (l *tokenLists) appendTo(dst driver.BatchColumn) error {
 	if l.nested {
 		return l.appendNested(dst, &r)
 	}
-	var none any = []*string(nil) // made once: most lists of repeats are empty
+	var none any = []*string(nil) // Allocated once: most lists of repeats are empty.
 	for _, n := range l.rows {
 		list := none
 		if n > 0 {
@@ -247,8 +245,8 @@ func (l *tokenLists) appendNested(dst driver.BatchColumn, r *tokenReader) error 
 	return nil
 }
 
-// tokenReader hands tokens out as pointers to strings that it uses again: those are
-// what a list of strings is appended from without an allocation a string.
+// tokenReader returns tokens as pointers to reused strings: appending those to a list column needs no
+// allocation per string.
 type tokenReader struct {
 	text  string
 	ends  []int
@@ -258,8 +256,8 @@ type tokenReader struct {
 	list  []*string
 }
 
-// next reads n tokens into the places from at on. Lists that were handed out before
-// stay as they are when they began before at.
+// next reads n tokens into the strings from index at on. Lists returned before stay valid if they use strings
+// before at.
 func (r *tokenReader) next(at, n int) []*string {
 	for len(r.list) < at+n {
 		if len(r.chunk) == 0 {

@@ -10,15 +10,15 @@ import (
 	"muster/schemas/record"
 )
 
-// Seen adds the row of a version that is new of a record whose content is not
-// (records.md, rule 5).
+// Seen adds the row of a version bump: a newer version of a record with unchanged content (records.md, rule
+// 5).
 func (b *Batch) Seen(s event.Seen, version record.Version, at Position) error {
 	hash, err := seenHash(s.Kind, s.Key)
 	if err != nil {
 		return err
 	}
 	t := &b.seenVersions
-	t.head.add(&record.Record{Version: version, Hash: s.Hash}, at)
+	t.common.add(&record.Record{Version: version, Hash: s.Hash}, at)
 	t.kind.add(string(s.Kind))
 	t.keyHash.add(hash)
 	t.key.add(s.Key)
@@ -27,8 +27,7 @@ func (b *Batch) Seen(s event.Seen, version record.Version, at Position) error {
 	return nil
 }
 
-// seenHash is what the table of a kind is ordered by, so that one list of keys
-// reads both.
+// seenHash returns the sorting key of the kind's main table, so that one list of keys reads both.
 func seenHash(kind record.Kind, key string) (uint64, error) {
 	switch kind {
 	case record.KindNetworkPerson:
@@ -44,10 +43,10 @@ func seenHash(kind record.Kind, key string) (uint64, error) {
 		}
 		return uint64(id), nil
 	}
-	return 0, fmt.Errorf("seen version: kind %s has none", kind)
+	return 0, fmt.Errorf("seen version: unsupported kind %s", kind)
 }
 
-// SeenRow is a newer version of a record whose content has stayed the same.
+// SeenRow is a version bump: a newer version of a record with unchanged content.
 type SeenRow struct {
 	Kind        string
 	KeyHash     uint64
@@ -56,11 +55,11 @@ type SeenRow struct {
 	ContentHash uint64
 }
 
-// Dest gives the scan destinations in the order of SeenVersionsQuery's columns.
+// Dest returns the scan destinations in the order of SeenVersionsQuery's columns.
 func (r *SeenRow) Dest() []any { return []any{&r.Kind, &r.KeyHash, &r.Key, &r.Version, &r.ContentHash} }
 
-// SeenVersionsQuery reads the versions of records that were seen since, by what their tables are ordered by:
-// ProfileHash, CompanyHash, MicroblogHash, and user ids of the code host.
+// SeenVersionsQuery returns the query for version bumps by the sorting keys of main tables: ProfileHash,
+// CompanyHash, MicroblogHash, and user ids of the code host.
 func SeenVersionsQuery() string {
 	kinds := []string{
 		string(record.KindNetworkPerson), string(record.KindCodehostPerson), string(record.KindMicroblogPerson),
@@ -72,7 +71,7 @@ FROM seen_versions
 WHERE kind IN ('` + strings.Join(kinds, "', '") + `') AND key_hash IN {keys:Array(UInt64)}`
 }
 
-// Freshen is the version of a record with a content hash, or the newest that was seen of its content.
+// Freshen returns the newest of a record's version and its version bumps with the same content hash.
 func Freshen(kind record.Kind, key string, version int64, hash uint64, seen []SeenRow) int64 {
 	for _, s := range seen {
 		if s.Key == key && s.ContentHash == hash && s.Kind == string(kind) {

@@ -8,11 +8,11 @@ import (
 // microblogPerson adds the rows of a microblog-person.
 func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.MicroblogPerson, at Position) {
 	t := &b.microblogPeople
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.userHash.add(MicroblogHash(p.UserID))
 	t.userID.add(p.UserID)
 	t.lastUpdated.add(p.LastUpdated)
-	// Of a withdrawn record decoding leaves identity and version alone.
+	// Deleted records are decoded to identity and version only.
 	usernameKey := identity.UsernameKey(p.Username)
 	t.username.add(p.Username)
 	t.usernameKey.add(usernameKey)
@@ -35,9 +35,8 @@ func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.Micro
 	}
 }
 
-// accountLink adds the rows of an account-link: one of its own and a lookup
-// from each side. A withdrawn link still names its accounts, so its lookups
-// are withdrawn with it.
+// accountLink adds the rows of an account link: its own and one lookup per side. A deleted link still names
+// its accounts, so its lookups are deleted with it.
 func (r *Renderer) accountLink(b *Batch, rec *record.Record, p *record.AccountLink, at Position) {
 	aKey, bKey := identity.UsernameKey(p.A.Username), identity.UsernameKey(p.B.Username)
 	confidence := float32(1)
@@ -51,7 +50,7 @@ func (r *Renderer) accountLink(b *Batch, rec *record.Record, p *record.AccountLi
 	l.add(LookupLink(p.B.Platform), bKey)
 
 	t := &b.accountLinks
-	t.head.add(rec, at)
+	t.common.add(rec, at)
 	t.linkHash.add(LinkHash(rec.Key))
 	t.linkID.add(rec.Key)
 	t.aPlatform.add(p.A.Platform)

@@ -10,8 +10,9 @@ import (
 
 // field is one column of an insert.
 type field struct {
-	name   string
-	kind   string // ClickHouse type to send; String also for LowCardinality(String), which the server makes of it faster than the client can
+	name string
+	// ClickHouse type to send. String also for LowCardinality(String): the server converts it faster than the client.
+	kind   string
 	values values
 }
 
@@ -30,7 +31,7 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 	if len(c.list) == 0 {
 		return nil
 	}
-	if lists, ok := any(c.list).([][]string); ok { // all at once goes by reflection
+	if lists, ok := any(c.list).([][]string); ok { // Appending all at once uses reflection.
 		for _, list := range lists {
 			if err := dst.AppendRow(list); err != nil {
 				return err
@@ -42,7 +43,7 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 }
 
 func (c *column[T]) reset() {
-	clear(c.list) // lets go of the records' strings
+	clear(c.list) // Releases the records' strings.
 	c.list = c.list[:0]
 }
 
@@ -57,12 +58,12 @@ func (t *text) add(fragment []byte) {
 	t.ends = append(t.ends, len(t.arena))
 }
 
-// bytes is the buffer, for makeRoom.
+// bytes returns the buffer, for reserveCapacity.
 func (t *text) bytes() *[]byte { return &t.arena }
 
 func (t *text) appendTo(dst driver.BatchColumn) error {
 	var fragment []byte
-	var boxed any = &fragment // one for all rows: a pointer to bytes is copied from without further allocation
+	var boxed any = &fragment // One for all rows: appending a *[]byte does not allocate.
 	begin := 0
 	for _, end := range t.ends {
 		fragment = t.arena[begin:end]
@@ -81,10 +82,10 @@ func (t *text) reset() {
 	t.arena, t.ends = t.arena[:0], t.ends[:0]
 }
 
-// maxKeptArena bounds what a column keeps for the next batch, in bytes.
+// maxKeptArena is the maximum buffer size that a column keeps for the next batch, in bytes.
 const maxKeptArena = 32 << 20
 
-// table is what Insert needs of a table.
+// table is a table as Insert needs it.
 type table struct {
 	name    string
 	rows    int
@@ -107,7 +108,7 @@ func (b *Batch) tables() []table {
 	}
 }
 
-func (h *head) columns(own ...field) []field {
+func (h *commonColumns) columns(own ...field) []field {
 	return append(own,
 		field{"version", "Int64", &h.version},
 		field{"revision", "UInt32", &h.revision},
@@ -119,7 +120,7 @@ func (h *head) columns(own ...field) []field {
 	)
 }
 
-// lookupTable has one column for what decides between versions: most of its rows are as short as that.
+// lookupTable has one column for the version order: most of its rows are hardly longer.
 type lookupTable struct {
 	keyHash    column[uint64]
 	claim      text
@@ -142,8 +143,8 @@ func (t *lookupTable) columns() []field {
 	}
 }
 
-// versions are values of the column ver, which other tables derive from the columns of head: version (59 bits), mapping
-// revision (32), deletion (1) and the 36 highest bits of the content hash.
+// versions are values of the column ver, which other tables compute from commonColumns: version (59 bits),
+// mapping revision (32), deletion (1) and the 36 highest bits of the content hash.
 type versions struct{ list [][2]uint64 }
 
 func (v *versions) add(rec *record.Record) {
@@ -171,7 +172,7 @@ func (v *versions) appendTo(dst driver.BatchColumn) error {
 func (v *versions) reset() { v.list = v.list[:0] }
 
 type networkPeopleTable struct {
-	head                                                     head
+	common                                                   commonColumns
 	profileHash                                              column[uint64]
 	profileID, lastUpdated, updatedAt, username, usernameKey column[string]
 	emailKeys, codehostUsernameKeys, microblogUsernameKeys   column[[]string]
@@ -179,7 +180,7 @@ type networkPeopleTable struct {
 }
 
 func (t *networkPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"profile_hash", "UInt64", &t.profileHash},
 		field{"profile_id", "String", &t.profileID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -193,9 +194,9 @@ func (t *networkPeopleTable) columns() []field {
 	)
 }
 
-// withdraw adds a row that says that the profile is gone and nothing else.
-func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID, lastUpdated string) {
-	t.head.add(rec, at)
+// addDeletion adds a row for a deleted profile.
+func (t *networkPeopleTable) addDeletion(rec *record.Record, at Position, profileID, lastUpdated string) {
+	t.common.add(rec, at)
 	t.profileHash.add(ProfileHash(profileID))
 	t.profileID.add(profileID)
 	t.lastUpdated.add(lastUpdated)
@@ -209,7 +210,7 @@ func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID
 }
 
 type codehostPeopleTable struct {
-	head                                                  head
+	common                                                commonColumns
 	userID                                                column[int64]
 	lastUpdated, codehostUsername, usernameKey            column[string]
 	accountType, networkUsername                          column[string]
@@ -219,7 +220,7 @@ type codehostPeopleTable struct {
 }
 
 func (t *codehostPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"last_updated", "String", &t.lastUpdated},
 		field{"codehost_username", "String", &t.codehostUsername},
@@ -234,9 +235,9 @@ func (t *codehostPeopleTable) columns() []field {
 	)
 }
 
-// withdraw adds a row that says that the account is gone and nothing else.
-func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID int64, lastUpdated string) {
-	t.head.add(rec, at)
+// addDeletion adds a row for a deleted account.
+func (t *codehostPeopleTable) addDeletion(rec *record.Record, at Position, userID int64, lastUpdated string) {
+	t.common.add(rec, at)
 	t.userID.add(userID)
 	t.lastUpdated.add(lastUpdated)
 	t.codehostUsername.add("")
@@ -251,13 +252,13 @@ func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID i
 }
 
 type codehostReposTable struct {
-	head           head
+	common         commonColumns
 	userID, repoID column[int64]
 	content        text
 }
 
 func (t *codehostReposTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"repo_id", "Int64", &t.repoID},
 		field{"content", "String", &t.content},
@@ -265,14 +266,14 @@ func (t *codehostReposTable) columns() []field {
 }
 
 type codehostCommitsTable struct {
-	head    head
+	common  commonColumns
 	userID  column[int64]
 	sha     column[string]
 	content text
 }
 
 func (t *codehostCommitsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"sha", "String", &t.sha},
 		field{"content", "String", &t.content},
@@ -280,14 +281,14 @@ func (t *codehostCommitsTable) columns() []field {
 }
 
 type codehostListsTable struct {
-	head   head
+	common commonColumns
 	userID column[int64]
 	list   column[string]
 	items  column[[]string]
 }
 
 func (t *codehostListsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_id", "Int64", &t.userID},
 		field{"list", "String", &t.list},
 		field{"items", "Array(String)", &t.items},
@@ -295,14 +296,14 @@ func (t *codehostListsTable) columns() []field {
 }
 
 type networkCompaniesTable struct {
-	head                                                          head
+	common                                                        commonColumns
 	companyHash                                                   column[uint64]
 	companyID, lastUpdated, networkSlug, slugKey, networkID, name column[string]
 	company                                                       text
 }
 
 func (t *networkCompaniesTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"company_hash", "UInt64", &t.companyHash},
 		field{"company_id", "String", &t.companyID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -315,7 +316,7 @@ func (t *networkCompaniesTable) columns() []field {
 }
 
 type microblogPeopleTable struct {
-	head                                       head
+	common                                     commonColumns
 	userHash                                   column[uint64]
 	userID, lastUpdated, username              column[string]
 	usernameKey, name, bio, location           column[string]
@@ -324,7 +325,7 @@ type microblogPeopleTable struct {
 }
 
 func (t *microblogPeopleTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"user_hash", "UInt64", &t.userHash},
 		field{"user_id", "String", &t.userID},
 		field{"last_updated", "String", &t.lastUpdated},
@@ -343,7 +344,7 @@ func (t *microblogPeopleTable) columns() []field {
 }
 
 type accountLinksTable struct {
-	head                       head
+	common                     commonColumns
 	linkHash                   column[uint64]
 	linkID                     column[string]
 	aPlatform, aUsername, aKey column[string]
@@ -353,7 +354,7 @@ type accountLinksTable struct {
 }
 
 func (t *accountLinksTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"link_hash", "UInt64", &t.linkHash},
 		field{"link_id", "String", &t.linkID},
 		field{"a_platform", "String", &t.aPlatform},
@@ -369,13 +370,13 @@ func (t *accountLinksTable) columns() []field {
 }
 
 type seenVersionsTable struct {
-	head                   head
+	common                 commonColumns
 	kind, key, lastUpdated column[string]
 	keyHash                column[uint64]
 }
 
 func (t *seenVersionsTable) columns() []field {
-	return t.head.columns(
+	return t.common.columns(
 		field{"kind", "String", &t.kind},
 		field{"key_hash", "UInt64", &t.keyHash},
 		field{"key", "String", &t.key},

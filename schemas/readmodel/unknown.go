@@ -11,16 +11,16 @@ import (
 	"muster/schemas/identity"
 )
 
-// unknownSmall is the length in bytes below which no list can have more than
-// MaxEntries entries: each needs a byte and a comma.
+// unknownSmall is the size in bytes below which no list has more than MaxEntries entries: each needs a byte
+// and a comma.
 const unknownSmall = 2 * MaxEntries
 
-// walker reads the members of raw JSON.
+// walker walks the fields of raw JSON.
 type walker struct {
-	names []string // names of counts that replace members, a stack
+	names []string // stack of names of counts that replace fields
 }
 
-// reserved are the names that unknown members of a shape must not have.
+// reserved are the names that unknown fields of a shape must not have.
 type reserved map[string]struct{}
 
 func reserve(names ...string) reserved {
@@ -45,8 +45,7 @@ func (r reserved) has(name string) bool {
 	return ok
 }
 
-// unknown writes the unknown members of an object back
-// (schemas/MAPPING.md, "Unknown fields").
+// unknown writes the unknown fields of an object (schemas/MAPPING.md, "Unknown fields").
 func (w *writer) unknown(object jsontext.Value, known reserved) {
 	if len(object) <= len("{}") {
 		return
@@ -54,14 +53,14 @@ func (w *writer) unknown(object jsontext.Value, known reserved) {
 	w.members(object, known, true)
 }
 
-// members writes the members of an object. Absent ones are dropped at the top
-// of an unknown value only.
+// members writes the fields of an object. Absent ones are dropped only at the top of an unknown value.
 func (w *writer) members(object jsontext.Value, known reserved, dropAbsent bool) {
-	// Deep recursion is bounded by the depth that decoding allows.
+	// Decoding bounds the depth of the recursion.
 	base := len(w.walker.names)
 	if len(object) > unknownSmall {
 		eachMember(object, func(name string, value jsontext.Value) {
-			if value.Kind() == '[' && len(value) > unknownSmall && countElements(value) > MaxEntries && !(known.has(name)) {
+			if value.Kind() == '[' && len(value) > unknownSmall && countElements(value) > MaxEntries &&
+				!(known.has(name)) {
 				w.walker.names = append(w.walker.names, name+"_count")
 			}
 		})
@@ -89,8 +88,8 @@ func (w *writer) members(object jsontext.Value, known reserved, dropAbsent bool)
 	})
 }
 
-// value writes a raw JSON value, lists cut and e-mail removed where asked for,
-// and returns the number of all elements if it is a list that was cut.
+// value writes a raw JSON value, with lists cut and e-mail addresses removed if requested. It returns the
+// number of all elements if it is a list that was cut.
 func (w *writer) value(value jsontext.Value) (n int) {
 	if len(value) <= unknownSmall && !(w.noMail && mayNeedWalk(value)) {
 		w.buf = append(w.buf, value...)
@@ -101,7 +100,7 @@ func (w *writer) value(value jsontext.Value) (n int) {
 		w.buf = append(w.buf, '{')
 		w.members(value, nil, false)
 		w.closeEntry()
-		w.buf = w.buf[:len(w.buf)-1] // the caller writes the comma
+		w.buf = w.buf[:len(w.buf)-1] // The caller writes the comma.
 		return 0
 	case '[':
 		w.buf = append(w.buf, '[')
@@ -146,9 +145,8 @@ func (w *writer) values(key string, list []jsontext.Value, when counted) {
 	w.count(key, n, when)
 }
 
-// mayNeedWalk is a quick look whether e-mail removal could change a raw value:
-// a sign that may be an at sign, an escape that may hide one, a name that may
-// say mail.
+// mayNeedWalk reports quickly whether e-mail removal could change a raw value: it has a possible at sign, an
+// escape that may hide one, or a name that may contain "mail".
 func mayNeedWalk(value jsontext.Value) bool {
 	for i, c := range value {
 		switch c {
@@ -176,7 +174,7 @@ func isAbsent(value jsontext.Value) bool {
 	return len(value) == 0
 }
 
-// anyPresent reports whether an object has a member that is not absent.
+// anyPresent reports whether an object has a field that is not absent.
 func anyPresent(object jsontext.Value) bool {
 	present := false
 	if len(object) > len("{}") {
@@ -190,8 +188,8 @@ func countElements(list jsontext.Value) (n int) {
 	return n
 }
 
-// eachMember visits the members of a raw object. Records hold valid JSON
-// objects only, so reading cannot fail; if it does, the rest is not visited.
+// eachMember calls visit for the fields of a raw object. Records contain valid JSON only, so reading cannot
+// fail; if it does, the rest is skipped.
 func eachMember(object jsontext.Value, visit func(name string, value jsontext.Value)) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadToken(); err != nil {
@@ -211,15 +209,15 @@ func eachMember(object jsontext.Value, visit func(name string, value jsontext.Va
 	}
 }
 
-// unknownEmail is the unknown member "email" of a person: an address that upstream gives under
-// the name that person enrichment serves. It is empty when there is none, or it is no address.
+// unknownEmail returns the unknown field "email" of a person, which person enrichment serves under that name.
+// It is empty if missing or not an address.
 func unknownEmail(object jsontext.Value) (email string) {
 	if !bytes.Contains(object, []byte(`"email"`)) {
 		return ""
 	}
 	eachMember(object, func(name string, value jsontext.Value) {
 		if name == "email" && value.Kind() == '"' {
-			unquoted, _ := jsontext.AppendUnquote(nil, value) // decoding has checked it
+			unquoted, _ := jsontext.AppendUnquote(nil, value) // Validated by decoding.
 			if _, err := identity.EmailKey(string(unquoted)); err == nil {
 				email = string(unquoted)
 			}
@@ -228,7 +226,7 @@ func unknownEmail(object jsontext.Value) (email string) {
 	return email
 }
 
-// eachElement visits the elements of a raw list.
+// eachElement calls visit for the elements of a raw list.
 func eachElement(list jsontext.Value, visit func(jsontext.Value)) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadToken(); err != nil {

@@ -9,15 +9,14 @@ import (
 	"muster/schemas/event"
 )
 
-// UsageTable is the read model of the ledger. UsageMonthly is a view over it:
-// the usage of each month by organization, key and endpoint.
+// UsageTable is the read model of the ledger. UsageMonthly is a view of it: monthly usage by organization,
+// key and endpoint.
 const (
 	UsageTable   = "usage_events"
 	UsageMonthly = "usage_monthly"
 )
 
-// UsageBatch holds rows of the ledger, ready to be inserted. The zero value is
-// empty.
+// UsageBatch holds rows of the ledger for an insert. The zero value is empty.
 type UsageBatch struct {
 	organization, period, request, key column[string]
 	at                                 column[time.Time]
@@ -59,7 +58,7 @@ func (b *UsageBatch) Add(u *event.Usage, at Position) {
 	b.offset.add(at.Offset)
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *UsageBatch) Len() int { return len(b.request.list) }
 
 func (b *UsageBatch) columns() []field {
@@ -86,8 +85,7 @@ func (b *UsageBatch) columns() []field {
 	}
 }
 
-// InsertUsage writes a batch of the ledger, as Insert does those of records:
-// calling it again with the same token and rows changes nothing.
+// InsertUsage writes a batch of the ledger. Like Insert it is idempotent for the same token and rows.
 func InsertUsage(ctx context.Context, conn driver.Conn, token string, b *UsageBatch) error {
 	return insertEvents(ctx, conn, UsageTable, token, b)
 }
@@ -101,46 +99,47 @@ const (
 // UsageSum is a month's usage of one organization, key and endpoint.
 type UsageSum struct {
 	Organization, Key, Endpoint string
-	// Calls counts what was answered.
+	// Calls is the number of answered calls.
 	Calls             uint64
 	Requests, Credits int64
 	LastAt            time.Time
 }
 
-// Dest gives the scan destinations in the order of OrganizationUsageQuery's columns.
+// Dest returns the scan destinations in the order of OrganizationUsageQuery's columns.
 func (s *UsageSum) Dest() []any {
 	return []any{&s.Organization, &s.Key, &s.Endpoint, &s.Calls, &s.Requests, &s.Credits, &s.LastAt}
 }
 
-// OrganizationUsageQuery reads the usage of one organization in a period.
+// OrganizationUsageQuery returns the query for the usage of one organization in a period.
 func OrganizationUsageQuery() string {
 	return "SELECT organization_id, key_id, endpoint, calls, requests, credits, last_at FROM " + UsageMonthly +
-		" WHERE period = {" + ParameterPeriod + ":String} AND organization_id = {" + ParameterOrganization + ":String} ORDER BY endpoint, key_id"
+		" WHERE period = {" + ParameterPeriod + ":String} AND organization_id = {" + ParameterOrganization +
+		":String} ORDER BY endpoint, key_id"
 }
 
-// LastUsedQuery reads when each key of an organization was used last.
+// LastUsedQuery returns the query for the last use of each key of an organization.
 func LastUsedQuery() string {
-	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} GROUP BY key_id"
+	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
+		":String} GROUP BY key_id"
 }
 
-// UsageGroup is the consumer group of the ledger's projection: what is before its commits is in the read model,
-// unless that was lost.
+// UsageGroup is the consumer group of the ledger's projection. Everything before its committed offsets is in
+// the read model, unless it was lost.
 const UsageGroup = "muster.projector.usage"
 
-// UsageOffsetsQuery reads, by partition of the ledger's topic, the offset after
-// the last one that has a row. The projector inserts a partition's events in their
-// order: everything before is in the read model, while the log is the one of the rows.
+// UsageOffsetsQuery returns the query for the offset after the last one with a row, by partition of the
+// ledger's topic. The projector inserts a partition's events in order, so everything before is in the read
+// model. The log must be the one that the rows were built from.
 func UsageOffsetsQuery() string {
 	return "SELECT partition, max(offset) + 1 FROM " + UsageTable + " GROUP BY partition"
 }
 
-// countsAsCall: what was answered, and what was refused for credits and counts as a
-// monthly request all the same.
+// countsAsCall selects answered calls, and calls rejected for lack of credits that count as monthly requests.
 const countsAsCall = " AND (outcome IN ('charged', 'free', 'failed') OR requests > 0)"
 
-// UsageBalancesQuery reads what counts in a period, by organization, key and
-// endpoint, leaving out the request ids that the external table without names
-// in its column request_id, unless without is empty.
+// UsageBalancesQuery returns the query for the usage that counts in a period, by organization, key and
+// endpoint. It excludes the request ids in the column request_id of the external table without, unless
+// without is empty.
 func UsageBalancesQuery(without string) string {
 	where := ""
 	if without != "" {
@@ -151,7 +150,7 @@ func UsageBalancesQuery(without string) string {
 		" GROUP BY organization_id, key_id, endpoint"
 }
 
-// UsageRowsQuery reads a period of the ledger, each request once.
+// UsageRowsQuery returns the query for a period of the ledger, each request once.
 func UsageRowsQuery() string {
 	return "SELECT request_id, organization_id, outcome, requests, credits FROM " + UsageTable +
 		" FINAL WHERE period = {" + ParameterPeriod + ":String}"
@@ -160,8 +159,9 @@ func UsageRowsQuery() string {
 // ParameterRequest is a request id.
 const ParameterRequest = "request"
 
-// UsageRequestQuery reads whether the ledger has a call: one row, how often.
+// UsageRequestQuery returns the query for how often the ledger has a call, as one row.
 func UsageRequestQuery() string {
-	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period = {" + ParameterPeriod +
+	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
+		":String} AND period = {" + ParameterPeriod +
 		":String} AND request_id = {" + ParameterRequest + ":String}" + countsAsCall
 }

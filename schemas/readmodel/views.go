@@ -13,7 +13,7 @@ import (
 //go:embed views/*.sql
 var viewFiles embed.FS
 
-// ViewNames lists the analysts' views, each after those that it reads.
+// ViewNames returns the analysts' views, each after those that it reads.
 func ViewNames() []string {
 	return []string{
 		"people", "positions", "education", "companies", "company_headcount", "accounts", "repositories", "commits",
@@ -21,13 +21,12 @@ func ViewNames() []string {
 	}
 }
 
-// ViewsDatabase is the database of the analysts' views over the read models in
-// the database tables.
+// ViewsDatabase returns the database of the analysts' views over the read models in the database tables.
 func ViewsDatabase(tables string) string { return tables + "_views" }
 
-// ViewStatements make the database of the analysts' views over the read models
-// in the database tables. They can be repeated: names and columns of the views
-// stay, what they are made of may change. Both names are plain identifiers.
+// ViewStatements returns the idempotent statements that create the database of the analysts' views over the
+// read models in the database tables. Names and columns of the views are stable; their sources may change.
+// Both names are plain identifiers.
 func (l Layout) ViewStatements(tables string) ([]string, error) {
 	views := ViewsDatabase(tables)
 	out := []string{"CREATE DATABASE IF NOT EXISTS " + views + l.OnCluster()}
@@ -53,20 +52,19 @@ func (l Layout) ViewStatements(tables string) ([]string, error) {
 	return out, nil
 }
 
-// CreateViews makes the analysts' views over the read models of the
-// connection's database.
+// CreateViews creates the analysts' views over the read models of the connection's database.
 func CreateViews(ctx context.Context, conn driver.Conn, layout Layout) error {
 	var tables string
 	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&tables); err != nil {
-		return fmt.Errorf("make the analysts' views: %w", err)
+		return fmt.Errorf("create the analysts' views: %w", err)
 	}
 	statements, err := layout.ViewStatements(tables)
 	if err != nil {
-		return fmt.Errorf("make the analysts' views: %w", err)
+		return fmt.Errorf("create the analysts' views: %w", err)
 	}
 	for _, s := range statements {
 		if err := conn.Exec(ctx, s); err != nil {
-			return fmt.Errorf("make the analysts' views: %w", err)
+			return fmt.Errorf("create the analysts' views: %w", err)
 		}
 	}
 	return nil

@@ -11,11 +11,10 @@ import (
 	"muster/schemas/event"
 )
 
-// WebhookAttemptsTable is the read model of the tries to deliver webhooks.
+// WebhookAttemptsTable is the read model of webhook delivery attempts.
 const WebhookAttemptsTable = "webhook_attempts"
 
-// WebhookBatch holds rows of tries, ready to be inserted. The zero value is
-// empty.
+// WebhookBatch holds rows of attempts for an insert. The zero value is empty.
 type WebhookBatch struct {
 	organization, delivery, round column[string]
 	attempt                       column[uint16]
@@ -56,7 +55,7 @@ func (b *WebhookBatch) Add(a *event.WebhookAttempt, at Position) {
 	b.offset.add(at.Offset)
 }
 
-// orEpoch keeps a time that is not stated within what the column can hold.
+// orEpoch returns t, or the epoch if t is zero, which the column cannot hold.
 func orEpoch(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0).UTC()
@@ -64,7 +63,7 @@ func orEpoch(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *WebhookBatch) Len() int { return len(b.delivery.list) }
 
 func (b *WebhookBatch) columns() []field {
@@ -92,42 +91,45 @@ func (b *WebhookBatch) columns() []field {
 	}
 }
 
-// InsertWebhooks writes a batch of tries, as Insert does those of records: calling
-// it again with the same token and rows changes nothing.
+// InsertWebhooks writes a batch of attempts. Like Insert it is idempotent for the same token and rows.
 func InsertWebhooks(ctx context.Context, conn driver.Conn, token string, b *WebhookBatch) error {
 	return insertEvents(ctx, conn, WebhookAttemptsTable, token, b)
 }
 
-// WebhookFilter selects deliveries; empty fields select all.
+// WebhookFilter selects deliveries. Empty fields match all.
 type WebhookFilter struct {
 	Organization, Endpoint, Delivery string
 	Status                           event.WebhookStatus
-	// Limit bounds the result.
+	// Limit is the maximum number of results.
 	Limit int
 }
 
-// webhookColumns are those of an attempt, in the order in which attempts are scanned.
-const webhookColumns = "delivery_id, round, attempt, endpoint_id, organization_id, request_id, address, at, duration_us, http_status, " +
+// webhookColumns are the columns of an attempt in scan order.
+const webhookColumns = "delivery_id, round, attempt, endpoint_id, organization_id, request_id, address, at, " +
+	"duration_us, http_status, " +
 	"status, error, response, next_at, created_at, task_partition, task_offset"
 
-const webhookWhere = " FROM " + WebhookAttemptsTable + " FINAL WHERE ({organization:String} = '' OR organization_id = {organization:String})" +
-	" AND ({endpoint:String} = '' OR endpoint_id = {endpoint:String}) AND ({delivery:String} = '' OR delivery_id = {delivery:String})"
+const webhookWhere = " FROM " + WebhookAttemptsTable +
+	" FINAL WHERE ({organization:String} = '' OR organization_id = {organization:String})" +
+	" AND ({endpoint:String} = '' OR endpoint_id = {endpoint:String}) AND ({delivery:String} = '' OR delivery_id = " +
+	"{delivery:String})"
 
-// WebhookDeliveries returns the last attempt of each delivery that a filter selects,
-// newest first.
+// WebhookDeliveries returns the last attempt of each matching delivery, newest first.
 func WebhookDeliveries(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]event.WebhookAttempt, error) {
 	return webhookAttempts(ctx, conn, f, "SELECT "+webhookColumns+" FROM (SELECT *"+webhookWhere+
 		" ORDER BY at DESC, attempt DESC LIMIT 1 BY organization_id, delivery_id)"+
 		" WHERE {status:String} = '' OR status = {status:String} ORDER BY at DESC LIMIT {limit:UInt32}")
 }
 
-// WebhookAttempts returns the attempts that a filter selects, oldest first.
+// WebhookAttempts returns the matching attempts, oldest first.
 func WebhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]event.WebhookAttempt, error) {
 	return webhookAttempts(ctx, conn, f, "SELECT "+webhookColumns+webhookWhere+
 		" AND ({status:String} = '' OR status = {status:String}) ORDER BY at, attempt LIMIT {limit:UInt32}")
 }
 
-func webhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter, query string) (out []event.WebhookAttempt, err error) {
+func webhookAttempts(
+	ctx context.Context, conn driver.Conn, f WebhookFilter, query string,
+) (out []event.WebhookAttempt, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
 		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "status": string(f.Status),
 		"limit": fmt.Sprint(max(f.Limit, 1)),
@@ -146,11 +148,14 @@ func webhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter, que
 		var attempt, httpStatus uint16
 		var status string
 		var partition int32
-		if err := rows.Scan(&a.DeliveryID, &a.Round, &attempt, &a.EndpointID, &a.OrganizationID, &a.RequestID, &a.Address, &a.At,
-			&a.DurationMicros, &httpStatus, &status, &a.Error, &a.Response, &a.NextAt, &a.CreatedAt, &partition, &a.TaskOffset); err != nil {
+		if err := rows.Scan(&a.DeliveryID, &a.Round, &attempt, &a.EndpointID, &a.OrganizationID, &a.RequestID,
+			&a.Address, &a.At,
+			&a.DurationMicros, &httpStatus, &status, &a.Error, &a.Response, &a.NextAt, &a.CreatedAt, &partition,
+			&a.TaskOffset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 		}
-		a.Attempt, a.HTTPStatus, a.Status, a.TaskPartition = int(attempt), int(httpStatus), event.WebhookStatus(status), int(partition)
+		a.Attempt, a.HTTPStatus, a.Status, a.TaskPartition = int(attempt), int(httpStatus), event.WebhookStatus(status),
+			int(partition)
 		if a.NextAt.Unix() == 0 {
 			a.NextAt = time.Time{}
 		}
@@ -162,7 +167,7 @@ func webhookAttempts(ctx context.Context, conn driver.Conn, f WebhookFilter, que
 	return out, nil
 }
 
-// WebhookEndpoint sums up what an endpoint received.
+// WebhookEndpoint is a summary of the deliveries to an endpoint.
 type WebhookEndpoint struct {
 	EndpointID, OrganizationID, Address string
 	Attempts, Delivered, Dead           uint64
@@ -170,14 +175,16 @@ type WebhookEndpoint struct {
 	LastError                           string
 }
 
-// WebhookEndpoints returns the endpoints of the deliveries that a filter selects, the
-// last used first.
+// WebhookEndpoints returns the endpoints of the matching deliveries, last used first.
 func WebhookEndpoints(ctx context.Context, conn driver.Conn, f WebhookFilter) (out []WebhookEndpoint, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
-		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "limit": fmt.Sprint(max(f.Limit, 1)),
+		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery,
+		"limit": fmt.Sprint(max(f.Limit, 1)),
 	}))
-	rows, err := conn.Query(ctx, "SELECT endpoint_id, any(organization_id), any(address), count(), countIf(status = 'delivered'),"+
-		" countIf(status = 'dead'), max(at) AS last, argMax(error, at)"+webhookWhere+" GROUP BY endpoint_id ORDER BY last DESC LIMIT {limit:UInt32}")
+	rows, err := conn.Query(ctx, "SELECT endpoint_id, any(organization_id), any(address), count(), countIf(status = "+
+		"'delivered'),"+
+		" countIf(status = 'dead'), max(at) AS last, argMax(error, at)"+webhookWhere+
+		" GROUP BY endpoint_id ORDER BY last DESC LIMIT {limit:UInt32}")
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 	}
@@ -188,7 +195,8 @@ func WebhookEndpoints(ctx context.Context, conn driver.Conn, f WebhookFilter) (o
 	}()
 	for rows.Next() {
 		var e WebhookEndpoint
-		if err := rows.Scan(&e.EndpointID, &e.OrganizationID, &e.Address, &e.Attempts, &e.Delivered, &e.Dead, &e.LastAt, &e.LastError); err != nil {
+		if err := rows.Scan(&e.EndpointID, &e.OrganizationID, &e.Address, &e.Attempts, &e.Delivered, &e.Dead, &e.LastAt,
+			&e.LastError); err != nil {
 			return nil, fmt.Errorf("read %s: %w", WebhookAttemptsTable, err)
 		}
 		out = append(out, e)

@@ -140,8 +140,7 @@ func (w *writer) null(key string) {
 	w.buf = append(w.buf, "null,"...)
 }
 
-// open begins an object or, with bracket '[', a list, and returns its place
-// for close or closeEntry.
+// open begins an object or, with bracket '[', an array, and returns its start for close or closeEntry.
 func (w *writer) open(key string, bracket byte) (mark int) {
 	mark = len(w.buf)
 	w.buf = append(w.buf, key...)
@@ -149,8 +148,7 @@ func (w *writer) open(key string, bracket byte) (mark int) {
 	return mark
 }
 
-// close ends what open began. An object or list without members is absent:
-// it is taken back, key included.
+// close ends what open began. An empty object or array is removed, including its key.
 func (w *writer) close(mark int, bracket byte) {
 	switch w.buf[len(w.buf)-1] {
 	case '{', '[':
@@ -161,7 +159,7 @@ func (w *writer) close(mark int, bracket byte) {
 	}
 }
 
-// closeEntry ends an object that stays even when it has no members.
+// closeEntry ends an object that is kept even if it is empty.
 func (w *writer) closeEntry() {
 	if n := len(w.buf); w.buf[n-1] == ',' {
 		w.buf = w.buf[:n-1]
@@ -169,12 +167,12 @@ func (w *writer) closeEntry() {
 	w.buf = append(w.buf, "},"...)
 }
 
-// counted says when <list>_count stands beside a list.
+// counted is the rule for writing <list>_count after a list.
 type counted bool
 
 const (
-	always  counted = true  // beside the lists of a record
-	whenCut counted = false // beside deeper lists
+	always  counted = true  // lists of a record
+	whenCut counted = false // deeper lists
 )
 
 // count writes <list>_count for a list whose key is given.
@@ -188,7 +186,7 @@ func (w *writer) count(key string, n int, when counted) {
 	w.buf = append(w.buf, ',')
 }
 
-// strings writes a list of strings, empty ones dropped, and its count.
+// strings writes an array of strings without empty ones, and its count.
 func (w *writer) strings(key string, values []string, when counted) {
 	if len(values) == 0 {
 		return
@@ -208,7 +206,7 @@ func (w *writer) strings(key string, values []string, when counted) {
 	w.count(key, n, when)
 }
 
-// derived writes the paths of the derived fields that a shape shows.
+// derived writes the paths of the derived fields that a shape includes.
 func (w *writer) derived(fields derive.Fields, paths []derive.Path) {
 	mark := w.open(`"derived":`, '[')
 	for _, p := range paths {
@@ -220,7 +218,7 @@ func (w *writer) derived(fields derive.Fields, paths []derive.Path) {
 	w.close(mark, ']')
 }
 
-// joined writes the values that are not empty as one string.
+// joined writes the non-empty values as one string.
 func (w *writer) joined(key, separator string, values ...string) {
 	w.scratch = w.scratch[:0]
 	for _, v := range values {

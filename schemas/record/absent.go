@@ -6,16 +6,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// dropAbsent removes from a decoded record what counts as absent but does not
-// decode to nothing: list elements that are null or empty, and objects without
-// any content. It is only called for records in which the scanner saw some.
+// dropAbsent removes values from a decoded record that count as absent but do not decode to zero values: null
+// or empty array elements, and objects without content. It is called only for records in which the scanner
+// found some.
 func dropAbsent(b body) { dropFrom(reflect.ValueOf(b).Elem()) }
 
 func dropFrom(v reflect.Value) {
 	for _, field := range v.Fields() {
 		switch {
 		case field.Type() == reflect.TypeFor[jsontext.Value]():
-			// Unknown fields and raw lists are served back as they are.
+			// Unknown fields and raw arrays are served unchanged.
 		case field.Kind() == reflect.Slice:
 			dropElements(field)
 		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct && !field.IsNil():
@@ -50,8 +50,7 @@ func dropElements(list reflect.Value) {
 	}
 }
 
-// isAbsentValue reports whether an element of a list of any JSON values is null
-// or empty.
+// isAbsentValue reports whether an element of an array of arbitrary JSON values is null or empty.
 func isAbsentValue(element reflect.Value) bool {
 	if element.Type() != reflect.TypeFor[jsontext.Value]() {
 		return false

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// date checks an optional date. The path is only composed for a bad one.
+// date validates an optional date. The path is formatted only for an invalid one.
 func date(d PartialDate, format string, args ...any) *Invalid {
 	if d == "" {
 		return nil
@@ -17,7 +17,7 @@ func date(d PartialDate, format string, args ...any) *Invalid {
 	return nil
 }
 
-// required checks a string that must be there.
+// required checks that a string is not empty.
 func required(field, value string) *Invalid {
 	if strings.TrimSpace(value) == "" {
 		return &Invalid{Path: field, Code: CodeMissingField, Reason: "is missing"}
@@ -25,7 +25,7 @@ func required(field, value string) *Invalid {
 	return nil
 }
 
-// oneOf checks an optional string that has few values.
+// oneOf checks an optional string against its allowed values.
 func oneOf(field, value string, allowed ...string) *Invalid {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil
@@ -33,7 +33,7 @@ func oneOf(field, value string, allowed ...string) *Invalid {
 	return &Invalid{Path: field, Code: CodeBadValue, Reason: "must be one of " + strings.Join(allowed, ", ")}
 }
 
-// first returns the first defect.
+// first returns the first error.
 func first(defects ...*Invalid) *Invalid {
 	for _, d := range defects {
 		if d != nil {

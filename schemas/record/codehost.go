@@ -25,8 +25,8 @@ func (p *CodehostPerson) check() *Invalid {
 	)
 }
 
-// embeddedList checks that an embedded list is one, or null, which counts as
-// absent. Its entries are checked by Split, one by one.
+// embeddedList checks that an embedded list is an array, or null, which counts as absent. Split checks its
+// entries.
 func embeddedList(field string, list jsontext.Value) *Invalid {
 	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
 		return &Invalid{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) + " where a list is needed"}

@@ -8,19 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// content is what one pass over a record's bytes finds.
+// content is the result of one pass over a record's bytes.
 type content struct {
 	hash    uint64
 	compact []byte // the record without insignificant white space
-	spaces  bool   // there was some
-	absent  bool   // there are list elements or objects that count as absent
-	// rewritten is the record to read instead, with its integers and dates written as such; nil when
-	// they are.
+	spaces  bool   // white space was removed
+	absent  bool   // some array elements or objects count as absent
+	// rewritten is the record to decode instead, with integers and dates in canonical form; nil if they
+	// already are.
 	rewritten []byte
 }
 
-// Tags and constants of the content hash. They are part of the contract of
-// Record.Hash and never change: hashes are stored.
+// Tags and constants of the content hash. They never change: hashes are stored (Record.Hash).
 const (
 	tagString = 0x9e3779b97f4a7c15
 	tagNumber = 0xc2b2ae3d27d4eb4f
@@ -31,19 +30,18 @@ const (
 	hashFalse = 0xa0761d6478bd642f
 )
 
-// mix combines two words: the halves of their product, after both were set
-// apart from zero.
+// mix combines two words: it multiplies them, after making them non-zero, and folds the halves of the
+// product.
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^tagString, b^tagNumber)
 	return hi ^ lo
 }
 
-// scan hashes a record, checks its depth and NULs and removes white space. raw
-// must be one valid JSON object: the scanner relies on it.
+// scan hashes a record, checks its depth, rejects NULs and removes white space. raw must be one valid JSON
+// object.
 //
-// The hash of a list depends on its order. The hash of an object is made of the
-// sum of its members' hashes and so does not. Members at the top level for which
-// hashed is false are left out.
+// The hash of an array depends on its order. The hash of an object is derived from the sum of its fields'
+// hashes, so it does not. Top-level fields for which hashed returns false are excluded.
 func scan(raw []byte, hashed func(name []byte) bool) (content, *Invalid) {
 	s := scanner{b: raw, hashed: hashed}
 	s.space()
@@ -59,8 +57,8 @@ func scan(raw []byte, hashed func(name []byte) bool) (content, *Invalid) {
 	return content{hash: hash, compact: raw[begin:end:end], spaces: s.spaces, absent: s.absent}, nil
 }
 
-// likelySpaced reports whether a record seems to be written with white space, by
-// its first two members: it saves most of such records a second decoding.
+// likelySpaced reports whether a record seems to contain white space, by its first two fields. It saves most
+// such records a second decoding.
 func likelySpaced(raw []byte) bool {
 	i := bytes.IndexByte(raw, ':')
 	if i < 1 || i+1 >= len(raw) {
@@ -80,10 +78,10 @@ type scanner struct {
 	hashed func(name []byte) bool
 	spaces bool   // white space was found inside
 	nul    bool   // an escaped NUL was found
-	deep   bool   // MaxDepth was passed; the rest was not walked
+	deep   bool   // MaxDepth was exceeded; the rest was not scanned
 	empty  bool   // the last value was null or empty
-	absent bool   // an element of a list, or an object, was
-	buf    []byte // room for unescaping
+	absent bool   // an array element or an object was null or empty
+	buf    []byte // scratch space for unescaping
 }
 
 // space skips white space and reports whether there was any.
@@ -102,8 +100,8 @@ func (s *scanner) inner() {
 	}
 }
 
-// value hashes the value that begins here and stops behind it. depth is that of
-// the value if it is a list or an object.
+// value hashes the value at the current position and moves past it. depth is the depth of the value if it is
+// an array or object.
 func (s *scanner) value(depth int) uint64 {
 	switch s.b[s.i] {
 	case '{':
@@ -205,8 +203,8 @@ func (s *scanner) array(depth int) uint64 {
 	return h
 }
 
-// str returns the unescaped string that begins here and stops behind it. The
-// bytes are valid until the next call.
+// str returns the unescaped string at the current position and moves past it. The bytes are valid until the
+// next call.
 func (s *scanner) str() []byte {
 	begin := s.i + 1
 	end := begin + bytes.IndexByte(s.b[begin:], '"')
@@ -230,8 +228,8 @@ func (s *scanner) str() []byte {
 	return text
 }
 
-// locate names the place of a defect that the scanner saw. It is slow and only
-// called for records that are rejected.
+// locate returns the location of an error that the scanner found. It is slow and called for rejected records
+// only.
 func (s *scanner) locate(code, reason string) *Invalid {
 	bad := &Invalid{Code: code, Reason: reason}
 	decoder := jsontext.NewDecoder(bytes.NewReader(s.b))
@@ -251,14 +249,14 @@ func (s *scanner) locate(code, reason string) *Invalid {
 	}
 }
 
-// member is one member of an object, in the bytes of the object.
+// member is a field of an object, as slices of the object's bytes.
 type member struct {
 	name  []byte // unescaped, valid until the next step
 	whole []byte // name and value, without a comma
 	value []byte
 }
 
-// eachMember walks the members of a compact, valid JSON object.
+// eachMember calls visit for the fields of a compact, valid JSON object.
 func eachMember(object []byte, visit func(member)) {
 	s := scanner{b: object, i: 1}
 	for s.b[s.i] != '}' {
@@ -274,7 +272,7 @@ func eachMember(object []byte, visit func(member)) {
 	}
 }
 
-// eachElement walks the elements of a compact, valid JSON list.
+// eachElement calls visit for the elements of a compact, valid JSON array.
 func eachElement(list []byte, visit func(value []byte)) {
 	s := scanner{b: list, i: 1}
 	for s.b[s.i] != ']' {
@@ -287,7 +285,7 @@ func eachElement(list []byte, visit func(value []byte)) {
 	}
 }
 
-// pass steps over a value without hashing it.
+// pass skips a value without hashing it.
 func (s *scanner) pass() {
 	depth := 0
 	for {
@@ -327,8 +325,8 @@ func (s *scanner) passString() {
 	}
 }
 
-// replaceMember returns the object with a text as the value of a member. object must be compact and valid, the text
-// free of what JSON escapes.
+// replaceMember returns the object with a string as the value of a field. object must be compact and valid;
+// text must not need escaping.
 func replaceMember(object []byte, name, text string) []byte {
 	out := []byte{'{'}
 	eachMember(object, func(m member) {
@@ -344,8 +342,8 @@ func replaceMember(object []byte, name, text string) []byte {
 	return append(out, '}')
 }
 
-// filterMembers returns the object with only the members that keep wants.
-// object must be compact and valid.
+// filterMembers returns the object with only the fields for which keep returns true. object must be compact
+// and valid.
 func filterMembers(object []byte, keep func(member) bool) []byte {
 	out := []byte{'{'}
 	eachMember(object, func(m member) {

@@ -16,16 +16,15 @@ import (
 
 // Limits of a record (records.md, rule 4).
 const (
-	// MaxSize is the largest record in bytes.
+	// MaxSize is the maximum size of a record in bytes.
 	MaxSize = 1 << 20
-	// MaxDepth is how deep lists and objects may be nested, the record itself
-	// included.
+	// MaxDepth is the maximum nesting depth of arrays and objects, including the record itself.
 	MaxDepth = 64
-	// maxIdentity is the longest identity in bytes.
+	// maxIdentity is the maximum length of an identity in bytes.
 	maxIdentity = 512
 )
 
-// DeletedHash is the content hash of a withdrawal, the greatest there is.
+// DeletedHash is the content hash of a deletion, the greatest possible one.
 const DeletedHash = math.MaxUint64
 
 // Record is one decoded record.
@@ -37,25 +36,21 @@ type Record struct {
 	// source, "codehost:a|network:b|source".
 	Key     string
 	Version Version
-	// VersionText is the version as the record gives it: "2026-03" and
-	// "2026-03-01T00:00:00Z" are the same Version.
+	// VersionText is the version as given: "2026-03" and "2026-03-01T00:00:00Z" are the same Version.
 	VersionText string
-	// Revision is the mapping revision: of equal versions the greater one wins, before
-	// deletion and content hash decide. It travels in a header of the record's message
-	// (event.HeaderRevision), so Decode leaves it 0.
+	// Revision is the mapping revision: if versions tie, the greater revision wins, before deletion and
+	// content hash. It is sent in a message header (event.HeaderRevision), so Decode leaves it 0.
 	Revision uint32
-	// Deleted marks a withdrawal: there is only identity and version.
+	// Deleted marks a deletion, which has only identity and version.
 	Deleted bool
-	// Hash is of the content without the version field, and without the lists
-	// that Split takes out. It does not depend on white space, on the order of
-	// members or on how strings are escaped; the spelling of numbers counts, but for the
-	// integers of known fields.
-	// Equal content has equal hashes, in every process and release. That of a withdrawal is the
-	// greatest there is: of equal versions and revisions it counts.
+	// Hash is the content hash, without the version field and the lists that Split extracts. It does not
+	// depend on white space, field order or string escapes; it depends on the spelling of numbers, except for
+	// integers of known fields. Equal content has equal hashes in every process and release. A deletion has
+	// the greatest hash, so that it wins among equal versions and revisions.
 	Hash uint64
-	// JSON is the record without insignificant white space, the integers of known fields
-	// without a fraction or an exponent and their dates as RFC 3339 has them, as it is published. Decoding it gives the same record. A withdrawal has nothing in
-	// it but identity, version and "deleted".
+	// JSON is the record as published: without insignificant white space, integers of known fields without
+	// fraction or exponent, and dates in RFC 3339 form. Decoding it gives the same record. A deletion
+	// contains identity, version and "deleted" only.
 	JSON []byte
 	// Body is a *NetworkPerson, *NetworkCompany, *CodehostPerson,
 	// *CodehostRepo, *CodehostCommit, *MicroblogPerson, *AccountLink or
@@ -63,9 +58,9 @@ type Record struct {
 	Body any
 }
 
-// Decode reads one JSON object as a record of the kind. The error is an
-// [*Invalid], which tells all defects that can be found. The record's JSON may share memory with raw, which must not be
-// changed afterwards.
+// Decode decodes one JSON object as a record of the kind. The error is an [*Invalid] with all validation
+// errors that can be found. The record's JSON may share memory with raw, which must not be modified
+// afterwards.
 func Decode(kind Kind, raw []byte) (*Record, error) {
 	c, ok := codecOf(kind)
 	if !ok {
@@ -83,7 +78,7 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 	if len(raw) > MaxSize {
 		return nil, &Invalid{Code: CodeTooLarge, Reason: "is larger than 1 MiB"}
 	}
-	b, content, bad := c.read(raw)
+	b, content, bad := c.decodeBody(raw)
 	if bad != nil {
 		return nil, bad
 	}
@@ -104,31 +99,31 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 		return nil, &Invalid{Path: c.version, Code: CodeBadDate, Reason: err.Error()}
 	}
 	if deleted {
-		return c.withdrawal(r)
+		return c.deletion(r)
 	}
 	if bad := b.check(); bad != nil {
 		return nil, bad
 	}
-	if content.absent { // after the checks, which name places by their index
+	if content.absent { // After the checks, which report array indices.
 		dropAbsent(b)
 	}
 	return r, nil
 }
 
-// read decodes raw, compacted first if need be, so that the body is the same
-// whether it comes from a crawler's line or from what ingest published.
-func (c codec) read(raw []byte) (body, content, *Invalid) {
+// decodeBody decodes raw, compacted first if necessary, so that the body is the same for a crawler's line and for
+// what ingest published.
+func (c codec) decodeBody(raw []byte) (body, content, *Invalid) {
 	for {
 		if likelySpaced(raw) {
 			value := jsontext.Value(bytes.Clone(raw))
-			if err := value.Compact(); err == nil { // else the decoder says what is wrong
+			if err := value.Compact(); err == nil { // Otherwise the decoder reports the error.
 				raw = value
 			}
 		}
-		if b, found, ok := c.readFast(raw); ok {
+		if b, found, ok := c.decodeFast(raw); ok {
 			return b, found, nil
 		}
-		b, found, bad := c.readSlow(raw)
+		b, found, bad := c.decodeGeneric(raw)
 		switch {
 		case bad != nil:
 			return b, found, bad
@@ -146,15 +141,16 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 	}
 }
 
-// readSlow decodes raw whatever it is. What it found may have white space in it
-// and must be compacted and read again then, or integers that must be rewritten first.
-func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
+// decodeGeneric decodes any input. If it contains white space or integers to rewrite, the result must be
+// normalized and decoded again.
+func (c codec) decodeGeneric(raw []byte) (body, content, *Invalid) {
 	b := c.new()
 	var integers integer.Rewriter
-	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(), dates(&integers)))); err != nil {
+	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(),
+		dates(&integers)))); err != nil {
 		return nil, content{}, invalidOf(c.kind, raw, err)
 	}
-	if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
+	if jsontext.Value(raw).Kind() != '{' { // null decodes to any type.
 		return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
 	}
 	if integers.Found() {
@@ -167,7 +163,7 @@ func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
 	return b, found, nil
 }
 
-// dates has partial dates read in any form of [NormalizeDate], and notes how they are written.
+// dates returns unmarshalers that accept dates in any form of [NormalizeDate] and record their spelling.
 func dates(r *integer.Rewriter) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *PartialDate) error {
 		if d.PeekKind() != '"' {
@@ -189,16 +185,15 @@ func dates(r *integer.Rewriter) *json.Unmarshalers {
 	})
 }
 
-// withdrawal cuts a withdrawn record down to identity and version: what is to
-// be gone must not travel on.
-func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
+// deletion reduces a deleted record to identity and version: deleted content must not be published.
+func (c codec) deletion(r *Record) (*Record, *Invalid) {
 	keep := func(m member) bool {
 		name := string(m.name)
 		return name == "deleted" || name == c.version || slices.Contains(strings.Fields(c.identity), name) ||
-			c.kind == KindErasure && (name == "requested_by" || name == "note") // who withdraws, for the log
+			c.kind == KindErasure && (name == "requested_by" || name == "note") // logged
 	}
 	r.JSON = filterMembers(r.JSON, keep)
-	b, content, bad := c.read(r.JSON)
+	b, content, bad := c.decodeBody(r.JSON)
 	if bad != nil {
 		return nil, bad
 	}
@@ -207,7 +202,7 @@ func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
 	}
 	r.Body, r.Hash = b, content.hash
 	if c.kind != KindErasure {
-		r.Hash = DeletedHash // of equal versions the greater hash counts, and a commit is withdrawn with the only version that it has
+		r.Hash = DeletedHash // The greater hash wins among equal versions, and a commit has one version only.
 	}
 	return r, nil
 }
@@ -219,7 +214,7 @@ func AsInvalid(err error) (*Invalid, bool) {
 	return bad, ok
 }
 
-// identityString checks one identity field that is a string.
+// identityString validates an identity field that is a string.
 func identityString(field, value string) *Invalid {
 	switch {
 	case strings.TrimSpace(value) == "":
@@ -232,7 +227,7 @@ func identityString(field, value string) *Invalid {
 	return nil
 }
 
-// identityNumber checks one identity field that is an integer.
+// identityNumber validates an identity field that is an integer.
 func identityNumber(field string, value *int64) *Invalid {
 	switch {
 	case value == nil:

@@ -42,7 +42,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	person := example("network-person/full.json")
 	run("network-person", record.KindNetworkPerson, person, false)
-	run("network-person with spaces", record.KindNetworkPerson, bytes.ReplaceAll(person, []byte(`,"`), []byte(`, "`)), false)
+	run("network-person with spaces", record.KindNetworkPerson, bytes.ReplaceAll(person, []byte(`,"`), []byte(`, "`)),
+		false)
 	run("network-company", record.KindNetworkCompany, example("network-company/full.json"), false)
 	run("codehost-repo", record.KindCodehostRepo, example("codehost-repo/full.json"), false)
 	run("codehost-commit", record.KindCodehostCommit, example("codehost-commit/full.json"), false)

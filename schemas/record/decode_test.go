@@ -136,9 +136,11 @@ func TestHashIsOfContent(t *testing.T) {
 	const kind = record.KindNetworkPerson
 	base := decode(t, kind, `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"}}`)
 	same := map[string]string{
-		"another version":      `{"profile_id":"p","username":"u","last_updated":"2027-03-04","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
-		"another order":        `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u","profile_id":"p"}`,
-		"white space":          " { \"profile_id\" : \"p\",\n\"username\":\"u\",\"last_updated\":\"2026\",\"emails\":[ \"a\" , \"b\" ],\t\"x\":{\"k\":1,\"l\":\"é\"} } \n",
+		"another version": `{"profile_id":"p","username":"u","last_updated":"2027-03-04","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
+		"another order":   `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u","profile_id":"p"}`,
+		"white space": " { \"profile_id\" : " +
+			"\"p\",\n\"username\":\"u\",\"last_updated\":\"2026\",\"emails\":[ \"a\" , \"b\" " +
+			"],\t\"x\":{\"k\":1,\"l\":\"é\"} } \n",
 		"another way to write": `{"profile_\u0069d":"p","username":"\u0075","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"\u00e9"}}`,
 	}
 	for name, raw := range same {
@@ -166,7 +168,7 @@ func TestHashIsOfContent(t *testing.T) {
 	}
 }
 
-func TestHashesOfNeighboursDiffer(t *testing.T) {
+func TestHash_DiffersForSimilarRecords(t *testing.T) {
 	seen := make(map[uint64]bool)
 	for i := range 20_000 {
 		r := decode(t, record.KindCodehostRepo, fmt.Sprintf(`{"user_id":%d,"id":%d,"updated_at":"2026"}`, i%317, i/317))
@@ -237,19 +239,22 @@ func shuffle(t *testing.T, random *rand.Rand, raw []byte) []byte {
 	return []byte(space() + value() + space())
 }
 
-func TestWithdrawalKeepsNothingElse(t *testing.T) {
-	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","emails":["jane@mail.example"],"username":"jane", "deleted":true,"last_updated":"2026","secret":"x","experience":[{"start":"never"}]}`)
+func TestDecode_DeletionKeepsIdentityAndVersionOnly(t *testing.T) {
+	r := decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p","emails":["jane@mail.example"],"username":"jane", "deleted":true,"last_updated":"2026","secret":"x","experience":[{"start":"never"}]}`)
 	require.True(t, r.Deleted)
 	require.Equal(t, `{"profile_id":"p","deleted":true,"last_updated":"2026"}`, string(r.JSON))
 	require.Equal(t, &record.NetworkPerson{ProfileID: "p", LastUpdated: "2026", Deleted: true}, r.Body)
 	bare := decode(t, record.KindNetworkPerson, `{"profile_id":"p","deleted":true,"last_updated":"2027"}`)
 	require.Equal(t, bare.Hash, r.Hash)
 
-	link := decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"B"},"b":{"platform":"codehost","username":"a"},"source":"s","observed_at":"2026","deleted":true,"note":1}`)
+	link := decode(t, record.KindAccountLink,
+		`{"a":{"platform":"network","username":"B"},"b":{"platform":"codehost","username":"a"},"source":"s","observed_at":"2026","deleted":true,"note":1}`)
 	require.Equal(t, "codehost:a|network:b|s", link.Key)
 	require.NotContains(t, string(link.JSON), "note")
 
-	erasure := decode(t, record.KindErasure, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","scope":"all","requested_by":"clerk","note":"file 7","deleted":true}`)
+	erasure := decode(t, record.KindErasure,
+		`{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","scope":"all","requested_by":"clerk","note":"file 7","deleted":true}`)
 	require.Equal(t, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","requested_by":"clerk","note":"file 7","deleted":true}`, string(erasure.JSON))
 }
 
@@ -271,15 +276,17 @@ func TestKeys(t *testing.T) {
 		require.Equal(t, c.key, decode(t, c.kind, c.raw).Key)
 	}
 	named := func(value string) string {
-		return decode(t, record.KindErasure, `{"identifiers":[{"type":"user_id","value":`+value+`}],"requested_at":"2026"}`).Key
+		return decode(t, record.KindErasure, `{"identifiers":[{"type":"user_id","value":`+value+
+			`}],"requested_at":"2026"}`).Key
 	}
 	require.Equal(t, named(`"42"`), named("42.0"))
 	require.NotEqual(t, named(`"42"`), named("43"))
 }
 
-func TestLargeAndOddRecordsAreNormal(t *testing.T) {
+func TestDecode_AcceptsLargeAndUnusualRecords(t *testing.T) {
 	list := strings.TrimSuffix(strings.Repeat(`{"skill":"Go 🦫"},`, 10_000), ",")
-	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","skills":[`+list+`]}`)
+	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","skills":[`+list+
+		`]}`)
 	require.Len(t, r.Body.(*record.NetworkPerson).Skills, 10_000)
 
 	head := `{"profile_id":"p","username":"u","last_updated":"2026","summary":"`
@@ -288,14 +295,17 @@ func TestLargeAndOddRecordsAreNormal(t *testing.T) {
 	require.Greater(t, len(raw), record.MaxSize-2)
 	decode(t, record.KindNetworkPerson, raw)
 
-	deep := `{"profile_id":"p","username":"u","last_updated":"2026","x":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`
+	deep := `{"profile_id":"p","username":"u","last_updated":"2026","x":` + strings.Repeat("[", 63) +
+		strings.Repeat("]", 63) + `}`
 	decode(t, record.KindNetworkPerson, deep)
 
-	decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"","z":"\\u0000"}`)
+	decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"","z":"\\u0000"}`)
 }
 
 func TestNullsInListsCountAsAbsent(t *testing.T) {
-	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","emails":[null,"a@x.example",null],"experience":[null,{"title":"t"}],"skills":[null]}`)
+	r := decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p","username":"u","last_updated":"2026","emails":[null,"a@x.example",null],"experience":[null,{"title":"t"}],"skills":[null]}`)
 	p := r.Body.(*record.NetworkPerson)
 	require.Equal(t, []string{"a@x.example"}, p.Emails)
 	require.Equal(t, []record.Position{{Title: "t"}}, p.Experience)
@@ -303,7 +313,8 @@ func TestNullsInListsCountAsAbsent(t *testing.T) {
 }
 
 func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
-	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
+	r := decode(t, record.KindNetworkPerson,
+		`{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
 	p := r.Body.(*record.NetworkPerson)
 	require.Nil(t, p.Location)
 	require.Nil(t, p.CurrentPosition)
@@ -313,6 +324,7 @@ func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
 
 func TestConfidenceMayBeNoneOrFull(t *testing.T) {
 	for _, c := range []string{"0", "1"} {
-		decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s","observed_at":"2026","confidence":`+c+`}`)
+		decode(t, record.KindAccountLink,
+			`{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s","observed_at":"2026","confidence":`+c+`}`)
 	}
 }

@@ -8,54 +8,54 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDefects is how many defects of one record are told.
+// maxDefects is the maximum number of validation errors reported per record.
 const maxDefects = 10
 
-// Defect is one defect of a record, as in [Invalid].
+// Defect is one validation error of a record, as in [Invalid].
 type Defect struct {
 	Path   string `json:"path,omitempty"`
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
 }
 
-// Defects returns the defect itself and those in Also.
+// Defects returns the error itself and those in Also.
 func (e *Invalid) Defects() []Defect {
 	return append([]Defect{{e.Path, e.Code, e.Reason}}, e.Also...)
 }
 
-// findOthers returns the defects of a record beside the first one, which decode found. It puts
-// a valid value in the place of each defect and decodes again, until the record is valid or a
-// defect has no such value, as one of the JSON syntax.
+// findOthers returns the validation errors of a record other than the first one. It replaces each invalid
+// value by a valid one and decodes again, until the record is valid or an error has no replacement, as with
+// invalid JSON.
 func (c codec) findOthers(raw []byte, first *Invalid) (others []Defect) {
-	if !isMendable(first) {
+	if !isFixable(first) {
 		return nil
 	}
 	object := jsontext.Value(bytes.Clone(raw))
 	if object.Compact() != nil || object.Kind() != '{' {
 		return nil
 	}
-	mended := map[string]int{} // how often, by path
+	fixed := map[string]int{} // how often, by path
 	for bad, step := first, 0; len(others)+1 < maxDefects; step++ {
-		if _, again := mended[bad.Path]; !again && bad != first {
+		if _, again := fixed[bad.Path]; !again && bad != first {
 			others = append(others, Defect{bad.Path, bad.Code, bad.Reason})
 		}
-		value, ok := placeholder(bad, mended[bad.Path], step)
+		value, ok := placeholder(bad, fixed[bad.Path], step)
 		if !ok {
 			return others
 		}
-		mended[bad.Path]++
+		fixed[bad.Path]++
 		if object, ok = setMember(object, bad.Path, value); !ok {
 			return others
 		}
-		if _, bad = c.decode(bytes.Clone(object)); bad == nil || !isMendable(bad) {
+		if _, bad = c.decode(bytes.Clone(object)); bad == nil || !isFixable(bad) {
 			return others
 		}
 	}
 	return others
 }
 
-// isMendable reports whether another value in the place of a defect can be valid.
-func isMendable(bad *Invalid) bool {
+// isFixable reports whether another value in the same location can be valid.
+func isFixable(bad *Invalid) bool {
 	switch bad.Code {
 	case CodeWrongType, CodeOutOfRange, CodeMissingIdentity, CodeMissingVersion, CodeMissingField, CodeBadIdentity,
 		CodeBadDate, CodeBadValue:
@@ -64,15 +64,15 @@ func isMendable(bad *Invalid) bool {
 	return false
 }
 
-// placeholder returns the value that is tried in the place of a defect: null, which counts as
-// absent, then values that an identity, a version or a name may have. ok is false when all were tried.
-// step makes identities of one record differ.
+// placeholder returns the next value to try in place of an invalid one: null, which counts as absent, then
+// values that are valid for an identity, a version or a name. ok is false if all were tried. step makes
+// identities in one record differ.
 func placeholder(bad *Invalid, tried, step int) (value string, ok bool) {
 	year := strconv.Itoa(2000 + step)
 	values := [...]string{"null", `"` + year + `"`, year, `"codehost"`}
 	switch bad.Code {
 	case CodeMissingIdentity, CodeMissingVersion, CodeMissingField:
-		tried = max(tried, 1) // null is what it has
+		tried = max(tried, 1) // it is null already
 	}
 	if tried >= len(values) {
 		return "", false
@@ -80,8 +80,8 @@ func placeholder(bad *Invalid, tried, step int) (value string, ok bool) {
 	return values[tried], true
 }
 
-// setMember returns a compact JSON object with another value at a path such as "experience[3].start".
-// ok is false when the path leads through a value that is there and is no object or list.
+// setMember returns a compact JSON object with another value at a path such as "experience[3].start". ok is
+// false if the path leads through a value that is not an object or array.
 func setMember(object []byte, path, value string) (out []byte, ok bool) {
 	if path == "" {
 		return []byte(value), true
@@ -127,7 +127,7 @@ func setMember(object []byte, path, value string) (out []byte, ok bool) {
 	return append(out, '}'), ok
 }
 
-// setElement is setMember for a list, whose path begins with an index.
+// setElement is setMember for an array, whose path begins with an index.
 func setElement(list []byte, path, value string) (out []byte, ok bool) {
 	end := strings.IndexByte(path, ']')
 	if end < 0 || len(list) == 0 || list[0] != '[' {

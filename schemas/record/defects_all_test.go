@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// told is the defects of a record as "path code".
+// told returns the validation errors of a record as "path code".
 func told(t *testing.T, kind record.Kind, raw string) []string {
 	t.Helper()
 	_, err := record.Decode(kind, []byte(raw))
@@ -24,13 +24,14 @@ func told(t *testing.T, kind record.Kind, raw string) []string {
 	return out
 }
 
-func TestDecode_TellsAllDefectsAtOnce(t *testing.T) {
+func TestDecode_ReportsAllErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind record.Kind
 		raw  string
 		want []string
 	}{
-		"nothing is there": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity", "last_updated missing_version", "username missing_field"}},
+		"nothing is there": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity",
+			"last_updated missing_version", "username missing_field"}},
 		"other names": {
 			record.KindNetworkPerson, `{"id":"17","name":"S","email":"s@x.example","changed":"2026"}`,
 			[]string{"profile_id missing_identity", "last_updated missing_version", "username missing_field"},
@@ -47,37 +48,44 @@ func TestDecode_TellsAllDefectsAtOnce(t *testing.T) {
 		},
 		"numbers for identities": {
 			record.KindCodehostPerson, `{"user_id":"7","followers":-0.5,"hireable":"no","last_updated":5}`,
-			[]string{"user_id wrong_type", "followers wrong_type", "hireable wrong_type", "last_updated wrong_type", "codehost_username missing_field"},
+			[]string{"user_id wrong_type", "followers wrong_type", "hireable wrong_type", "last_updated wrong_type",
+				"codehost_username missing_field"},
 		},
 		"two identities": {record.KindCodehostRepo, `{"stargazers_count":"x"}`, []string{
-			"stargazers_count wrong_type", "user_id missing_identity", "id missing_identity", "updated_at missing_version",
+			"stargazers_count wrong_type", "user_id missing_identity", "id missing_identity",
+			"updated_at missing_version",
 		}},
 		"accounts of a link": {record.KindAccountLink, `{"b":{"platform":"moon"},"confidence":2}`, []string{
-			"a.platform missing_identity", "a.username missing_identity", "b.platform bad_identity", "b.username missing_identity",
+			"a.platform missing_identity", "a.username missing_identity", "b.platform bad_identity",
+			"b.username missing_identity",
 			"source missing_identity", "observed_at missing_version", "confidence out_of_range",
 		}},
-		"an erasure":    {record.KindErasure, `{"identifiers":[{"type":"email","value":"a@x.example"}],"urgent":"yes"}`, []string{"urgent wrong_type", "requested_at missing_version"}},
-		"no JSON":       {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
-		"no object":     {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
-		"a NUL":         {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
-		"stands twice":  {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`, []string{"profile_id wrong_type"}},
-		"of a deletion": {record.KindNetworkPerson, `{"deleted":true}`, []string{"profile_id missing_identity", "last_updated missing_version"}},
+		"an erasure": {record.KindErasure, `{"identifiers":[{"type":"email","value":"a@x.example"}],"urgent":"yes"}`,
+			[]string{"urgent wrong_type", "requested_at missing_version"}},
+		"no JSON":   {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
+		"no object": {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
+		"a NUL":     {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
+		"stands twice": {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`,
+			[]string{"profile_id wrong_type"}},
+		"of a deletion": {record.KindNetworkPerson, `{"deleted":true}`, []string{"profile_id missing_identity",
+			"last_updated missing_version"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, told(t, c.kind, c.raw)) })
 	}
 }
 
 // The number of defects and the time for them are bounded.
-func TestDecode_TellsFewOfManyDefects(t *testing.T) {
+func TestDecode_LimitsReportedErrors(t *testing.T) {
 	raw := `{"profile_id":"1","username":"a","last_updated":"2026","experience":[` +
 		strings.TrimSuffix(strings.Repeat(`{"start":"x"},`, 60_000), ",") + `]}`
 	began := time.Now()
 	require.Len(t, told(t, record.KindNetworkPerson, raw), 10)
 	require.Less(t, time.Since(began), 30*time.Second)
-	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+strings.Repeat(`}`, 40)+`}}`), 3)
+	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+
+		strings.Repeat(`}`, 40)+`}}`), 3)
 }
 
-func TestSplit_TellsAllDefectsOfAnEntry(t *testing.T) {
+func TestSplit_ReportsAllErrorsOfEntry(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":7,"codehost_username":"u","last_updated":"2026","repos":[{"id":1,"updated_at":"2026"},{"name":5}]}`))
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func defects() []defect {
 		{name: "unknown kind", kind: "", raw: `{}`, code: record.CodeUnknownKind},
 		{name: "too large", kind: np, raw: with(ok, `"summary":"`+strings.Repeat("x", record.MaxSize)+`"`), code: record.CodeTooLarge, schemaAccepts: true},
 
-		{name: "erasure of nobody", kind: er, raw: `{"identifiers":[],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers"},
+		{name: "erasure without identifiers", kind: er, raw: `{"identifiers":[],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers"},
 		{name: "erasure without a list", kind: er, raw: `{"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers"},
 		{name: "erasure by an unknown type", kind: er, raw: `{"identifiers":[{"type":"name","value":"x"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].type"},
 		{name: "erasure without a value", kind: er, raw: `{"identifiers":[{"type":"email"}],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers[0].value"},

@@ -14,27 +14,26 @@ import (
 	"muster/schemas/integer"
 )
 
-// Erasure asks for whoever has the identifiers to be forgotten (records.md, kind
-// erasure). With Deleted it withdraws what was asked for before.
+// Erasure requests the erasure of the people with the identifiers (records.md, kind erasure). With Deleted it
+// withdraws an earlier request.
 type Erasure struct {
 	Identifiers []ErasureIdentifier `json:"identifiers"`
 	RequestedAt string              `json:"requested_at"`
 	Deleted     bool                `json:"deleted,omitzero"`
 
-	// Scope is "all", which is the default, or the webset ("codehost", "network")
-	// whose records are meant.
+	// Scope is "all" (the default), or the webset ("codehost", "network") whose records are erased.
 	Scope string `json:"scope,omitempty"`
-	// RequestedBy says who asked, Note where the request is filed. Both are kept.
+	// RequestedBy names the requester, Note the reference of the request. Both are stored.
 	RequestedBy string `json:"requested_by,omitempty"`
 	Note        string `json:"note,omitempty"`
-	// Urgent asks for what is stored to be removed at once and not within the day.
+	// Urgent requests deletion immediately instead of within a day.
 	Urgent bool `json:"urgent,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// ErasureIdentifier is an identifier by its value, or by the SHA-256 of its
-// standard form in hexadecimal; one of the two.
+// ErasureIdentifier is an identifier, given either by value or by the SHA-256 of its normalized form in
+// hexadecimal.
 type ErasureIdentifier struct {
 	Type    string         `json:"type"`
 	Value   Scalar         `json:"value,omitempty"`
@@ -42,15 +41,14 @@ type ErasureIdentifier struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// Scalar is a string that may be written as a number.
+// Scalar is a string that may be given as a number.
 type Scalar string
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '0' {
 		v, err := d.ReadValue()
 		*s = Scalar(v)
-		if n, ok := integer.Parse(v); ok { // the user 42.0 is the user 42
+		if n, ok := integer.Parse(v); ok { // 42.0 is the user id 42.
 			*s = Scalar(strconv.FormatInt(n, 10))
 		}
 		return err
@@ -58,24 +56,26 @@ func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, (*string)(s))
 }
 
-// MaxIdentifiers is how many identifiers one erasure may name.
+// MaxIdentifiers is the maximum number of identifiers per erasure.
 const MaxIdentifiers = 1000
 
-// ErasureTypes returns the types of identifiers that an erasure may name.
+// ErasureTypes returns the types of identifiers in erasures.
 func ErasureTypes() []string {
-	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id", "user_id"}
+	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id",
+		"user_id"}
 }
 
 func (e *Erasure) head() (string, bool) { return e.RequestedAt, e.Deleted }
 
-// key is a hash of what is named, so that nothing of it is repeated. A withdrawal
-// is not checked any further, and so is its identity here.
+// key is a hash of the identifiers, so that the key does not contain them. Withdrawals are not validated
+// elsewhere, so their identity is validated here.
 func (e *Erasure) key() (string, *Invalid) {
 	if len(e.Identifiers) == 0 {
 		return "", &Invalid{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
 	}
 	if len(e.Identifiers) > MaxIdentifiers {
-		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries", MaxIdentifiers)}
+		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
+			MaxIdentifiers)}
 	}
 	names := make([]string, len(e.Identifiers))
 	for i := range e.Identifiers {
@@ -95,7 +95,8 @@ func (i *ErasureIdentifier) check() *Invalid {
 	case i.Type == "":
 		return &Invalid{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
 	case !slices.Contains(ErasureTypes(), i.Type):
-		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(), ", ")}
+		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(),
+			", ")}
 	case value == "" && i.SHA256 == "":
 		return &Invalid{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
 	case value != "" && i.SHA256 != "":

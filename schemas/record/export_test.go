@@ -13,7 +13,7 @@ type Reading struct {
 // ReadFast is the one-pass decoder; it takes what it can.
 func ReadFast(kind Kind, raw []byte) (Reading, bool) {
 	c, _ := codecOf(kind)
-	b, found, ok := c.readFast(raw)
+	b, found, ok := c.decodeFast(raw)
 	if !ok {
 		return Reading{}, false
 	}
@@ -23,7 +23,7 @@ func ReadFast(kind Kind, raw []byte) (Reading, bool) {
 // ReadSlow is the decoder that takes every record and explains what is none.
 func ReadSlow(kind Kind, raw []byte) (r Reading, spaces bool, bad *Invalid) {
 	c, _ := codecOf(kind)
-	b, found, bad := c.readSlow(raw)
+	b, found, bad := c.decodeGeneric(raw)
 	if bad != nil {
 		return Reading{}, false, bad
 	}

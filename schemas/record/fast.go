@@ -14,33 +14,31 @@ import (
 
 //go:generate go run ./internal/decodergen
 
-// fast decodes, checks and hashes a record in one pass over its bytes. It knows
-// well-formed, compact records and nothing else: at the first thing that is
-// defective, or merely unusual, it gives up, and codec.readSlow, which is the
-// reference, decides and explains. So it must never take a record that readSlow
-// refuses or reads differently; a fuzz test compares the two.
+// streamDecoder decodes, validates and hashes a record in one pass. It supports well-formed, compact records
+// only: on anything invalid or unusual it gives up, and the reference implementation codec.decodeGeneric decides
+// and reports errors. It must never accept a record that decodeGeneric rejects or decodes differently; a fuzz test
+// compares the two.
 //
-// The methods for the Go types are generated from them. Every method that reads a
-// value begins at the value's first byte, ends behind its last, returns its part
-// of the content hash, as scanner does, and sets empty.
-type fast struct {
-	s      string // the record, shared by the strings that are read from it
+// The methods for the Go types are generated. Every method that reads a value starts at the value's first
+// byte, moves past its last, returns its part of the content hash, as scanner does, and sets empty.
+type streamDecoder struct {
+	s      string // the record; decoded strings share its memory
 	i      int
 	failed bool
-	name   string   // of the member at hand
-	names  []string // unknown names of the objects around the position
+	name   string   // of the current field
+	names  []string // unknown names of the enclosing objects
 	empty  bool     // the last value was null or empty
-	absent bool     // an element of a list, or an object, was
-	buf    []byte   // room for unescaping
+	absent bool     // an array element or an object was null or empty
+	buf    []byte   // scratch space for unescaping
 }
 
-// fastNames bounds the unknown names of one object, which are compared one by one.
-const fastNames = 48
+// maxUnknownNames is the maximum number of unknown names in one object; they are compared linearly.
+const maxUnknownNames = 48
 
-// readFast decodes raw if it can.
-func (c codec) readFast(raw []byte) (body, content, bool) {
+// decodeFast decodes raw. ok is false if raw needs decodeGeneric.
+func (c codec) decodeFast(raw []byte) (body, content, bool) {
 	trimmed := bytes.Trim(raw, " \t\r\n")
-	d := fast{s: string(trimmed)}
+	d := streamDecoder{s: string(trimmed)}
 	if d.at() != '{' || !utf8.ValidString(d.s) {
 		return nil, content{}, false
 	}
@@ -52,32 +50,32 @@ func (c codec) readFast(raw []byte) (body, content, bool) {
 	return b, content{hash: hash, compact: trimmed[:len(trimmed):len(trimmed)], absent: d.absent}, true
 }
 
-// fail gives up. Nothing is read afterwards, so every loop ends.
-func (d *fast) fail() uint64 {
+// fail stops decoding. It moves to the end, so every loop ends.
+func (d *streamDecoder) fail() uint64 {
 	d.failed = true
 	d.i = len(d.s)
 	return 0
 }
 
-// at is the byte at the position, 0 at the end.
-func (d *fast) at() byte {
+// at returns the current byte, 0 at the end.
+func (d *streamDecoder) at() byte {
 	if d.i < len(d.s) {
 		return d.s[d.i]
 	}
 	return 0
 }
 
-// object is what is known of an object that is being read.
+// object is the state of an object being decoded.
 type object struct {
 	sum, count uint64
-	seen       uint64 // known members, a bit each
-	names      int    // of fast.names, those of the objects around it
+	seen       uint64 // known fields, one bit each
+	names      int    // index in streamDecoder.names of this object's first name
 	started    bool
-	filled     bool // a member is not empty
+	filled     bool // a field is not empty
 }
 
-// open begins an object. depth is as in scanner.
-func (d *fast) open(depth int) object {
+// open starts an object. depth is as in scanner.
+func (d *streamDecoder) open(depth int) object {
 	if d.at() != '{' || depth > MaxDepth {
 		d.fail()
 		return object{}
@@ -86,9 +84,8 @@ func (d *fast) open(depth int) object {
 	return object{names: len(d.names)}
 }
 
-// next goes to the next member's value and sets name, or returns false behind the
-// object.
-func (d *fast) next(o *object) bool {
+// next moves to the next field's value and sets name, or moves past the object and returns false.
+func (d *streamDecoder) next(o *object) bool {
 	switch c := d.at(); {
 	case c == '}':
 		d.i++
@@ -107,7 +104,7 @@ func (d *fast) next(o *object) bool {
 		return false
 	}
 	end := begin + plain(d.s[begin:])
-	if end+1 >= len(d.s) || d.s[end] != '"' || d.s[end+1] != ':' { // also a name with escapes
+	if end+1 >= len(d.s) || d.s[end] != '"' || d.s[end+1] != ':' { // Including escaped names.
 		d.fail()
 		return false
 	}
@@ -115,16 +112,15 @@ func (d *fast) next(o *object) bool {
 	return true
 }
 
-// member counts a known member in: bit tells it from the others of its type,
-// hash is of its name.
-func (d *fast) member(o *object, bit, hash, value uint64) {
+// member records a known field: bit identifies it within its type, hash is the hash of its name.
+func (d *streamDecoder) member(o *object, bit, hash, value uint64) {
 	d.unhashed(o, bit, value)
 	o.sum += mix(hash, value)
 	o.count++
 }
 
-// unhashed is member for what takes no part in the hash.
-func (d *fast) unhashed(o *object, bit, _ uint64) {
+// unhashed is member for fields outside the hash.
+func (d *streamDecoder) unhashed(o *object, bit, _ uint64) {
 	if o.seen&bit != 0 {
 		d.fail()
 	}
@@ -132,8 +128,8 @@ func (d *fast) unhashed(o *object, bit, _ uint64) {
 	o.filled = o.filled || !d.empty
 }
 
-// unknown reads a member that the type does not know into the one that keeps such.
-func (d *fast) unknown(o *object, into *jsontext.Value, depth int) {
+// unknown reads an unknown field into the type's Unknown.
+func (d *streamDecoder) unknown(o *object, into *jsontext.Value, depth int) {
 	begin := d.i - len(d.name) - len(`"":`)
 	d.foreign(o, depth)
 	if d.failed {
@@ -149,10 +145,10 @@ func (d *fast) unknown(o *object, into *jsontext.Value, depth int) {
 	*into = append(kept, '}')
 }
 
-// foreign reads a member whose name is not known.
-func (d *fast) foreign(o *object, depth int) {
+// foreign reads a field with an unknown name.
+func (d *streamDecoder) foreign(o *object, depth int) {
 	before := d.names[o.names:]
-	if len(before) == fastNames || slices.Contains(before, d.name) {
+	if len(before) == maxUnknownNames || slices.Contains(before, d.name) {
 		d.fail()
 		return
 	}
@@ -165,7 +161,7 @@ func (d *fast) foreign(o *object, depth int) {
 }
 
 // close ends an object.
-func (d *fast) close(o *object) uint64 {
+func (d *streamDecoder) close(o *object) uint64 {
 	if d.failed {
 		return 0
 	}
@@ -175,8 +171,8 @@ func (d *fast) close(o *object) uint64 {
 	return mix(o.sum, o.count^tagObject)
 }
 
-// any reads a value of any kind.
-func (d *fast) any(depth int) uint64 {
+// any reads a value of any type.
+func (d *streamDecoder) any(depth int) uint64 {
 	switch d.at() {
 	case '{':
 		o := d.open(depth)
@@ -199,8 +195,8 @@ func (d *fast) any(depth int) uint64 {
 	return h
 }
 
-// elements reads a list.
-func (d *fast) elements(depth int, read func() uint64) uint64 {
+// elements reads an array.
+func (d *streamDecoder) elements(depth int, read func() uint64) uint64 {
 	if d.at() != '[' || depth > MaxDepth {
 		return d.fail()
 	}
@@ -209,7 +205,7 @@ func (d *fast) elements(depth int, read func() uint64) uint64 {
 	empty := true
 	for first := true; ; first = false {
 		switch c := d.at(); {
-		case c == ']' && first: // else a comma went before
+		case c == ']' && first: // not after a comma
 			d.i++
 			d.empty = empty
 			return h
@@ -232,8 +228,8 @@ func (d *fast) elements(depth int, read func() uint64) uint64 {
 	}
 }
 
-// list reads a list of objects, or null.
-func list[T any](d *fast, into *[]T, depth int, read func(*fast, *T, int) uint64) uint64 {
+// list reads an array of objects, or null.
+func list[T any](d *streamDecoder, into *[]T, depth int, read func(*streamDecoder, *T, int) uint64) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -251,7 +247,7 @@ func list[T any](d *fast, into *[]T, depth int, read func(*fast, *T, int) uint64
 }
 
 // pointer reads an object, or null.
-func pointer[T any](d *fast, into **T, depth int, read func(*fast, *T, int) uint64) uint64 {
+func pointer[T any](d *streamDecoder, into **T, depth int, read func(*streamDecoder, *T, int) uint64) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -260,15 +256,15 @@ func pointer[T any](d *fast, into **T, depth int, read func(*fast, *T, int) uint
 }
 
 // value reads an object, or null, which leaves it zero.
-func value[T any](d *fast, into *T, depth int, read func(*fast, *T, int) uint64) uint64 {
+func value[T any](d *streamDecoder, into *T, depth int, read func(*streamDecoder, *T, int) uint64) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
 	return read(d, into, depth)
 }
 
-// strs reads a list of strings, or null.
-func (d *fast) strs(into *[]string, depth int) uint64 {
+// strs reads an array of strings, or null.
+func (d *streamDecoder) strs(into *[]string, depth int) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -283,8 +279,8 @@ func (d *fast) strs(into *[]string, depth int) uint64 {
 	return h
 }
 
-// raws reads a list of any values, or null.
-func (d *fast) raws(into *[]jsontext.Value, depth int) uint64 {
+// raws reads an array of any values, or null.
+func (d *streamDecoder) raws(into *[]jsontext.Value, depth int) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -299,15 +295,15 @@ func (d *fast) raws(into *[]jsontext.Value, depth int) uint64 {
 	return h
 }
 
-// raw keeps any value as it is.
-func (d *fast) raw(into *jsontext.Value, depth int) uint64 {
+// raw reads any value unchanged.
+func (d *streamDecoder) raw(into *jsontext.Value, depth int) uint64 {
 	begin := d.i
 	h := d.any(depth)
 	*into = jsontext.Value(d.s[begin:d.i])
 	return h
 }
 
-func (d *fast) null() uint64 {
+func (d *streamDecoder) null() uint64 {
 	if !d.literal("null") {
 		return d.fail()
 	}
@@ -315,7 +311,7 @@ func (d *fast) null() uint64 {
 	return hashNull
 }
 
-func (d *fast) literal(text string) bool {
+func (d *streamDecoder) literal(text string) bool {
 	if !strings.HasPrefix(d.s[d.i:], text) {
 		return false
 	}
@@ -324,7 +320,7 @@ func (d *fast) literal(text string) bool {
 }
 
 // str reads a string, or null.
-func (d *fast) str(into *string) uint64 {
+func (d *streamDecoder) str(into *string) uint64 {
 	if d.at() != '"' {
 		return d.null()
 	}
@@ -343,8 +339,8 @@ func (d *fast) str(into *string) uint64 {
 	return xxhash.Sum64String(s) ^ tagString
 }
 
-// date reads a date as RFC 3339 writes it, or null.
-func (d *fast) date(into *PartialDate) uint64 {
+// date reads a date in RFC 3339 form, or null.
+func (d *streamDecoder) date(into *PartialDate) uint64 {
 	h := d.str((*string)(into))
 	if *into != "" && !isNormal(string(*into)) {
 		return d.fail()
@@ -352,10 +348,10 @@ func (d *fast) date(into *PartialDate) uint64 {
 	return h
 }
 
-// escaped reads the string that begins here and whose first unusual byte is given.
-func (d *fast) escaped(into *string, i int) uint64 {
+// escaped reads the string at the current position. i is the index of its first special byte.
+func (d *streamDecoder) escaped(into *string, i int) uint64 {
 	for i < len(d.s) && d.s[i] != '"' {
-		if d.s[i] != '\\' { // a control character
+		if d.s[i] != '\\' { // control character
 			return d.fail()
 		}
 		if i += 2; i < len(d.s) {
@@ -376,8 +372,8 @@ func (d *fast) escaped(into *string, i int) uint64 {
 	return xxhash.Sum64(d.buf) ^ tagString
 }
 
-// plain is how many bytes of s come before the first that ends or changes a JSON
-// string: a quote, a backslash or a control character. It looks at eight at a time.
+// plain returns the number of bytes before the first quote, backslash or control character. It scans eight
+// bytes at a time.
 func plain(s string) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
@@ -385,7 +381,7 @@ func plain(s string) int {
 		w := s[i : i+8]
 		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
 			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
-		// A borrow makes false hits only above a true one.
+		// A borrow causes false positives only above a true one.
 		quote, backslash := x^(ones*'"'), x^(ones*'\\')
 		hit := ((x-ones*0x20)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 		if hit != 0 {
@@ -400,8 +396,8 @@ func plain(s string) int {
 	return i
 }
 
-// number reads a number and returns it as it is written.
-func (d *fast) number() (string, uint64) {
+// number reads a number and returns its text.
+func (d *streamDecoder) number() (string, uint64) {
 	begin := d.i
 	if d.at() == '-' {
 		d.i++
@@ -431,8 +427,8 @@ func (d *fast) number() (string, uint64) {
 	return text, xxhash.Sum64String(text) ^ tagNumber
 }
 
-// digits passes digits and reports whether there were any.
-func (d *fast) digits() bool {
+// digits skips digits and reports whether there were any.
+func (d *streamDecoder) digits() bool {
 	begin := d.i
 	for c := d.at(); '0' <= c && c <= '9'; c = d.at() {
 		d.i++
@@ -441,7 +437,7 @@ func (d *fast) digits() bool {
 }
 
 // int reads an integer, or null.
-func (d *fast) int(into **int64) uint64 {
+func (d *streamDecoder) int(into **int64) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -455,7 +451,7 @@ func (d *fast) int(into **int64) uint64 {
 }
 
 // float reads a number, or null.
-func (d *fast) float(into **float64) uint64 {
+func (d *streamDecoder) float(into **float64) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}
@@ -469,7 +465,7 @@ func (d *fast) float(into **float64) uint64 {
 }
 
 // bool reads true, false or null, which counts as false.
-func (d *fast) bool(into *bool) uint64 {
+func (d *streamDecoder) bool(into *bool) uint64 {
 	switch {
 	case d.literal("true"):
 		d.empty = false
@@ -483,7 +479,7 @@ func (d *fast) bool(into *bool) uint64 {
 }
 
 // truth reads true, false or null.
-func (d *fast) truth(into **bool) uint64 {
+func (d *streamDecoder) truth(into **bool) uint64 {
 	if d.at() == 'n' {
 		return d.null()
 	}

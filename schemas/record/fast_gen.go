@@ -3,7 +3,7 @@
 package record
 
 // body reads a whole record.
-func (d *fast) body(b body) uint64 {
+func (d *streamDecoder) body(b body) uint64 {
 	switch v := b.(type) {
 	case *NetworkPerson:
 		return d.readNetworkPerson(v, 1)
@@ -25,7 +25,7 @@ func (d *fast) body(b body) uint64 {
 	return d.fail()
 }
 
-func (d *fast) readNetworkPerson(v *NetworkPerson, depth int) uint64 {
+func (d *streamDecoder) readNetworkPerson(v *NetworkPerson, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -54,7 +54,7 @@ func (d *fast) readNetworkPerson(v *NetworkPerson, depth int) uint64 {
 		case "summary":
 			d.member(&o, 1<<11, 0xe345e05e168a80f1, d.str(&v.Summary))
 		case "location":
-			d.member(&o, 1<<12, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*fast).readLocation))
+			d.member(&o, 1<<12, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*streamDecoder).readLocation))
 		case "connections":
 			d.member(&o, 1<<13, 0x48deb0e83f1fc1af, d.int(&v.Connections))
 		case "followers":
@@ -62,17 +62,17 @@ func (d *fast) readNetworkPerson(v *NetworkPerson, depth int) uint64 {
 		case "following":
 			d.member(&o, 1<<15, 0x367034149149ac74, d.int(&v.Following))
 		case "current_position":
-			d.member(&o, 1<<16, 0xc56e3a0cfc7b5a50, pointer(d, &v.CurrentPosition, depth+1, (*fast).readPosition))
+			d.member(&o, 1<<16, 0xc56e3a0cfc7b5a50, pointer(d, &v.CurrentPosition, depth+1, (*streamDecoder).readPosition))
 		case "experience":
-			d.member(&o, 1<<17, 0x327230a7b62b6a68, list(d, &v.Experience, depth+1, (*fast).readPosition))
+			d.member(&o, 1<<17, 0x327230a7b62b6a68, list(d, &v.Experience, depth+1, (*streamDecoder).readPosition))
 		case "education":
-			d.member(&o, 1<<18, 0xe58bb33fcf736773, list(d, &v.Education, depth+1, (*fast).readEducation))
+			d.member(&o, 1<<18, 0xe58bb33fcf736773, list(d, &v.Education, depth+1, (*streamDecoder).readEducation))
 		case "certifications":
-			d.member(&o, 1<<19, 0xdea5c9ac5b462725, list(d, &v.Certifications, depth+1, (*fast).readCertification))
+			d.member(&o, 1<<19, 0xdea5c9ac5b462725, list(d, &v.Certifications, depth+1, (*streamDecoder).readCertification))
 		case "languages":
-			d.member(&o, 1<<20, 0xa955e2964e6bca99, list(d, &v.Languages, depth+1, (*fast).readLanguage))
+			d.member(&o, 1<<20, 0xa955e2964e6bca99, list(d, &v.Languages, depth+1, (*streamDecoder).readLanguage))
 		case "skills":
-			d.member(&o, 1<<21, 0x04451d6c42c0ef6d, list(d, &v.Skills, depth+1, (*fast).readSkill))
+			d.member(&o, 1<<21, 0x04451d6c42c0ef6d, list(d, &v.Skills, depth+1, (*streamDecoder).readSkill))
 		case "codehost_username":
 			d.member(&o, 1<<22, 0xd4c26250d9637cf0, d.str(&v.CodehostUsername))
 		case "microblog_username":
@@ -90,7 +90,7 @@ func (d *fast) readNetworkPerson(v *NetworkPerson, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readNetworkCompany(v *NetworkCompany, depth int) uint64 {
+func (d *streamDecoder) readNetworkCompany(v *NetworkCompany, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -105,11 +105,11 @@ func (d *fast) readNetworkCompany(v *NetworkCompany, depth int) uint64 {
 		case "network_id":
 			d.member(&o, 1<<4, 0xc8840257dcb8675d, d.str(&v.NetworkID))
 		case "profile":
-			d.member(&o, 1<<5, 0x3861c5f61d35793a, pointer(d, &v.Profile, depth+1, (*fast).readCompanyProfile))
+			d.member(&o, 1<<5, 0x3861c5f61d35793a, pointer(d, &v.Profile, depth+1, (*streamDecoder).readCompanyProfile))
 		case "headquarters":
-			d.member(&o, 1<<6, 0x98d99113f52b3c1c, pointer(d, &v.Headquarters, depth+1, (*fast).readHeadquarters))
+			d.member(&o, 1<<6, 0x98d99113f52b3c1c, pointer(d, &v.Headquarters, depth+1, (*streamDecoder).readHeadquarters))
 		case "images":
-			d.member(&o, 1<<7, 0xfa2d10c80804ec0c, pointer(d, &v.Images, depth+1, (*fast).readCompanyImages))
+			d.member(&o, 1<<7, 0xfa2d10c80804ec0c, pointer(d, &v.Images, depth+1, (*streamDecoder).readCompanyImages))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}
@@ -117,7 +117,7 @@ func (d *fast) readNetworkCompany(v *NetworkCompany, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
+func (d *streamDecoder) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -150,7 +150,7 @@ func (d *fast) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
 		case "location":
 			d.member(&o, 1<<13, 0xca82a4164ce0a0d6, d.str(&v.Location))
 		case "location_canonical":
-			d.member(&o, 1<<14, 0x459105627fafb064, pointer(d, &v.LocationCanon, depth+1, (*fast).readCanonicalLocation))
+			d.member(&o, 1<<14, 0x459105627fafb064, pointer(d, &v.LocationCanon, depth+1, (*streamDecoder).readCanonicalLocation))
 		case "company":
 			d.member(&o, 1<<15, 0xf043f25a8a70200d, d.str(&v.Company))
 		case "hireable":
@@ -210,7 +210,7 @@ func (d *fast) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCodehostRepo(v *CodehostRepo, depth int) uint64 {
+func (d *streamDecoder) readCodehostRepo(v *CodehostRepo, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -245,7 +245,7 @@ func (d *fast) readCodehostRepo(v *CodehostRepo, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCodehostCommit(v *CodehostCommit, depth int) uint64 {
+func (d *streamDecoder) readCodehostCommit(v *CodehostCommit, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -266,7 +266,7 @@ func (d *fast) readCodehostCommit(v *CodehostCommit, depth int) uint64 {
 		case "author_login":
 			d.member(&o, 1<<7, 0x26e6b75a8c3faf33, d.str(&v.AuthorLogin))
 		case "repo":
-			d.member(&o, 1<<8, 0x74c66f075d399ba8, pointer(d, &v.Repo, depth+1, (*fast).readCommitRepo))
+			d.member(&o, 1<<8, 0x74c66f075d399ba8, pointer(d, &v.Repo, depth+1, (*streamDecoder).readCommitRepo))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}
@@ -274,7 +274,7 @@ func (d *fast) readCodehostCommit(v *CodehostCommit, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readMicroblogPerson(v *MicroblogPerson, depth int) uint64 {
+func (d *streamDecoder) readMicroblogPerson(v *MicroblogPerson, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -311,14 +311,14 @@ func (d *fast) readMicroblogPerson(v *MicroblogPerson, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readAccountLink(v *AccountLink, depth int) uint64 {
+func (d *streamDecoder) readAccountLink(v *AccountLink, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
 		case "a":
-			d.member(&o, 1<<0, 0xd24ec4f1a98c6e5b, value(d, &v.A, depth+1, (*fast).readAccount))
+			d.member(&o, 1<<0, 0xd24ec4f1a98c6e5b, value(d, &v.A, depth+1, (*streamDecoder).readAccount))
 		case "b":
-			d.member(&o, 1<<1, 0x78452aa11af39f9b, value(d, &v.B, depth+1, (*fast).readAccount))
+			d.member(&o, 1<<1, 0x78452aa11af39f9b, value(d, &v.B, depth+1, (*streamDecoder).readAccount))
 		case "source":
 			d.member(&o, 1<<2, 0x6e8510db31a284ab, d.str(&v.Source))
 		case "observed_at":
@@ -334,7 +334,7 @@ func (d *fast) readAccountLink(v *AccountLink, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCodehostList(v *CodehostList, depth int) uint64 {
+func (d *streamDecoder) readCodehostList(v *CodehostList, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -355,7 +355,7 @@ func (d *fast) readCodehostList(v *CodehostList, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readLocation(v *Location, depth int) uint64 {
+func (d *streamDecoder) readLocation(v *Location, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -378,7 +378,7 @@ func (d *fast) readLocation(v *Location, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readPosition(v *Position, depth int) uint64 {
+func (d *streamDecoder) readPosition(v *Position, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -395,9 +395,9 @@ func (d *fast) readPosition(v *Position, depth int) uint64 {
 		case "current":
 			d.member(&o, 1<<5, 0xeaadbdfbbdbdcdac, d.truth(&v.Current))
 		case "location":
-			d.member(&o, 1<<6, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*fast).readLocation))
+			d.member(&o, 1<<6, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*streamDecoder).readLocation))
 		case "company":
-			d.member(&o, 1<<7, 0xf043f25a8a70200d, pointer(d, &v.Company, depth+1, (*fast).readCompanyRef))
+			d.member(&o, 1<<7, 0xf043f25a8a70200d, pointer(d, &v.Company, depth+1, (*streamDecoder).readCompanyRef))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}
@@ -405,7 +405,7 @@ func (d *fast) readPosition(v *Position, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readEducation(v *Education, depth int) uint64 {
+func (d *streamDecoder) readEducation(v *Education, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -418,7 +418,7 @@ func (d *fast) readEducation(v *Education, depth int) uint64 {
 		case "current":
 			d.member(&o, 1<<3, 0xeaadbdfbbdbdcdac, d.truth(&v.Current))
 		case "location":
-			d.member(&o, 1<<4, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*fast).readLocation))
+			d.member(&o, 1<<4, 0xca82a4164ce0a0d6, pointer(d, &v.Location, depth+1, (*streamDecoder).readLocation))
 		case "degrees":
 			d.member(&o, 1<<5, 0xb4a4cc17fd767f3a, d.strs(&v.Degrees, depth+1))
 		case "majors":
@@ -428,7 +428,7 @@ func (d *fast) readEducation(v *Education, depth int) uint64 {
 		case "field_of_study":
 			d.member(&o, 1<<8, 0xd420d40ddd9d1f26, d.str(&v.FieldOfStudy))
 		case "school":
-			d.member(&o, 1<<9, 0xfd84a32e0b12def6, pointer(d, &v.School, depth+1, (*fast).readSchoolRef))
+			d.member(&o, 1<<9, 0xfd84a32e0b12def6, pointer(d, &v.School, depth+1, (*streamDecoder).readSchoolRef))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}
@@ -436,7 +436,7 @@ func (d *fast) readEducation(v *Education, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCertification(v *Certification, depth int) uint64 {
+func (d *streamDecoder) readCertification(v *Certification, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -457,7 +457,7 @@ func (d *fast) readCertification(v *Certification, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readLanguage(v *Language, depth int) uint64 {
+func (d *streamDecoder) readLanguage(v *Language, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -472,7 +472,7 @@ func (d *fast) readLanguage(v *Language, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readSkill(v *Skill, depth int) uint64 {
+func (d *streamDecoder) readSkill(v *Skill, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -485,7 +485,7 @@ func (d *fast) readSkill(v *Skill, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCompanyProfile(v *CompanyProfile, depth int) uint64 {
+func (d *streamDecoder) readCompanyProfile(v *CompanyProfile, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -516,7 +516,7 @@ func (d *fast) readCompanyProfile(v *CompanyProfile, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readHeadquarters(v *Headquarters, depth int) uint64 {
+func (d *streamDecoder) readHeadquarters(v *Headquarters, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -539,7 +539,7 @@ func (d *fast) readHeadquarters(v *Headquarters, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCompanyImages(v *CompanyImages, depth int) uint64 {
+func (d *streamDecoder) readCompanyImages(v *CompanyImages, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -554,7 +554,7 @@ func (d *fast) readCompanyImages(v *CompanyImages, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCanonicalLocation(v *CanonicalLocation, depth int) uint64 {
+func (d *streamDecoder) readCanonicalLocation(v *CanonicalLocation, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -585,7 +585,7 @@ func (d *fast) readCanonicalLocation(v *CanonicalLocation, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCommitRepo(v *CommitRepo, depth int) uint64 {
+func (d *streamDecoder) readCommitRepo(v *CommitRepo, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -600,7 +600,7 @@ func (d *fast) readCommitRepo(v *CommitRepo, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readAccount(v *Account, depth int) uint64 {
+func (d *streamDecoder) readAccount(v *Account, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -615,7 +615,7 @@ func (d *fast) readAccount(v *Account, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readCompanyRef(v *CompanyRef, depth int) uint64 {
+func (d *streamDecoder) readCompanyRef(v *CompanyRef, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {
@@ -632,7 +632,7 @@ func (d *fast) readCompanyRef(v *CompanyRef, depth int) uint64 {
 	return d.close(&o)
 }
 
-func (d *fast) readSchoolRef(v *SchoolRef, depth int) uint64 {
+func (d *streamDecoder) readSchoolRef(v *SchoolRef, depth int) uint64 {
 	o := d.open(depth)
 	for d.next(&o) {
 		switch d.name {

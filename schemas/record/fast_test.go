@@ -44,9 +44,8 @@ func exampleRecords(t testing.TB) map[record.Kind][][]byte {
 	return all
 }
 
-// TestFastTakesExamples: without this a record could be decoded slowly for ever,
-// and nobody would see.
-func TestFastTakesExamples(t *testing.T) {
+// Otherwise records could silently fall back to the slow decoder.
+func TestDecodeFast_AcceptsExamples(t *testing.T) {
 	for kind, raws := range exampleRecords(t) {
 		for _, raw := range raws {
 			require.True(t, sameReading(t, kind, raw), "%s: %s", kind, raw)
@@ -70,20 +69,23 @@ func (s *fastSink) Record(kind string, raw []byte) error {
 
 func (s *fastSink) Truth([]byte) error { return nil }
 
-func TestFastTakesWorld(t *testing.T) {
+func TestDecodeFast_AcceptsSampleData(t *testing.T) {
 	sink := &fastSink{t: t}
 	require.NoError(t, world.Generate(t.Context(), world.Options{People: 300, Seed: 5}, sink, nil))
 	require.Greater(t, sink.seen, 1000)
 }
 
-// TestFastAgainstSlow damages records at random, mostly so that they stay nearly
-// right.
-func TestFastAgainstSlow(t *testing.T) {
+// Damages records at random, mostly slightly.
+func TestDecodeFast_EqualsDecodeGeneric(t *testing.T) {
 	pieces := []string{
-		`"`, `\`, `,`, `:`, `{`, `}`, `[`, `]`, ` `, "\n", "\x00", "\x1f", "\x7f", "\xff", "\xc3", "é", "\u2028", "0", "-", "-0", "1e5", "1.0", "00", ".", "E",
-		"null", "true", "false", `""`, "{}", "[]", "[null]", `{"a":null}`, `"\u0000"`, `"\ud800"`, `"\ud83d\ude00"`, `"\n\/"`, `"\x"`, `"\u00e9"`, `"tab	"`,
-		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e400", "-1e-400", `"x":1,`, `"x":1,"x":2,`, `"\u0078":1,`, `,"y":{"z":[1,{"w":""}]}`,
-		`"deleted":true,`, `"user_id":7,`, `"Username":"a",`, `"emails":null,`, `"experience":[{},null,{"start":"2019"}],`, `"repos":[1],`, `"location":null,`,
+		`"`, `\`, `,`, `:`, `{`, `}`, `[`, `]`, ` `, "\n", "\x00", "\x1f", "\x7f", "\xff", "\xc3", "é", "\u2028", "0",
+		"-", "-0", "1e5", "1.0", "00", ".", "E",
+		"null", "true", "false", `""`, "{}", "[]", "[null]", `{"a":null}`, `"\u0000"`, `"\ud800"`, `"\ud83d\ude00"`,
+		`"\n\/"`, `"\x"`, `"\u00e9"`, `"tab	"`,
+		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e400", "-1e-400", `"x":1,`,
+		`"x":1,"x":2,`, `"\u0078":1,`, `,"y":{"z":[1,{"w":""}]}`,
+		`"deleted":true,`, `"user_id":7,`, `"Username":"a",`, `"emails":null,`,
+		`"experience":[{},null,{"start":"2019"}],`, `"repos":[1],`, `"location":null,`,
 	}
 	rounds := 60_000
 	if testing.Short() {

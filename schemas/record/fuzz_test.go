@@ -65,7 +65,8 @@ func FuzzDecode(f *testing.F) {
 		// Members in another order. Canonicalize also rewrites numbers, so only
 		// records whose numbers it leaves alone can be compared.
 		sorted := jsontext.Value(bytes.Clone(r.JSON))
-		if err := sorted.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err == nil {
+		if err := sorted.Canonicalize(jsontext.CanonicalizeRawInts(false),
+			jsontext.CanonicalizeRawFloats(false)); err == nil {
 			other, err := record.Decode(kind, sorted)
 			require.NoError(t, err)
 			require.Equal(t, r.Hash, other.Hash)

@@ -8,9 +8,9 @@ import (
 	"muster/schemas/record"
 )
 
-// An integer may be written with a point or an exponent, as the JSON Schemas allow; it is
-// the same record, and is published as an integer.
-func TestIntegersHoweverWritten(t *testing.T) {
+// Integers may have a decimal point or an exponent, as in JSON Schema. The record is the same and is
+// published with plain integers.
+func TestDecode_NormalizesIntegers(t *testing.T) {
 	for _, tc := range []struct {
 		kind       record.Kind
 		raw, plain string
@@ -25,7 +25,8 @@ func TestIntegersHoweverWritten(t *testing.T) {
 			`{"user_id":42.0,"codehost_username":"o","last_updated":"2026-01-01","commit_count":0.0}`,
 			`{"user_id":42,"codehost_username":"o","last_updated":"2026-01-01","commit_count":0}`,
 		},
-		{record.KindCodehostPerson, `{"user_id":42.0,"last_updated":"2026-01-01","deleted":true,"name":"x"}`, `{"user_id":42,"last_updated":"2026-01-01","deleted":true}`},
+		{record.KindCodehostPerson, `{"user_id":42.0,"last_updated":"2026-01-01","deleted":true,"name":"x"}`,
+			`{"user_id":42,"last_updated":"2026-01-01","deleted":true}`},
 	} {
 		got, err := record.Decode(tc.kind, []byte(tc.raw))
 		require.NoError(t, err, tc.raw)
@@ -34,16 +35,20 @@ func TestIntegersHoweverWritten(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Equal(t, tc.plain, string(got.JSON))
 	}
-	for raw, reason := range map[string]string{`10.5`: "is not an integer", `1e-1`: "is not an integer", `"10"`: "is a string where an integer is needed"} {
-		_, err := record.Decode(record.KindNetworkPerson, []byte(`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01","followers":1.0,"connections":`+raw+`}`))
+	for raw, reason := range map[string]string{`10.5`: "is not an integer", `1e-1`: "is not an integer",
+		`"10"`: "is a string where an integer is needed"} {
+		_, err := record.Decode(record.KindNetworkPerson,
+			[]byte(`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01","followers":1.0,"connections":`+raw+
+				`}`))
 		require.ErrorContains(t, err, "connections "+reason)
 	}
 }
 
-// Repositories within a person are the same, also those that are no records otherwise.
-func TestIntegersOfEmbeddedLists(t *testing.T) {
-	r, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":42.0,"codehost_username":"o","last_updated":"2026-01-01","repos_complete":true,`+
-		`"repos":[{"id":7.0,"name":"a","updated_at":"2026-01-01","stargazers_count":3.0},{"id":8.0,"name":"b","updated_at":"never"}]}`))
+// Embedded repositories behave the same, even if otherwise invalid.
+func TestSplit_NormalizesIntegers(t *testing.T) {
+	r, err := record.Decode(record.KindCodehostPerson,
+		[]byte(`{"user_id":42.0,"codehost_username":"o","last_updated":"2026-01-01","repos_complete":true,`+
+			`"repos":[{"id":7.0,"name":"a","updated_at":"2026-01-01","stargazers_count":3.0},{"id":8.0,"name":"b","updated_at":"never"}]}`))
 	require.NoError(t, err)
 	parts, rejected := r.Split()
 	require.Len(t, rejected, 1)
@@ -53,9 +58,10 @@ func TestIntegersOfEmbeddedLists(t *testing.T) {
 	require.ElementsMatch(t, []string{"7", "8"}, parts[1].Body.(*record.CodehostList).Items)
 }
 
-// An erasure of the user 42.0 is one of the user 42.
-func TestIntegersOfErasures(t *testing.T) {
-	r, err := record.Decode(record.KindErasure, []byte(`{"identifiers":[{"type":"user_id","value":42.0}],"requested_at":"2026-01-01T00:00:00Z"}`))
+// An erasure of user 42.0 is one of user 42.
+func TestDecode_NormalizesIntegersOfErasures(t *testing.T) {
+	r, err := record.Decode(record.KindErasure,
+		[]byte(`{"identifiers":[{"type":"user_id","value":42.0}],"requested_at":"2026-01-01T00:00:00Z"}`))
 	require.NoError(t, err)
 	require.EqualValues(t, "42", r.Body.(*record.Erasure).Identifiers[0].Value)
 }

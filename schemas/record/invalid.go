@@ -16,45 +16,44 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Invalid says why a record was rejected (records.md, rule 4). Its text names
-// fields, never their values, so that it may be logged.
+// Invalid is a validation error: the reason why a record was rejected (records.md, rule 4). Its text names
+// fields, never their values, so it may be logged.
 type Invalid struct {
 	Kind Kind
-	// Path is the place in the record, "experience[3].start". It is empty for
-	// the record as a whole.
+	// Path is the location in the record, as in "experience[3].start". It is empty for the record as a whole.
 	Path string
 	// Code is stable, for counting and filtering.
 	Code string
 	// Reason is a clause that follows the path.
 	Reason string
-	// Also has the record's other defects, as far as they can be found: at most 9.
+	// Also has the record's other validation errors, as far as they can be found, at most 9.
 	Also []Defect
 }
 
-// Codes of defects.
+// Codes of validation errors.
 const (
-	CodeUnknownKind     = "unknown_kind"     // no such kind of record
+	CodeUnknownKind     = "unknown_kind"     // unknown kind of record
 	CodeTooLarge        = "too_large"        // more than MaxSize bytes
 	CodeTooDeep         = "too_deep"         // nested deeper than MaxDepth
 	CodeSyntax          = "syntax"           // not JSON
-	CodeDuplicateKey    = "duplicate_key"    // an object has a member twice
-	CodeBadUTF8         = "bad_utf8"         // bytes that are not UTF-8, or half a surrogate pair
+	CodeDuplicateKey    = "duplicate_key"    // an object has a field twice
+	CodeBadUTF8         = "bad_utf8"         // bytes that are not UTF-8, or an unpaired surrogate
 	CodeNULByte         = "nul_byte"         // a NUL, raw or escaped
 	CodeWrongType       = "wrong_type"       // a known field of another JSON type
-	CodeOutOfRange      = "out_of_range"     // a number that its field cannot hold
+	CodeOutOfRange      = "out_of_range"     // a number outside the field's range
 	CodeMissingIdentity = "missing_identity" // an identity field is absent, null or empty
 	CodeMissingVersion  = "missing_version"  // the version field is absent, null or empty
 	CodeMissingField    = "missing_field"    // another required field is absent, null or empty
-	CodeBadIdentity     = "bad_identity"     // an identity field that no identity can have
-	CodeBadDate         = "bad_date"         // neither year, month, day nor timestamp
+	CodeBadIdentity     = "bad_identity"     // an invalid value of an identity field
+	CodeBadDate         = "bad_date"         // not a year, month, day or timestamp
 	CodeBadValue        = "bad_value"        // not one of the values allowed
-	CodeMapping         = "mapping"          // a mapping failed on a foreign object
-	CodeIncompleteList  = "incomplete_list"  // a list calls itself complete but has unreadable entries
+	CodeMapping         = "mapping"          // a mapping failed on a source object
+	CodeIncompleteList  = "incomplete_list"  // a list marked complete has unreadable entries
 )
 
 const reasonTooDeep = "is nested deeper than 64 levels"
 
-// Error returns kind, path, reason and code, and those of the other defects.
+// Error returns kind, path, reason and code, and those of the other validation errors.
 func (e *Invalid) Error() string {
 	var b strings.Builder
 	if e.Path == "" {
@@ -68,8 +67,7 @@ func (e *Invalid) Error() string {
 	return b.String()
 }
 
-// below returns the defect as one of a value that stands at path of a record of
-// the kind.
+// below returns the error as one of a value at path in a record of the kind.
 func (e *Invalid) below(kind Kind, path string) *Invalid {
 	moved := *e
 	moved.Kind, moved.Path = kind, pathBelow(path, e.Path)
@@ -90,7 +88,7 @@ func pathBelow(path, inner string) string {
 	return path + "." + inner
 }
 
-// invalidOf explains an error of the JSON decoder.
+// invalidOf converts an error of the JSON decoder.
 func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
@@ -130,11 +128,10 @@ func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 	return bad
 }
 
-// InvalidJSON explains an error that decoding raw, an object of the kind, gave.
+// InvalidJSON converts an error from decoding raw, an object of the kind.
 func InvalidJSON(kind Kind, raw []byte, err error) *Invalid { return invalidOf(kind, raw, err) }
 
-// syntaxReason tells the decoder's reason without text of the record: what it
-// quotes may be anybody's data.
+// syntaxReason returns the decoder's reason without text of the record, which may contain personal data.
 func syntaxReason(err error) string {
 	if err == nil {
 		return "unexpected input"
@@ -146,11 +143,10 @@ func syntaxReason(err error) string {
 	return text
 }
 
-// maxPath bounds Invalid.Path: the names of unknown fields can be anything.
+// maxPath is the maximum length of Invalid.Path: unknown field names can have any length.
 const maxPath = 512
 
-// pathOf turns a JSON Pointer (RFC 6901) into the notation of Invalid.Path, cut
-// off below MaxDepth.
+// pathOf converts a JSON Pointer (RFC 6901) to the notation of Invalid.Path, truncated below MaxDepth.
 func pathOf(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	depth := 0
@@ -176,7 +172,7 @@ func pathOf(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// passesMaxDepth reports whether the pointer leads below MaxDepth.
+// passesMaxDepth reports whether the pointer is deeper than MaxDepth.
 func passesMaxDepth(pointer jsontext.Pointer) bool {
 	return strings.Count(string(pointer), "/") > MaxDepth
 }

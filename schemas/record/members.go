@@ -9,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Members are the names that the JSON Schema of a kind has, at every depth.
+// Members are the field names in the JSON Schema of a kind, at every depth.
 type Members struct {
-	properties map[string]*Members // of an object; nil where any may stand
-	items      *Members            // of a list's elements
+	properties map[string]*Members // of an object; nil if any are allowed
+	items      *Members            // of array elements
 }
 
-// MembersOf reads the names out of the definition of a kind.
+// MembersOf returns the field names of a kind.
 func MembersOf(d Definition) (*Members, error) {
 	var schema schemaNode
 	if err := json.Unmarshal(d.Schema, &schema); err != nil {
@@ -24,8 +24,8 @@ func MembersOf(d Definition) (*Members, error) {
 	return schema.members(), nil
 }
 
-// Beside returns what the schema has where the unknown member of a path stands, as EachUnknown gives it,
-// and the name of that member.
+// Beside returns the names that the schema has at the level of an unknown field, and the name of that field.
+// path is as EachUnknown returns it.
 func (m *Members) Beside(path string) (beside *Members, name string) {
 	for {
 		head, rest, more := strings.Cut(path, ".")
@@ -41,10 +41,10 @@ func (m *Members) Beside(path string) (beside *Members, name string) {
 	}
 }
 
-// Names returns the names of an object's members in alphabetical order.
+// Names returns the names of an object's fields in alphabetical order.
 func (m *Members) Names() []string { return slices.Sorted(maps.Keys(m.properties)) }
 
-// Has reports whether the schema has a path of names, such as "current_position.company.name".
+// Has reports whether the schema has a dotted path such as "current_position.company.name".
 func (m *Members) Has(path string) bool {
 	for name := range strings.SplitSeq(path, ".") {
 		if m = m.properties[name]; m == nil {
@@ -54,7 +54,7 @@ func (m *Members) Has(path string) bool {
 	return true
 }
 
-// schemaNode is what a JSON Schema says of names.
+// schemaNode is a node of a JSON Schema.
 type schemaNode struct {
 	Properties map[string]schemaNode `json:"properties"`
 	Items      *schemaNode           `json:"items"`
@@ -74,16 +74,15 @@ func (n schemaNode) members() *Members {
 	return m
 }
 
-// EachUnknown calls visit with the path of each member of a record's JSON that the schema does
-// not have, as "experience[].company_name": with every place of a list as []. Below such a
-// member it looks no further. A path that occurs at several places is visited as often; its
-// bytes are valid until visit returns.
+// EachUnknown calls visit with the path of each field of a record's JSON that the schema lacks, as in
+// "experience[].company_name" (all array indices are []). It does not descend into such fields. A path that
+// occurs several times is visited each time; its bytes are valid until visit returns.
 func (m *Members) EachUnknown(compact []byte, visit func(path []byte)) {
 	w := walker{scanner: scanner{b: compact}, visit: visit}
 	w.walk(m)
 }
 
-// walker walks a value beside what the schema has there.
+// walker walks a value and its schema in parallel.
 type walker struct {
 	scanner
 	path  []byte

@@ -8,7 +8,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestMembersThatTheSchemaDoesNotHave(t *testing.T) {
+func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kind record.Kind
@@ -24,7 +24,8 @@ func TestMembersThatTheSchemaDoesNotHave(t *testing.T) {
 			name: "in objects and lists, as often as they stand there", kind: record.KindNetworkPerson,
 			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","location":{"town":"London","city":"London"},` +
 				`"experience":[{"company_name":"Kora"},{"title":"Engineer","company":{"slug":"kora"}},{"company_name":"Tide"}]}`,
-			want: []string{"location.town", "experience[].company_name", "experience[].company.slug", "experience[].company_name"},
+			want: []string{"location.town", "experience[].company_name", "experience[].company.slug",
+				"experience[].company_name"},
 		},
 		{
 			name: "what stands below one is not walked", kind: record.KindNetworkPerson,

@@ -45,7 +45,7 @@ func (c *NetworkCompany) key() (string, *Invalid) {
 
 func (c *NetworkCompany) check() *Invalid { return nil }
 
-// IsOngoing reports whether the position is held now: it says so, or says nothing and has no end.
+// IsOngoing reports whether the position is current: it is marked so, or is unmarked and has no end.
 func (p *Position) IsOngoing() bool {
 	if p.Current != nil {
 		return *p.Current

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind names a kind of record (records.md, table).
+// Kind is a kind of record (records.md, table).
 type Kind string
 
 // The kinds of records.
@@ -17,11 +17,10 @@ const (
 	KindCodehostCommit  Kind = "codehost-commit"
 	KindMicroblogPerson Kind = "microblog-person"
 	KindAccountLink     Kind = "account-link"
-	// KindErasure asks for people to be forgotten. It is handed in as records are
-	// and never published as one: they are orders, which have no
-	// topic of their own, no read model, and are not among [Definitions].
+	// KindErasure requests erasures. Such requests are ingested like records but are not published as
+	// records: they have no topic and no read model, and are not in [Definitions].
 	KindErasure Kind = "erasure"
-	// KindCodehostList is made by Split and never handed in.
+	// KindCodehostList is created by Split and never ingested directly.
 	KindCodehostList Kind = "codehost-list"
 )
 
@@ -33,9 +32,9 @@ type Definition struct {
 	// IdentityFields and VersionField are names of top-level fields.
 	IdentityFields []string
 	VersionField   string
-	// Schema is the JSON Schema (2020-12) of a record as it is handed in.
+	// Schema is the JSON Schema (2020-12) of a record as ingested.
 	Schema []byte
-	// Internal marks a kind that is not handed in from outside.
+	// Internal marks a kind that cannot be ingested from outside.
 	Internal bool
 }
 
@@ -52,8 +51,7 @@ func Definitions() []Definition {
 	return definitions
 }
 
-// Lookup returns the definition of a kind.
-// That of erasures is among them.
+// Lookup returns the definition of a kind, including KindErasure.
 func Lookup(kind Kind) (Definition, bool) {
 	c, ok := codecOf(kind)
 	if !ok {
@@ -62,7 +60,7 @@ func Lookup(kind Kind) (Definition, bool) {
 	return c.definition(), true
 }
 
-// Kinds returns the kinds that are handed in from outside, in a fixed order.
+// Kinds returns the kinds that can be ingested, in a fixed order.
 func Kinds() []Kind {
 	var kinds []Kind
 	for _, c := range codecs() {
@@ -76,19 +74,17 @@ func Kinds() []Kind {
 // Topic returns the topic of a kind.
 func (k Kind) Topic() string { return "muster.record." + string(k) + ".v1" }
 
-// body is what every Go type of a record offers to Decode.
+// body is implemented by every Go type of a record.
 type body interface {
-	// head returns the version as it was given, and whether the record
-	// withdraws its identity.
+	// head returns the version as given, and whether the record is a deletion.
 	head() (version string, deleted bool)
 	// key returns the identity as a Kafka key.
 	key() (string, *Invalid)
-	// check finds what the types alone do not rule out. It is not called for a
-	// withdrawal.
+	// check validates what the types do not. It is not called for deletions.
 	check() *Invalid
 }
 
-// codec is the registry's entry of a kind.
+// codec is the registry entry of a kind.
 type codec struct {
 	kind     Kind
 	identity string // names of the identity fields, separated by spaces
@@ -100,7 +96,7 @@ type codec struct {
 func (c codec) definition() Definition {
 	schema, err := schemas.ReadFile("jsonschema/" + string(c.kind) + ".json")
 	if err != nil {
-		panic("record: " + err.Error()) // a test reads every definition
+		panic("record: " + err.Error()) // A test covers every definition.
 	}
 	topic := c.kind.Topic()
 	if c.kind == KindErasure {
@@ -116,9 +112,8 @@ func (c codec) definition() Definition {
 	}
 }
 
-// hashed reports whether a top-level member takes part in the content hash: the
-// version does not, nor do the lists that Split takes out, which are records of
-// their own.
+// hashed reports whether a top-level field is part of the content hash. The version and the lists that Split
+// extracts are not.
 func (c codec) hashed(name []byte) bool {
 	if string(name) == c.version {
 		return false

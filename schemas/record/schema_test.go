@@ -25,7 +25,8 @@ var update = flag.Bool("update", false, "write golden files anew")
 const (
 	datePattern = `^[0-9]{4}(-[0-9]{2})?$|^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ]([01][0-9]|2[0-3])(:?[0-5][0-9](:?([0-5][0-9]|60)([.,][0-9]+)?)?)?` +
 		`( ?([Zz]|UTC|GMT|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9](:?[0-5][0-9])?)?( [A-Z]{1,5})?))?)?$`
-	versionText    = "Version: a year, a month, a day or a timestamp (ISO 8601). The newest version of an identity wins."
+	versionText = "Version: a year, a month, a day or a timestamp (ISO 8601). The newest version of an " +
+		"identity wins."
 	identityText   = "Identity."
 	notBlank       = `\S`
 	deletedText    = "true withdraws the identity; only identity and version are needed then."
@@ -38,7 +39,7 @@ type object = map[string]any
 type kindSchema struct {
 	title    string
 	body     any
-	required []string // beside identity and version; not of a withdrawal
+	required []string // in addition to identity and version; not for deletions
 	enums    map[string][]string
 	texts    map[string]string
 }
@@ -46,29 +47,37 @@ type kindSchema struct {
 func kindSchemas() map[record.Kind]kindSchema {
 	return map[record.Kind]kindSchema{
 		record.KindNetworkPerson: {
-			title: "A profile of the professional network", body: record.NetworkPerson{}, required: []string{"username"},
-			texts: map[string]string{"username": "The profile's slug.", "social_accounts": "URLs of accounts elsewhere."},
+			title: "A profile of the professional network", body: record.NetworkPerson{},
+			required: []string{"username"},
+			texts: map[string]string{"username": "The profile's slug.",
+				"social_accounts": "URLs of accounts elsewhere."},
 		},
 		record.KindNetworkCompany: {title: "A company of the professional network", body: record.NetworkCompany{}},
 		record.KindCodehostPerson: {
-			title: "An account of the code host", body: record.CodehostPerson{}, required: []string{"codehost_username"},
+			title: "An account of the code host", body: record.CodehostPerson{},
+			required: []string{"codehost_username"},
 
 			texts: map[string]string{
-				"repos":            "Repositories of this owner, without user_id; they are split off into codehost-repo records.",
-				"commits":          "Commits of this author, without user_id; they are split off into codehost-commit records.",
+				"repos": "Repositories of this owner, without user_id; they are split off into " +
+					"codehost-repo records.",
+				"commits": "Commits of this author, without user_id; they are split off into " +
+					"codehost-commit records.",
 				"repos_complete":   "true states that repos are all there are: others are withdrawn.",
 				"commits_complete": "true states that commits are all there are: others are withdrawn.",
 			},
 		},
-		record.KindCodehostRepo:   {title: "A repository of its owner", body: record.CodehostRepo{}, texts: map[string]string{"user_id": "Identity: the owner's account."}},
-		record.KindCodehostCommit: {title: "A commit of its author", body: record.CodehostCommit{}, texts: map[string]string{"user_id": "Identity: the author's account."}},
+		record.KindCodehostRepo: {title: "A repository of its owner", body: record.CodehostRepo{},
+			texts: map[string]string{"user_id": "Identity: the owner's account."}},
+		record.KindCodehostCommit: {title: "A commit of its author", body: record.CodehostCommit{},
+			texts: map[string]string{"user_id": "Identity: the author's account."}},
 		record.KindMicroblogPerson: {
 			title: "An account of the microblog", body: record.MicroblogPerson{},
 			enums: map[string][]string{"account_type": {"personal", "business", "government"}},
 		},
-		record.KindAccountLink: {title: "Two accounts that belong to one person", body: record.AccountLink{}, texts: map[string]string{"source": "Identity: who states it."}},
+		record.KindAccountLink: {title: "Two accounts that belong to one person", body: record.AccountLink{},
+			texts: map[string]string{"source": "Identity: who states it."}},
 		record.KindErasure: {
-			title: "An order to forget whoever has the identifiers", body: record.Erasure{},
+			title: "An erasure request", body: record.Erasure{},
 			enums: map[string][]string{"scope": {"all", "codehost", "network"}},
 			texts: map[string]string{
 				"scope":        "Whose records are meant: all, which is the default, or those of one webset.",
@@ -76,7 +85,8 @@ func kindSchemas() map[record.Kind]kindSchema {
 			},
 		},
 		record.KindCodehostList: {
-			title: "All of an owner's repositories or commits at one moment (made by muster itself)", body: record.CodehostList{},
+			title: "All of an owner's repositories or commits at one moment (made by muster itself)",
+			body:  record.CodehostList{},
 			enums: map[string][]string{"list": {"repos", "commits"}},
 		},
 	}
@@ -119,13 +129,16 @@ func schemaOf(d record.Definition, k kindSchema) object {
 		field["enum"] = all
 	}
 	if d.Kind == record.KindCodehostPerson {
-		repo, commit := propertiesOf(reflect.TypeFor[record.CodehostRepo]()), propertiesOf(reflect.TypeFor[record.CodehostCommit]())
+		repo, commit := propertiesOf(reflect.TypeFor[record.CodehostRepo]()),
+			propertiesOf(reflect.TypeFor[record.CodehostCommit]())
 		repo["id"] = object{"type": "integer", "minimum": 0}
 		commit["sha"] = object{"type": "string", "pattern": notBlank, "maxLength": identityLength}
 		repo["updated_at"] = object{"type": "string", "pattern": datePattern}
 		commit["author_date"] = object{"type": "string", "pattern": datePattern}
-		properties["repos"] = object{"type": []any{"array", "null"}, "items": object{"type": "object", "properties": repo, "required": []any{"id", "updated_at"}}}
-		properties["commits"] = object{"type": []any{"array", "null"}, "items": object{"type": "object", "properties": commit, "required": []any{"sha", "author_date"}}}
+		properties["repos"] = object{"type": []any{"array", "null"}, "items": object{"type": "object",
+			"properties": repo, "required": []any{"id", "updated_at"}}}
+		properties["commits"] = object{"type": []any{"array", "null"}, "items": object{"type": "object",
+			"properties": commit, "required": []any{"sha", "author_date"}}}
 	}
 	for name, text := range k.texts {
 		properties[name].(object)["description"] = text
@@ -156,13 +169,16 @@ func schemaOf(d record.Definition, k kindSchema) object {
 
 func identifiersSchema() object {
 	return object{
-		"type": "array", "minItems": 1, "maxItems": record.MaxIdentifiers, "description": "Identity: what whoever is meant has, in any order.",
+		"type": "array", "minItems": 1, "maxItems": record.MaxIdentifiers,
+		"description": "Identity: the identifiers of the people to erase, in any order.",
 		"items": object{
 			"type": "object",
 			"properties": object{
-				"type":   object{"enum": []any{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id", "user_id"}},
-				"value":  object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength},
-				"sha256": object{"type": "string", "pattern": "^[0-9A-Fa-f]{64}$", "description": "SHA-256 of the standard form, in hexadecimal, instead of the value."},
+				"type": object{"enum": []any{"email", "phone", "network_username", "codehost_username",
+					"microblog_username", "profile_id", "user_id"}},
+				"value": object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength},
+				"sha256": object{"type": "string", "pattern": "^[0-9A-Fa-f]{64}$",
+					"description": "SHA-256 of the standard form, in hexadecimal, instead of the value."},
 			},
 			"required": []any{"type"},
 			"oneOf":    []any{object{"required": []any{"value"}}, object{"required": []any{"sha256"}}},
@@ -233,7 +249,7 @@ func typeSchema(t reflect.Type) object {
 	panic("no schema for " + t.String())
 }
 
-func TestSchemasAreThoseOfTheTypes(t *testing.T) {
+func TestSchemas_MatchTypes(t *testing.T) {
 	described := kindSchemas()
 	for _, d := range allDefinitions() {
 		k, ok := described[d.Kind]

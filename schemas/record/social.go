@@ -21,8 +21,7 @@ func (p *MicroblogPerson) check() *Invalid {
 
 func (l *AccountLink) head() (string, bool) { return l.ObservedAt, l.Deleted }
 
-// key is the same whichever of the two accounts is called a, and however their
-// usernames are written.
+// key does not depend on the order of the two accounts, nor on the spelling of usernames.
 func (l *AccountLink) key() (string, *Invalid) {
 	a, bad := accountKey("a", l.A)
 	if bad != nil {

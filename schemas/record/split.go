@@ -12,17 +12,15 @@ import (
 	"muster/schemas/integer"
 )
 
-// Split takes the embedded repositories and commits out of a codehost-person
-// and returns them as records of their own, owned by the person (records.md,
-// table). For a list that calls itself complete it adds a codehost-list record
-// with the person's version, which withdraws the entries that the list lacks
-// (rule 3); a missing list, unlike an empty one, states nothing. Entries that
-// cannot be records are returned as defects, with their place in the person;
-// the person and the other entries stand. An entry whose identity cannot be read
-// makes its list incomplete: nothing is withdrawn then.
+// Split extracts the embedded repositories and commits from a codehost-person and returns them as separate
+// records, owned by the person (records.md, table). For a list marked complete it adds a codehost-list record
+// with the person's version, which deletes the entries that the list lacks (rule 3). A missing list, unlike
+// an empty one, deletes nothing. Invalid entries are returned as validation errors with their path in the
+// person; the person and the other entries are unaffected. An entry without a readable identity makes its
+// list incomplete, so that nothing is deleted.
 //
-// r's Body and JSON are without the lists afterwards; its Hash always was. A record of another
-// kind, a withdrawal, and a person without lists are left as they are.
+// Afterwards r's Body and JSON lack the lists; its Hash never includes them. Split does not change records of
+// other kinds, deletions, and people without lists.
 func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
 	person, ok := r.Body.(*CodehostPerson)
 	if !ok || r.Deleted {
@@ -51,7 +49,7 @@ func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
 	return s.parts, s.rejected
 }
 
-// isEmbedded reports whether a member of a codehost-person is taken out by Split.
+// isEmbedded reports whether Split extracts a field of a codehost-person.
 func isEmbedded(name string) bool {
 	switch name {
 	case "repos", "repos_complete", "commits", "commits_complete":
@@ -67,10 +65,10 @@ type splitter struct {
 	rejected []*Invalid
 }
 
-// list makes the records of one embedded list.
+// list creates the records of one embedded list.
 func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 	if len(list) == 0 || list[0] != '[' {
-		return // absent or null: states nothing
+		return // absent or null
 	}
 	c, _ := codecOf(kind)
 	var items []string
@@ -82,7 +80,8 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 			return // counts as absent
 		}
 		if value[0] != '{' {
-			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) + " where an object is needed"}, entryPath(name, i))
+			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) +
+				" where an object is needed"}, entryPath(name, i))
 			readable = false
 			return
 		}
@@ -111,7 +110,8 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		return
 	}
 	if !readable {
-		s.reject(&Invalid{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"}, name+"_complete")
+		s.reject(&Invalid{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"},
+			name+"_complete")
 		return
 	}
 	part, bad := listRecord(s.owner, name, s.version, items)
@@ -128,7 +128,7 @@ func (s *splitter) reject(bad *Invalid, path string) {
 	s.rejected = append(s.rejected, bad.below(KindCodehostPerson, path))
 }
 
-// listRecord makes the record that states all entries of a list.
+// listRecord returns the record of a complete list.
 func listRecord(owner int64, name, version string, items []string) (*Record, *Invalid) {
 	slices.Sort(items)
 	items = slices.Compact(items)
@@ -140,7 +140,7 @@ func listRecord(owner int64, name, version string, items []string) (*Record, *In
 	return c.decode(raw)
 }
 
-// withOwner returns the entry with user_id set to the owner, whatever integer it was.
+// withOwner returns the entry with user_id set to the owner, replacing any other integer.
 func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
 	out = make([]byte, 0, len(object)+len(`"user_id":,`)+20)
 	out = append(out, `{"user_id":`...)
@@ -152,7 +152,8 @@ func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
 	eachMember(object, func(m member) {
 		if string(m.name) == "user_id" {
 			if _, ok := integer.Parse(m.value); !ok && string(m.value) != "null" {
-				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
+				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " +
+					nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
 			}
 			return
 		}
@@ -162,7 +163,7 @@ func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
 	return append(out, '}'), bad
 }
 
-// itemOf returns the identity of an entry that is no record for another reason.
+// itemOf returns the identity of an entry that is invalid for another reason.
 func itemOf(c codec, object []byte) (string, bool) {
 	fields := strings.Fields(c.identity)
 	field := fields[len(fields)-1]
@@ -184,7 +185,7 @@ func itemOf(c codec, object []byte) (string, bool) {
 	return sha, err == nil && identityString(field, sha) == nil
 }
 
-// entryName returns the name by which a list knows an entry.
+// entryName returns the identifier of an entry in a list.
 func entryName(b any) string {
 	switch entry := b.(type) {
 	case *CodehostRepo:

@@ -21,7 +21,8 @@ func TestSplit(t *testing.T) {
 	before := r.Hash
 	parts, rejected := r.Split()
 	require.Equal(t, before, r.Hash, "the lists are no part of the person's content")
-	require.Equal(t, `{"user_id":42,"codehost_username":"jane","bio":"b","last_updated":"2026-02","z":[]}`, string(r.JSON))
+	require.Equal(t, `{"user_id":42,"codehost_username":"jane","bio":"b","last_updated":"2026-02","z":[]}`,
+		string(r.JSON))
 	bare := decode(t, record.KindCodehostPerson, string(r.JSON))
 	require.Equal(t, bare, r)
 
@@ -50,7 +51,7 @@ func describe(rejected []*record.Invalid) []string {
 	return out
 }
 
-func TestSplitRejectsEntriesWithTheirPlace(t *testing.T) {
+func TestSplit_RejectsEntriesWithPath(t *testing.T) {
 	r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026","repos":[
 		{"id":1,"updated_at":"2025"},{"id":2},{"id":"3","updated_at":"2025"},{"id":4,"updated_at":"soon"},5,
 		{"id":6,"updated_at":"2025","topics":[1]},{"id":7,"updated_at":"2025","created_at":"x"},["id"]
@@ -88,24 +89,28 @@ func TestSplitCompleteLists(t *testing.T) {
 		{name: "complete", raw: `"repos_complete":true,"repos":[{"id":10,"updated_at":"2025"},{"id":9,"updated_at":"2025"}]}`, list: "repos", items: []string{"10", "9"}},
 		{name: "twice the same", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":9,"updated_at":"2026"}]}`, list: "repos", items: []string{"9"}},
 		{name: "none", raw: `"repos_complete":true,"repos":[]}`, list: "repos"},
-		{name: "commits", raw: `"commits_complete":true,"commits":[{"sha":"b","author_date":"2025"}]}`, list: "commits", items: []string{"b"}},
+		{name: "commits", raw: `"commits_complete":true,"commits":[{"sha":"b","author_date":"2025"}]}`, list: "commits",
+			items: []string{"b"}},
 		{name: "list missing", raw: `"repos_complete":true}`},
 		{name: "list null", raw: `"repos_complete":true,"repos":null}`},
 		{name: "not complete", raw: `"repos_complete":false,"repos":[{"id":9,"updated_at":"2025"}]}`},
 		{
-			name: "a bad entry with identity stays", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10}]}`,
+			name: "a bad entry with identity stays",
+			raw:  `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10}]}`,
 			list: "repos", items: []string{"10", "9"}, rejected: []string{"repos[1].updated_at missing_version"},
 		},
 		{
-			name: "a withdrawn entry goes", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10,"updated_at":"2025","deleted":true}]}`,
+			name: "a withdrawn entry goes",
+			raw:  `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10,"updated_at":"2025","deleted":true}]}`,
 			list: "repos", items: []string{"9"},
 		},
 		{
-			name: "an entry without identity", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"updated_at":"2025"}]}`,
+			name:     "an entry without identity",
+			raw:      `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"updated_at":"2025"}]}`,
 			rejected: []string{"repos[1].id missing_identity", "repos_complete incomplete_list"},
 		},
 		{
-			name: "an entry that is no object", raw: `"commits_complete":true,"commits":["abc"]}`,
+			name: "an entry that is not an object", raw: `"commits_complete":true,"commits":["abc"]}`,
 			rejected: []string{"commits[0] wrong_type", "commits_complete incomplete_list"},
 		},
 	} {
@@ -133,7 +138,8 @@ func TestSplitOfEachList(t *testing.T) {
 		`"repos":[{"id":7,"updated_at":"2025"}]`:       "42/7",
 		`"commits":[{"sha":"c","author_date":"2025"}]`: "42/c",
 	} {
-		r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026",`+raw+`}`)
+		r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026",`+raw+
+			`}`)
 		parts, rejected := r.Split()
 		require.Empty(t, rejected)
 		require.Len(t, parts, 1)
@@ -142,10 +148,12 @@ func TestSplitOfEachList(t *testing.T) {
 	}
 }
 
-func TestSplitLeavesOthersAlone(t *testing.T) {
+func TestSplit_IgnoresOtherRecords(t *testing.T) {
 	for _, r := range []*record.Record{
-		decode(t, record.KindCodehostRepo, `{"user_id":1,"id":2,"updated_at":"2026","repos":[1],"repos_complete":true}`),
-		decode(t, record.KindCodehostPerson, `{"user_id":1,"last_updated":"2026","deleted":true,"repos":[{"id":1}],"repos_complete":true}`),
+		decode(t, record.KindCodehostRepo,
+			`{"user_id":1,"id":2,"updated_at":"2026","repos":[1],"repos_complete":true}`),
+		decode(t, record.KindCodehostPerson,
+			`{"user_id":1,"last_updated":"2026","deleted":true,"repos":[{"id":1}],"repos_complete":true}`),
 		decode(t, record.KindCodehostPerson, `{"user_id":1,"last_updated":"2026","codehost_username":"j"}`),
 	} {
 		before := string(r.JSON)
@@ -161,7 +169,9 @@ func TestSplitManyEntries(t *testing.T) {
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"id":%d,"updated_at":"2025"}`, i)
 	}
-	r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"j","last_updated":"2026","repos_complete":true,"repos":[`+strings.Join(entries, ",")+`]}`)
+	r := decode(t, record.KindCodehostPerson,
+		`{"user_id":42,"codehost_username":"j","last_updated":"2026","repos_complete":true,"repos":[`+
+			strings.Join(entries, ",")+`]}`)
 	parts, rejected := r.Split()
 	require.Empty(t, rejected)
 	require.Len(t, parts, 10_001)

@@ -2,10 +2,9 @@ package record
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Fields that muster does not know are kept in Unknown at every level and
-// served back (records.md, "Unknown fields"). A null, an empty string, an
-// empty list or object in a known optional field counts as absent: it is not
-// "present" in the sense of rulings.md, Websets, and is left out of answers.
+// Unknown fields are kept in Unknown at every level and served unchanged (records.md, "Unknown fields"). A
+// null, an empty string, array or object in a known optional field counts as absent: it is not "present" in
+// the sense of rulings.md, Websets, and is left out of answers.
 
 // NetworkPerson is one profile of the professional network
 // (records.md, kind network-person; interface.md, "Professional-network person
@@ -46,7 +45,7 @@ type NetworkPerson struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// Location is a place as the professional network states it.
+// Location is a location as given by the professional network.
 type Location struct {
 	City        string         `json:"city,omitempty"`
 	State       string         `json:"state,omitempty"`
@@ -70,7 +69,7 @@ type Position struct {
 	Unknown     jsontext.Value `json:",embed"`
 }
 
-// CompanyRef names the company of a position.
+// CompanyRef is the company of a position.
 type CompanyRef struct {
 	Name       string         `json:"name,omitempty"`
 	NetworkURL string         `json:"network_url,omitempty"`
@@ -78,7 +77,7 @@ type CompanyRef struct {
 	Unknown    jsontext.Value `json:",embed"`
 }
 
-// Education is one stay at a school.
+// Education is one education entry.
 type Education struct {
 	Summary      string         `json:"summary,omitempty"`
 	Start        PartialDate    `json:"start,omitempty"`
@@ -93,7 +92,7 @@ type Education struct {
 	Unknown      jsontext.Value `json:",embed"`
 }
 
-// SchoolRef names the school of an education entry.
+// SchoolRef is the school of an education entry.
 type SchoolRef struct {
 	Name       string         `json:"name,omitempty"`
 	NetworkURL string         `json:"network_url,omitempty"`
@@ -111,7 +110,7 @@ type Certification struct {
 	Unknown       jsontext.Value `json:",embed"`
 }
 
-// Language is one language and how well it is spoken.
+// Language is one language and its proficiency.
 type Language struct {
 	Language    string         `json:"language,omitempty"`
 	Proficiency string         `json:"proficiency,omitempty"`
@@ -140,7 +139,7 @@ type NetworkCompany struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// CompanyProfile is what a company says of itself.
+// CompanyProfile is a company's self-description.
 type CompanyProfile struct {
 	Name        string         `json:"name,omitempty"`
 	Tagline     string         `json:"tagline,omitempty"`
@@ -166,7 +165,7 @@ type Headquarters struct {
 	Unknown    jsontext.Value `json:",embed"`
 }
 
-// CompanyImages are the URLs of a company's pictures.
+// CompanyImages are the URLs of a company's images.
 type CompanyImages struct {
 	Logo    string         `json:"logo,omitempty"`
 	Cover   string         `json:"cover,omitempty"`
@@ -214,14 +213,13 @@ type CodehostPerson struct {
 	NetworkUsername   string   `json:"network_username,omitempty"`
 	MicroblogUsername string   `json:"microblog_username,omitempty"`
 
-	// Lists of other things that the interface names without their shapes:
-	// any JSON value an element.
+	// Arrays that the interface names without defining their elements: any JSON values.
 	StarredRepos     []jsontext.Value `json:"starred_repos,omitempty"`
 	Issues           []jsontext.Value `json:"issues,omitempty"`
 	FollowerAccounts []jsontext.Value `json:"follower_accounts,omitempty"`
 	FollowedAccounts []jsontext.Value `json:"followed_accounts,omitempty"`
 
-	// Lists of objects that Split takes out (records.md, table and rule 3).
+	// Arrays of objects that Split extracts (records.md, table and rule 3).
 	Repos           jsontext.Value `json:"repos,omitzero"`
 	ReposComplete   bool           `json:"repos_complete,omitzero"`
 	Commits         jsontext.Value `json:"commits,omitzero"`
@@ -230,11 +228,9 @@ type CodehostPerson struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// CodehostList states all of an owner's repositories, or all of an author's
-// commits, at one moment: entries that it lacks and that are not newer are
-// withdrawn (records.md, rule 3). Ingest makes one of each embedded list that
-// calls itself complete, under an identity of its own, so that compaction and
-// replay keep it.
+// CodehostList contains all of an owner's repositories, or all of an author's commits, at one time: older
+// entries that it lacks are deleted (records.md, rule 3). Ingest creates one from each embedded list that is
+// marked complete, with an identity of its own, so that compaction and replay preserve it.
 type CodehostList struct {
 	UserID      *int64         `json:"user_id"`
 	List        string         `json:"list"`
@@ -294,7 +290,7 @@ type CodehostCommit struct {
 	Unknown     jsontext.Value `json:",embed"`
 }
 
-// CommitRepo names the repository of a commit.
+// CommitRepo is the repository of a commit.
 type CommitRepo struct {
 	FullName string         `json:"full_name,omitempty"`
 	Language string         `json:"language,omitempty"`
@@ -321,8 +317,7 @@ type MicroblogPerson struct {
 	Unknown     jsontext.Value `json:",embed"`
 }
 
-// AccountLink states that two accounts belong to one person (records.md, kind
-// account-link).
+// AccountLink states that two accounts belong to one person (records.md, kind account-link).
 type AccountLink struct {
 	A          Account  `json:"a"`
 	B          Account  `json:"b"`
@@ -341,6 +336,6 @@ type Account struct {
 	Unknown  jsontext.Value `json:",embed"`
 }
 
-// PartialDate is a date, a month ("2019-05"), a year ("2019") or a timestamp
-// as the crawler gave it (records.md, rule 4). It is checked at decoding.
+// PartialDate is a date, a month ("2019-05"), a year ("2019") or a timestamp as given by the crawler
+// (records.md, rule 4). It is validated at decoding.
 type PartialDate string

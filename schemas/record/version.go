@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Version orders the states of one identity: the newest wins (records.md,
-// rule 1). It counts microseconds since 0001-01-01T00:00:00Z. Finer parts of a
-// second are cut off.
+// Version orders the states of one identity: the newest wins (records.md, rule 1). It is in microseconds
+// since 0001-01-01T00:00:00Z, truncated.
 type Version int64
 
 // unixOfYearOne is the Unix time of 0001-01-01T00:00:00Z in seconds.
 const unixOfYearOne = -62135596800
 
 var (
-	errDateForm  = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)")
-	errDateRange = errors.New("must lie within the years 0001 to 9999 in UTC")
+	errDateForm = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp " +
+		"(2006-01-02T15:04:05Z)")
+	errDateRange = errors.New("must be within the years 0001 to 9999 in UTC")
 )
 
-// ParseVersion reads a year, a month, a day or a timestamp, as [NormalizeDate] does. A partial date means its first
-// instant. The years are 0001 to 9999.
+// ParseVersion parses a year, a month, a day or a timestamp in any form of [NormalizeDate]. A partial date
+// stands for its first instant. Years are 0001 to 9999.
 func ParseVersion(s string) (Version, error) {
 	v, err := parseStrict(s)
 	if err == nil || errors.Is(err, errDateRange) {
@@ -35,11 +35,11 @@ func ParseVersion(s string) (Version, error) {
 	return parseStrict(text)
 }
 
-// NormalizeDate returns a date as RFC 3339 writes it: a year, a month or a day as it stands, and of a timestamp the
-// instant, with the digits of its fraction and its offset. It reads what ISO 8601 allows and common programs write: no
-// seconds, no colon in the offset, a comma before the fraction, no separators; a blank in place of the T (RFC 3339, 5.6;
-// PostgreSQL, pandas, BigQuery); an offset without minutes (PostgreSQL) or with a name behind it (Go, Ruby). Without
-// an offset UTC is meant.
+// NormalizeDate returns a date in RFC 3339 form: years, months and days unchanged, timestamps with the digits
+// of their fraction and their offset. It accepts what ISO 8601 allows and common programs write: no seconds,
+// no colon in the offset, a comma before the fraction, no separators; a space in place of the T (RFC 3339,
+// 5.6; PostgreSQL, pandas, BigQuery); an offset without minutes (PostgreSQL) or followed by a zone name (Go,
+// Ruby). Without an offset, UTC is assumed.
 func NormalizeDate(s string) (string, error) {
 	if isNormal(s) {
 		if _, err := parseStrict(s); err == nil || errors.Is(err, errDateRange) {
@@ -56,7 +56,7 @@ func NormalizeDate(s string) (string, error) {
 		return day, err
 	}
 	number := func(digits string) int {
-		n, _ := strconv.Atoi(digits) // at most two digits, or none
+		n, _ := strconv.Atoi(digits) // At most two digits.
 		return n
 	}
 	fraction := strings.Replace(m[7], ",", ".", 1)
@@ -71,7 +71,8 @@ func NormalizeDate(s string) (string, error) {
 		_, err := parseStrict(text)
 		return text, err
 	}
-	// A leap second is the first of the next minute, as in PostgreSQL; an offset with seconds has no form in RFC 3339.
+	// A leap second is the first second of the next minute, as in PostgreSQL. Offsets with seconds cannot be
+	// written in RFC 3339.
 	if m[6] == "60" {
 		clock = clock[:len(clock)-2] + "59"
 	}
@@ -90,39 +91,42 @@ func NormalizeDate(s string) (string, error) {
 	return text, err
 }
 
-// maxDate is the longest date in bytes.
+// maxDate is the maximum length of a date in bytes.
 const maxDate = 48
 
-// looseDate matches what NormalizeDate reads: year, month, day, hour, minute, second, fraction, zone, its sign, hours,
-// minutes and seconds.
+// looseDate matches the input of NormalizeDate: year, month, day, hour, minute, second, fraction, zone, its
+// sign, hours, minutes and seconds.
 var looseDate = regexp.MustCompile(
 	`^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[Tt ]([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})([.,][0-9]+)?)?)?` +
 		`( ?(?:[Zz]|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?(?: [A-Z]{1,5})?))?)?$`)
 
-// isNormal reports whether s has the form of a date as RFC 3339 writes it, so that there is nothing to normalize. It may
-// be no date all the same.
+// isNormal reports whether s has the RFC 3339 form of a date, so that it needs no normalization. It may still
+// be invalid.
 func isNormal(s string) bool {
 	if len(s) <= len("2006-01-02") {
 		return len(s) != len("20060102")
 	}
 	const second = len("2006-01-02T15:04:05")
-	if len(s) <= second || s[10] != 'T' || s[13] != ':' || s[16] != ':' || strings.IndexByte(s, ',') >= 0 || s[17:19] == "60" {
+	if len(s) <= second || s[10] != 'T' || s[13] != ':' || s[16] != ':' || strings.IndexByte(s, ',') >= 0 ||
+		s[17:19] == "60" {
 		return false
 	}
 	if s[len(s)-1] == 'Z' {
 		return true
 	}
 	offset := s[len(s)-len("+07:00"):]
-	return len(s) >= second+len(offset) && (offset[0] == '+' || offset[0] == '-') && offset[3] == ':' && s[second] != ' '
+	return len(s) >= second+len(offset) && (offset[0] == '+' || offset[0] == '-') && offset[3] == ':' &&
+		s[second] != ' '
 }
 
-// parseStrict reads a year, a month, a day or an RFC 3339 timestamp, which may lack its offset and then means UTC.
+// parseStrict parses a year, a month, a day or an RFC 3339 timestamp. A timestamp without an offset is in
+// UTC.
 func parseStrict(s string) (Version, error) {
-	// A partial date is filled up to a timestamp and the standard library reads
-	// that; what it lets through beyond RFC 3339 is refused here.
+	// A partial date is completed to a timestamp for the standard library. What that accepts beyond RFC 3339
+	// is rejected here.
 	const fill = "0000-01-01T00:00:00"
 	var buf [64]byte
-	if len(s) > maxDate || strings.IndexByte(s, ',') >= 0 { // ISO 8601's other decimal sign, which UnmarshalText lets through
+	if len(s) > maxDate || strings.IndexByte(s, ',') >= 0 { // UnmarshalText accepts ISO 8601's decimal comma.
 		return 0, errDateForm
 	}
 	text := append(buf[:0], s...)
@@ -149,8 +153,8 @@ func parseStrict(s string) (Version, error) {
 	return Version((t.Unix()-unixOfYearOne)*1_000_000 + int64(t.Nanosecond()/1000)), nil
 }
 
-// isStrict reports whether a timestamp that UnmarshalText read has an hour of
-// two digits and an offset below 24:00 with less than 60 minutes.
+// isStrict reports whether a timestamp accepted by UnmarshalText has an hour of two digits and an offset
+// below 24:00 with less than 60 minutes.
 func isStrict(text []byte) bool {
 	if text[len("2006-01-02T15")] != ':' {
 		return false
@@ -162,8 +166,7 @@ func isStrict(text []byte) bool {
 	return string(offset[:2]) < "24" && offset[3] < '6'
 }
 
-// isNaive reports whether the timestamp s has no offset: after the seconds there
-// are only digits of a fraction.
+// isNaive reports whether the timestamp s has no offset.
 func isNaive(s string) bool {
 	for i := len("2006-01-02T15:04:05"); i < len(s); i++ {
 		if c := s[i]; (c < '0' || c > '9') && c != '.' {
@@ -179,13 +182,13 @@ func (v Version) Time() time.Time {
 	return time.Unix(seconds+unixOfYearOne, micros*1000).UTC()
 }
 
-// String returns the instant as an RFC 3339 timestamp in UTC, with as much of a
-// fraction as it has. ParseVersion reads it back.
+// String returns the instant as an RFC 3339 timestamp in UTC, with the required fraction digits. ParseVersion
+// reads it back.
 func (v Version) String() string { return v.Time().Format(time.RFC3339Nano) }
 
-// Observed returns when what a version stands for was observed. Of evidence, whose version counts the seconds since 1970
-// as microseconds so that every crawled record outdoes it (mapping evidence_version), that is the instant behind the
-// made-up one; every other version is returned as it is.
+// Observed returns the time when the state was observed. The version of evidence encodes seconds since 1970
+// as microseconds, so that every crawled record is newer (mapping evidence_version); Observed decodes it.
+// Other versions are returned unchanged.
 func (v Version) Observed() Version {
 	seconds := int64(v) + unixOfYearOne*1_000_000
 	if seconds <= 0 || seconds >= maxEvidence {
@@ -194,10 +197,10 @@ func (v Version) Observed() Version {
 	return VersionOf(time.Unix(seconds, 0))
 }
 
-// maxEvidence is how many microseconds after 1970 the versions of evidence end.
+// maxEvidence is the end of evidence versions, in microseconds after 1970.
 const maxEvidence = 3600 * 1_000_000
 
-// Observed returns the text of a version, or that of when its evidence was observed: [Version.Observed].
+// Observed is [Version.Observed] for the text of a version.
 func Observed(version string) string {
 	v, err := ParseVersion(version)
 	if observed := v.Observed(); err == nil && observed != v {
@@ -211,8 +214,8 @@ func VersionOf(t time.Time) Version {
 	return Version((t.Unix()-unixOfYearOne)*1_000_000 + int64(t.Nanosecond()/1000))
 }
 
-// Full returns the date with its missing month and day filled with "-01"
-// (rulings.md, Names: partial dates), and the day of a timestamp.
+// Full returns the date with a missing month and day filled with "-01" (rulings.md, Names: partial dates); of
+// a timestamp, its day.
 func (d PartialDate) Full() string {
 	switch {
 	case len(d) == 4:
@@ -225,8 +228,8 @@ func (d PartialDate) Full() string {
 	return string(d)
 }
 
-// Timestamp returns the date as an RFC 3339 timestamp. A timestamp with an offset stays as it
-// is; a partial date, and a timestamp without an offset, becomes its first instant in UTC.
+// Timestamp returns the date as an RFC 3339 timestamp. Timestamps with an offset are unchanged; partial
+// dates, and timestamps without an offset, become their first instant in UTC.
 func (d PartialDate) Timestamp() string {
 	if len(d) > len("2006-01-02") && !isNaive(string(d)) {
 		return string(d)
@@ -237,8 +240,7 @@ func (d PartialDate) Timestamp() string {
 	return string(d)
 }
 
-// Version returns the first instant of the date, and false when it is empty or
-// no date.
+// Version returns the first instant of the date, and false if it is empty or invalid.
 func (d PartialDate) Version() (Version, bool) {
 	v, err := ParseVersion(string(d))
 	return v, err == nil

@@ -40,7 +40,8 @@ func TestParseVersion(t *testing.T) {
 		"2019-05-01T24:00:00Z", "2019-05-01T10:60:00Z", "2019-05-01T10:00:61Z",
 		"2019-05-01T10:00:00+25:00", "2019-05-01T10:00:00+24:00", "2019-05-01T10:00:00-23:60",
 		"2019-05-01T1:00:00.5Z", "2019-05-01T1:00:00+01:00", "2019-05-01T10:00:00.", "2019-05-01T10:00:00ZZ",
-		"0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "Present", "present", "now", "May 2019", "２０１９", "1767225600",
+		"0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "Present", "present", "now", "May 2019", "２０１９",
+		"1767225600",
 		"2019-05-01T10:00:00.11111111111111111111111111111111111111111111Z",
 	} {
 		_, err := record.ParseVersion(in)
@@ -48,7 +49,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// What programs write is read, and becomes RFC 3339 with the digits of its fraction and its offset.
+// Output is RFC 3339 with the given fraction digits and offset.
 func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 	for in, want := range map[string]string{
 		"2024":                                "2024",
@@ -101,9 +102,12 @@ func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 		require.Equal(t, same, v, in)
 	}
 	for _, in := range []string{
-		"02.01.2024 13:05", "June 1, 2024", "1 June 2024", "01/02/2024", "2024/01/02", "2024-1-2", "2024-01-02  13:05", "2024-01-02 25:00",
-		"2024-01-02 13:05 PM", "2024-01-02 13:05:00 Europe/Berlin", "2024-0102", "202401-02", "20241301", "2024-02-30 10:00", "infinity", "1704200700",
-		"2024-01-02 13:05:00+24", "2024-01-02 13:05:00+0260", "2024-01-02T13:05:00+02:00:60", "2024-01-02 13:05:00 BC", "2024-01-02 13:05:00+00 ", "24-01-02",
+		"02.01.2024 13:05", "June 1, 2024", "1 June 2024", "01/02/2024", "2024/01/02", "2024-1-2", "2024-01-02  13:05",
+		"2024-01-02 25:00",
+		"2024-01-02 13:05 PM", "2024-01-02 13:05:00 Europe/Berlin", "2024-0102", "202401-02", "20241301",
+		"2024-02-30 10:00", "infinity", "1704200700",
+		"2024-01-02 13:05:00+24", "2024-01-02 13:05:00+0260", "2024-01-02T13:05:00+02:00:60", "2024-01-02 13:05:00 BC",
+		"2024-01-02 13:05:00+00 ", "24-01-02",
 	} {
 		_, err := record.NormalizeDate(in)
 		require.Error(t, err, in)
@@ -112,7 +116,7 @@ func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 	}
 }
 
-// A record is published with the dates of its known fields normalized, however deep they stand.
+// Dates of known fields are normalized at any depth.
 func TestDecode_NormalizesDates(t *testing.T) {
 	raw := `{"profile_id":"p","username":"u","last_updated":"2024-01-02 13:05:00.123456+00","x":{"at":"2024-01-02 10:00"},` +
 		`"experience":[{"start":"2019-05","end":"2020-06-01 08:00:00"}],"education":[{"start":"2020-06-01T08:00+0200"}]}`
@@ -125,7 +129,8 @@ func TestDecode_NormalizesDates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r, again)
 
-	repo, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":1,"codehost_username":"u","last_updated":"2024","repos":[{"id":2,"updated_at":"2024-01-02 13:05"}]}`))
+	repo, err := record.Decode(record.KindCodehostPerson,
+		[]byte(`{"user_id":1,"codehost_username":"u","last_updated":"2024","repos":[{"id":2,"updated_at":"2024-01-02 13:05"}]}`))
 	require.NoError(t, err)
 	parts, bad := repo.Split()
 	require.Empty(t, bad)
@@ -149,7 +154,8 @@ func TestObserved_ReturnsTheInstantOfEvidence(t *testing.T) {
 func TestVersionsAreOrderedLikeTime(t *testing.T) {
 	var last record.Version = -1
 	for _, in := range []string{
-		"0001", "0001-02", "1969-12-31T23:59:59.999999Z", "1970", "2019", "2019-01-01T00:00:00.000001Z", "2019-01-02", "2019-02", "9999-12-31T23:59:59.999999Z",
+		"0001", "0001-02", "1969-12-31T23:59:59.999999Z", "1970", "2019", "2019-01-01T00:00:00.000001Z", "2019-01-02",
+		"2019-02", "9999-12-31T23:59:59.999999Z",
 	} {
 		v, err := record.ParseVersion(in)
 		require.NoError(t, err, in)
@@ -166,14 +172,16 @@ func TestVersionsAreOrderedLikeTime(t *testing.T) {
 
 func TestPartialDateFull(t *testing.T) {
 	for in, want := range map[record.PartialDate]string{
-		"": "", "2019": "2019-01-01", "2019-05": "2019-05-01", "2019-05-06": "2019-05-06", "2019-05-06T07:08:09Z": "2019-05-06",
+		"": "", "2019": "2019-01-01", "2019-05": "2019-05-01", "2019-05-06": "2019-05-06",
+		"2019-05-06T07:08:09Z": "2019-05-06",
 	} {
 		require.Equal(t, want, in.Full())
 	}
 	for in, want := range map[record.PartialDate]string{
 		"": "", "2019": "2019-01-01T00:00:00Z", "2019-05": "2019-05-01T00:00:00Z", "2019-05-06": "2019-05-06T00:00:00Z",
 		"2019-05-06T07:08:09": "2019-05-06T07:08:09Z", "2019-05-06T07:08:09.5": "2019-05-06T07:08:09.5Z",
-		"2019-05-06T07:08:09Z": "2019-05-06T07:08:09Z", "2019-05-06T07:08:09.000+05:30": "2019-05-06T07:08:09.000+05:30",
+		"2019-05-06T07:08:09Z":          "2019-05-06T07:08:09Z",
+		"2019-05-06T07:08:09.000+05:30": "2019-05-06T07:08:09.000+05:30",
 	} {
 		require.Equal(t, want, in.Timestamp())
 	}
@@ -185,7 +193,8 @@ func TestPartialDateFull(t *testing.T) {
 }
 
 func FuzzParseVersion(f *testing.F) {
-	for _, seed := range []string{"2019", "2019-05", "2019-05-06", "2026-01-02T03:04:05", "2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05+05:30", "0001", "9999-12-31T23:59:59.999999999Z"} {
+	for _, seed := range []string{"2019", "2019-05", "2019-05-06", "2026-01-02T03:04:05", "2026-01-02T03:04:05.123Z",
+		"2026-01-02T03:04:05+05:30", "0001", "9999-12-31T23:59:59.999999999Z"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

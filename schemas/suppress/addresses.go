@@ -9,12 +9,11 @@ import (
 	"muster/schemas/identity"
 )
 
-// Addresses reports whether a JSON text has, in a member whose name ends in "email" or
-// "emails", the address of somebody who was erased from all records, or of a commit's
-// author who was erased from the code host's. It is for answers that are kept: the record
-// that an address stands in may be somebody else's, as with commits. What stands in a
-// text, such as a biography, is not looked at: it stays with who wrote it. A text that is
-// no JSON is read as far as it is.
+// Addresses reports whether a JSON text has, in a field whose name ends in "email" or "emails", the address
+// of a person erased in all scopes, or of a commit author erased from the code host's records. Use it for
+// cached responses: the record that contains an address may belong to another person, as with commits. Free
+// text, such as a biography, is not searched: it belongs to its author. Invalid JSON is read as far as
+// possible.
 func (s *Set) Addresses(raw []byte) bool {
 	if !s.active() || !s.ofTypes(Email.bit()) {
 		return false
@@ -30,8 +29,7 @@ type addresses struct {
 	hit bool
 }
 
-// value reads the value of a member. It returns false when it has found somebody, or
-// cannot read on.
+// value reads the value of a field. It returns false on a match or if it cannot continue.
 func (a *addresses) value(name string) bool {
 	switch a.dec.PeekKind() {
 	case '{':
@@ -55,12 +53,13 @@ func (a *addresses) value(name string) bool {
 	return a.dec.SkipValue() == nil
 }
 
-// lenient reads a text as far as it can be read.
+// lenient returns a decoder that accepts as much invalid JSON as possible.
 func lenient(raw []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 }
 
-// each reads what an object or a list has, up to its end.
+// each calls member for the contents of an object or array, up to its end.
 func each(dec *jsontext.Decoder, end jsontext.Kind, member func() bool) bool {
 	if _, err := dec.ReadToken(); err != nil {
 		return false
@@ -81,7 +80,7 @@ func (a *addresses) look(name, value string) {
 	}
 	for _, form := range append(identity.EmailForms(key), key) {
 		if h, ok := a.set.find(Email, Sum(form)); ok {
-			a.hit = a.hit || a.set.Everywhere(h) || name == "author_email" && a.set.hit(h, bitCodehost)
+			a.hit = a.hit || a.set.InAllScopes(h) || name == "author_email" && a.set.matches(h, bitCodehost)
 		}
 	}
 }

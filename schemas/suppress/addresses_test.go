@@ -8,8 +8,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// TestAddresses looks for erased people's addresses in what was answered before.
-func TestAddresses(t *testing.T) {
+func TestAddresses_FindsErasedPeople(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	require.False(t, s.Addresses([]byte(`{"email":"ada@example.com"}`)))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})

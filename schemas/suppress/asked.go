@@ -9,42 +9,39 @@ import (
 	"muster/schemas/record"
 )
 
-// asked are identifiers of one or several records, which are looked up together: each look
-// at the filter misses the processor's caches, and misses that do not wait for one another
-// cost little more than one; nor is the code that hashes loaded anew for each record. The
-// first of a record's identifiers that is suppressed is its answer. One at a time uses it.
-type asked struct {
+// batchLookup looks up the identifiers of several records together: filter lookups miss the CPU caches, but
+// independent misses overlap and cost little more than one. The result for a record is its first suppressed
+// identifier. Single lookups use it, too.
+type batchLookup struct {
 	set    *Set
-	webset uint64 // of what is asked for next
+	webset uint64 // of the current record
 	summer *summer
-	found  []Found // of each record
-	raw    string  // the address of the record that was asked for last, as the record has it
+	found  []Found // result of each record
+	raw    string  // last address looked up, as given in the record
 	n      int
-	open   [askedAtOnce]ask
-	// What follows is of the identifier of the same place in open, and apart from it: what
-	// is done for one after the other touches little memory.
-	sums  [askedAtOnce][sha256.Size]byte
-	words [askedAtOnce]uint32 // of the mark in the filter
-	bits  [askedAtOnce]uint64 // of the mark in its word
-	read  [askedAtOnce]uint64 // the word
+	open   [lookupBatchSize]lookup
+	// The arrays below are parallel to open and separate from it, so that each step touches little memory.
+	sums  [lookupBatchSize][sha256.Size]byte
+	words [lookupBatchSize]uint32 // of the mark in the filter
+	bits  [lookupBatchSize]uint64 // of the mark in its word
+	read  [lookupBatchSize]uint64 // the word
 	block [aes.BlockSize]byte
 }
 
-// ask is an identifier that is to be looked up.
-type ask struct {
+// lookup is an identifier to look up.
+type lookup struct {
 	typ    Type
 	webset uint64
-	record int32 // of found
+	record int32 // index in found
 	index  uint8
 	form   form
-	// text is the standard form that is to be hashed, of a short one: a copy, made while
-	// the record is in the caches.
+	// text is the padded normalized form, if it is short: a copy made while the record is in the CPU caches.
 	text  short
-	value string // of a long one
-	same  int    // the place of an identifier with the same standard form
+	value string // the normalized form, if it is long
+	same  int    // index of an identifier with the same normalized form
 }
 
-// form says how an identifier is given.
+// form is how an identifier is given.
 type form uint8
 
 const (
@@ -54,79 +51,77 @@ const (
 	asSame
 )
 
-// askedAtOnce is how many identifiers are looked up together at most.
-const askedAtOnce = 64
+// lookupBatchSize is the maximum number of identifiers looked up together.
+const lookupBatchSize = 64
 
-// Found is what a set says of a record: whether it is suppressed, and by which hash.
+// Found is the result for a record: whether it is suppressed, and the hash of the matching entry.
 type Found struct {
 	Hash Hash
 	Hit  bool
 }
 
-// Batch asks a set for several records, each told as soon as it was read and all looked up
-// together at the end. Of a set that suppresses nothing it costs nothing. It is for one
-// goroutine.
+// Batch looks up several records: identifiers are collected when records are added and looked up together at
+// the end. It costs nothing if nothing is suppressed. It must be used by one goroutine.
 type Batch struct {
-	asked *asked // nil when nothing is suppressed
+	lookup *batchLookup // nil if nothing is suppressed
 }
 
-// Batch begins one, which Found ends. A nil Set's finds nothing.
+// Batch begins a batch, which Batch.Found ends. The batch of a nil Set finds nothing.
 func (s *Set) Batch() Batch {
 	if !s.active() {
 		return Batch{}
 	}
-	return Batch{asked: s.ask()}
+	return Batch{lookup: s.ask()}
 }
 
-// Add asks for one more record; one that is nil is not suppressed.
+// Add adds a record. A nil record is not suppressed.
 func (b Batch) Add(r *record.Record) {
-	if b.asked == nil {
+	if b.lookup == nil {
 		return
 	}
-	b.asked.next(0)
+	b.lookup.next(0)
 	if r != nil {
-		b.asked.record(r)
+		b.lookup.record(r)
 	}
 }
 
-// Found puts what the set says of the records, in their order, into found, which has a
-// place for each. It ends the batch.
+// Found stores the results of the records in found, in their order, and ends the batch. found must have one
+// element per record.
 func (b Batch) Found(found []Found) {
 	clear(found)
-	if b.asked == nil {
+	if b.lookup == nil {
 		return
 	}
-	b.asked.look()
-	copy(found, b.asked.found)
-	b.asked.end()
+	b.lookup.look()
+	copy(found, b.lookup.found)
+	b.lookup.end()
 }
 
-// ask returns what is asked with, for no record until next is called; end gives it back.
-func (s *Set) ask() *asked {
-	a, _ := s.asking.Get().(*asked)
+// ask returns a batchLookup without a current record: call next. end releases it.
+func (s *Set) ask() *batchLookup {
+	a, _ := s.asking.Get().(*batchLookup)
 	if a == nil {
-		a = &asked{summer: newSummer()}
+		a = &batchLookup{summer: newSummer()}
 	}
 	a.set = s
 	return a
 }
 
-// begin is ask for one record.
-func (s *Set) begin(webset uint64) *asked {
+// begin is ask for a single record.
+func (s *Set) begin(webset uint64) *batchLookup {
 	a := s.ask()
 	a.next(webset)
 	return a
 }
 
-// next begins another record, which is of a webset.
-func (a *asked) next(webset uint64) {
+// next begins another record, of a webset.
+func (a *batchLookup) next(webset uint64) {
 	a.webset, a.raw = webset, ""
 	a.found = append(a.found, Found{})
 }
 
-// standard asks for an identifier in its standard form, if it is one and any of its type
-// was ever suppressed.
-func (a *asked) standard(t Type, standard string) {
+// standard looks up an identifier by its normalized form, if it is valid and its type was ever suppressed.
+func (a *batchLookup) standard(t Type, standard string) {
 	if standard == "" {
 		return
 	}
@@ -135,7 +130,7 @@ func (a *asked) standard(t Type, standard string) {
 	}
 }
 
-func (a *asked) value(t Type, index int, standard string) {
+func (a *batchLookup) value(t Type, index int, standard string) {
 	i := a.add(t, index)
 	if len(standard) > maxShort {
 		i.form, i.value = asLong, standard
@@ -145,10 +140,9 @@ func (a *asked) value(t Type, index int, standard string) {
 	a.short(i)
 }
 
-// short says that the identifier that was added last is a short one, whose text is set.
-// Commits of an account mostly have one author's address, and all have its id, in turns:
-// what was asked for just before is not hashed again.
-func (a *asked) short(i *ask) {
+// short completes a short identifier, whose text is set. Commits of an account alternate between few author
+// addresses and one id, so recently hashed forms are reused.
+func (a *batchLookup) short(i *lookup) {
 	i.form = asShort
 	for at := a.n - 2; at >= max(0, a.n-3); at-- {
 		if o := &a.open[at]; o.form != asShort && o.form != asSame || o.text != i.text {
@@ -159,8 +153,8 @@ func (a *asked) short(i *ask) {
 	}
 }
 
-// number asks for a number.
-func (a *asked) number(t Type, id *int64) {
+// number looks up a number.
+func (a *batchLookup) number(t Type, id *int64) {
 	if id == nil {
 		return
 	}
@@ -171,16 +165,16 @@ func (a *asked) number(t Type, id *int64) {
 	}
 }
 
-// sum asks for an identifier of which only the sum is known.
-func (a *asked) sum(t Type, sum [sha256.Size]byte) {
+// sum looks up an identifier of which only the SHA-256 is known.
+func (a *batchLookup) sum(t Type, sum [sha256.Size]byte) {
 	if i := t.index(); a.set.ofTypes(1 << i) {
 		a.add(t, i).form = asSum
 		a.sums[a.n-1] = sum
 	}
 }
 
-func (a *asked) add(t Type, index int) *ask {
-	if a.n == askedAtOnce {
+func (a *batchLookup) add(t Type, index int) *lookup {
+	if a.n == lookupBatchSize {
 		a.look()
 	}
 	i := &a.open[a.n]
@@ -189,23 +183,23 @@ func (a *asked) add(t Type, index int) *ask {
 	return i
 }
 
-// answer is the first hash of the one record that is suppressed. It ends the asking.
-func (a *asked) answer() (Hash, bool) {
+// answer ends the lookup of a single record and returns its first suppressed hash.
+func (a *batchLookup) answer() (Hash, bool) {
 	a.look()
 	found := a.found[0]
 	a.end()
 	return found.Hash, found.Hit
 }
 
-// end forgets what was asked for.
-func (a *asked) end() {
+// end resets and releases the lookup.
+func (a *batchLookup) end() {
 	s := a.set
 	a.set, a.found, a.raw = nil, a.found[:0], ""
 	s.asking.Put(a)
 }
 
-// look looks up what was asked for so far.
-func (a *asked) look() {
+// look looks up the identifiers collected so far.
+func (a *batchLookup) look() {
 	if a.n == 0 {
 		return
 	}
@@ -218,7 +212,7 @@ func (a *asked) look() {
 			a.summer.sum(&i.text, &a.sums[at])
 		case asLong:
 			a.sums[at] = Sum(i.value)
-			i.value = "" // is not kept from being freed
+			i.value = "" // Released.
 		case asSame:
 			a.sums[at] = a.sums[i.same]
 		}
@@ -229,21 +223,21 @@ func (a *asked) look() {
 			if index := open[at].index; index < typeCount {
 				a.words[at], a.bits[at] = marks.place(markWith(s.key.marks[index], &a.block, &a.sums[at]))
 			} else {
-				a.words[at], a.bits[at] = 0, 0 // looked up by its hash
+				a.words[at], a.bits[at] = 0, 0 // Looked up by its hash only.
 			}
 		}
-		// Nothing but reading: the more of it the processor sees ahead, the more of it is
-		// read at once.
+		// Reads only, so that the CPU overlaps the cache misses.
 		for at, word := range a.words[:len(open)] {
 			a.read[at] = atomic.LoadUint64(&marks.words[word])
 		}
 	}
 	for at := range open {
 		i := &open[at]
-		if unmarked&(1<<i.index) == 0 && (marks == nil || a.read[at]&a.bits[at] != a.bits[at]) || a.found[i.record].Hit {
+		if unmarked&(1<<i.index) == 0 && (marks == nil || a.read[at]&a.bits[at] != a.bits[at]) ||
+			a.found[i.record].Hit {
 			continue
 		}
-		if h := s.key.Hash(i.typ, a.sums[at]); s.hit(h, i.webset) {
+		if h := s.key.Hash(i.typ, a.sums[at]); s.matches(h, i.webset) {
 			a.found[i.record] = Found{h, true}
 		}
 	}

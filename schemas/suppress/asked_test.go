@@ -13,11 +13,10 @@ import (
 	"muster/schemas/suppress"
 )
 
-// TestLengths: identifiers of every length are found, those that are one block of SHA-256
-// and those that are more.
-func TestLengths(t *testing.T) {
+// Covers identifiers of one SHA-256 block and longer ones.
+func TestSet_FindsIdentifiersOfAnyLength(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
-	put(t, s, suppress.Email, "somebody@example.com", suppress.Entry{})
+	put(t, s, suppress.Email, "someone@example.com", suppress.Entry{})
 	for n := 1; n <= 200; n++ {
 		id := strings.Repeat("p", n)
 		_, hit := s.ID(identity.Network, id)
@@ -29,9 +28,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestBatchOfMany asks for more records and identifiers than are looked up at once, many of
-// them the same one after the other.
-func TestBatchOfMany(t *testing.T) {
+// Adds more records and identifiers than are looked up together, many of them repeated.
+func TestBatch_EqualsSingleLookups(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	for i := range 40 {
 		put(t, s, suppress.Email, fmt.Sprintf("e%d@example.com", i), suppress.Entry{})
@@ -46,7 +44,9 @@ func TestBatchOfMany(t *testing.T) {
 		if i%50 == 0 {
 			email = long
 		}
-		r, err := record.Decode(record.KindCodehostCommit, fmt.Appendf(nil, `{"sha":"ab%d","user_id":%d,"author_email":%q,"author_date":"2026-01-02"}`, i, owner, email))
+		r, err := record.Decode(record.KindCodehostCommit,
+			fmt.Appendf(nil, `{"sha":"ab%d","user_id":%d,"author_email":%q,"author_date":"2026-01-02"}`, i, owner,
+				email))
 		require.NoError(t, err)
 		if i%11 == 0 {
 			r = nil
@@ -54,7 +54,7 @@ func TestBatchOfMany(t *testing.T) {
 		records = append(records, r)
 		want = append(want, r != nil && (owner >= 1000 || email == long || i/3%80 < 40))
 	}
-	for range 2 { // what is asked with is used again
+	for range 2 { // The batchLookup is reused.
 		found := make([]suppress.Found, len(records))
 		b := s.Batch()
 		for _, r := range records {
@@ -69,16 +69,18 @@ func TestBatchOfMany(t *testing.T) {
 	}
 }
 
-// TestNamed: one of the records is enough, and its kind says whose id it is.
+// One suppressed record suffices, and its kind gives the type of the id.
 func TestNamed(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	require.False(t, s.Named([]string{"network-person p1"}))
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
 	put(t, s, suppress.UserID, "7", suppress.Entry{})
-	for _, hit := range [][]string{{"network-person p1"}, {"codehost-person 7"}, {"company c", "network-person p2", "codehost-person 7"}} {
+	for _, hit := range [][]string{{"network-person p1"}, {"codehost-person 7"}, {"company c", "network-person p2",
+		"codehost-person 7"}} {
 		require.True(t, s.Named(hit), hit)
 	}
-	for _, miss := range [][]string{nil, {""}, {"p1"}, {"company p1"}, {"network-person 7"}, {"codehost-person p1"}, {"microblog-person p1"}, {"network-person"}} {
+	for _, miss := range [][]string{nil, {""}, {"p1"}, {"company p1"}, {"network-person 7"}, {"codehost-person p1"},
+		{"microblog-person p1"}, {"network-person"}} {
 		require.False(t, s.Named(miss), miss)
 	}
 }

@@ -20,7 +20,8 @@ func BenchmarkRecord(b *testing.B) {
 	records := make([]*record.Record, 1<<13)
 	for i := range records {
 		var err error
-		records[i], err = record.Decode(record.KindNetworkPerson, fmt.Appendf(nil, `{"profile_id":"28bjj84j%d","username":"ada-lovelace-%d","full_name":"Ada Lovelace","headline":"Engineer","emails":["ada%d@example.com","ada.lovelace%d@example.org"],"last_updated":"2026-01-02"}`, i, i, i, i))
+		records[i], err = record.Decode(record.KindNetworkPerson,
+			fmt.Appendf(nil, `{"profile_id":"28bjj84j%d","username":"ada-lovelace-%d","full_name":"Ada Lovelace","headline":"Engineer","emails":["ada%d@example.com","ada.lovelace%d@example.org"],"last_updated":"2026-01-02"}`, i, i, i, i))
 		require.NoError(b, err)
 	}
 	for _, c := range []struct {
@@ -29,7 +30,7 @@ func BenchmarkRecord(b *testing.B) {
 	}{{1, false}, {5_000_000, false}, {5_000_000, true}} {
 		set := suppress.NewSet(suppress.NoKey())
 		for i := range c.n {
-			t, value := suppress.Types()[i%len(suppress.Types())], "nobody-"+strconv.Itoa(i)
+			t, value := suppress.Types()[i%len(suppress.Types())], "absent-"+strconv.Itoa(i)
 			e := suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01", Key: set.Key().ID()}
 			if !c.unmarked {
 				e.Mark = set.Key().Mark(t, suppress.Sum(value))
@@ -62,7 +63,8 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("mark", func(b *testing.B) {
 		set, sum := suppress.NewSet(suppress.NoKey()), suppress.Sum("ada")
 		require.NoError(b, set.Apply([]byte(set.Key().Of(suppress.Email, "bob").String()), fmt.Appendf(nil,
-			`{"type":"email","scope":"all","requested_at":"2026","key":%q,"mark":%q}`, set.Key().ID(), set.Key().Mark(suppress.Email, suppress.Sum("bob")))))
+			`{"type":"email","scope":"all","requested_at":"2026","key":%q,"mark":%q}`, set.Key().ID(),
+			set.Key().Mark(suppress.Email, suppress.Sum("bob")))))
 		s := suppress.Subject{Platform: identity.Network, Drop: []suppress.DropValue{{Type: suppress.Email, Sum: sum}}}
 		b.ReportAllocs()
 		for b.Loop() {
@@ -78,14 +80,14 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// BenchmarkDocument reads what is about to leave, of nobody who was erased: a person, and
-// what takes the longest a byte.
+// BenchmarkDocument scans documents without suppressed people.
 func BenchmarkDocument(b *testing.B) {
 	set := suppress.NewSet(suppress.NoKey())
 	put(b, set, suppress.Email, "ada@example.com", suppress.Entry{})
 	for name, text := range map[string]string{
 		"person":    `{"full_name":"Bob Byte","emails":["bob@example.com"],"summary":"Engineer at Acme. Write to bob.byte@example.org or see https://network.example/in/bob"},`,
-		"addresses": `"a@b",`, "marks": `"b*é*a@é.b*c",`, "foreign": `"邮a@b请",`, "at": `"@@@@@@@@",`, "domains": `"é@é",`,
+		"addresses": `"a@b",`, "marks": `"b*é*a@é.b*c",`, "foreign": `"邮a@b请",`, "at": `"@@@@@@@@",`,
+		"domains": `"é@é",`,
 	} {
 		raw := []byte("[" + strings.Repeat(text, 1<<20/len(text)) + "0]")
 		b.Run(name, func(b *testing.B) {

@@ -10,28 +10,25 @@ import (
 	"muster/schemas/record"
 )
 
-// Contacts are the e-mail addresses and telephone numbers in a record's members, as they
-// are written there.
+// Contacts are the e-mail addresses and phone numbers in a record's fields, as given.
 type Contacts struct{ Emails, Phones []string }
 
-// ContactsIn returns what an object has, at any depth, under names that say so: addresses
-// under one that ends in "email" or "emails", numbers under one that has "phone" or
-// "mobile" in it, in whatever case, be they alone, in lists, or in objects. A text is not
-// searched: it stays with who wrote it. Nor are the lists that a codehost-person may embed,
-// which tell of others. An object that cannot be read is read as far as it goes, and no more
-// than [maxContacts] of each are returned.
+// ContactsIn returns the addresses and numbers of an object at any depth, by field name: addresses in fields
+// whose names end in "email" or "emails", numbers in fields whose names contain "phone" or "mobile", in any
+// case; single, in arrays or in objects. It does not search free text, which belongs to its author, nor the
+// lists that a codehost-person may embed, which are about others. Reading stops at invalid JSON and after
+// [maxContacts] of each.
 func ContactsIn(raw jsontext.Value) Contacts {
 	return contactsWanted{emails: true, phones: true}.read(raw, 0)
 }
 
-// maxContacts bounds how many addresses, and how many numbers, of one record are looked at.
+// maxContacts is the maximum number of addresses, and of numbers, per record.
 const maxContacts = 1024
 
-// contactsWanted says what is looked for.
+// contactsWanted are the requested kinds of contacts.
 type contactsWanted struct{ emails, phones bool }
 
-// unknown hands over, one by one, the members that muster has no field for, of a person's
-// record, whose depth is 0, and of what is in it.
+// unknown calls each with the unmapped fields of a person's record (depth 0) and of its nested objects.
 func unknown(r *record.Record, each func(members jsontext.Value, depth int)) {
 	own := func(members jsontext.Value) {
 		if len(members) > 0 {
@@ -91,8 +88,8 @@ func unknown(r *record.Record, each func(members jsontext.Value, depth int)) {
 	}
 }
 
-// mayBeIn is false when members have nothing of what is wanted: most need not be read. A name,
-// or an address, may be written in escapes.
+// mayBeIn reports whether fields may contain a requested contact; most do not and need not be parsed. Names
+// and addresses may be escaped.
 func (c contactsWanted) mayBeIn(members []byte) bool {
 	if c.emails && bytes.IndexByte(members, '@') >= 0 || bytes.IndexByte(members, '\\') >= 0 {
 		return true
@@ -101,27 +98,28 @@ func (c contactsWanted) mayBeIn(members []byte) bool {
 		return false
 	}
 	for i, b := range members[:max(0, len(members)-4)] {
-		if b|0x20 == 'h' && bytes.EqualFold(members[i:i+4], []byte("hone")) || b|0x20 == 'b' && bytes.EqualFold(members[i:i+4], []byte("bile")) {
+		if b|0x20 == 'h' && bytes.EqualFold(members[i:i+4], []byte("hone")) || b|0x20 == 'b' &&
+			bytes.EqualFold(members[i:i+4], []byte("bile")) {
 			return true
 		}
 	}
 	return false
 }
 
-// read reads an object that stands so deep in a record.
+// read reads an object at the given depth of a record.
 func (c contactsWanted) read(raw []byte, depth int) Contacts {
 	r := contactsReader{want: c, dec: lenient(raw)}
 	r.value(contactsWanted{}, depth)
 	return r.found
 }
 
-// ofPhones says that a member, whose name is in lower case, has telephone numbers.
-func ofPhones(name string) bool {
+// isPhoneField reports whether a field with this lower-case name has phone numbers.
+func isPhoneField(name string) bool {
 	return strings.Contains(name, "phone") || strings.Contains(name, "mobile")
 }
 
-// tellsOfOthers says that a member of a person's record is a list of what others made or are.
-func tellsOfOthers(name string) bool {
+// isAboutOthers reports whether a field of a person's record is a list about other people or their work.
+func isAboutOthers(name string) bool {
 	switch name {
 	case "repos", "commits", "starred_repos", "issues", "follower_accounts", "followed_accounts":
 		return true
@@ -135,7 +133,7 @@ type contactsReader struct {
 	found Contacts
 }
 
-// value reads a value, which is what the names above it say; false when it cannot be read on.
+// value reads a value whose kind follows from the enclosing names. It returns false if it cannot continue.
 func (r *contactsReader) value(is contactsWanted, depth int) bool {
 	switch r.dec.PeekKind() {
 	case '{':
@@ -145,11 +143,12 @@ func (r *contactsReader) value(is contactsWanted, depth int) bool {
 				return false
 			}
 			name, is := strings.ToLower(key.String()), is
-			if depth == 0 && tellsOfOthers(name) {
+			if depth == 0 && isAboutOthers(name) {
 				return r.dec.SkipValue() == nil
 			}
-			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") || strings.HasSuffix(name, "emails"))
-			is.phones = is.phones || r.want.phones && ofPhones(name)
+			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") ||
+				strings.HasSuffix(name, "emails"))
+			is.phones = is.phones || r.want.phones && isPhoneField(name)
 			return r.value(is, depth+1)
 		})
 	case '[':

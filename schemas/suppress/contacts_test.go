@@ -10,8 +10,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// An address in a member that muster has no field for.
-func TestAddressesInUnknownMembers(t *testing.T) {
+// Unmapped addresses.
+func TestSet_FindsAddressesInUnknownFields(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	for _, c := range []struct {
@@ -19,15 +19,24 @@ func TestAddressesInUnknownMembers(t *testing.T) {
 		raw  string
 		hit  bool
 	}{
-		{record.KindCodehostPerson, `{"user_id":1,"codehost_username":"a","email":"Ada@example.com","last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","emails":["b@example.com"],"contact":{"EMAILS":[{"value":"ada@example.com"}]},"last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","work_e\u006dail":"ada@example.com","last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","experience":[{"title":"x","company_email":"ada@example.com"}],"last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","experience":[{"title":"x","location":{"email":"ada@example.com"}}],"last_updated":"2026"}`, true},
-		{record.KindMicroblogPerson, `{"user_id":"m1","username":"a","email":"ada@example.com","last_updated":"2026"}`, true},
-		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","summary":"write to ada@example.com","last_updated":"2026"}`, false},
-		{record.KindCodehostPerson, `{"user_id":1,"codehost_username":"a","follower_accounts":[{"login":"ada","email":"ada@example.com"}],"last_updated":"2026"}`, false},
+		{record.KindCodehostPerson,
+			`{"user_id":1,"codehost_username":"a","email":"Ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","emails":["b@example.com"],"contact":{"EMAILS":[{"value":"ada@example.com"}]},"last_updated":"2026"}`, true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","work_e\u006dail":"ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","experience":[{"title":"x","company_email":"ada@example.com"}],"last_updated":"2026"}`, true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","experience":[{"title":"x","location":{"email":"ada@example.com"}}],"last_updated":"2026"}`, true},
+		{record.KindMicroblogPerson, `{"user_id":"m1","username":"a","email":"ada@example.com","last_updated":"2026"}`,
+			true},
+		{record.KindNetworkPerson,
+			`{"profile_id":"p1","username":"a","summary":"write to ada@example.com","last_updated":"2026"}`, false},
+		{record.KindCodehostPerson,
+			`{"user_id":1,"codehost_username":"a","follower_accounts":[{"login":"ada","email":"ada@example.com"}],"last_updated":"2026"}`, false},
 	} {
 		r := decode(t, c.kind, c.raw)
 		_, hit := s.Record(r)
@@ -39,8 +48,8 @@ func TestAddressesInUnknownMembers(t *testing.T) {
 	}
 }
 
-// A number in a member whose name has "phone" or "mobile" in it (deploy/docs/erasure.md).
-func TestNumbersInUnknownMembers(t *testing.T) {
+// Numbers in fields whose names contain "phone" or "mobile" (deploy/docs/erasure.md).
+func TestSet_FindsPhonesInUnknownFields(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
 	for member, want := range map[string]bool{
@@ -63,8 +72,8 @@ func TestNumbersInUnknownMembers(t *testing.T) {
 	}
 }
 
-// Records may have ids with white space around them, which requests do not have.
-func TestWhiteSpaceAroundIDs(t *testing.T) {
+// Ids in records may have surrounding white space, those in requests do not.
+func TestSet_IgnoresWhiteSpaceAroundIDs(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
 	r := decode(t, record.KindNetworkPerson, `{"profile_id":" p1 ","username":"a","last_updated":"2026"}`)

@@ -13,29 +13,27 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxDocument bounds how many bytes of a document's strings are read for addresses
-// and links.
+// maxDocument is the maximum number of bytes of a document's strings that are scanned for addresses and
+// links.
 const maxDocument = 4 << 20
 
-// maxLocal and maxDomain bound how many bytes around an @ are read: an address has fewer.
+// maxLocal and maxDomain are the bytes scanned before and after an @. Addresses are shorter.
 const (
 	maxLocal  = 128
 	maxDomain = 512
 )
 
-// Document reports whether a JSON text of any shape tells of somebody who was
-// erased, and by which hash: it holds one of their e-mail addresses anywhere, the URL
-// of one of their profiles, or an id, username or telephone number in a member that is named
-// for it; a number also at any depth below. A text that is no JSON is searched for addresses
-// and URLs alone. Whatever marks stand around an address, and escapes of URLs or HTML, do not
-// hide it. It is for what is
-// about to leave and was made of anything, such as a webhook's body.
+// Document reports whether a JSON text of any structure contains data of an erased person, and the hash of
+// the matching entry: one of their e-mail addresses or profile URLs anywhere, or an id, username or phone
+// number in a field with a matching name (phone numbers also in nested values). A text that is not JSON is
+// searched for addresses and URLs only. Punctuation around addresses, URL encoding and HTML escapes are
+// handled. Use it for outgoing data from arbitrary sources, such as webhook bodies.
 func (s *Set) Document(platforms *identity.Platforms, raw []byte) (Hash, bool) {
 	return s.DocumentOf(platforms, "", raw)
 }
 
-// DocumentOf is Document for a record of a person on a platform, or what was to be one:
-// its id and username are looked up as theirs.
+// DocumentOf is Document for an actual or rejected record of a person on a platform: its id and username are
+// looked up, too.
 func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []byte) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
@@ -52,18 +50,18 @@ type document struct {
 	set       *Set
 	raw       []byte
 	platforms *identity.Platforms
-	// others is the account type of a platform among the members of an object of one of its
-	// accounts whose id is not suppressed: its name is not that of the account which bore it before.
+	// others is the account type of a platform among the fields of an account object whose id is not
+	// suppressed: its username is not that of the erased account.
 	others   Type
-	accounts int  // objects of accounts, one in the other
-	phones   bool // within a member that is named for telephone numbers
+	accounts int  // nesting depth of account objects
+	phones   bool // inside a field for phone numbers
 	read     int
 	hash     Hash
 	hit      bool
 }
 
-// value reads one value, which stands in the member name of an object that stands in
-// the member parent. It returns false when it has found somebody, or cannot read on.
+// value reads a value, the field name of an object that is in the field parent. It returns false on a match
+// or if it cannot continue.
 func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 	switch dec.PeekKind() {
 	case '{':
@@ -105,10 +103,10 @@ func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 	return dec.SkipValue() == nil
 }
 
-// maxAccounts bounds how many objects of accounts, one in the other, are read ahead for their ids.
+// maxAccounts is the maximum nesting depth at which account objects are read ahead for their ids.
 const maxAccounts = 4
 
-// object reads the members of an object that stands in the member name.
+// object reads the fields of an object in the field name.
 func (d *document) object(dec *jsontext.Decoder, name string) bool {
 	if _, err := dec.ReadToken(); err != nil {
 		return false
@@ -122,7 +120,7 @@ func (d *document) object(dec *jsontext.Decoder, name string) bool {
 		if strings.Contains(member, "@") {
 			d.text(member)
 		}
-		d.phones = phones || ofPhones(member)
+		d.phones = phones || isPhoneField(member)
 		whole := !d.hit && d.value(dec, name, member)
 		d.phones = phones
 		if !whole {
@@ -133,8 +131,7 @@ func (d *document) object(dec *jsontext.Decoder, name string) bool {
 	return err == nil
 }
 
-// isOthers reports whether the object that comes next in a text, of an account, has an id that
-// is not suppressed.
+// isOthers reports whether the next object in a text is an account with an id that is not suppressed.
 func (d *document) isOthers(types platformTypes, text []byte) bool {
 	dec := lenient(text[max(0, bytes.IndexByte(text, '{')):])
 	others := false
@@ -143,7 +140,8 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 		if err != nil {
 			return false
 		}
-		if name := key.String(); name != "id" && name != "user_id" && name != string(types.id) || dec.PeekKind() != '"' && dec.PeekKind() != '0' {
+		if name := key.String(); name != "id" && name != "user_id" && name != string(types.id) ||
+			dec.PeekKind() != '"' && dec.PeekKind() != '0' {
 			return dec.SkipValue() == nil
 		}
 		id, err := dec.ReadToken()
@@ -157,7 +155,7 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 	return others
 }
 
-// named looks up a value whose member says what it is.
+// named looks up a value whose field name gives its type.
 func (d *document) named(parent, name, value string) bool {
 	if d.phones {
 		for _, form := range phoneForms(value) {
@@ -203,7 +201,7 @@ func (d *document) named(parent, name, value string) bool {
 	return d.hit
 }
 
-// text looks for addresses and profile URLs, as they are written and without escapes.
+// text searches for addresses and profile URLs, as written and unescaped.
 func (d *document) text(text string) {
 	if d.read += len(text); d.read > maxDocument {
 		return
@@ -227,9 +225,9 @@ func (d *document) written(text string) {
 	}
 }
 
-// addresses looks for addresses: what stands around each @ up to where no address goes on, up
-// to the first mark, which few addresses have, and up to the first letter that is not Latin,
-// since Chinese has no space there.
+// addresses searches for addresses: the text around each @ up to characters that no address has, also cut at
+// the first punctuation mark, which few addresses have, and at the first non-Latin letter, as Chinese has no
+// spaces.
 func (d *document) addresses(text string) {
 	for from := 0; !d.hit; {
 		next := strings.IndexByte(text[from:], '@')
@@ -245,7 +243,8 @@ func (d *document) addresses(text string) {
 		domains := [...]string{word, strings.TrimRight(head(word, isForeign), "._-"), domain}
 		for i, local := range locals {
 			for j, domain := range domains {
-				if local != "" && domain != "" && !slices.Contains(locals[:i], local) && !slices.Contains(domains[:j], domain) {
+				if local != "" && domain != "" && !slices.Contains(locals[:i], local) && !slices.Contains(domains[:j],
+					domain) {
 					d.address(text[at-len(local) : at+1+len(domain)])
 				}
 			}
@@ -264,21 +263,21 @@ func (d *document) address(written string) {
 	}
 }
 
-// endsAddress reports whether a rune stands in no address.
+// endsAddress reports whether a rune cannot be part of an address.
 func endsAddress(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune(`<>()[]{}",;:|@`, r)
 }
 
 func endsDomain(r rune) bool { return endsAddress(r) || r == '?' }
 
-// isMark reports whether a rune is none of those that addresses are made of as a rule.
+// isMark reports whether a rune is unusual in addresses.
 func isMark(r rune) bool {
 	return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune("._+-", r)
 }
 
 func isForeign(r rune) bool { return r >= utf8.RuneSelf && !unicode.Is(unicode.Latin, r) }
 
-// tail returns what follows the last rune of a kind, head what stands before the first.
+// tail returns the text after the last rune for which is holds; head returns the text before the first.
 func tail(s string, of func(rune) bool) string {
 	at := strings.LastIndexFunc(s, of)
 	if at < 0 {
@@ -295,14 +294,14 @@ func head(s string, of func(rune) bool) string {
 	return s
 }
 
-// look looks an identifier up, whatever scope it was erased in.
+// look looks up an identifier in any scope.
 func (d *document) look(t Type, standard string) {
 	if !d.hit && d.knows(t, standard) {
 		d.hash, d.hit = d.set.key.Of(t, standard), true
 	}
 }
 
-// knows reports whether an identifier is suppressed, in whatever scope.
+// knows reports whether an identifier is suppressed in any scope.
 func (d *document) knows(t Type, standard string) bool {
 	if !d.set.ofTypes(t.bit()) {
 		return false

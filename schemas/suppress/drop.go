@@ -25,7 +25,7 @@ const (
 // DropLists returns the lists' names, in a fixed order.
 func DropLists() []string { return []string{"NDZ", "Email", "Phone", "MAID", "NameVIN", "CTVID"} }
 
-// DropType is the type of the identifiers on a list.
+// DropType returns the type of the identifiers on a list.
 func DropType(list string) (Type, bool) {
 	switch list {
 	case "Email":
@@ -52,21 +52,21 @@ func isDrop(t Type) bool {
 	return false
 }
 
-// DropValue is an identifier as it is on a list: by its hash.
+// DropValue is an identifier as on a list, by its hash.
 type DropValue struct {
 	Type Type
 	Sum  [sha256.Size]byte
 }
 
-// DropPhoneNumber keeps the last ten digits. It and those below are the standard forms that a list's hash is made of,
-// empty when a value can be none.
+// DropPhoneNumber returns the last ten digits. It and the functions below return the normalized forms that a
+// list's hashes are computed from, or "" for values that cannot be on a list.
 func DropPhoneNumber(v string) string {
 	digits := keep(v, func(r rune) bool { return '0' <= r && r <= '9' })
 	return digits[max(0, len(digits)-10):]
 }
 
-// DropName keeps letters and digits in lower case. Latin letters lose their accents,
-// Greek and Cyrillic ones become Latin, other scripts stay.
+// DropName returns letters and digits in lower case. Latin letters lose their accents, Greek and Cyrillic
+// ones are romanized, other scripts are unchanged.
 func DropName(v string) string {
 	var out strings.Builder
 	for _, r := range norm.NFKC.String(v) {
@@ -93,25 +93,31 @@ func DropName(v string) string {
 	return out.String()
 }
 
-// dropLetters are letters that have no decomposition into a Latin one. The
-// specification names the scripts and no table: this one is the usual romanization.
+// dropLetters are letters without a decomposition into Latin ones. The specification names the scripts but
+// has no table; this is the usual romanization.
 var dropLetters = map[rune]string{ //nolint:gochecknoglobals // a constant
-	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ħ': "h", 'ı': "i", 'ł': "l", 'ŋ': "n", 'þ': "th", 'ŧ': "t", 'ĸ': "k", 'ə': "e",
-	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "yo", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y", 'к': "k", 'л': "l", 'м': "m",
-	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "kh", 'ц': "ts", 'ч': "ch", 'ш': "sh", 'щ': "shch",
-	'ъ': "", 'ы': "y", 'ь': "", 'э': "e", 'ю': "yu", 'я': "ya", 'і': "i", 'ї': "yi", 'є': "ye", 'ґ': "g", 'ў': "u", 'ј': "j", 'љ': "lj", 'њ': "nj",
+	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ħ': "h", 'ı': "i", 'ł': "l", 'ŋ': "n", 'þ': "th",
+	'ŧ': "t", 'ĸ': "k", 'ə': "e",
+	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "yo", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y",
+	'к': "k", 'л': "l", 'м': "m",
+	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "kh", 'ц': "ts", 'ч': "ch",
+	'ш': "sh", 'щ': "shch",
+	'ъ': "", 'ы': "y", 'ь': "", 'э': "e", 'ю': "yu", 'я': "ya", 'і': "i", 'ї': "yi", 'є': "ye", 'ґ': "g", 'ў': "u",
+	'ј': "j", 'љ': "lj", 'њ': "nj",
 	'ћ': "c", 'ђ': "dj", 'џ': "dz", 'ѓ': "g", 'ќ': "k", 'ѕ': "dz",
-	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l", 'μ': "m", 'ν': "n", 'ξ': "x",
+	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l",
+	'μ': "m", 'ν': "n", 'ξ': "x",
 	'ο': "o", 'π': "p", 'ρ': "r", 'σ': "s", 'ς': "s", 'τ': "t", 'υ': "y", 'φ': "f", 'χ': "ch", 'ψ': "ps", 'ω': "o",
 }
 
-// DropDate is YYYYMMDD of a whole date.
+// DropDate returns a full date as YYYYMMDD.
 func DropDate(v string) string {
 	v = strings.TrimSpace(v)
 	if at, _, ok := strings.Cut(v, "T"); ok && len(at) == len("2006-01-02") {
 		v = at
 	}
-	for _, layout := range []string{"2006-01-02", "20060102", "2006-01-02 15:04:05", "January 2, 2006", "Jan 2, 2006", "2 January 2006", "2 Jan 2006", "1/2/2006"} {
+	for _, layout := range []string{"2006-01-02", "20060102", "2006-01-02 15:04:05", "January 2, 2006", "Jan 2, 2006",
+		"2 January 2006", "2 Jan 2006", "1/2/2006"} {
 		if t, err := time.Parse(layout, v); err == nil {
 			return t.Format("20060102")
 		}
@@ -119,18 +125,17 @@ func DropDate(v string) string {
 	return ""
 }
 
-// DropZIP keeps letters and digits in lower case, without what follows a hyphen and
-// without leading zeros, five at most.
+// DropZIP returns letters and digits in lower case, up to a hyphen, without leading zeros, at most five.
 func DropZIP(v string) string {
 	v, _, _ = strings.Cut(v, "-")
 	v = strings.TrimLeft(alphanumeric(v), "0")
 	return v[:min(len(v), 5)]
 }
 
-// DropVIN is a vehicle's number of 17 letters and digits.
+// DropVIN returns a vehicle identification number of 17 letters and digits.
 func DropVIN(v string) string { return sized(alphanumeric(v), 17, 17) }
 
-// DropAdvertisingID is a mobile advertising id of 32 hexadecimal digits.
+// DropAdvertisingID returns a mobile advertising id of 32 hexadecimal digits.
 func DropAdvertisingID(v string) string {
 	v = alphanumeric(v)
 	if strings.Trim(v, "0123456789abcdef") != "" {
@@ -139,7 +144,7 @@ func DropAdvertisingID(v string) string {
 	return sized(v, 32, 32)
 }
 
-// DropTelevisionID is the id of a connected television, 8 to 32 letters and digits.
+// DropTelevisionID returns the id of a connected television, 8 to 32 letters and digits.
 func DropTelevisionID(v string) string { return sized(alphanumeric(v), 8, 32) }
 
 func sized(v string, least, most int) string {
@@ -162,9 +167,8 @@ func keep(v string, wanted func(rune) bool) string {
 	}, v)
 }
 
-// DropComposite is the hash of the lists NDZ (first name, last name, date, ZIP) and
-// NameVIN (first name, last name, VIN): of the fields' hashes in base64, one behind
-// the other. The fields are standard forms.
+// DropComposite returns the hash of the lists NDZ (first name, last name, date, ZIP) and NameVIN (first name,
+// last name, VIN): that of the concatenated base64 hashes of the fields, given in normalized form.
 func DropComposite(fields ...string) [sha256.Size]byte {
 	var all strings.Builder
 	for _, f := range fields {
@@ -174,16 +178,15 @@ func DropComposite(fields ...string) [sha256.Size]byte {
 	return Sum(all.String())
 }
 
-// maxDrop bounds how many values of a field a record gives.
+// maxDrop is the maximum number of values of a field per record.
 const maxDrop = 16
 
-// dropFields are the standard forms that a record has.
+// dropFields are the normalized values of a record.
 type dropFields struct{ first, last, dates, zips, vins, devices, televisions, phones []string }
 
-// DropValues returns what of a person's record, as JSON, may be on a list beside its
-// e-mail addresses: telephone numbers, and what stands under the usual names of a date
-// of birth, a ZIP code, a VIN, an advertising id or a television's id, at the top or
-// in a location or an address.
+// DropValues returns the values of a person's record, as JSON, that may be on a list, except e-mail
+// addresses: phone numbers, and values in the usual fields for a date of birth, ZIP code, VIN, advertising id
+// or television id, at the top level or in a location or address.
 func DropValues(raw []byte) []DropValue {
 	var f dropFields
 	f.object(lenient(raw), 0)
@@ -211,7 +214,7 @@ func DropValues(raw []byte) []DropValue {
 	return out
 }
 
-// object reads one object, and returns false when it cannot be read on.
+// object reads one object. It returns false if it cannot continue.
 func (f *dropFields) object(d *jsontext.Decoder, depth int) bool {
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return false
@@ -231,7 +234,7 @@ func (f *dropFields) object(d *jsontext.Decoder, depth int) bool {
 }
 
 func (f *dropFields) member(d *jsontext.Decoder, name string, depth int) bool {
-	to, standard := f.of(name)
+	to, standard := f.target(name)
 	within := strings.HasPrefix(name, "location") || strings.HasPrefix(name, "address")
 	switch kind := d.PeekKind(); {
 	case kind == '{' && within && depth < 2:
@@ -268,8 +271,8 @@ func (f *dropFields) member(d *jsontext.Decoder, name string, depth int) bool {
 	return d.SkipValue() == nil
 }
 
-// of says where the values of a member go, and in which form.
-func (f *dropFields) of(name string) (*[]string, func(string) string) {
+// target returns the list and the normalization of a field's values.
+func (f *dropFields) target(name string) (*[]string, func(string) string) {
 	switch name {
 	case "first_name", "given_name":
 		return &f.first, DropName
@@ -292,9 +295,9 @@ func (f *dropFields) of(name string) (*[]string, func(string) string) {
 	return nil, nil
 }
 
-// DropMembers are pieces of the names of members that DropValues, or Phones, reads
-// beside names and places: a JSON text that has none of them gives nothing that may be
-// on a list but an e-mail address.
+// DropMembers returns substrings of the field names that DropValues or Phones read, except names and
+// locations: a JSON text without any of them has no value that may be on a list, except e-mail addresses.
 func DropMembers() []string {
-	return []string{"phone", "mobile", `"date_of_birth`, `"birth`, `"dob`, `"vin`, `"maid`, `"idfa`, `"gaid`, `"aaid`, "advertising_id", `"ctv`, `"tv_id`}
+	return []string{"phone", "mobile", `"date_of_birth`, `"birth`, `"dob`, `"vin`, `"maid`, `"idfa`, `"gaid`, `"aaid`,
+		"advertising_id", `"ctv`, `"tv_id`}
 }

@@ -15,8 +15,8 @@ import (
 
 func base64Of(sum [sha256.Size]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }
 
-// TestDropVectors holds the standard forms and hashes against the values that the
-// platform publishes (DROP technical specifications 1.2.0, Working with the data).
+// Compares normalized forms and hashes with the values published by the platform (DROP technical
+// specifications 1.2.0, Working with the data).
 func TestDropVectors(t *testing.T) {
 	email := func(v string) string {
 		key, err := identity.EmailKey(v)
@@ -35,36 +35,43 @@ func TestDropVectors(t *testing.T) {
 		{suppress.DropZIP, " 00712345", "71234", "aeNUYKh7Xw5sqpxSbSP9eOHsj6iXewbUyavv89DIuhQ="},
 		{suppress.DropZIP, " 00300-9999", "300", "mDvWFLta/s5as7YCP3EUfNe2vCMU+dJ690IlQcZVg4k="},
 		{email, "Anna.Smith@Domain.com", "anna.smith@domain.com", "KA18MT/ph6IHYjzT9zwETySDQyvSh87YuoSBpOQtkhE="},
-		{email, "danielle.johnson12@example.com", "danielle.johnson12@example.com", "mKDnDvwF2inxrKcK1hJN2TRkxPfL6kzNNTtU12eH8Bw="},
+		{email, "danielle.johnson12@example.com", "danielle.johnson12@example.com",
+			"mKDnDvwF2inxrKcK1hJN2TRkxPfL6kzNNTtU12eH8Bw="},
 		{suppress.DropPhoneNumber, "+1(415)555-9317", "4155559317", "vGM7y5n+hBXRSEAklhHDPCbysyNgYTmXdMcagGUOY8E="},
 		{suppress.DropPhoneNumber, "+84(90)123 4567", "4901234567", "ptzVkgbv9DonwvPCHmXmJ2SEOaolSh37z3ZzY/Gmm+U="},
 		{suppress.DropPhoneNumber, "+354(123)4567", "3541234567", "Btrzydf5K6ALAKKXJGFHSx7u5bDzHC9WlVYtpq1n2rY="},
 		{suppress.DropPhoneNumber, "5551273811", "5551273811", "jr/RAWYVN+ODBf2vRxwBASPwiO4x27OGI1y3IDhcwLo="},
 		{suppress.DropVIN, "1HGCM82633A004352", "1hgcm82633a004352", "iNswy1m+0VSt8jAfFrvaiQ1R/0HAbgSwNGkwqo6QBss="},
-		{suppress.DropAdvertisingID, "a3f1c2d4-5678-90ab-cdef-1234567890ab", "a3f1c2d4567890abcdef1234567890ab", "250KY6lOgzYUB3EHrkbDCE2kMEZQE69SF38muhoDudI="},
-		{suppress.DropTelevisionID, "SmartTV_9F8E7D6C", "smarttv9f8e7d6c", "d9fxuTIrKksBXYDlaWsvQbcyUUfCbUx7v78gd+KP+tc="},
+		{suppress.DropAdvertisingID, "a3f1c2d4-5678-90ab-cdef-1234567890ab", "a3f1c2d4567890abcdef1234567890ab",
+			"250KY6lOgzYUB3EHrkbDCE2kMEZQE69SF38muhoDudI="},
+		{suppress.DropTelevisionID, "SmartTV_9F8E7D6C", "smarttv9f8e7d6c",
+			"d9fxuTIrKksBXYDlaWsvQbcyUUfCbUx7v78gd+KP+tc="},
 	} {
 		got := c.standard(c.in)
 		require.Equal(t, c.want, got, c.in)
 		require.Equal(t, c.hash, base64Of(suppress.Sum(got)), c.in)
 	}
 	require.Equal(t, "PQOfn1RffEKmqMmNAzDKKaoZCwxWbQZkQzPWmQo9REA=", base64Of(suppress.DropComposite(
-		suppress.DropName("Danielle"), suppress.DropName("Johnson"), suppress.DropDate("July 4, 1985"), suppress.DropZIP("91790"))))
+		suppress.DropName("Danielle"), suppress.DropName("Johnson"), suppress.DropDate("July 4, 1985"),
+		suppress.DropZIP("91790"))))
 	require.Equal(t, "rtnDuXIe63jXYQQXW5r07GJ7lSsrib8+46QuKFwkOmk=", base64Of(suppress.DropComposite(
 		suppress.DropName("Eve"), suppress.DropName("Genesis"), suppress.DropVIN("1HGCM82633A004352"))))
 }
 
 func TestDropForms(t *testing.T) {
 	for in, want := range map[string]string{
-		"O'Brien": "obrien", "José": "jose", "Müller": "muller", "Иванов": "ivanov", "Ёлкина": "yolkina", "Щербакова": "shcherbakova",
-		"Straße": "strasse", "ŁUKASZ": "lukasz", "İzmir": "izmir", "田中": "田中", "김": "김", "محمد": "محمد", "שלום": "שלום", "キムラ": "キムラ",
+		"O'Brien": "obrien", "José": "jose", "Müller": "muller", "Иванов": "ivanov", "Ёлкина": "yolkina",
+		"Щербакова": "shcherbakova",
+		"Straße":    "strasse", "ŁUKASZ": "lukasz", "İzmir": "izmir", "田中": "田中", "김": "김", "محمد": "محمد",
+		"שלום": "שלום", "キムラ": "キムラ",
 		"  van  der  Berg ": "vanderberg", "Θεοδώρου": "theodoroy", "J. R. 2nd": "jr2nd", "...": "",
 	} {
 		require.Equal(t, want, suppress.DropName(in), in)
 	}
 	for in, want := range map[string]string{
-		"1985-07-04": "19850704", "19850704": "19850704", "1985-07-04T00:00:00Z": "19850704", "7/4/1985": "19850704", "4 July 1985": "19850704",
-		"1985": "", "1985-07": "", "": "", "July": "",
+		"1985-07-04": "19850704", "19850704": "19850704", "1985-07-04T00:00:00Z": "19850704", "7/4/1985": "19850704",
+		"4 July 1985": "19850704",
+		"1985":        "", "1985-07": "", "": "", "July": "",
 	} {
 		require.Equal(t, want, suppress.DropDate(in), in)
 	}
@@ -75,7 +82,7 @@ func TestDropForms(t *testing.T) {
 }
 
 // Every list suppresses the record that has its identifier, and no other.
-func TestDropSuppresses(t *testing.T) {
+func TestDrop_ListSuppressesItsRecordOnly(t *testing.T) {
 	raw := `{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson","last_updated":"2026","emails":["d@example.com"],` +
 		`"date_of_birth":"1985-07-04","location":{"city":"West Covina","postal_code":"91790-1111"},"mobile":["+84(90)123 4567"],` +
 		`"vin":"1HGCM82633A004352","idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab","tv_id":"SmartTV_9F8E7D6C","experience":[{"company":{"phone":"5551273811"}}]}`
@@ -91,7 +98,8 @@ func TestDropSuppresses(t *testing.T) {
 	} {
 		s := suppress.NewSet(key(t, 1))
 		h := s.Key().Hash(typ, sum)
-		require.NoError(t, s.Apply([]byte(h.String()), []byte(`{"type":"`+string(typ)+`","scope":"all","requested_at":"2026","key":"`+s.Key().ID()+`"}`)))
+		require.NoError(t, s.Apply([]byte(h.String()), []byte(`{"type":"`+string(typ)+
+			`","scope":"all","requested_at":"2026","key":"`+s.Key().ID()+`"}`)))
 		by, hit := s.Record(danielle)
 		require.True(t, hit, typ)
 		require.Equal(t, h, by, typ)
@@ -101,7 +109,7 @@ func TestDropSuppresses(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.DropPhone, "5551273811", suppress.Entry{})
 	_, hit := s.Record(danielle)
-	require.False(t, hit, "a company's number is nobody's")
+	require.False(t, hit, "a company's number")
 	_, hit = s.Document(identity.Default(), []byte(`{"phone":"(555) 127-3811"}`))
 	require.True(t, hit)
 }
@@ -111,9 +119,9 @@ func FuzzDropValues(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.DropValues(raw) })
 }
 
-// Whatever DropValues finds in a record, a set that has it finds the record by, although
-// only records with members of which that may come are read for it.
-func TestRecordListed(t *testing.T) {
+// Everything that DropValues finds in a record is also found by a set, although only records with matching
+// fields are parsed for it.
+func TestDropValues_AreFoundBySet(t *testing.T) {
 	const network, codehost = `{"profile_id":"p1","username":"ada","first_name":"Ada","last_name":"Lovelace","last_updated":"2026-11-20"`, `{"user_id":7,"codehost_username":"ada","last_updated":"2026-11-20"`
 	for raw, kind := range map[string]record.Kind{
 		network + `,"home_Phone":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,
@@ -136,7 +144,8 @@ func TestRecordListed(t *testing.T) {
 		require.NotEmpty(t, values, raw)
 		for _, v := range values {
 			s := suppress.NewSet(key(t, 1))
-			entry, err := json.Marshal(suppress.Entry{Type: v.Type, Scope: suppress.All, RequestedAt: "2026-01-01", Key: s.Key().ID()})
+			entry, err := json.Marshal(suppress.Entry{Type: v.Type, Scope: suppress.All, RequestedAt: "2026-01-01",
+				Key: s.Key().ID()})
 			require.NoError(t, err)
 			require.NoError(t, s.Apply([]byte(s.Key().Hash(v.Type, v.Sum).String()), entry))
 			_, hit := s.Record(r)

@@ -2,9 +2,8 @@ package suppress
 
 import "sync/atomic"
 
-// filter says of most marks that they are not in it, with one read of memory: two bits
-// a mark, both in one word. A mark that was added is always found. It is read beside
-// whoever adds to it; only one adds at a time.
+// filter is a Bloom filter of marks that costs one memory read per lookup: each mark has up to four bits in
+// one word. It has no false negatives. It may be read while one goroutine adds.
 type filter struct {
 	words []uint64
 	shift uint
@@ -12,14 +11,13 @@ type filter struct {
 }
 
 const (
-	// minWords is how small a filter may be.
+	// minWords is the minimum size of a filter.
 	minWords = 64
-	// perWord is how many marks a word takes at most, on average: at that some 4 % of
-	// the marks that are not in a filter are found in it all the same.
+	// perWord is the maximum average number of marks per word; the false-positive rate is then about 4 %.
 	perWord = 6
 )
 
-// newFilter returns a filter with room for so many marks and as many again.
+// newFilter returns a filter with room for twice n marks.
 func newFilter(n int) *filter {
 	words, shift := minWords, uint(64-6)
 	for words*perWord < 2*n {
@@ -29,11 +27,11 @@ func newFilter(n int) *filter {
 	return &filter{words: make([]uint64, words), shift: shift}
 }
 
-// full says that the filter would begin to say little.
+// full reports whether the false-positive rate would exceed the target.
 func (f *filter) full() bool { return f == nil || f.used >= perWord*len(f.words) }
 
-// place is a mark's word and its bits there. The product spreads the 32 bits of a mark:
-// the word is told by its upper bits, and the bits by others.
+// place returns a mark's word and its bits. Multiplication spreads the 32 bits of the mark: upper bits select
+// the word, others the bits.
 func (f *filter) place(mark uint32) (word uint32, bits uint64) {
 	x := uint64(mark) * 0x9e3779b97f4a7c15
 	return uint32(x >> f.shift), 1<<(x>>8&63) | 1<<(x>>14&63) | 1<<(x>>20&63) | 1<<(x>>26&63) //nolint:gosec // below the number of words

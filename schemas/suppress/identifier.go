@@ -9,10 +9,10 @@ import (
 	"muster/schemas/identity"
 )
 
-// Type says what an identifier is (records.md, kind erasure).
+// Type is a type of identifier (records.md, kind erasure).
 type Type string
 
-// Types that a request may name.
+// Types that a request may contain.
 const (
 	Email             Type = "email"
 	Phone             Type = "phone"
@@ -23,22 +23,21 @@ const (
 	UserID            Type = "user_id"    // of the code host
 )
 
-// Types that follow from others and are never asked for.
+// Derived types. Requests cannot contain them.
 const (
 	// MicroblogUserID is the id of an account of the microblog.
 	MicroblogUserID Type = "microblog_user_id"
-	// CodehostAccount, NetworkAccount and MicroblogAccount are usernames that an
-	// erased account bore: they suppress what others state of the account, and no
-	// record of whoever bears the name next.
+	// CodehostAccount, NetworkAccount and MicroblogAccount are usernames of erased accounts. They suppress
+	// what other records state about the account, but not the record of a later owner of the username.
 	CodehostAccount  Type = "codehost_account"
 	NetworkAccount   Type = "network_account"
 	MicroblogAccount Type = "microblog_account"
 )
 
-// typeCount is how many types there are that records are compared by.
+// typeCount is the number of types that records are compared by.
 const typeCount = 16
 
-// index numbers the types that records are compared by; all others share typeCount.
+// index returns the index of a type that records are compared by, and typeCount for all others.
 func (t Type) index() int {
 	switch t {
 	case Email:
@@ -77,7 +76,7 @@ func (t Type) index() int {
 	return typeCount
 }
 
-// indexed are the types in the order of their index.
+// indexed returns the types in the order of their index.
 func indexed() [typeCount]Type {
 	return [typeCount]Type{
 		Email, Phone, NetworkUsername, CodehostUsername, MicroblogUsername, ProfileID, UserID, MicroblogUserID,
@@ -85,15 +84,15 @@ func indexed() [typeCount]Type {
 	}
 }
 
-// bit is a type's place in a word of types.
+// bit returns a type's bit in a word of types.
 func (t Type) bit() uint64 { return 1 << t.index() }
 
-// Types returns the types that a request may name, in a fixed order.
+// Types returns the types that a request may contain, in a fixed order.
 func Types() []Type {
 	return []Type{Email, Phone, NetworkUsername, CodehostUsername, MicroblogUsername, ProfileID, UserID}
 }
 
-// TypeNames is Types as a list for people.
+// TypeNames returns Types as text for messages.
 func TypeNames() string {
 	var names []string
 	for _, t := range Types() {
@@ -102,21 +101,19 @@ func TypeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Errors of Standard. Their texts follow the identifier's name and do not repeat
-// it.
+// Errors of Standard, phrased to follow the identifier's name.
 var (
 	errType     = errors.New("is of an unknown type: use one of " + TypeNames())
 	errEmpty    = errors.New("is empty")
 	errUsername = errors.New("is not a username")
 	errUserID   = errors.New("is not a user id: a number, 0 or more")
-	errPhone    = errors.New("is not a telephone number of 7 to 15 digits")
+	errPhone    = errors.New("is not a phone number of 7 to 15 digits")
 	errLong     = errors.New("is longer than 512 bytes")
 )
 
-// Standard returns the form of an identifier that is hashed: an e-mail address
-// and a username as they are compared (identity.EmailKey, identity.UsernameKey), a
-// telephone number as its digits alone, with the country's and without leading
-// zeros, an id as it is.
+// Standard returns the normalized form of an identifier, which is hashed: e-mail addresses and usernames as
+// in identity.EmailKey and identity.UsernameKey, phone numbers as digits with country code and without
+// leading zeros, ids unchanged.
 func Standard(t Type, value string) (string, error) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -165,8 +162,8 @@ func phone(value string) (string, error) {
 	return s, nil
 }
 
-// phoneForms are the standard forms that a telephone number of a record may have
-// been given in: with and without the country code of North America.
+// phoneForms returns the normalized forms in which a phone number of a record may have been requested: with
+// and without the country code of North America.
 func phoneForms(value string) []string {
 	s, err := phone(value)
 	switch {
@@ -180,5 +177,5 @@ func phoneForms(value string) []string {
 	return []string{s}
 }
 
-// Sum is the SHA-256 of a standard form: what a request may give instead of it.
+// Sum returns the SHA-256 of a normalized form, which a request may give instead.
 func Sum(standard string) [sha256.Size]byte { return sha256.Sum256([]byte(standard)) }

@@ -13,19 +13,19 @@ import (
 	"sync"
 )
 
-// KeyName and KeySize derive the key of the hashes from the root secret.
+// KeyName and KeySize are the derivation parameters of the hash key.
 const (
 	KeyName = "suppression-hash"
 	KeySize = 32
 )
 
-// Hash names an identifier of a type, without saying which.
+// Hash is the keyed hash of an identifier and its type.
 type Hash [16]byte
 
-// String is the hash in hexadecimal, which is the key of its messages.
+// String returns the hash in hexadecimal, the key of its messages.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads what String wrote.
+// ParseHash parses the result of String.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	if len(s) != 2*len(h) {
@@ -37,12 +37,11 @@ func ParseHash(s string) (Hash, error) {
 	return h, nil
 }
 
-// Key makes hashes. It is safe for concurrent use.
+// Key computes keyed hashes. It is safe for concurrent use.
 type Key struct {
-	// inner and outer are the states of the two digests of HMAC behind their block of
-	// key: what would be computed for each hash again.
+	// inner and outer are the HMAC digest states after the key block, which are the same for every hash.
 	inner, outer []byte
-	// marks make the marks of each type's identifiers, by its index.
+	// marks are the ciphers for the marks of each type, by its index.
 	marks   [typeCount]cipher.Block
 	digests sync.Pool // of *digest
 	id      string
@@ -57,7 +56,7 @@ type digest struct {
 	block [aes.BlockSize]byte
 }
 
-// NewKey returns a key of KeySize bytes.
+// NewKey returns a Key. material must have KeySize bytes.
 func NewKey(material []byte) (*Key, error) {
 	if len(material) != KeySize {
 		return nil, fmt.Errorf("suppress: a key of %d bytes, want %d", len(material), KeySize)
@@ -68,10 +67,10 @@ func NewKey(material []byte) (*Key, error) {
 		return &digest{hash: h, state: state}
 	}}}
 	var err error
-	if k.inner, err = behind(material, 0x36); err != nil {
+	if k.inner, err = stateAfterKey(material, 0x36); err != nil {
 		return nil, err
 	}
-	if k.outer, err = behind(material, 0x5c); err != nil {
+	if k.outer, err = stateAfterKey(material, 0x5c); err != nil {
 		return nil, err
 	}
 	h := k.Hash("key", Sum("id"))
@@ -85,21 +84,20 @@ func NewKey(material []byte) (*Key, error) {
 	return k, nil
 }
 
-// NoKey is a key for hashes that are not kept, such as those of a dry run.
+// NoKey returns a key for hashes that are not stored, such as those of a dry run.
 func NoKey() *Key {
 	k, err := NewKey(make([]byte, KeySize))
 	if err != nil {
-		panic(err) // the size is right
+		panic(err) // The size is valid.
 	}
 	return k
 }
 
-// ID tells keys apart, and says nothing of them.
+// ID identifies the key without revealing it.
 func (k *Key) ID() string { return k.id }
 
-// behind is the state of a digest behind the block of a key, each byte of it changed by
-// a mask.
-func behind(material []byte, mask byte) ([]byte, error) {
+// stateAfterKey returns the state of a digest after the key block, whose bytes are XORed with mask.
+func stateAfterKey(material []byte, mask byte) ([]byte, error) {
 	var block [sha256.BlockSize]byte
 	copy(block[:], material)
 	for i := range block {
@@ -111,14 +109,13 @@ func behind(material []byte, mask byte) ([]byte, error) {
 	}
 	state, ok := h.(encoding.BinaryMarshaler)
 	if !ok {
-		return nil, errors.New("suppress: the state of SHA-256 cannot be kept")
+		return nil, errors.New("suppress: SHA-256 state cannot be saved")
 	}
 	return state.MarshalBinary()
 }
 
-// Hash is the first half of HMAC-SHA256 (RFC 2104) of the type, a zero byte and
-// the sum. It runs for every identifier of every record, and so begins where the key
-// has been taken in, and needs no memory.
+// Hash returns the first half of HMAC-SHA256 (RFC 2104) of the type, a zero byte and the sum. It runs for
+// every identifier of every record, so it starts from the saved states and does not allocate.
 func (k *Key) Hash(t Type, sum [sha256.Size]byte) Hash {
 	d, _ := k.digests.Get().(*digest)
 	defer k.digests.Put(d)
@@ -131,26 +128,25 @@ func (k *Key) Hash(t Type, sum [sha256.Size]byte) Hash {
 	return Hash(d.sum[:16])
 }
 
-// run puts the digest that began with a state and ends with text into d.sum.
+// run computes the digest of text from a saved state into d.sum.
 func (d *digest) run(state, text []byte) {
 	if err := d.state.UnmarshalBinary(state); err != nil {
-		panic(err) // the state is SHA-256's own
+		panic(err) // The state was saved by SHA-256.
 	}
-	_, _ = d.hash.Write(text) // never an error (hash.Hash)
+	_, _ = d.hash.Write(text) // hash.Hash never returns an error.
 	d.hash.Sum(d.sum[:0])
 }
 
-// Of is the hash of an identifier in its standard form.
+// Of returns the hash of an identifier in its normalized form.
 func (k *Key) Of(t Type, standard string) Hash { return k.Hash(t, Sum(standard)) }
 
-// Mark is a second, short hash of an identifier, for [Entry.Mark]: in hexadecimal the
-// first 32 bits of the AES of the first half of its SHA-256, under a key that follows
-// from this one and the type. It costs a third of [Key.Hash], and says of most
-// identifiers that they are not in a set; of a type that records are not compared by it
-// is empty. Whoever changes how it is made gives the member of the entry another name.
+// Mark returns a second, short hash of an identifier, for [Entry.Mark]: the first 32 bits, in hexadecimal, of
+// the AES of the first half of its SHA-256, under a key derived from this one and the type. It costs a third
+// of [Key.Hash] and excludes most identifiers that are not in a set. It is empty for types that records are
+// not compared by. If the computation changes, rename the JSON field of the entry.
 func (k *Key) Mark(t Type, sum [sha256.Size]byte) string { return markText(k.mark(t.index(), sum)) }
 
-// mark is Mark as a number, 0 of a type that has none.
+// mark returns Mark as a number, 0 for types without marks.
 func (k *Key) mark(index int, sum [sha256.Size]byte) uint32 {
 	if index >= typeCount {
 		return 0
@@ -160,7 +156,7 @@ func (k *Key) mark(index int, sum [sha256.Size]byte) uint32 {
 	return markWith(k.marks[index], &d.block, &sum)
 }
 
-// markWith makes a mark in a block that it may use.
+// markWith computes a mark, using block as scratch space.
 func markWith(key cipher.Block, block *[aes.BlockSize]byte, sum *[sha256.Size]byte) uint32 {
 	copy(block[:], sum[:])
 	key.Encrypt(block[:], block[:])
@@ -174,7 +170,7 @@ func markText(mark uint32) string {
 	return fmt.Sprintf("%08x", mark)
 }
 
-// parseMark reads what Mark wrote; anything else is no mark, 0.
+// parseMark parses the result of Mark. It returns 0, no mark, for other text.
 func parseMark(s string) uint32 {
 	var raw [4]byte
 	if len(s) != 2*len(raw) {

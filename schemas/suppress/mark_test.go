@@ -19,16 +19,16 @@ import (
 	"muster/schemas/suppress"
 )
 
-// unmarked is read as no mark: the entry is one of before there were any.
+// unmarked is an entry from before marks.
 const unmarked = "-"
 
 func markedTypes() []suppress.Type {
-	return append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount, suppress.MicroblogAccount,
+	return append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount,
+		suppress.MicroblogAccount,
 		suppress.DropPhone, suppress.DropNDZ, suppress.DropNameVIN, suppress.DropMAID, suppress.DropCTVID)
 }
 
-// TestMarkIsStable holds marks against their definition, written with the libraries alone:
-// stored ones are compared with new ones forever.
+// Compares marks with a plain implementation: stored ones must stay comparable.
 func TestMarkIsStable(t *testing.T) {
 	material := make([]byte, suppress.KeySize)
 	for i := range material {
@@ -57,13 +57,14 @@ func TestMarkIsStable(t *testing.T) {
 	require.NotEqual(t, key(t, 7).Mark(suppress.Email, sum), key(t, 8).Mark(suppress.Email, sum))
 }
 
-// TestEntryOfOld reads an entry as it was written before there were marks.
-func TestEntryOfOld(t *testing.T) {
+// Reads an entry written before marks existed.
+func TestEntry_WithoutMarkIsValid(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 	require.NoError(t, s.Apply([]byte(s.Key().Of(suppress.Email, "ada@example.com").String()),
 		fmt.Appendf(nil, `{"type":"email","scope":"all","requested_at":"2026-11-20T10:00:00Z","request_id":"er_1","key":%q}`, s.Key().ID())))
-	for address, want := range map[string]bool{"ada@example.com": true, "bob@example.com": true, "eve@example.com": false} {
+	for address, want := range map[string]bool{"ada@example.com": true, "bob@example.com": true,
+		"eve@example.com": false} {
 		require.Equal(t, want, s.Author(address), address)
 	}
 }
@@ -76,7 +77,8 @@ func (m model) apply(typ suppress.Type, value string, e suppress.Entry) {
 		m[typ] = map[string]suppress.Entry{}
 	}
 	before, known := m[typ][value]
-	if !known || e.RequestedAt > before.RequestedAt || e.RequestedAt == before.RequestedAt && (e.Lifted || !before.Lifted) {
+	if !known || e.RequestedAt > before.RequestedAt || e.RequestedAt == before.RequestedAt &&
+		(e.Lifted || !before.Lifted) {
 		m[typ][value] = e
 	}
 }
@@ -106,10 +108,9 @@ func platforms() map[string]struct {
 	}
 }
 
-// TestMarksHideNobody compares sets whose entries have all, some or no marks with one
-// another and with a model, over entries of all types, their corrections and withdrawals,
-// in any order, and records that hold some of their identifiers.
-func TestMarksHideNobody(t *testing.T) {
+// Compares sets whose entries have all, some or no marks with each other and with a model: entries of all
+// types, their corrections and withdrawals in any order, and records with some of their identifiers.
+func TestSet_MarksDoNotChangeResults(t *testing.T) {
 	const values, entries, subjects = 400, 3000, 400
 	scopes := []suppress.Scope{suppress.All, suppress.All, suppress.Network, suppress.Codehost}
 	for seed := range uint64(4) {
@@ -130,7 +131,8 @@ func TestMarksHideNobody(t *testing.T) {
 		for range entries {
 			typ := types[rng.IntN(len(types))]
 			v, e := value(typ), suppress.Entry{
-				Scope: scopes[rng.IntN(len(scopes))], RequestedAt: fmt.Sprintf("2026-01-%02d", 1+rng.IntN(20)), Lifted: rng.IntN(4) == 0,
+				Scope: scopes[rng.IntN(len(scopes))], RequestedAt: fmt.Sprintf("2026-01-%02d", 1+rng.IntN(20)),
+				Lifted: rng.IntN(4) == 0,
 			}
 			plain.apply(typ, v, e)
 			put(t, all, typ, v, e)
@@ -152,10 +154,12 @@ func TestMarksHideNobody(t *testing.T) {
 					s.Phones = append(s.Phones, value(suppress.Phone))
 				}
 				want := plain.hit(of.webset, of.id, id) || plain.hit(of.webset, of.username, username) ||
-					plain.hit(of.webset, suppress.Email, s.Emails...) || plain.hit(of.webset, suppress.Phone, s.Phones...)
+					plain.hit(of.webset, suppress.Email, s.Emails...) || plain.hit(of.webset, suppress.Phone,
+					s.Phones...)
 				if rng.IntN(2) == 0 {
 					listed := value(suppress.DropMAID)
-					drop = suppress.DropValue{Type: []suppress.Type{suppress.DropMAID, suppress.DropNDZ, suppress.DropPhone}[rng.IntN(3)], Sum: suppress.Sum(listed)}
+					drop = suppress.DropValue{Type: []suppress.Type{suppress.DropMAID, suppress.DropNDZ,
+						suppress.DropPhone}[rng.IntN(3)], Sum: suppress.Sum(listed)}
 					s.Drop = append(s.Drop, drop)
 					want = want || plain.hit(of.webset, drop.Type, listed)
 				}
@@ -168,7 +172,8 @@ func TestMarksHideNobody(t *testing.T) {
 					_, hit = set.ID(platform, id)
 					require.Equal(t, plain.hit(of.webset, of.id, id), hit, "%s: %s %s", name, platform, id)
 					for _, address := range s.Emails {
-						require.Equal(t, plain.hit(suppress.Codehost, suppress.Email, address), set.Author(address), "%s: %s", name, address)
+						require.Equal(t, plain.hit(suppress.Codehost, suppress.Email, address), set.Author(address),
+							"%s: %s", name, address)
 					}
 				}
 			}
@@ -176,8 +181,8 @@ func TestMarksHideNobody(t *testing.T) {
 	}
 }
 
-// TestWrongMark: of two marks of one hash one is wrong, and neither is believed.
-func TestWrongMark(t *testing.T) {
+// If a hash has two different marks, neither is used.
+func TestSet_IgnoresConflictingMarks(t *testing.T) {
 	for _, marks := range [][2]string{{"00000001", ""}, {"", "00000001"}} {
 		s := suppress.NewSet(key(t, 1))
 		for i, mark := range marks {
@@ -188,9 +193,8 @@ func TestWrongMark(t *testing.T) {
 	}
 }
 
-// TestMarkOfEntry: what follows from an entry has a mark, and an entry's mark can be had
-// for the next one of its hash.
-func TestMarkOfEntry(t *testing.T) {
+// Derived entries have marks, and MarkOf returns the mark for the next entry of a hash.
+func TestMarkOf_ReturnsMarkOfHash(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	by := s.Key().Of(suppress.Email, "ada@example.com")
@@ -204,9 +208,8 @@ func TestMarkOfEntry(t *testing.T) {
 	require.Empty(t, s.MarkOf(s.Key().Of(suppress.Email, "bob@example.com")))
 }
 
-// TestSuppressedFromApplyOn: whoever was erased is found by those who look beside it from
-// the moment on that Apply returns, also while the set grows.
-func TestSuppressedFromApplyOn(t *testing.T) {
+// Concurrent lookups find an entry as soon as Apply returns, also while the set grows.
+func TestApply_IsVisibleToConcurrentLookups(t *testing.T) {
 	const n = 5000
 	s := suppress.NewSet(key(t, 1))
 	var applied atomic.Int64
@@ -251,7 +254,8 @@ func FuzzMarks(f *testing.F) {
 			value := "v" + strconv.Itoa(int(ops[0])/len(types)%4)
 			ops = ops[2:]
 			e := suppress.Entry{
-				Type: typ, Key: k.ID(), Scope: []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[how&3%3],
+				Type: typ, Key: k.ID(), Scope: []suppress.Scope{suppress.All, suppress.Network,
+					suppress.Codehost}[how&3%3],
 				RequestedAt: fmt.Sprintf("2026-01-%02d", 1+how>>2&7), Lifted: how&0x20 != 0,
 			}
 			if how&0x40 == 0 {
@@ -267,7 +271,8 @@ func FuzzMarks(f *testing.F) {
 					_, hit := s.ID(platform, v)
 					require.Equal(t, plain.hit(of.webset, of.id, v), hit, "%s %s", platform, v)
 					_, hit = s.Account(platform, v)
-					require.Equal(t, plain.hit(of.webset, of.username, v) || plain.hit(of.webset, of.account, v), hit, "%s %s", platform, v)
+					require.Equal(t, plain.hit(of.webset, of.username, v) || plain.hit(of.webset, of.account, v), hit,
+						"%s %s", platform, v)
 					drop := suppress.DropValue{Type: typ, Sum: suppress.Sum(v)}
 					_, hit = s.Subject(suppress.Subject{Platform: platform, Drop: []suppress.DropValue{drop}})
 					require.Equal(t, plain.hit(of.webset, typ, v), hit, "%s %s %s", platform, typ, v)

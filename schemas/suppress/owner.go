@@ -2,17 +2,17 @@ package suppress
 
 import "fmt"
 
-// OwnerKey is the key of the message of event.TopicErasure that says whose it is: [Key.Owner].
+// OwnerKey is the message key, on event.TopicErasure, of the topic owner's record: [Key.Owner].
 const OwnerKey = "owner"
 
-// Owner is the value under OwnerKey that says that the topic is of who has the key.
+// Owner returns the owner record, the value under OwnerKey.
 func (k *Key) Owner() []byte { return fmt.Appendf(nil, `{"key":%q}`, k.id) }
 
-// Claimed reports whether it is known whose the topic is: by its owner or an entry.
+// Claimed reports whether the owner of the topic is known, from its owner record or an entry.
 func (s *Set) Claimed() bool { return s.owner.Load() != nil || s.Len() > 0 }
 
-// Ours is [ErrOtherKey] when the topic, which has no entry yet, is of the owner of another key. Nobody is missed then;
-// but who would add an entry is to ask. A nil set is ours.
+// Ours returns [ErrOtherKey] if the topic has no entries but is owned by another key. Lookups are still
+// complete then, but entries must not be added. It returns nil for a nil set.
 func (s *Set) Ours() error {
 	if s == nil || s.Len() > 0 {
 		return nil

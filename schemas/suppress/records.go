@@ -9,7 +9,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Record reports whether a record is suppressed, and by which hash.
+// Record reports whether a record is suppressed, and the hash of the matching entry.
 func (s *Set) Record(r *record.Record) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
@@ -19,9 +19,8 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 	return a.answer()
 }
 
-// record asks for the identifiers of a record, of those types alone of which any was ever
-// suppressed: others are not even brought into their standard form.
-func (a *asked) record(r *record.Record) {
+// record looks up the identifiers of a record. Types that were never suppressed are not even normalized.
+func (a *batchLookup) record(r *record.Record) {
 	switch b := r.Body.(type) {
 	case *record.NetworkPerson:
 		a.webset = bitNetwork
@@ -63,23 +62,22 @@ func (a *asked) record(r *record.Record) {
 	}
 }
 
-// account asks for what is stated of an account.
-func (a *asked) account(t platformTypes, username string) {
+// account looks up a username for statements about an account.
+func (a *batchLookup) account(t platformTypes, username string) {
 	a.standard(t.username, username)
 	a.standard(t.account, username)
 }
 
-// id asks for an id as a record has it: white space around it is not part of what a request
-// names.
-func (a *asked) id(t Type, id string) { a.standard(t, strings.TrimSpace(id)) }
+// id looks up an id as given in a record. Requests contain ids without surrounding white space.
+func (a *batchLookup) id(t Type, id string) { a.standard(t, strings.TrimSpace(id)) }
 
-func (a *asked) username(t Type, username string) {
+func (a *batchLookup) username(t Type, username string) {
 	if a.set.ofTypes(t.bit()) {
 		a.standard(t, identity.UsernameKey(username))
 	}
 }
 
-func (a *asked) emails(list []string) {
+func (a *batchLookup) emails(list []string) {
 	if len(list) > 0 && a.set.ofTypes(Email.bit()) {
 		for _, e := range list {
 			a.email(e)
@@ -87,8 +85,8 @@ func (a *asked) emails(list []string) {
 	}
 }
 
-// email asks for an address, unless the one before it was the same.
-func (a *asked) email(address string) {
+// email looks up an address, unless it repeats the previous one.
+func (a *batchLookup) email(address string) {
 	if address == "" || address == a.raw || !a.set.ofTypes(Email.bit()) {
 		return
 	}
@@ -98,16 +96,15 @@ func (a *asked) email(address string) {
 	}
 }
 
-// emailKey asks for an address, a comparison form, in whichever form of its domain it was
-// erased.
-func (a *asked) emailKey(key string) {
+// emailKey looks up a normalized address, in every form of its domain.
+func (a *batchLookup) emailKey(key string) {
 	a.standard(Email, key)
 	for _, form := range identity.EmailForms(key) {
 		a.standard(Email, form)
 	}
 }
 
-func (a *asked) phones(numbers []string) {
+func (a *batchLookup) phones(numbers []string) {
 	for _, n := range numbers {
 		for _, form := range phoneForms(n) {
 			a.standard(Phone, form)
@@ -115,8 +112,8 @@ func (a *asked) phones(numbers []string) {
 	}
 }
 
-// more asks for what a person's record has in members that muster has no field for.
-func (a *asked) more(r *record.Record) {
+// more looks up identifiers in the unmapped fields of a person's record.
+func (a *batchLookup) more(r *record.Record) {
 	wanted := contactsWanted{emails: a.set.ofTypes(Email.bit()), phones: a.set.ofTypes(Phone.bit())}
 	if wanted != (contactsWanted{}) {
 		unknown(r, func(members jsontext.Value, depth int) {

@@ -110,9 +110,9 @@ func drawRecord(rng *rand.Rand, few int) drawn {
 	return d
 }
 
-// TestRecords looks records of all kinds up in sets of few identifiers, which have all or
-// some types: one at a time, several together, and as subjects, against the plain model.
-func TestRecords(t *testing.T) {
+// Looks up records of all kinds, one at a time, in batches and as subjects, in small sets with all or some
+// types, and compares with a plain model.
+func TestRecord_EqualsModel(t *testing.T) {
 	const few, rounds, together = 40, 60, 23
 	hits := 0
 	for seed := range uint64(6) {
@@ -127,7 +127,8 @@ func TestRecords(t *testing.T) {
 					continue
 				}
 				e := suppress.Entry{
-					Scope: []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[rng.IntN(3)], RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Lifted: rng.IntN(5) == 0,
+					Scope:       []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[rng.IntN(3)],
+					RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Lifted: rng.IntN(5) == 0,
 				}
 				if rng.IntN(8) == 0 {
 					e.Mark = unmarked
@@ -172,7 +173,7 @@ func TestRecords(t *testing.T) {
 				}
 			}
 			found := make([]suppress.Found, together)
-			found[0] = suppress.Found{Hit: true} // of before
+			found[0] = suppress.Found{Hit: true} // previous contents
 			together := set.Batch()
 			for _, r := range records {
 				together.Add(r)
@@ -191,9 +192,9 @@ func TestRecords(t *testing.T) {
 	require.Less(t, hits, 3000)
 	var none *suppress.Set
 	found := []suppress.Found{{Hit: true}}
-	nobody := none.Batch()
-	nobody.Add(nil)
-	nobody.Found(found)
+	empty := none.Batch()
+	empty.Add(nil)
+	empty.Found(found)
 	require.False(t, found[0].Hit)
 }
 

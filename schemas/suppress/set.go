@@ -14,7 +14,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Scope says in which records an entry suppresses.
+// Scope limits the records that an entry suppresses.
 type Scope string
 
 // Scopes.
@@ -24,38 +24,38 @@ const (
 	Network  Scope = "network"
 )
 
-// Entry is what is known of a hash, on event.TopicErasure under it: that who has
-// the identifier is suppressed, or not any more. It names nobody.
+// Entry is the value of a hash on event.TopicErasure: whether records with the identifier are suppressed. It
+// contains no personal data.
 type Entry struct {
 	Type  Type  `json:"type"`
 	Scope Scope `json:"scope"`
-	// RequestedAt is the version: the newest entry of a hash decides, a lifted one
-	// among equals.
+	// RequestedAt is the version: the newest entry of a hash wins; if versions tie, a withdrawn one.
 	RequestedAt string `json:"requested_at"`
 	RequestID   string `json:"request_id,omitempty"`
 	// Lifted withdraws the suppression.
 	Lifted bool `json:"lifted,omitzero"`
-	// From is the hash of the entry that led to this one; empty for one that was
-	// asked for.
+	// From is the hash of the entry that this one is derived from; empty for requested ones.
 	From string `json:"from,omitempty"`
 	// Key is the ID of the key that made the hash.
 	Key string `json:"key"`
-	// Mark is [Key.Mark] of the identifier. Without it the entry suppresses as well, and
-	// identifiers of its type take longer to look up.
+	// Mark is [Key.Mark] of the identifier. Entries without it are valid, but slow down lookups of their
+	// type.
 	Mark string `json:"mark,omitempty"`
 }
 
-// Derived reports whether the entry follows from another one.
+// Derived reports whether the entry is derived from another one.
 func (e *Entry) Derived() bool { return e.From != "" }
 
-// ErrOtherKey says that an entry was made with another root secret: nobody that it
-// suppresses would be recognized.
-var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or secret.key in the data folder): start with that one, or erased people would come back; `muster erase foreign` shows what was made with which")
+// ErrOtherKey means that an entry was made with another root secret, so the people whom it suppresses cannot
+// be recognized.
+var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or " +
+	"secret.key in the data folder): start with that one, or erased people would come back; `muster erase foreign` " +
+	"shows what was made with which")
 
-// Set says who is suppressed.
+// Set is the suppression set.
 type Set struct {
 	key *Key
-	// owner is whose the topic was said to be last, the ID of a key; nil: nobody's.
+	// owner is the key ID in the last owner record of the topic, or nil.
 	owner atomic.Pointer[string]
 
 	mu      sync.RWMutex
@@ -65,13 +65,13 @@ type Set struct {
 	lifts   uint64
 
 	any   atomic.Bool   // something is suppressed
-	types atomic.Uint64 // bits of the types of which something ever was
-	// marks has the marks of all entries but those of the types in unmarked, of which
-	// an entry came without one: each of their identifiers is looked up by its hash.
+	types atomic.Uint64 // bits of the types that were ever suppressed
+	// marks has the marks of all entries, except for the types in unmarked: those have an entry without a
+	// mark, so their identifiers are looked up by hash.
 	marks    atomic.Pointer[filter]
 	unmarked atomic.Uint64
 
-	drop   atomic.Bool // something of a deletion list other than an e-mail address was
+	drop   atomic.Bool // a value of a deletion list other than an e-mail address was suppressed
 	loaded chan struct{}
 	once   sync.Once
 
@@ -86,29 +86,28 @@ func NewSet(key *Key) *Set {
 	return &Set{key: key, loaded: make(chan struct{}), woken: make(chan struct{})}
 }
 
-// Key is the key of the set's hashes.
+// Key returns the key of the set's hashes.
 func (s *Set) Key() *Key { return s.key }
 
-// Bits of a word: the version above them.
+// Low bits of a word, below the version.
 const (
 	bitLifted   = 1 << 0
-	bitCodehost = 1 << 1 // the scope, when it is not all
+	bitCodehost = 1 << 1 // scope, unless all
 	bitNetwork  = 1 << 2
 	bitUsed     = 1 << 3
 	versionBits = 4
 )
 
-// Apply takes a message of event.TopicErasure. A message that cannot be read is an
-// error, [ErrOtherKey] among them. An entry older than what is known changes
-// nothing.
+// Apply applies a message of event.TopicErasure. It returns an error if the message is invalid, or
+// [ErrOtherKey]. An entry older than the known one is ignored.
 func (s *Set) Apply(key, value []byte) error {
 	if value == nil {
-		return nil // compaction forgets what was lifted long ago
+		return nil // Compaction removes entries withdrawn long ago.
 	}
 	var e Entry
 	if string(key) == OwnerKey {
 		if err := json.Unmarshal(value, &e); err != nil {
-			return fmt.Errorf("suppression entry: whose the topic is: %w", err)
+			return fmt.Errorf("suppression entry: owner: %w", err)
 		}
 		s.owner.Store(&e.Key)
 		return nil
@@ -127,7 +126,7 @@ func (s *Set) Apply(key, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("suppression entry %s: %w", h, err)
 	}
-	s.types.Or(e.Type.bit()) // before the entry is there: nobody misses it
+	s.types.Or(e.Type.bit()) // Before the entry is stored, so that no lookup misses it.
 	if isDrop(e.Type) {
 		s.drop.Store(true)
 	}
@@ -148,7 +147,7 @@ func (e *Entry) word() (uint64, error) {
 	case Network:
 		word |= bitNetwork
 	default:
-		return 0, errors.New("scope is none of all, codehost and network")
+		return 0, errors.New("scope must be all, codehost or network")
 	}
 	if e.Lifted {
 		word |= bitLifted
@@ -158,7 +157,7 @@ func (e *Entry) word() (uint64, error) {
 
 func (s *Set) put(h Hash, word uint64, mark uint32, t Type) {
 	if t.index() >= typeCount {
-		mark = 0 // nothing is looked up by such a type
+		mark = 0 // Not looked up by records.
 	}
 	s.mu.Lock()
 	before, known := s.entries.get(h), s.entries.mark(h)
@@ -175,7 +174,7 @@ func (s *Set) put(h Hash, word uint64, mark uint32, t Type) {
 		word = before
 	}
 	if known != 0 {
-		if mark != 0 && mark != known { // one of them is wrong
+		if mark != 0 && mark != known { // One of them is wrong.
 			s.unmarked.Or(t.bit())
 		}
 		mark = known
@@ -199,7 +198,7 @@ func (s *Set) put(h Hash, word uint64, mark uint32, t Type) {
 	s.woken = make(chan struct{})
 }
 
-// remember adds a mark, which the entries have already, to the filter.
+// remember adds the mark of an entry to the filter.
 func (s *Set) remember(mark uint32) {
 	if f := s.marks.Load(); !f.full() {
 		f.add(mark)
@@ -208,7 +207,8 @@ func (s *Set) remember(mark uint32) {
 	s.marks.Store(s.entries.filter(s.entries.used))
 }
 
-// supersedes compares versions; of equal ones a lifted entry wins, then the last.
+// supersedes reports whether a word replaces another one: by version, then a withdrawal, then the last one
+// applied.
 func supersedes(word, before uint64) bool {
 	if word>>versionBits != before>>versionBits {
 		return word>>versionBits > before>>versionBits
@@ -216,10 +216,10 @@ func supersedes(word, before uint64) bool {
 	return word != before && (word&bitLifted != 0 || before&bitLifted == 0)
 }
 
-// Loaded marks the set as holding everything that was stored when following began.
+// Loaded marks the set as complete up to the entries that were stored when following began.
 func (s *Set) Loaded() { s.once.Do(func() { close(s.loaded) }) }
 
-// IsLoaded reports whether Loaded was called. A nil set is.
+// IsLoaded reports whether Loaded was called. It is true for a nil set.
 func (s *Set) IsLoaded() bool {
 	if s == nil {
 		return true
@@ -232,8 +232,8 @@ func (s *Set) IsLoaded() bool {
 	}
 }
 
-// WaitLoaded waits for Loaded; until then nobody may rely on the set. The error is
-// the end of ctx.
+// WaitLoaded blocks until Loaded is called. Before that the set is incomplete. It returns an error if ctx
+// ends.
 func (s *Set) WaitLoaded(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -246,8 +246,7 @@ func (s *Set) WaitLoaded(ctx context.Context) error {
 	}
 }
 
-// Changes counts the changes so far, and returns a channel that closes with the
-// next.
+// Changes returns the number of changes so far, and a channel that is closed at the next one.
 func (s *Set) Changes() (uint64, <-chan struct{}) {
 	s.watch.Lock()
 	woken := s.woken
@@ -257,7 +256,7 @@ func (s *Set) Changes() (uint64, <-chan struct{}) {
 	return s.changes, woken
 }
 
-// Len is the number of hashes that are known, lifted ones included.
+// Len returns the number of known hashes, including withdrawn ones.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -270,7 +269,7 @@ func (s *Set) Len() int {
 // HasEmails reports whether an e-mail address was ever suppressed.
 func (s *Set) HasEmails() bool { return s != nil && s.ofTypes(Email.bit()) }
 
-// HasPhones reports whether a telephone number was ever suppressed.
+// HasPhones reports whether a phone number was ever suppressed.
 func (s *Set) HasPhones() bool {
 	if s == nil {
 		return false
@@ -280,16 +279,15 @@ func (s *Set) HasPhones() bool {
 	return s.phones > 0
 }
 
-// HasDrop reports whether an identifier of a deletion list that is no e-mail address
-// was ever suppressed: only then are records read for such.
+// HasDrop reports whether a value of a deletion list other than an e-mail address was ever suppressed.
+// Otherwise records need not be searched for such values.
 func (s *Set) HasDrop() bool { return s != nil && s.drop.Load() }
 
-// Knows reports whether an entry of a hash is known, lifted or not, that is no older
-// than a request.
+// Knows reports whether the hash has an entry, withdrawn or not, at least as new as a request.
 func (s *Set) Knows(h Hash, requestedAt string) bool {
 	v, err := record.ParseVersion(requestedAt)
 	if err != nil {
-		v = 0 // any entry is as new
+		v = 0 // Every entry is newer.
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -297,8 +295,8 @@ func (s *Set) Knows(h Hash, requestedAt string) bool {
 	return word != 0 && word>>versionBits >= uint64(v)
 }
 
-// Compare says whether an entry is newer than what is known of its hash (1), says
-// the same (0), or is older (-1).
+// Compare compares an entry with the known one of its hash: it returns 1 if it is newer, 0 if it is equal, -1
+// if it is older.
 func (s *Set) Compare(h Hash, e *Entry) (int, error) {
 	word, err := e.word()
 	if err != nil {
@@ -316,8 +314,8 @@ func (s *Set) Compare(h Hash, e *Entry) (int, error) {
 	return -1, nil
 }
 
-// Derive makes the entry that suppresses a record by its id, which was found by
-// another hash; false when there is one already, or no id.
+// Derive returns the entry that suppresses by id a record matched by the hash by. It returns false if it
+// exists or the id is empty.
 func (s *Set) Derive(platform, id string, by Hash) (Hash, Entry, bool) {
 	t, ok := typesOf(platform)
 	if !ok || strings.TrimSpace(id) == "" {
@@ -326,7 +324,7 @@ func (s *Set) Derive(platform, id string, by Hash) (Hash, Entry, bool) {
 	return s.derive(t.id, strings.TrimSpace(id), by)
 }
 
-// DeriveAccount is Derive for a username that the erased record bore.
+// DeriveAccount is Derive for the username of the erased record.
 func (s *Set) DeriveAccount(platform, username string, by Hash) (Hash, Entry, bool) {
 	t, ok := typesOf(platform)
 	if !ok || username == "" {
@@ -335,7 +333,7 @@ func (s *Set) DeriveAccount(platform, username string, by Hash) (Hash, Entry, bo
 	return s.derive(t.account, username, by)
 }
 
-// derive gives an entry the scope and the version of the one that it follows from.
+// derive builds an entry with the scope and version of its cause.
 func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 	sum := Sum(standard)
 	h := s.key.Hash(t, sum)
@@ -345,11 +343,11 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 	if h == by || cause == 0 || cause&bitLifted != 0 {
 		return Hash{}, Entry{}, false
 	}
-	if known != 0 && known&bitLifted == 0 && wider(known, cause) {
+	if known != 0 && known&bitLifted == 0 && covers(known, cause) {
 		return Hash{}, Entry{}, false
 	}
 	version := max(cause>>versionBits, known>>versionBits)
-	if known != 0 { // lifted, or narrower: the new one is to be newer
+	if known != 0 { // Withdrawn or narrower: the new entry must be newer.
 		version = max(version, known>>versionBits+1)
 	}
 	e := Entry{
@@ -357,7 +355,7 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 		From: by.String(), Key: s.key.id, Mark: s.key.Mark(t, sum),
 	}
 	switch {
-	case known != 0 && known&bitLifted == 0: // of another scope: both hold
+	case known != 0 && known&bitLifted == 0: // Another scope: combine both.
 	case cause&bitCodehost != 0:
 		e.Scope = Codehost
 	case cause&bitNetwork != 0:
@@ -366,9 +364,8 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 	return h, e, true
 }
 
-// Unravel returns the entries that lift those of derived, the set's derived ones by
-// hash, of which what they follow from is suppressed no more. Those that follow from
-// them in turn are among them.
+// Unravel returns the entries that withdraw those among derived (the set's derived entries, by hash) whose
+// cause is no longer suppressed, including entries derived from them in turn.
 func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
 	out := make(map[Hash]Entry)
 	for more := true; more; {
@@ -388,15 +385,15 @@ func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
 	return out
 }
 
-// Lifts counts the entries that were applied and lift something.
-func (s *Set) Lifts() uint64 {
+// RemovalCount returns the number of applied entries that withdrew a suppression.
+func (s *Set) RemovalCount() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lifts
 }
 
-// wider reports whether a word suppresses all that another one does.
-func wider(a, b uint64) bool {
+// covers reports whether word a suppresses everything that b does.
+func covers(a, b uint64) bool {
 	const scope = bitCodehost | bitNetwork
 	return a&scope == 0 || a&scope == b&scope
 }
@@ -412,8 +409,8 @@ func (s *Set) Suppressed(h Hash) bool {
 	return word != 0 && word&bitLifted == 0
 }
 
-// Everywhere reports whether a hash is suppressed in the records of all websets.
-func (s *Set) Everywhere(h Hash) bool {
+// InAllScopes reports whether a hash is suppressed in all scopes.
+func (s *Set) InAllScopes(h Hash) bool {
 	if !s.active() {
 		return false
 	}
@@ -423,12 +420,12 @@ func (s *Set) Everywhere(h Hash) bool {
 	return word != 0 && word&(bitLifted|bitCodehost|bitNetwork) == 0
 }
 
-// ofTypes is false when no identifier of types, by their bits, was ever suppressed, so
-// that none of them needs to be hashed.
+// ofTypes reports whether an identifier of the types (a bit set) was ever suppressed. Otherwise none needs to
+// be hashed.
 func (s *Set) ofTypes(bits uint64) bool { return s.types.Load()&bits != 0 }
 
-// find returns the hash of an identifier; false when it is not in the set, which its mark
-// tells of most.
+// find returns the hash of an identifier, and false if it is not in the set, which the mark decides in most
+// cases.
 func (s *Set) find(t Type, sum [sha256.Size]byte) (Hash, bool) {
 	if s.unmarked.Load()&t.bit() == 0 && !s.marks.Load().has(s.key.mark(t.index(), sum)) {
 		return Hash{}, false
@@ -436,20 +433,20 @@ func (s *Set) find(t Type, sum [sha256.Size]byte) (Hash, bool) {
 	return s.key.Hash(t, sum), true
 }
 
-// MarkOf is the mark of the identifier of a hash, for whoever writes another entry of it
-// and has no identifier; empty if the set has none.
+// MarkOf returns the mark of a hash, for writers of another entry who lack the identifier; "" if there is
+// none.
 func (s *Set) MarkOf(h Hash) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return markText(s.entries.mark(h))
 }
 
-// active is false when nothing is suppressed, so that nothing needs to be hashed.
+// active reports whether anything is suppressed.
 func (s *Set) active() bool { return s != nil && s.any.Load() }
 
-// hit looks a hash up for the records of a webset: bitCodehost, bitNetwork, or 0
-// for those of neither, which only the scope all suppresses.
-func (s *Set) hit(h Hash, webset uint64) bool {
+// matches reports whether a hash is suppressed for records of a webset: bitCodehost, bitNetwork, or 0 for
+// records of neither, which only the scope all suppresses.
+func (s *Set) matches(h Hash, webset uint64) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	word := s.entries.get(h)

@@ -6,30 +6,29 @@ import (
 	"hash"
 )
 
-// short is a text of at most maxShort bytes as SHA-256 takes it in (FIPS 180-4, section
-// 5.1.1): with a bit of one behind it, and its length in bits at the end of the block.
+// short is a text of at most maxShort bytes, padded as a SHA-256 block (FIPS 180-4, section 5.1.1).
 type short [sha256.BlockSize]byte
 
-// maxShort is the length of the longest text that is one block of SHA-256.
+// maxShort is the maximum length of a text that fits one SHA-256 block.
 const maxShort = sha256.BlockSize - 1 - 8
 
 func (b *short) set(text string) { b.pad(copy(b[:maxShort], text)) }
 
-// pad makes it the block of its first n bytes.
+// pad pads the block after its first n bytes.
 func (b *short) pad(n int) {
 	clear(b[n:])
 	b[n] = 0x80
 	b[len(b)-2], b[len(b)-1] = byte(n>>5), byte(n<<3) //nolint:gosec // n is at most 55
 }
 
-// summer makes the SHA-256 of short texts: see [summer.sum].
+// summer computes the SHA-256 of short texts: see [summer.sum].
 type summer struct {
 	hash  hash.Hash
-	state encoding.BinaryAppender // nil when it is not as it should be
+	state encoding.BinaryAppender // nil if the state cannot be read
 	text  [128]byte
 }
 
-// stateAt is where the eight words are in a state of SHA-256, behind what names it.
+// stateAt is the offset of the eight words in a saved SHA-256 state.
 const stateAt = 4
 
 func newSummer() *summer {
@@ -44,9 +43,8 @@ func newSummer() *summer {
 	return s
 }
 
-// sum is [Sum] in two thirds of the time: once a text is padded, all that is left for the
-// library is to take one block in, and its state is the sum. This runs for every identifier
-// of every record. That the state can be read is tried when a summer is made.
+// sum is [Sum] in two thirds of the time: for a padded text the library processes one block, and its state is
+// the sum. It runs for every identifier of every record. newSummer tests that the state can be read.
 func (s *summer) sum(b *short, sum *[sha256.Size]byte) {
 	if s.state != nil {
 		s.hash.Reset()

@@ -13,7 +13,7 @@ func TestShort(t *testing.T) {
 	s := newSummer()
 	require.NotNil(t, s.state, "the state of SHA-256 has another form: sums of identifiers take longer")
 	plain := &summer{hash: sha256.New()}
-	b := short([]byte(strings.Repeat("x", len(short{})))) // of before
+	b := short([]byte(strings.Repeat("x", len(short{})))) // previous contents
 	var sum [sha256.Size]byte
 	for n := range maxShort + 1 {
 		text := strings.Repeat("é€", n)[:n]
@@ -42,7 +42,7 @@ func FuzzShort(f *testing.F) {
 
 // TestFilterLeavesFew says how many marks that are not in a filter at its fullest it tells
 // apart.
-func TestFilterLeavesFew(t *testing.T) {
+func TestFilter_FalsePositiveRate(t *testing.T) {
 	var f *filter
 	mark := func(i uint64) uint32 { // marks are random, and these look it
 		i *= 0xff51afd7ed558ccd

@@ -12,19 +12,19 @@ import (
 	"muster/schemas/record"
 )
 
-// Subject is a person's record as far as suppression goes: its platform and its
-// identifiers in their standard forms. Empty ones are not looked up.
+// Subject is the suppression view of a person's record: its platform and normalized identifiers. Empty ones
+// are not looked up.
 type Subject struct {
 	Platform string // identity.Network, identity.Codehost or identity.Microblog
 	ID       string
 	Username string   // identity.UsernameKey
 	Emails   []string // identity.EmailKey
-	Phones   []string // as the record has them
-	// Drop is what of it may be on California's deletion lists ([DropValues]).
+	Phones   []string // as given in the record
+	// Drop are the record's values that may be on California's deletion lists ([DropValues]).
 	Drop []DropValue
 }
 
-// platformTypes are the types of a platform's identifiers.
+// platformTypes are the identifier types of a platform.
 type platformTypes struct {
 	id, username, account Type
 	webset                uint64
@@ -42,14 +42,14 @@ func typesOf(platform string) (platformTypes, bool) {
 	return platformTypes{}, false
 }
 
-// Beside takes in what a record, as JSON, has beside usernames and the addresses that muster
-// has a field for.
+// Beside adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
+// addresses.
 func (s *Subject) Beside(body []byte) {
 	c := ContactsIn(body)
 	s.Emails, s.Phones, s.Drop = emails(s.Emails, c.Emails), c.Phones, DropValues(body)
 }
 
-// Subject reports whether a record is suppressed, and by which hash.
+// Subject reports whether a record is suppressed, and the hash of the matching entry.
 func (s *Set) Subject(p Subject) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
@@ -71,8 +71,8 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	return a.answer()
 }
 
-// Account reports whether what is stated of an account is suppressed: its username,
-// a comparison form, was asked for, or was borne by who was erased.
+// Account reports whether statements about an account are suppressed: its normalized username was requested
+// or belonged to an erased account.
 func (s *Set) Account(platform, username string) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
@@ -86,7 +86,7 @@ func (s *Set) Account(platform, username string) (Hash, bool) {
 	return a.answer()
 }
 
-// ID reports whether the record of a platform with this id is suppressed by it.
+// ID reports whether the record with this id on a platform is suppressed by its id.
 func (s *Set) ID(platform, id string) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
@@ -100,8 +100,8 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	return a.answer()
 }
 
-// Named reports whether one of some records, each "<kind> <identity>" as the ledger and
-// context calls name them, is suppressed by its id.
+// Named reports whether any of the records, each "<kind> <identity>" as in the ledger and in context calls,
+// is suppressed by its id.
 func (s *Set) Named(records []string) bool {
 	return s.active() && slices.ContainsFunc(records, func(name string) bool {
 		kind, id, _ := strings.Cut(name, " ")
@@ -119,8 +119,7 @@ func (s *Set) Named(records []string) bool {
 	})
 }
 
-// Author reports whether the commits of an author's address, a comparison form, are
-// suppressed, whoever's account they are in.
+// Author reports whether commits by a normalized author address are suppressed, in all accounts.
 func (s *Set) Author(email string) bool {
 	if !s.active() {
 		return false
@@ -131,8 +130,7 @@ func (s *Set) Author(email string) bool {
 	return hit
 }
 
-// SubjectOf returns the identifiers of a person's record; false for a record of
-// another kind.
+// SubjectOf returns the identifiers of a person's record, and false for other kinds.
 func SubjectOf(r *record.Record) (Subject, bool) {
 	c := ContactsIn(r.JSON)
 	switch b := r.Body.(type) {
@@ -144,19 +142,20 @@ func SubjectOf(r *record.Record) (Subject, bool) {
 	case *record.CodehostPerson:
 		return Subject{
 			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.UsernameKey(b.CodehostUsername),
-			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails), Phones: c.Phones,
+			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails),
+			Phones: c.Phones,
 		}, true
 	case *record.MicroblogPerson:
 		return Subject{
-			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username), Emails: emails(c.Emails), Phones: c.Phones,
+			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username),
+			Emails: emails(c.Emails), Phones: c.Phones,
 		}, true
 	}
 	return Subject{}, false
 }
 
-// mayBeListed says whether DropValues may find anything in a person's record. Every
-// value on a deletion list needs a member that muster has no field for, such as a date
-// of birth, and most records have none: they need not be read a second time.
+// mayBeListed reports whether DropValues may find anything in a person's record. All values on deletion lists
+// are in unmapped fields, such as a date of birth. Most records have none and need not be parsed again.
 func mayBeListed(r *record.Record) bool {
 	var unknown [2]jsontext.Value
 	switch b := r.Body.(type) {
@@ -178,7 +177,7 @@ func mayBeListed(r *record.Record) bool {
 			continue
 		}
 		lower := bytes.ToLower(u)
-		if bytes.IndexByte(lower, '\\') >= 0 { // a name may be written in escapes
+		if bytes.IndexByte(lower, '\\') >= 0 { // A field name may be escaped.
 			return true
 		}
 		for _, piece := range DropMembers() {

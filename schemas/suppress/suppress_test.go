@@ -33,7 +33,8 @@ func TestHashIsHMAC(t *testing.T) {
 	for i := range material {
 		material[i] = 7
 	}
-	for _, typ := range append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount, suppress.MicroblogAccount) {
+	for _, typ := range append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount,
+		suppress.NetworkAccount, suppress.MicroblogAccount) {
 		sum := sha256.Sum256([]byte("ada@example.com"))
 		mac := hmac.New(sha256.New, material)
 		mac.Write([]byte(typ))
@@ -106,13 +107,16 @@ const (
 
 func TestRules(t *testing.T) {
 	kinds := map[string]*record.Record{
-		"network":   decode(t, record.KindNetworkPerson, networkAda),
-		"codehost":  decode(t, record.KindCodehostPerson, codehostAda),
-		"repo":      decode(t, record.KindCodehostRepo, `{"user_id":42,"id":1,"updated_at":"2026"}`),
-		"commit":    decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_email":"ADA@example.com","author_date":"2026"}`),
+		"network":  decode(t, record.KindNetworkPerson, networkAda),
+		"codehost": decode(t, record.KindCodehostPerson, codehostAda),
+		"repo":     decode(t, record.KindCodehostRepo, `{"user_id":42,"id":1,"updated_at":"2026"}`),
+		"commit": decode(t, record.KindCodehostCommit,
+			`{"user_id":7,"sha":"a","author_email":"ADA@example.com","author_date":"2026"}`),
 		"microblog": decode(t, record.KindMicroblogPerson, `{"user_id":"m1","username":"ada_m","last_updated":"2026"}`),
-		"link":      decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"ada"},"b":{"platform":"network","username":"someone"},"source":"s","observed_at":"2026"}`),
-		"company":   decode(t, record.KindNetworkCompany, `{"company_id":"p1","network_slug":"ada-l","last_updated":"2026"}`),
+		"link": decode(t, record.KindAccountLink,
+			`{"a":{"platform":"codehost","username":"ada"},"b":{"platform":"network","username":"someone"},"source":"s","observed_at":"2026"}`),
+		"company": decode(t, record.KindNetworkCompany,
+			`{"company_id":"p1","network_slug":"ada-l","last_updated":"2026"}`),
 		"withdrawn": decode(t, record.KindNetworkPerson, `{"profile_id":"p1","deleted":true,"last_updated":"2026"}`),
 	}
 	for _, c := range []struct {
@@ -184,8 +188,8 @@ func TestNewestEntryDecides(t *testing.T) {
 	require.True(t, s.Knows(hers, "2026-06"), "lifted ones are known, too")
 }
 
-// TestUnravel: what followed from a withdrawn entry is lifted, at any remove.
-func TestUnravel(t *testing.T) {
+// Entries derived from a withdrawn one are withdrawn, at any distance.
+func TestUnravel_WithdrawsDerivedEntries(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
@@ -221,27 +225,28 @@ func TestUnravel(t *testing.T) {
 	require.Empty(t, s.Unravel(derived))
 }
 
-// TestDerive: an entry that follows from another suppresses where that one does, and with
-// one that is known of another scope everywhere; from what is not suppressed nothing
-// follows.
-func TestDerive(t *testing.T) {
+// A derived entry has the scope of its cause, combined with that of a known entry. Nothing is derived from an
+// entry that is not in force.
+func TestDerive_CombinesScopes(t *testing.T) {
 	const none suppress.Scope = ""
 	for name, c := range map[string]struct {
 		cause, known, want suppress.Scope // none: there is no entry
 		causeLifted        bool
 		knownLifted        bool
 	}{
-		"everywhere":               {cause: suppress.All, want: suppress.All},
-		"in one webset":            {cause: suppress.Codehost, want: suppress.Codehost},
-		"in the other":             {cause: suppress.Network, want: suppress.Network},
-		"of nothing":               {cause: none, want: none},
-		"of what is lifted":        {cause: suppress.All, causeLifted: true, want: none},
-		"known everywhere":         {cause: suppress.Network, known: suppress.All, want: none},
-		"known there":              {cause: suppress.Network, known: suppress.Network, want: none},
-		"known elsewhere":          {cause: suppress.Network, known: suppress.Codehost, want: suppress.All},
-		"known in less":            {cause: suppress.All, known: suppress.Codehost, want: suppress.All},
-		"known, and lifted again":  {cause: suppress.Network, known: suppress.All, knownLifted: true, want: suppress.Network},
-		"all of the other, lifted": {cause: suppress.Codehost, known: suppress.Network, knownLifted: true, want: suppress.Codehost},
+		"everywhere":        {cause: suppress.All, want: suppress.All},
+		"in one webset":     {cause: suppress.Codehost, want: suppress.Codehost},
+		"in the other":      {cause: suppress.Network, want: suppress.Network},
+		"of nothing":        {cause: none, want: none},
+		"of what is lifted": {cause: suppress.All, causeLifted: true, want: none},
+		"known everywhere":  {cause: suppress.Network, known: suppress.All, want: none},
+		"known there":       {cause: suppress.Network, known: suppress.Network, want: none},
+		"known elsewhere":   {cause: suppress.Network, known: suppress.Codehost, want: suppress.All},
+		"known in less":     {cause: suppress.All, known: suppress.Codehost, want: suppress.All},
+		"known, and lifted again": {cause: suppress.Network, known: suppress.All, knownLifted: true,
+			want: suppress.Network},
+		"all of the other, lifted": {cause: suppress.Codehost, known: suppress.Network, knownLifted: true,
+			want: suppress.Codehost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := suppress.NewSet(key(t, 1))
@@ -250,7 +255,8 @@ func TestDerive(t *testing.T) {
 				put(t, s, suppress.Email, "ada@example.com", suppress.Entry{Scope: c.cause, Lifted: c.causeLifted})
 			}
 			if c.known != none {
-				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Lifted: c.knownLifted, RequestedAt: "2026-12"})
+				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Lifted: c.knownLifted,
+					RequestedAt: "2026-12"})
 			}
 			before := s.Suppressed(s.Key().Of(suppress.ProfileID, "p1"))
 			require.Equal(t, c.known != none && !c.knownLifted, before)
@@ -265,12 +271,11 @@ func TestDerive(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Apply([]byte(h.String()), raw))
 			require.True(t, s.Suppressed(h), "it is newer than what was known")
-			require.Equal(t, c.want == suppress.All, s.Everywhere(h))
+			require.Equal(t, c.want == suppress.All, s.InAllScopes(h))
 		})
 	}
 }
 
-// TestHasPhones: numbers are looked for when there are any.
 func TestHasPhones(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
@@ -279,14 +284,14 @@ func TestHasPhones(t *testing.T) {
 	require.True(t, s.HasPhones())
 }
 
-func TestOtherKeyIsRefused(t *testing.T) {
+func TestApply_RejectsOtherKey(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	h := key(t, 2).Of(suppress.Email, "ada@example.com")
 	raw := fmt.Sprintf(`{"type":"email","scope":"all","requested_at":"2026","key":%q}`, key(t, 2).ID())
 	require.ErrorIs(t, s.Apply([]byte(h.String()), []byte(raw)), suppress.ErrOtherKey)
 }
 
-// The topic says whose it is before the first entry does; entries say it better.
+// The owner record identifies the key before the first entry; entries take precedence.
 func TestOwner(t *testing.T) {
 	mine, other := key(t, 1), key(t, 2)
 	s := suppress.NewSet(mine)
@@ -304,7 +309,7 @@ func TestOwner(t *testing.T) {
 	require.Error(t, s.Apply([]byte(suppress.OwnerKey), []byte("no JSON")))
 }
 
-func TestNilSetSuppressesNobody(t *testing.T) {
+func TestNilSet_SuppressesNothing(t *testing.T) {
 	var s *suppress.Set
 	_, hit := s.Record(decode(t, record.KindNetworkPerson, networkAda))
 	require.False(t, hit)
@@ -327,7 +332,8 @@ func TestManyEntries(t *testing.T) {
 
 func FuzzApply(f *testing.F) {
 	s := suppress.NewSet(key(f, 1))
-	f.Add([]byte(key(f, 1).Of(suppress.Email, "a@b.c").String()), []byte(`{"type":"email","scope":"all","requested_at":"2026","key":"`+key(f, 1).ID()+`"}`))
+	f.Add([]byte(key(f, 1).Of(suppress.Email, "a@b.c").String()),
+		[]byte(`{"type":"email","scope":"all","requested_at":"2026","key":"`+key(f, 1).ID()+`"}`))
 	f.Add([]byte("x"), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, k, v []byte) {
 		before := s.Len()
@@ -347,7 +353,8 @@ func BenchmarkMisses(b *testing.B) {
 	for i := range 100_000 {
 		put(b, s, suppress.UserID, strconv.Itoa(i), suppress.Entry{})
 	}
-	p := suppress.Subject{Platform: identity.Network, ID: "p_1234567", Username: "ada-lovelace-12", Emails: []string{"ada@example.com", "lovelace@example.org"}}
+	p := suppress.Subject{Platform: identity.Network, ID: "p_1234567", Username: "ada-lovelace-12",
+		Emails: []string{"ada@example.com", "lovelace@example.org"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Subject(p)
@@ -357,8 +364,9 @@ func BenchmarkMisses(b *testing.B) {
 func TestDocument(t *testing.T) {
 	marked, bare := suppress.NewSet(key(t, 1)), suppress.NewSet(key(t, 1))
 	for typ, v := range map[suppress.Type]string{
-		suppress.Email: "ada@example.com", suppress.CodehostUsername: "ada", suppress.NetworkAccount: "ada-l", suppress.MicroblogUsername: "ada_m",
-		suppress.UserID: "42", suppress.Phone: "14155550100", suppress.CodehostAccount: "taken", // was 42's
+		suppress.Email: "ada@example.com", suppress.CodehostUsername: "ada", suppress.NetworkAccount: "ada-l",
+		suppress.MicroblogUsername: "ada_m",
+		suppress.UserID:            "42", suppress.Phone: "14155550100", suppress.CodehostAccount: "taken", // was 42's
 	} {
 		put(t, marked, typ, v, suppress.Entry{})
 		put(t, bare, typ, v, suppress.Entry{Mark: unmarked})
@@ -391,32 +399,42 @@ func TestDocument(t *testing.T) {
 		`{"name":"ada","other":"bob@example.com","network":null}`:                 false,
 		`{}`: false,
 	} {
-		for name, s := range map[string]*suppress.Set{"with marks": marked, "of before there were any": bare} {
+		for name, s := range map[string]*suppress.Set{"with marks": marked, "from before marks": bare} {
 			_, hit := s.Document(identity.Default(), []byte(raw))
 			require.Equal(t, want, hit, "%s, %s", raw, name)
 		}
 	}
 }
 
-// Marks and escapes around an address do not hide it, and those that are part of another's do not show it.
-func TestDocumentFindsAddresses(t *testing.T) {
+// Punctuation and escapes around an address do not hide it, and those of another address do not reveal it.
+func TestDocument_FindsAddresses(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
-	for _, address := range []string{"ada@example.com", "o'hara@example.com", "ada@bücher.example", "阿达@example.com", "a/b@example.com", "_x@example.com"} {
+	for _, address := range []string{"ada@example.com", "o'hara@example.com", "ada@bücher.example", "阿达@example.com",
+		"a/b@example.com", "_x@example.com"} {
 		put(t, s, suppress.Email, address, suppress.Entry{})
 	}
 	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
 	for text, want := range map[string]bool{
 		"“ada@example.com”": true, "«ada@example.com»": true, "‘ada@example.com’": true, "'ada@example.com'": true,
-		"**ada@example.com**": true, "_ada@example.com_": true, "`ada@example.com`": true, "~~ada@example.com~~": true, "d'ada@example.com": true,
-		"https://x.example/?email=ada@example.com": true, "email=ada@example.com&x=1": true, "ada%40example.com": true, "?to=%22ada%40example.com%22": true,
-		"%22ada@example.com%22": true, "ada&#64;example.com": true, "ada&#x40;example.com": true, "ada&commat;example.com": true,
-		"e-mail：ada@example.com": true, "ada@example.com，": true, "ada@example.com。": true, "邮箱ada@example.com请": true, "阿达@example.com": true,
-		"•ada@example.com": true, "- ada@example.com": true, "-ada@example.com": true, "ada@example.com/": true, "ada@example.com#x": true, "\ufeffada@example.com": true,
-		"ada@example.com…": true, "ada@example.com!": true, "ada@example.com—call": true, "@ada@example.com": true, "bob@x.example/ada@example.com": true,
-		"邮箱ada@bücher.example请": true, "“ADA@xn--bcher-kva.example”": true, "o'hara@example.com": true, "'o'hara@example.com'": true, "a/b@example.com": true, "_x@example.com": true,
+		"**ada@example.com**": true, "_ada@example.com_": true, "`ada@example.com`": true, "~~ada@example.com~~": true,
+		"d'ada@example.com":                        true,
+		"https://x.example/?email=ada@example.com": true, "email=ada@example.com&x=1": true, "ada%40example.com": true,
+		"?to=%22ada%40example.com%22": true,
+		"%22ada@example.com%22":       true, "ada&#64;example.com": true, "ada&#x40;example.com": true,
+		"ada&commat;example.com": true,
+		"e-mail：ada@example.com": true, "ada@example.com，": true, "ada@example.com。": true, "邮箱ada@example.com请": true,
+		"阿达@example.com":   true,
+		"•ada@example.com": true, "- ada@example.com": true, "-ada@example.com": true, "ada@example.com/": true,
+		"ada@example.com#x": true, "\ufeffada@example.com": true,
+		"ada@example.com…": true, "ada@example.com!": true, "ada@example.com—call": true, "@ada@example.com": true,
+		"bob@x.example/ada@example.com": true,
+		"邮箱ada@bücher.example请":         true, "“ADA@xn--bcher-kva.example”": true, "o'hara@example.com": true,
+		"'o'hara@example.com'": true, "a/b@example.com": true, "_x@example.com": true,
 		"https%3A%2F%2Fnetwork.example%2Fin%2FAda-L": true,
-		"lovelace_ada@example.com":                   false, "lovelace.ada@example.com": false, "lovelace-ada@example.com": false, "x+ada@example.com": false,
-		"ada@example.com.uk": false, "ada@sub.example.com": false, "ada@example.community": false, "ada@": false, "@example.com": false, "ada @example.com": false,
+		"lovelace_ada@example.com":                   false, "lovelace.ada@example.com": false,
+		"lovelace-ada@example.com": false, "x+ada@example.com": false,
+		"ada@example.com.uk": false, "ada@sub.example.com": false, "ada@example.community": false, "ada@": false,
+		"@example.com": false, "ada @example.com": false,
 		"éada@example.com": false,
 	} {
 		_, hit := s.Document(identity.Default(), []byte(`{"text":"`+text+`"}`))
@@ -424,16 +442,18 @@ func TestDocumentFindsAddresses(t *testing.T) {
 	}
 }
 
-// An address is found however a record writes it, and in whichever form of an
-// international domain it was erased.
-func TestEmailForms(t *testing.T) {
+// Addresses are found in any spelling and in either form of an international domain.
+func TestSet_FindsEmailFormsOfDomain(t *testing.T) {
 	for _, erased := range []string{"ada@bücher.example", "ada@xn--bcher-kva.example"} {
 		s := suppress.NewSet(key(t, 1))
 		put(t, s, suppress.Email, erased, suppress.Entry{})
-		for _, written := range []string{"ada@bücher.example", "Ada@XN--BCHER-KVA.example", "Ada <ada@bücher.example>", "mailto:ada@xn--bcher-kva.example?subject=x"} {
-			_, hit := s.Record(decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"u","emails":["`+written+`"],"last_updated":"2026"}`))
+		for _, written := range []string{"ada@bücher.example", "Ada@XN--BCHER-KVA.example", "Ada <ada@bücher.example>",
+			"mailto:ada@xn--bcher-kva.example?subject=x"} {
+			_, hit := s.Record(decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"u","emails":["`+
+				written+`"],"last_updated":"2026"}`))
 			require.True(t, hit, written)
-			r := decode(t, record.KindCodehostPerson, `{"user_id":1,"codehost_username":"u","school_email":"`+written+`","last_updated":"2026"}`)
+			r := decode(t, record.KindCodehostPerson, `{"user_id":1,"codehost_username":"u","school_email":"`+written+
+				`","last_updated":"2026"}`)
 			subject, ok := suppress.SubjectOf(r)
 			require.True(t, ok)
 			_, hit = s.Subject(subject)
@@ -452,7 +472,8 @@ func TestEmailForms(t *testing.T) {
 func TestDocumentOf(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
-	for raw, want := range map[string]bool{`{"username":"Ada-L","last_updated":7}`: true, `{"username":"ada-l","broken`: true, `{"username":"bob"}`: false} {
+	for raw, want := range map[string]bool{`{"username":"Ada-L","last_updated":7}`: true,
+		`{"username":"ada-l","broken`: true, `{"username":"bob"}`: false} {
 		_, hit := s.DocumentOf(identity.Default(), identity.Network, []byte(raw))
 		require.Equal(t, want, hit, raw)
 		_, hit = s.DocumentOf(identity.Default(), identity.Codehost, []byte(raw))

@@ -2,9 +2,9 @@ package suppress
 
 import "encoding/binary"
 
-// table is an exact hash table of [Hash] to a word and a mark, with open addressing: 28
-// bytes a place, three quarters of the places used at most. Hashes are random already, so
-// their first half says where to begin. A word of 0 marks a free place.
+// table is a hash table from [Hash] to a word and a mark with open addressing: 28 bytes per slot, at most
+// three quarters full. Hashes are uniformly random, so their first half is the starting slot. The word 0
+// marks a free slot.
 type table struct {
 	keys  []Hash
 	words []uint64
@@ -14,9 +14,9 @@ type table struct {
 
 const minPlaces = 64
 
-// place is where a hash is, or would be, in a table that has places.
-func (t *table) place(h Hash) uint64 {
-	mask := uint64(len(t.keys) - 1) //nolint:gosec // a table with entries has places
+// slot returns the slot of a hash, or the free slot where it would be stored. The table must not be empty.
+func (t *table) slot(h Hash) uint64 {
+	mask := uint64(len(t.keys) - 1) //nolint:gosec // positive
 	for i := binary.LittleEndian.Uint64(h[:]) & mask; ; i = (i + 1) & mask {
 		if t.words[i] == 0 || t.keys[i] == h {
 			return i
@@ -24,12 +24,12 @@ func (t *table) place(h Hash) uint64 {
 	}
 }
 
-// get returns the word of a hash, 0 if it is not there.
+// get returns the word of a hash, 0 if it is missing.
 func (t *table) get(h Hash) uint64 {
 	if t.used == 0 {
 		return 0
 	}
-	return t.words[t.place(h)]
+	return t.words[t.slot(h)]
 }
 
 // mark returns the mark of a hash, 0 if it has none.
@@ -37,15 +37,15 @@ func (t *table) mark(h Hash) uint32 {
 	if t.used == 0 {
 		return 0
 	}
-	return t.marks[t.place(h)]
+	return t.marks[t.slot(h)]
 }
 
-// set stores a word, which is not 0, and a mark.
+// set stores a word, which must not be 0, and a mark.
 func (t *table) set(h Hash, word uint64, mark uint32) {
 	if 4*(t.used+1) > 3*len(t.keys) {
 		t.grow()
 	}
-	i := t.place(h)
+	i := t.slot(h)
 	if t.words[i] == 0 {
 		t.used++
 	}
@@ -63,7 +63,7 @@ func (t *table) grow() {
 	}
 }
 
-// filter is a filter of all marks.
+// filter returns a filter of all marks.
 func (t *table) filter(n int) *filter {
 	f := newFilter(n)
 	for _, mark := range t.marks {

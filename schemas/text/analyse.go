@@ -7,27 +7,28 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Gap is added to the position between two values of one field, so that no phrase reaches from one into the next
+// Gap is added to the position between two values of a field, so that phrases do not match across values
 // (position_increment_gap of Elasticsearch's text fields).
 const Gap = 100
 
-// MaxToken is the length in UTF-16 units at which a token is cut (max_token_length of the standard analyzer).
+// MaxToken is the length in UTF-16 units at which tokens are split (max_token_length of the standard
+// analyzer).
 const MaxToken = 255
 
-// Token is one word of a text. Position counts tokens from 0; two tokens that follow each other differ by 1, more where
-// an analyzer dropped a stop word or a new value began.
+// Token is a token of a text. Position counts from 0. Consecutive tokens differ by 1, or more if an analyzer
+// removed a stop word or a new value began.
 type Token struct {
 	Text     string
 	Position int
 }
 
-// Analyse appends the tokens of s by the standard analyzer to dst. Positions begin at 0.
+// Analyse appends the tokens of s by the standard analyzer to dst. Positions start at 0.
 func Analyse(dst []Token, s string) []Token {
 	return standard(dst, s, 0)
 }
 
-// AnalyseValues appends the tokens of a field with several values to dst, in order, as Lucene numbers them: each value,
-// also one without tokens, adds Gap to the positions after it.
+// AnalyseValues appends the tokens of a field with several values to dst, with positions as in Lucene: each
+// value, even without tokens, adds Gap to later positions.
 func AnalyseValues(dst []Token, values []string) []Token {
 	base := 0
 	for _, v := range values {
@@ -38,7 +39,7 @@ func AnalyseValues(dst []Token, values []string) []Token {
 	return dst
 }
 
-// standard appends the tokens of s with positions from base on.
+// standard appends the tokens of s with positions starting at base.
 func standard(dst []Token, s string, base int) []Token {
 	s = lower(s)
 	if dst, ok := ascii(dst, s, base); ok {
@@ -61,7 +62,8 @@ func general(dst []Token, s string, base int) []Token {
 			}
 			continue
 		}
-		// The rare rest: emoji, South-East Asian runs, which go on over segments, and what is too long.
+		// Rare cases: emoji, South-East Asian runs, which continue over segments, and tokens that are too
+		// long.
 		sc := scanner{text: s, end: end}
 		for at := start; at < sc.end; {
 			n, isToken := sc.next(at)
@@ -79,13 +81,13 @@ func general(dst []Token, s string, base int) []Token {
 	return dst
 }
 
-// lower is LowerCaseFilter: the simple mapping of each code point. Doing it before the words are cut changes no
-// boundary and costs one allocation for a text instead of one for each capitalized word.
+// lower is LowerCaseFilter: the simple mapping of each code point. Lower-casing before segmentation changes
+// no boundary, and allocates once per text instead of once per capitalized word.
 func lower(s string) string {
 	return strings.ToLower(s)
 }
 
-// classify tells segments whose fate their first characters decide: plain is false for all others.
+// classify decides segments by their first characters where possible; plain is false for all others.
 func classify(seg string) (plain, isToken bool) {
 	ascii := true
 	letter := false

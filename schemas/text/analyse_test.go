@@ -58,10 +58,11 @@ func TestAnalyse(t *testing.T) {
 
 func TestAnalyseCutsLongTokens(t *testing.T) {
 	for in, want := range map[string][]int{
-		strings.Repeat("a", 255):                                {255},
-		strings.Repeat("a", 256):                                {255, 1},
-		strings.Repeat("é", 700):                                {255, 255, 190},
-		strings.Repeat("a", 254) + "." + strings.Repeat("b", 9): {254, 9}, // the dot is last in the buffer: no word goes on
+		strings.Repeat("a", 255): {255},
+		strings.Repeat("a", 256): {255, 1},
+		strings.Repeat("é", 700): {255, 255, 190},
+		// the dot is last in the buffer: no word goes on
+		strings.Repeat("a", 254) + "." + strings.Repeat("b", 9): {254, 9},
 		strings.Repeat("ก", 300):                                {255, 45},
 		strings.Repeat("𝒳", 200):                                {254, 146}, // surrogate pairs stay whole
 		strings.Repeat(" ", 1000) + strings.Repeat("_", 1000):   {},
@@ -103,7 +104,8 @@ func TestNamed(t *testing.T) {
 }
 
 func FuzzAnalyse(f *testing.F) {
-	for _, s := range []string{"", "a b", "C++ ๛ก็็", "👩‍💻\u200d", "\xff\xfea", strings.Repeat("‿́", 40), strings.Repeat("a.", 200)} {
+	for _, s := range []string{"", "a b", "C++ ๛ก็็", "👩‍💻\u200d", "\xff\xfea", strings.Repeat("‿́", 40),
+		strings.Repeat("a.", 200)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -1,9 +1,8 @@
 package text
 
-// ascii is standard for texts of ASCII only, which most are: the rules of UAX#29
-// that letters, digits, underscores and the marks between them come under. s is in
-// lower case. It returns false, and dst as it was, for a text that is not ASCII or
-// has a token to be cut; a fuzz test compares it with standard.
+// ascii is standard for ASCII text, the most common case: it implements the rules of UAX#29 for letters,
+// digits, underscores and the punctuation between them. s must be in lower case. It returns false and dst
+// unchanged for text that is not ASCII or has a token to split; a fuzz test compares it with standard.
 func ascii(dst []Token, s string, base int) ([]Token, bool) {
 	n := len(dst)
 	for i := 0; i < len(s); {
@@ -40,8 +39,8 @@ func ascii(dst []Token, s string, base int) ([]Token, bool) {
 	return dst, true
 }
 
-// class is what a character of ASCII is to word boundaries; 0 is everything that
-// is no part of a word by itself.
+// class is the word-boundary class of an ASCII character; 0 for all that are not part of a word by
+// themselves.
 type class uint8
 
 const (
@@ -50,8 +49,8 @@ const (
 	joiner // ExtendNumLet: a low line
 )
 
-// connects reports whether a mark between two characters makes them one word (rules
-// WB6, WB7, WB11 and WB12).
+// connects reports whether a punctuation mark between two characters joins them into one word (rules WB6,
+// WB7, WB11 and WB12).
 func connects(mark byte, before, after class) bool {
 	if before != after {
 		return false
@@ -70,7 +69,8 @@ func connects(mark byte, before, after class) bool {
 //nolint:gochecknoglobals // a table, never written
 var classes = [128]class{
 	'_': joiner,
-	'0': digit, '1': digit, '2': digit, '3': digit, '4': digit, '5': digit, '6': digit, '7': digit, '8': digit, '9': digit,
+	'0': digit, '1': digit, '2': digit, '3': digit, '4': digit, '5': digit, '6': digit, '7': digit, '8': digit,
+	'9': digit,
 	'a': letter, 'b': letter, 'c': letter, 'd': letter, 'e': letter, 'f': letter, 'g': letter, 'h': letter, 'i': letter,
 	'j': letter, 'k': letter, 'l': letter, 'm': letter, 'n': letter, 'o': letter, 'p': letter, 'q': letter, 'r': letter,
 	's': letter, 't': letter, 'u': letter, 'v': letter, 'w': letter, 'x': letter, 'y': letter, 'z': letter,

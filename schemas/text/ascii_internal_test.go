@@ -20,7 +20,8 @@ func TestASCII(t *testing.T) {
 		}
 		sameAsGeneral(t, b.String())
 	}
-	for _, s := range []string{strings.Repeat("a", MaxToken), strings.Repeat("a", MaxToken+1), strings.Repeat("_", 2*MaxToken), "a\u0301b", "abc é"} {
+	for _, s := range []string{strings.Repeat("a", MaxToken), strings.Repeat("a", MaxToken+1),
+		strings.Repeat("_", 2*MaxToken), "a\u0301b", "abc é"} {
 		sameAsGeneral(t, s)
 	}
 }

@@ -2,8 +2,8 @@ package text
 
 import "unicode"
 
-// complexContext holds the characters of line breaking class SA (Unicode 9): Thai, Lao, Myanmar, Khmer, Tai Le, New Tai
-// Lue, Tai Tham, Tai Viet and Ahom, whose words need a dictionary to be told apart.
+// complexContext is the line breaking class SA (Unicode 9): Thai, Lao, Myanmar, Khmer, Tai Le, New Tai Lue,
+// Tai Tham, Tai Viet and Ahom, whose words can only be separated with a dictionary.
 //
 //nolint:gochecknoglobals // a table, never written
 var complexContext = &unicode.RangeTable{

@@ -7,23 +7,23 @@ import (
 	"unicode"
 )
 
-// Analyzer turns a text into tokens, as [Analyse] does.
+// Analyzer appends the tokens of a text to dst, as [Analyse] does.
 type Analyzer func(dst []Token, s string) []Token
 
-// UnknownAnalyzerError says that a name is not one of [Names].
+// UnknownAnalyzerError means that a name is not one of [Names].
 type UnknownAnalyzerError struct{ Name string }
 
-// Error lists the known names.
+// Error includes the known names.
 func (e *UnknownAnalyzerError) Error() string {
 	return fmt.Sprintf("analyzer %q is not supported; supported are %s", e.Name, strings.Join(Names(), ", "))
 }
 
-// Names are the analyzers of [Named]: those built-in ones of Elasticsearch that are exact here.
+// Names returns the analyzers of [Named]: the built-in ones of Elasticsearch that are implemented exactly.
 func Names() []string {
 	return []string{"default", "keyword", "simple", "standard", "stop", "whitespace"}
 }
 
-// Named gives the analyzer that a query names ("analyzer" of the match clauses). The error is an
+// Named returns the analyzer with a name ("analyzer" of the match clauses). The error is an
 // *[UnknownAnalyzerError].
 func Named(name string) (Analyzer, error) {
 	switch name {
@@ -41,22 +41,22 @@ func Named(name string) (Analyzer, error) {
 	return nil, &UnknownAnalyzerError{Name: name}
 }
 
-// simple: runs of letters in lower case.
+// simple returns runs of letters in lower case.
 func simple(dst []Token, s string) []Token {
 	return runs(dst, lower(s), unicode.IsLetter)
 }
 
-// whitespace: what stands between white space, unchanged. No-break spaces do not separate.
+// whitespace splits at white space. No-break spaces do not separate.
 func whitespace(dst []Token, s string) []Token {
 	return runs(dst, s, func(r rune) bool { return !isJavaWhitespace(r) })
 }
 
-// keyword: the text itself, also when it is empty.
+// keyword returns the text itself, even if it is empty.
 func keyword(dst []Token, s string) []Token {
 	return append(dst, Token{Text: s})
 }
 
-// stop: simple without English stop words, which leave a hole in the positions.
+// stop is simple without English stop words, which leave gaps in the positions.
 func stop(dst []Token, s string) []Token {
 	n := len(dst)
 	dst = simple(dst, s)
@@ -64,7 +64,7 @@ func stop(dst []Token, s string) []Token {
 	return dst[:n+len(kept)]
 }
 
-// runs appends the longest runs of characters that belong, cut at MaxToken.
+// runs appends the longest runs of characters for which belongs holds, cut at MaxToken.
 func runs(dst []Token, s string, belongs func(rune) bool) []Token {
 	position, start, units := 0, 0, 0
 	flush := func(end int) {
@@ -94,7 +94,7 @@ func runs(dst []Token, s string, belongs func(rune) bool) []Token {
 	return dst
 }
 
-// isJavaWhitespace is java.lang.Character.isWhitespace.
+// isJavaWhitespace implements java.lang.Character.isWhitespace.
 func isJavaWhitespace(r rune) bool {
 	switch {
 	case r >= '\t' && r <= '\r', r >= 0x1c && r <= 0x1f:
@@ -105,11 +105,13 @@ func isJavaWhitespace(r rune) bool {
 	return unicode.In(r, unicode.Zs, unicode.Zl, unicode.Zp)
 }
 
-// isStopWord tells the words of Lucene's ENGLISH_STOP_WORDS_SET.
+// isStopWord reports whether w is in Lucene's ENGLISH_STOP_WORDS_SET.
 func isStopWord(w string) bool {
 	switch w {
-	case "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
-		"on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with":
+	case "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
+		"of",
+		"on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will",
+		"with":
 		return true
 	}
 	return false

@@ -2,8 +2,8 @@ package text
 
 import "unicode"
 
-// pictographic holds the characters that are emoji tokens: Extended_Pictographic of Unicode 11, which Lucene uses. Later
-// versions of Unicode dropped signs such as the black star from it, which people do write in their headlines.
+// pictographic is Extended_Pictographic of Unicode 11, as in Lucene: the characters of emoji tokens. Later
+// versions of Unicode removed characters such as the black star, which are common in headlines.
 //
 //nolint:gochecknoglobals // a table, never written
 var pictographic = &unicode.RangeTable{

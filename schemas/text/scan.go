@@ -26,22 +26,22 @@ const (
 	hangulSyllableFrom = 0xac00
 )
 
-// scanner finds the tokens of a segment between two word boundaries, by the rules that Lucene's grammar has beyond
-// UAX#29. It matches the longest of: an emoji sequence, a word, a run of South-East Asian letters, an ideograph, a
-// hiragana.
+// scanner finds the tokens of a segment between two word boundaries, by the rules of Lucene's grammar beyond
+// UAX#29. It matches the longest of: an emoji sequence, a word, a run of South-East Asian letters, an
+// ideograph, a hiragana.
 type scanner struct {
 	text   string
-	end    int // of the segment; moves on when a run crosses it
-	barren int // up to here, connectors are known to lead no word
+	end    int // of the segment; moves if a run crosses it
+	barren int // connectors up to here do not start a word
 }
 
-// view is more than the bytes of MaxToken UTF-16 units: what lies beyond it decides nothing.
+// view is more than MaxToken UTF-16 units in bytes; text beyond it does not matter.
 const view = 4 * (MaxToken + 1)
 
-// next gives the length of the token at offset at, or the length of what is skipped there.
+// next returns the length of the token at offset at, or of the text to skip there.
 func (sc *scanner) next(at int) (n int, isToken bool) {
 	seg := sc.text[at:min(sc.end, at+view)]
-	// The first two go on over the library's boundaries.
+	// The first two continue over the library's boundaries.
 	beyond := sc.text[at:min(len(sc.text), at+view)]
 	n = max(runOfComplexContext(beyond), emojiSequence(beyond), longest(seg))
 	if n == 0 && at >= sc.barren || n > 0 && beginsWord(seg) {
@@ -49,7 +49,7 @@ func (sc *scanner) next(at int) (n int, isToken bool) {
 		n = max(n, word)
 		sc.barren = at + connectors
 		if connectors+utf8.UTFMax > len(seg) && at+len(seg) < sc.end {
-			sc.barren -= 3 * MaxToken // a word that begins later may yet be reached
+			sc.barren -= 3 * MaxToken // A word that starts later may still be reached.
 		}
 	}
 	if n == 0 {
@@ -57,7 +57,7 @@ func (sc *scanner) next(at int) (n int, isToken bool) {
 		return w, false
 	}
 	if over := cut(sc.text[at : at+n]); over < n {
-		// Lucene's buffer ends here, and with it what its rules see.
+		// Lucene's buffer ends here, which limits its rules.
 		window := scanner{text: sc.text[at : at+over], end: 0}
 		it := words.FromString(window.text)
 		it.Next()
@@ -70,7 +70,8 @@ func (sc *scanner) next(at int) (n int, isToken bool) {
 	return n, true
 }
 
-// longest is the length of the longest token that is neither a word nor goes on over segments; 0 when there is none.
+// longest returns the length of the longest token that is not a word and does not continue over segments; 0
+// without one.
 func longest(seg string) int {
 	r, w := decode(seg)
 	switch {
@@ -89,8 +90,8 @@ func longest(seg string) int {
 	return 0
 }
 
-// wordAt is the length of the word that seg begins with: all of seg, but not an emoji that a zero-width joiner glues
-// to it. When there is none, connectors is the length of the connectors at its start.
+// wordAt returns the length of the word at the start of seg: all of seg, without an emoji joined by a
+// zero-width joiner. Without a word, connectors is the length of the connectors at the start.
 func wordAt(seg string) (n, connectors int) {
 	at := 0
 	for { // connectors such as the low line may lead
@@ -116,7 +117,7 @@ func wordAt(seg string) (n, connectors int) {
 	}
 }
 
-// emojiSequence is the length of the emoji sequence (UTS #51) that s begins with.
+// emojiSequence returns the length of the emoji sequence (UTS #51) at the start of s.
 func emojiSequence(s string) int {
 	n := 0
 	for at := 0; ; {
@@ -129,7 +130,7 @@ func emojiSequence(s string) int {
 			break
 		}
 		if modifier && at > 0 && n == 0 {
-			break // joiners may lead a pictograph only
+			break // Joiners must precede a pictograph.
 		}
 		at += w
 		plain := extendsSansPresentation(s[at:])
@@ -171,7 +172,7 @@ func tagSequence(s string) int {
 	return 0
 }
 
-// keycap is the length of a keycap sequence that begins with # or *. With a digit it is a word already.
+// keycap returns the length of a keycap sequence that starts with # or *. With a digit it is a word.
 func keycap(seg string) int {
 	plain := 1 + extendsSansPresentation(seg[1:])
 	if rest, ok := strings.CutPrefix(seg[plain:], "\ufe0f\u20e3"); ok {
@@ -194,7 +195,8 @@ func runOfComplexContext(s string) int {
 	}
 }
 
-// extends is the length of the characters at the start of s that attach to what is before them (UAX#29 WB4).
+// extends returns the length of the characters at the start of s that attach to the previous one (UAX#29
+// WB4).
 func extends(s string) int {
 	for i, r := range s {
 		if !isExtend(r) {
@@ -213,7 +215,7 @@ func extendsSansPresentation(s string) int {
 	return len(s)
 }
 
-// cut is the length in bytes of the first MaxToken UTF-16 units of s, less when they end within a character.
+// cut returns the length in bytes of the first MaxToken UTF-16 units of s, without a split character.
 func cut(s string) int {
 	if len(s) <= MaxToken {
 		return len(s)
@@ -242,10 +244,11 @@ func isSimpleLetter(r rune) bool {
 	return r < simpleLettersEnd && unicode.IsLetter(r)
 }
 
-// The properties that the grammar needs of a character are those that the library's tables give: asked by whether the
-// library sees a boundary beside a character whose class is known.
+// The properties of characters are derived from the library's tables: from whether it reports a boundary next
+// to a character of a known class.
 
-// isWord tells letters, digits and katakana: what joins with a low line after it (WB13a) and is no connector.
+// isWord reports whether r is a letter, digit or katakana: it joins with a following low line (WB13a) and is
+// not a connector.
 func isWord(r rune) bool {
 	if r < 0x80 {
 		return isASCIIWord(r)
@@ -257,7 +260,7 @@ func isConnector(r rune) bool {
 	return r == '_' || r == 0x202f || unicode.Is(unicode.Pc, r) && joins(r, '_')
 }
 
-// isExtend tells what attaches to any character: Extend, Format, ZWJ.
+// isExtend reports whether r attaches to any character: Extend, Format, ZWJ.
 func isExtend(r rune) bool {
 	switch {
 	case r < 0x300 && r != softHyphen, unicode.Is(unicode.Lo, r):
@@ -268,16 +271,17 @@ func isExtend(r rune) bool {
 	return joins('漢', r)
 }
 
-// beginsWord tells the few letters that begin a word beside being emoji or ideographs: the longer match counts.
+// beginsWord reports whether s starts with one of the few letters that are also emoji or ideographs; the
+// longer match wins.
 func beginsWord(s string) bool {
 	r, _ := decode(s)
 	return isWord(r)
 }
 
-// isPictographic tells what an emoji sequence is made of.
+// isPictographic reports whether r is part of emoji sequences.
 func isPictographic(r rune) bool { return r >= 0x80 && unicode.Is(pictographic, r) }
 
-// joins tells whether there is no word boundary between a and b.
+// joins reports whether there is no word boundary between a and b.
 func joins(a, b rune) bool {
 	var buf [longestProbe]byte
 	p := utf8.AppendRune(utf8.AppendRune(buf[:0], a), b)

@@ -18,7 +18,8 @@ func TestShortcutsAgreeWithTheLibrary(t *testing.T) {
 		word := isWord(r) == (joins('_', r) && !isExtend(r) && r != '_' && !unicode.Is(unicode.Pc, r) && r != 0x202f)
 		connector := !isConnector(r) || joins('a', r) && joins(r, 'a')
 		if !extend || !word || !connector { // a million times: require would take most of the time
-			require.Failf(t, "another answer than the library's", "U+%04X: extend %t, word %t, connector %t", r, extend, word, connector)
+			require.Failf(t, "another answer than the library's", "U+%04X: extend %t, word %t, connector %t", r, extend,
+				word, connector)
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// registry remembers during allocation which handles are taken on a platform:
-// by hash, since a rare collision only costs somebody a second choice.
+// registry records the taken handles of a platform by hash; a collision only causes another choice.
 type registry map[uint64]holding
 
 type holding struct {
@@ -27,26 +26,24 @@ func dayOf(ms int64) uint16 { return uint16((ms - epoch2000) / day) }
 
 func handleHash(h string) uint64 { return xxhash.Sum64String(strings.ToLower(h)) }
 
-// slot names one handle of one account: before (era 0) or after its rename.
+// slot is one handle of one account: before (era 0) or after its rename.
 type slot struct {
 	entity   int32
 	platform platform
 	era      uint8
 }
 
-// recycledAttempt marks a handle that was taken over from another account as it
-// stood, rather than wished for by candidate.
+// recycledAttempt marks a handle taken over unchanged from another account, not built by candidate.
 const recycledAttempt = 255
 
-// freed is a handle that somebody gave up, and when.
-type freed struct {
+// releasedHandle is a released handle and the time of its release.
+type releasedHandle struct {
 	slot
 	day uint16
 }
 
-// allocate gives every account its handles. People ask for what they like; when
-// it is taken they try something else; when it was freed long enough ago they
-// get it, which is how recycled handles arise.
+// allocate assigns handles to all accounts. People request preferred handles; if one is taken they try
+// another; if it was released long enough ago they get it, which creates recycled handles.
 func (w *world) allocate(ctx context.Context) error {
 	al := allocator{w: w}
 	for p := range al.reg {
@@ -85,11 +82,11 @@ func (w *world) allocate(ctx context.Context) error {
 	return nil
 }
 
-// allocator is what allocation alone needs; it is dropped afterwards.
+// allocator is the state needed during allocation only.
 type allocator struct {
 	w    *world
 	reg  [platforms]registry
-	pool [platforms][]freed
+	pool [platforms][]releasedHandle
 }
 
 // account chooses the one or two handles of an account.
@@ -125,7 +122,7 @@ func (al *allocator) account(nm *naming, e int, p platform) error {
 	return nil
 }
 
-// free reports whether nobody has held the handle for thirty days.
+// free reports whether the handle has been unused for thirty days.
 func (al *allocator) free(p platform, handle string, from int64) bool {
 	old, taken := al.reg[p][handleHash(handle)]
 	return !taken || old.freed != neverFreed && old.freed+30 < dayOf(from)
@@ -143,7 +140,7 @@ func (al *allocator) take(s slot, handle string, until int64) {
 	held := holding{entity: s.entity, freed: neverFreed}
 	if until != 0 {
 		held.freed = dayOf(until)
-		al.pool[s.platform] = append(al.pool[s.platform], freed{s, held.freed})
+		al.pool[s.platform] = append(al.pool[s.platform], releasedHandle{s, held.freed})
 	}
 	al.reg[s.platform][h] = held
 	if s.platform == onCompany {
@@ -155,26 +152,27 @@ func (al *allocator) take(s slot, handle string, until int64) {
 	}
 }
 
-// takeOver lets some people have a good handle that somebody else gave up: one
-// that fits their own name, or that is no name at all.
+// takeOver gives some people a good released handle: one that fits their name, or that is not a name.
 func (al *allocator) takeOver(nm *naming, s slot, from int64) string {
 	w, pool := al.w, al.pool[s.platform]
 	r := rng(mix(w.seed, streamHandle, uint64(s.entity), uint64(s.platform), uint64(s.era), 0xface))
 	if nm == nil || nm.class != classPerson || len(pool) == 0 || !r.is(8) {
 		return ""
 	}
-	contested := r.is(40) // one whose former owner's newest record still has it
+	contested := r.is(40) // one that the former owner's newest record still has
 	for try := range 120 {
 		f := pool[r.n(len(pool))]
 		if f.entity == s.entity || f.day+30 >= dayOf(from) {
 			continue
 		}
-		if a := w.account(int(f.entity), f.platform); contested && try < 80 && (a.withdrawn() || f.era == 1 || a.newestContent() >= a.renamed) {
+		if a := w.account(int(f.entity), f.platform); contested && try < 80 && (a.withdrawn() || f.era == 1 ||
+			a.newestContent() >= a.renamed) {
 			continue
 		}
 		handle := w.handle(int(f.entity), f.platform, int(f.era))
 		word := handleWord(handle)
-		fits := len(nm.given) > 3 && strings.Contains(word, nm.given) || len(nm.family) > 3 && strings.Contains(word, nm.family)
+		fits := len(nm.given) > 3 && strings.Contains(word, nm.given) || len(nm.family) > 3 &&
+			strings.Contains(word, nm.family)
 		if other := w.naming(int(f.entity)); !fits && s.platform != onNetwork && other.class == classPerson {
 			fits = other.relation(s.platform) >= pseudonymOwn
 		}

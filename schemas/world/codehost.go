@@ -178,11 +178,13 @@ func (w *world) organization(o *object, a *account, r *rng) {
 			name = c.name
 		}
 		ind := w.lx.industries[c.industry]
-		bio = w.expand(r, r.pick([]string{"{skill} at {company}", "Open source from {company}", "We build {skill}.", "The code behind {company}"}),
+		bio = w.expand(r, r.pick([]string{"{skill} at {company}", "Open source from {company}", "We build {skill}.",
+			"The code behind {company}"}),
 			&fillContext{company: name, skills: ind.specialties})
 		site = w.companySite(c)
 	case classCommunity:
-		bio = r.pick([]string{"Community-run.", "Open source for everyone", "Meetups every month 🍕", "We love contributors!"})
+		bio = r.pick([]string{"Community-run.", "Open source for everyone", "Meetups every month 🍕",
+			"We love contributors!"})
 	case classBot:
 		bio = r.pick([]string{"Beep boop. I open pull requests.", "Automated account", "I am a bot 🤖", ""})
 	}

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// company is what is held of each company: people's careers refer to it often.
-// There is one for about every twenty people.
+// company is the state kept for each company: careers refer to it often. There is about one per twenty
+// people.
 type company struct {
 	name, domain string
 	city         int32
 	industry     uint8
-	size         int32 // employees as the company states them
+	size         int32 // stated number of employees
 	founded      int16
 }
 
-// companyPower shapes how many people work for the company of rank x in its
-// country: the share of rank u is drawn as u^companyPower.
+// companyPower shapes the number of employees of the company of rank x in its country: the rank is drawn as
+// u^companyPower.
 const companyPower = 2.4
 
 func (w *world) makeCompanies() {
@@ -69,7 +69,7 @@ func (w *world) companyName(r *rng, cul *culture, ctry, cty int) string {
 	return base
 }
 
-// shortName is the name without its legal form: how employees write it.
+// shortName returns the name without its legal form, as employees write it.
 func (w *world) shortName(i int32) string {
 	c := &w.companies[i]
 	for _, l := range w.lx.countries[w.lx.cities[c.city].country].legal {
@@ -80,8 +80,8 @@ func (w *world) shortName(i int32) string {
 	return c.name
 }
 
-// pickEmployer chooses a company for somebody in the country who works in the
-// field: mostly at home, large companies much more often.
+// pickEmployer returns a company for a person of the country who works in the field: mostly a domestic one,
+// large ones much more often.
 func (w *world) pickEmployer(r *rng, ctry int, fieldName string) int32 {
 	best := int32(0)
 	for range 3 {
@@ -91,7 +91,8 @@ func (w *world) pickEmployer(r *rng, ctry int, fieldName string) int32 {
 		} else {
 			best = list[int(float64(len(list))*math.Pow(r.f(), companyPower))]
 		}
-		if kind := w.lx.industries[w.companies[best].industry].kind; kind == fieldName || kind == "software" && fieldName == "data" {
+		if kind := w.lx.industries[w.companies[best].industry].kind; kind == fieldName || kind == "software" &&
+			fieldName == "data" {
 			break
 		}
 	}
@@ -166,7 +167,8 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 	o.openKey("profile")
 	o.str("name", w.dirty(&r, c.name))
 	o.loose(&r, "tagline", sometimes(&r, 55, w.expand(&r, r.pick([]string{
-		"{skill} for everyone", "The {skill} company", "Making {skill} simple.", "Your partner in {city}", "{skill}, delivered", "We ❤ {skill}", "Since day one — quality &amp; trust",
+		"{skill} for everyone", "The {skill} company", "Making {skill} simple.", "Your partner in {city}",
+		"{skill}, delivered", "We ❤ {skill}", "Since day one — quality &amp; trust",
 	}), &fillContext{skills: ind.specialties, city: city.name})))
 	o.loose(&r, "description", sometimes(&r, 80, w.companyDescription(&r, c, city, ind)))
 	o.str("industry", ind.name)
@@ -195,7 +197,8 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 		o.null("postal_code")
 	}
 	if r.is(62) {
-		o.str("line1", strconv.Itoa(1+r.n(400))+" "+r.pick(w.lx.words["company.a"])+" "+r.pick([]string{"Street", "Road", "Avenue", "Way", "Square", "Park"}))
+		o.str("line1", strconv.Itoa(1+r.n(400))+" "+r.pick(w.lx.words["company.a"])+" "+
+			r.pick([]string{"Street", "Road", "Avenue", "Way", "Square", "Park"}))
 	} else {
 		o.null("line1")
 	}
@@ -206,8 +209,10 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 	}
 	o.close()
 	o.openKey("images")
-	o.text("logo", sometimes(&r, 82, "https://media.network.example/logo/"+hex16(mix(w.seed, streamAvatar, uint64(a.entity), 1))+".png"))
-	o.loose(&r, "cover", sometimes(&r, 45, "https://media.network.example/cover/"+hex16(mix(w.seed, streamAvatar, uint64(a.entity), 2))+".jpg"))
+	o.text("logo", sometimes(&r, 82, "https://media.network.example/logo/"+
+		hex16(mix(w.seed, streamAvatar, uint64(a.entity), 1))+".png"))
+	o.loose(&r, "cover", sometimes(&r, 45, "https://media.network.example/cover/"+
+		hex16(mix(w.seed, streamAvatar, uint64(a.entity), 2))+".jpg"))
 	o.close()
 	if r.is(12) {
 		o.num("follower_count", int64(float64(staff)*(2+r.f()*30)))
@@ -231,5 +236,6 @@ func (w *world) companyDescription(r *rng, c *company, city *city, ind industry)
 		"We serve customers in {n} countries.", "Our team of engineers, analysts and designers cares about {skill}.",
 		"<p>Join us!</p>", "We are hiring 🚀", "Part of a family-owned group.", "",
 	})
-	return w.expand(r, strings.TrimSpace(s), &fillContext{skills: ind.specialties, city: city.name, title: strings.ToLower(ind.name), company: c.name})
+	return w.expand(r, strings.TrimSpace(s), &fillContext{skills: ind.specialties, city: city.name,
+		title: strings.ToLower(ind.name), company: c.name})
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// shownName is the name an account displays, with its parts where the platform
-// has fields for them. full may be empty: many accounts state no name.
+// shownName is the display name of an account, with its parts if the platform has fields for them. full may
+// be empty.
 type shownName struct{ first, middle, last, full string }
 
 func (w *world) networkName(p *person) shownName {
@@ -70,8 +70,7 @@ func (w *world) networkName(p *person) shownName {
 	return s
 }
 
-// codehostName is what a developer puts into the name field: often nothing, a
-// first name, a nickname or the handle.
+// codehostName returns a developer's name field: often empty, a first name, a nickname or the handle.
 func (w *world) codehostName(p *person, handle string) string {
 	r := rng(mix(w.seed, streamRender, uint64(p.e), 12))
 	n := &p.name
@@ -150,7 +149,7 @@ func (w *world) titleWords(r *rng) string {
 	return strings.ToUpper(a[:1]) + a[1:] + " " + strings.ToUpper(b[:1]) + b[1:]
 }
 
-// dirty passes most text as it is and treats the rest as crawls find it.
+// dirty returns most text unchanged, and the rest with artifacts of crawls.
 func (w *world) dirty(r *rng, s string) string {
 	if s == "" || !r.is(4) {
 		return s
@@ -184,7 +183,7 @@ func (w *world) dirty(r *rng, s string) string {
 	return "\u202b" + s + "\u202c"
 }
 
-// placeText is a free-text location in one of the ways people write it.
+// placeText returns a free-text location in one of the usual forms.
 func (w *world) placeText(r *rng, cty int, lang string) string {
 	c := &w.lx.cities[cty]
 	cc := &w.lx.countries[c.country]
@@ -217,7 +216,7 @@ func (w *world) placeText(r *rng, cty int, lang string) string {
 	return r.pick(w.lx.words["timezonewords"])
 }
 
-// flagEmoji is the emoji of a country code: two regional indicators.
+// flagEmoji returns the emoji of a country code: two regional indicators.
 func flagEmoji(code string) string {
 	return string([]rune{0x1F1E6 + rune(code[0]-'A'), 0x1F1E6 + rune(code[1]-'A')})
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// addresses are the e-mail addresses of a person at a moment, all lower case;
-// empty where there is none.
+// addresses are the e-mail addresses of a person at a time, in lower case; empty if there is none.
 type addresses struct{ personal, work, school, shared string }
 
 func (w *world) addresses(p *person, month int) addresses {
@@ -35,7 +34,7 @@ func (w *world) addresses(p *person, month int) addresses {
 	case u < 97:
 		out.personal = initial(g) + f + digits(&r, 3+r.n(2)) + host
 	default:
-		out.personal = join2(g, f, ".") + host // the ones that namesakes fight for
+		out.personal = join2(g, f, ".") + host // preferred, and contested among namesakes
 	}
 	if j := p.jobAt(month); j != nil {
 		c := &w.companies[j.company]
@@ -50,7 +49,8 @@ func (w *world) addresses(p *person, month int) addresses {
 		}
 		out.work = local + "@" + c.domain
 		if r.is(5) {
-			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" + c.domain
+			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" +
+				c.domain
 		}
 	} else {
 		r.n(100)
@@ -59,15 +59,16 @@ func (w *world) addresses(p *person, month int) addresses {
 		s := w.schoolAt(p.studies[len(p.studies)-1].school)
 		out.school = initial(g) + f + digits(&r, 2) + "@" + s.slug + ".example"
 	}
-	// Couples and flatmates: neighbours in the index share a household address.
+	// Couples and flatmates: neighbors in the index share a household address.
 	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.is(1.6) {
-		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." + h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
+		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." +
+			h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
 	}
 	return out
 }
 
-// emailsOn are the addresses that a version of an account's record states, in
-// order and lower case, and whether each is the personal one.
+// emailsOn returns the addresses in a version of an account's record, in order and lower case, and the
+// person's addresses.
 func (w *world) emailsOn(a *account, v int) (list []string, addr addresses) {
 	if a.versions[v].deleted || a.platform != onNetwork && a.platform != onCodehost {
 		return nil, addr
@@ -101,7 +102,7 @@ func (w *world) emailsOn(a *account, v int) (list []string, addr addresses) {
 	return list, addr
 }
 
-// brandEmails are the addresses that an organization's code-hosting account states.
+// brandEmails returns the addresses of an organization's code-hosting account.
 func (w *world) brandEmails(a *account) []string {
 	if w.class(a.entity) != classCompany || a.platform != onCodehost {
 		return nil
@@ -110,10 +111,11 @@ func (w *world) brandEmails(a *account) []string {
 	if !r.is(45) {
 		return nil
 	}
-	return []string{r.pick([]string{"info", "hello", "team", "contact", "oss"}) + "@" + w.companies[a.entity-w.firstCompany].domain}
+	return []string{r.pick([]string{"info", "hello", "team", "contact", "oss"}) + "@" +
+		w.companies[a.entity-w.firstCompany].domain}
 }
 
-// mixCase writes an address the way some people type it.
+// mixCase varies the case of an address as some users do.
 func mixCase(r *rng, s string) string {
 	if !r.is(12) {
 		return s

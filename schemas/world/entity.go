@@ -28,8 +28,7 @@ const (
 	streamExtraLinks
 )
 
-// platform numbers the places where handles are unique. Companies have a
-// handle, their slug, in a space of their own.
+// platform is a namespace of handles. Companies have a namespace for their slugs.
 type platform uint8
 
 const (
@@ -64,7 +63,7 @@ func (c entityClass) String() string {
 	return [...]string{"person", "company", "bot", "community", "government"}[c]
 }
 
-// entityState is what is held per entity for the whole run.
+// entityState is the state kept per entity for the whole run.
 type entityState struct {
 	attempt [platforms][2]uint8 // which candidate became the handle, before and after a rename
 	has     uint8               // bit per platform
@@ -82,18 +81,19 @@ type world struct {
 	lx   *lexicon
 
 	people, firstCompany, firstBot, firstCommunity, firstGov, entities int
-	pairs, accounts                                                    int // of people on network and codehost: with both accounts, all accounts
+	// of people on network and codehost: with both accounts, all accounts
+	pairs, accounts int
 
 	companies   []company
 	companiesIn [][]int32
 	schools     []school // by city, then form
 	companySlug []string // slug at the end of the slug's history
 	state       []entityState
-	contested   [platforms]map[uint64][]int32 // handle hash -> holders in order of taking, where there were several
-	recycled    map[slot]slot                 // who took over whose freed handle as it stood
+	contested   [platforms]map[uint64][]int32 // handle hash -> owners in order of taking, if there were several
+	recycled    map[slot]slot                 // who took over whose released handle unchanged
 
-	// What was derived last, by index modulo the size: one entity's records need
-	// the same person many times. Entries are never changed once made.
+	// Caches of derived values, by index modulo the size: one entity's records need the same person many
+	// times. Entries are immutable.
 	recentPeople [16]*person
 	recentNaming [256]namingEntry
 
@@ -109,7 +109,8 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load word lists: %w", err)
 	}
-	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx, people: o.People}
+	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx,
+		people: o.People}
 	w.makeCompanies()
 	w.makeSchools()
 	w.firstCompany = w.people
@@ -172,7 +173,8 @@ func (w *world) presence(e int) uint8 {
 	case classGovernment:
 		return 1 << onMicroblog
 	}
-	codeRate := map[string]float64{"software": 68, "data": 60, "science": 36, "finance": 10, "business": 9, "creative": 14, "education": 13, "health": 4, "operations": 11}
+	codeRate := map[string]float64{"software": 68, "data": 60, "science": 36, "finance": 10, "business": 9,
+		"creative": 14, "education": 13, "health": 4, "operations": 11}
 	pr := w.fieldOf(e)
 	out := bit(onCodehost, codeRate[w.lx.fields[pr].name])
 	if out != 0 {
@@ -186,19 +188,18 @@ func (w *world) presence(e int) uint8 {
 	return out | bit(onNetwork, 66)
 }
 
-// version is one record of an account: when it was crawled, and whether it
-// withdraws the account.
+// version is one record of an account: its crawl time, and whether it deletes the account.
 type version struct {
 	at      int64
 	deleted bool
 }
 
-// account is the history of one account, derived when needed.
+// account is the history of one account, derived on demand.
 type account struct {
 	entity   int
 	platform platform
 	created  int64
-	renamed  int64 // 0 when it never was
+	renamed  int64 // 0 if never
 	versions []version
 	content  []int64 // moment that a version's content shows; an unchanged refresh shows the earlier one
 	store    [5]version
@@ -207,10 +208,10 @@ type account struct {
 
 func (a *account) newest() *version { return &a.versions[len(a.versions)-1] }
 
-// withdrawn reports whether the newest record withdraws the account.
+// withdrawn reports whether the newest record is a deletion.
 func (a *account) withdrawn() bool { return a.newest().deleted }
 
-// newestContent is the moment the newest record shows.
+// newestContent returns the time of the newest record's content.
 func (a *account) newestContent() int64 { return a.content[len(a.content)-1] }
 
 func (w *world) account(e int, p platform) *account {
@@ -231,7 +232,7 @@ func (w *world) account(e int, p platform) *account {
 	}
 	renameRate := [platforms]float64{5, 7, 9, 4}[p]
 	renamed, unseen := r.is(renameRate), r.is(25)
-	if renamed && unseen { // renamed since the last crawl, which is long ago
+	if renamed && unseen { // renamed since the last crawl, long ago
 		age = 300 + r.f()*2000
 	}
 	newest := w.now - int64(age*float64(day))
@@ -243,7 +244,7 @@ func (w *world) account(e int, p platform) *account {
 	case !renamed:
 	case unseen:
 		a.renamed = newest + int64((0.05+0.6*r.f())*float64(w.now-newest))
-	case r.is(70): // seen on both sides of the rename
+	case r.is(70): // crawled before and after the rename
 		a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
 	default:
 		a.renamed = a.created + 10*day + int64(r.f()*float64(w.now-a.created-15*day))
@@ -283,7 +284,7 @@ func (w *world) account(e int, p platform) *account {
 		at := w.roundCrawl(&r, newest+5*day+int64(r.f()*float64(w.now-newest-8*day)))
 		a.versions = append(a.versions, version{at: at, deleted: true})
 		a.content = append(a.content, at)
-	case u < 19 && len(a.versions) > 1: // withdrawn once, and back again
+	case u < 19 && len(a.versions) > 1: // deleted once and restored
 		last := len(a.versions) - 1
 		mid := (a.versions[last].at + a.versions[last-1].at) / 2
 		a.versions = append(a.versions, a.versions[last])
@@ -295,8 +296,7 @@ func (w *world) account(e int, p platform) *account {
 	return a
 }
 
-// roundCrawl gives a crawl time whole seconds or milliseconds, as different
-// crawlers do.
+// roundCrawl rounds a crawl time to seconds or milliseconds, as different crawlers do.
 func (w *world) roundCrawl(r *rng, at int64) int64 {
 	if r.is(70) {
 		at = at / 1000 * 1000
@@ -304,7 +304,7 @@ func (w *world) roundCrawl(r *rng, at int64) int64 {
 	return min(at, w.now-1000)
 }
 
-// handleAt is the handle the account had at a moment.
+// handleAt returns the account's handle at a time.
 func (w *world) handleAt(a *account, at int64) string {
 	era := 0
 	if a.renamed != 0 && at >= a.renamed {
@@ -329,7 +329,7 @@ func (w *world) handleWith(nm *naming, e int, p platform, era int) string {
 	return w.candidate(nm, e, p, era, int(attempt))
 }
 
-// growth is how far an account's counters have come at a moment, 0 to 1.
+// growth returns the fraction of an account's counters reached at a time, 0 to 1.
 func growth(a *account, at int64) float64 {
 	newest := a.newestContent()
 	if newest <= a.created {
@@ -340,7 +340,7 @@ func growth(a *account, at int64) float64 {
 
 func (w *world) userID(e int) int64 { return int64(w.permUser.at(uint64(e))) + 1000 }
 
-// identity is the stable id of an account as its records state it.
+// identity returns the stable id of an account in its records.
 func (w *world) identity(e int, p platform) string {
 	switch p {
 	case onNetwork:
@@ -355,7 +355,7 @@ func (w *world) identity(e int, p platform) string {
 	return w.companyID(int32(e - w.firstCompany))
 }
 
-// crockford is the usual unambiguous base 32, most significant bits first.
+// crockford encodes in Crockford's base 32, most significant bits first.
 func crockford(b []byte) string {
 	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 	var n uint64

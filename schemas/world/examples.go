@@ -11,9 +11,9 @@ import (
 //go:embed examples/*.ndjson
 var examples embed.FS
 
-// Example returns the records of a kind, as NDJSON, that the examples of the API description and of the guides are about,
-// such as the account octavia, the profile octavia-lin and the company acme; nil if there are none of that kind. They are
-// part of the sample data, so that copied calls find them, and not of generated worlds.
+// Example returns the records of a kind, as NDJSON, that the examples in the API description and the guides
+// use, such as the account octavia, the profile octavia-lin and the company acme; nil if there are none. They
+// are part of the sample data, so that copied calls find them, but not of generated worlds.
 func Example(kind string) ([]byte, error) {
 	path := "examples/" + FileName(kind)
 	entries, err := examples.ReadDir("examples")

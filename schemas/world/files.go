@@ -15,13 +15,12 @@ const TruthFile = "truth.ndjson"
 // FileName is the name of the file with the records of a kind.
 func FileName(kind string) string { return kind + ".ndjson" }
 
-// WriteFiles generates a world into dir (made when missing): one NDJSON file a
-// kind and TruthFile. Each file appears under its name only when all of them
-// are complete and on disk; after an error or cancellation none of them does,
-// and files of an earlier run are untouched.
+// WriteFiles generates a world into dir, which is created if missing: one NDJSON file per kind and TruthFile.
+// Files get their final names only after all of them are complete and on disk. After an error or cancellation
+// there are no new files, and files of an earlier run are unchanged.
 func WriteFiles(ctx context.Context, dir string, o Options, progress func(done, total int)) (sum Summary, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return Summary{}, fmt.Errorf("make folder for the world: %w", err)
+		return Summary{}, fmt.Errorf("create directory for the world: %w", err)
 	}
 	s := &fileSink{files: map[string]*outFile{}, sum: Summary{People: o.People, Records: map[string]int{}}}
 	defer func() {
@@ -96,14 +95,14 @@ func (s *fileSink) finish() error {
 	}
 	for kind, o := range s.files {
 		if err := os.Rename(o.f.Name(), o.path); err != nil {
-			return fmt.Errorf("put %s in place: %w", o.path, err)
+			return fmt.Errorf("rename %s: %w", o.path, err)
 		}
 		delete(s.files, kind)
 	}
 	return nil
 }
 
-// discard removes what is not in place yet.
+// discard removes temporary files.
 func (s *fileSink) discard() error {
 	var errs []error
 	for _, o := range s.files {

@@ -33,8 +33,8 @@ import (
 //	        shared (stated by newest records of several entities).
 type World struct{ w *world }
 
-// New derives what all parts of a world share: companies and who holds which
-// handle. It takes about a third of the time of a whole generation.
+// New derives the data shared by all parts: companies and the owners of handles. It takes about a third of
+// the time of a generation.
 func New(ctx context.Context, o Options) (*World, error) {
 	w, err := newWorld(ctx, o)
 	if err != nil {
@@ -43,10 +43,8 @@ func New(ctx context.Context, o Options) (*World, error) {
 	return &World{w}, nil
 }
 
-// Generate writes the world to the sink: all records, kind after kind in the
-// order of [Kinds], then the truth. progress, when not nil, is told how many
-// of the people's worth of work is done; it is called about a thousand times.
-// It stops with the context's error when ctx ends.
+// Generate writes all records to the sink, by kind in the order of [Kinds], then the ground truth. progress,
+// if not nil, is called about a thousand times. Generate returns the context's error when ctx ends.
 func Generate(ctx context.Context, o Options, sink Sink, progress func(done, total int)) error {
 	x, err := New(ctx, o)
 	if err != nil {
@@ -55,7 +53,7 @@ func Generate(ctx context.Context, o Options, sink Sink, progress func(done, tot
 	return x.Write(ctx, sink, progress)
 }
 
-// Write is [Generate] for a world that exists already.
+// Write is [Generate] for an existing World.
 func (x *World) Write(ctx context.Context, sink Sink, progress func(done, total int)) error {
 	w := x.w
 	m := meter{ctx: ctx, progress: progress, people: w.people, total: w.entities * (len(Kinds()) + 1)}
@@ -67,14 +65,13 @@ func (x *World) Write(ctx context.Context, sink Sink, progress func(done, total 
 	return w.writeTruth(&m, sink)
 }
 
-// WriteKinds writes the records of some kinds alone, each as Write does, and no
-// truth.
+// WriteKinds writes the records of some kinds only, as Write does, without the ground truth.
 func (x *World) WriteKinds(ctx context.Context, kinds []string, sink Sink) error {
 	w := x.w
 	m := meter{ctx: ctx, people: w.people, total: w.entities * max(1, len(kinds))}
 	for _, kind := range kinds {
 		if !slices.Contains(Kinds(), kind) {
-			return fmt.Errorf("write %q: there is no such kind", kind)
+			return fmt.Errorf("write %q: unknown kind", kind)
 		}
 		if err := w.writeKind(&m, kind, sink); err != nil {
 			return err
@@ -109,14 +106,14 @@ func (m *meter) finish() {
 	}
 }
 
-// emitter writes one kind, an entity's slot at a time. Slots exist so that the
-// versions of one account lie far apart in the file.
+// emitter writes one kind, one slot of an entity at a time. Slots keep the versions of one account apart in
+// the file.
 type emitter struct {
 	slots int
 	emit  func(e, slot int) error
 }
 
-// writeKind visits all slots of all entities in an order of this kind's own.
+// writeKind visits all slots of all entities in an order specific to the kind.
 func (w *world) writeKind(m *meter, kind string, sink Sink) error {
 	em := w.emitter(kind, sink)
 	p := platforms
@@ -131,7 +128,8 @@ func (w *world) writeKind(m *meter, kind string, sink Sink) error {
 		}
 	}
 	size := uint64(w.entities) * uint64(em.slots)
-	order := newPermutation(size, mix(w.seed, streamOrder, uint64(len(kind)), uint64(kind[0]), uint64(kind[len(kind)-1])))
+	order := newPermutation(size, mix(w.seed, streamOrder, uint64(len(kind)), uint64(kind[0]),
+		uint64(kind[len(kind)-1])))
 	for i := range size {
 		if i%uint64(em.slots) == 0 {
 			if err := m.step(1); err != nil {
@@ -154,9 +152,8 @@ func (w *world) writeKind(m *meter, kind string, sink Sink) error {
 	return nil
 }
 
-// turn decides which version an account's next slot writes: mostly the oldest
-// not yet written, so that files are nearly in order; for a fifth of accounts
-// any order, as several crawlers writing one feed give.
+// turn returns the version for an account's next slot: mostly the oldest one not yet written, so that files
+// are nearly in order; for a fifth of accounts in any order, as from several crawlers.
 func (w *world) turn(e int, p platform) int {
 	s := &w.state[e]
 	n := int(s.emitted[p])
@@ -173,8 +170,8 @@ func (w *world) turn(e int, p platform) int {
 	return order[n]
 }
 
-// personSlots is how many records one account can have: three versions, a
-// withdrawal, a return, and a repetition.
+// personSlots is the maximum number of records of one account: three versions, a deletion, a return, and a
+// repetition.
 const personSlots = 6
 
 func (w *world) emitter(kind string, sink Sink) emitter {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// naming is what handle candidates are made of.
+// naming is the source of handle candidates.
 type naming struct {
 	class               entityClass
-	given, family, nick string // handle words; may be empty for native-only spellings
+	given, family, nick string // handle words; may be empty for native spellings
 	native              string // native full name, for the few slugs in another script
 	born                int
 	brand               string // companies, bots, communities, public bodies: the name as a slug
@@ -19,9 +19,8 @@ type naming struct {
 	hobby               string
 }
 
-// How the handle of an account after a person's first relates to them. Pseudonym
-// has no likeness to the name; shared pseudonyms link an account to another
-// pseudonymous one only.
+// Relation of the handle of a person's second and third account to the person. A pseudonym is unlike the
+// name; shared pseudonyms link an account only to another pseudonymous one.
 const (
 	likeName = iota
 	likeFirst
@@ -105,7 +104,8 @@ func boolInt(b bool) int {
 // officialName is the display name of a bot, a community or a public body.
 func (w *world) officialName(e int) string {
 	r := rng(mix(w.seed, streamPerson, uint64(e), 6))
-	list := map[entityClass]string{classBot: "bots", classCommunity: "communities", classGovernment: "government"}[w.class(e)]
+	list := map[entityClass]string{classBot: "bots", classCommunity: "communities",
+		classGovernment: "government"}[w.class(e)]
 	c := w.lx.cities[r.n(len(w.lx.cities))]
 	s := r.pick(w.lx.words[list])
 	x := strings.ToLower(r.pick(w.lx.words["company.a"]))
@@ -119,8 +119,8 @@ func (w *world) officialName(e int) string {
 	return strings.NewReplacer("{c}", name, "{x}", x, "{n}", w.lx.countries[c.country].name).Replace(s)
 }
 
-// candidate is the k-th handle that an entity asks for on a platform, before
-// (era 0) or after (era 1) its rename; "" when that wish makes no valid handle.
+// candidate returns the k-th handle that an entity requests on a platform, before (era 0) or after (era 1)
+// its rename; "" if it is invalid.
 func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 	r := rng(mix(w.seed, streamHandle, uint64(e), uint64(p), uint64(era), uint64(k)))
 	switch {
@@ -131,7 +131,7 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 	}
 	style := rng(mix(w.seed, streamHandle, uint64(e), uint64(p), uint64(era)+8))
 	if p == onCodehost && k == 0 && mix(w.seed, streamHandle, uint64(e), 0xd161)%900 == 0 {
-		return strconv.FormatInt(w.userID(r.n(w.entities)), 10) // a name that is somebody's number
+		return strconv.FormatInt(w.userID(r.n(w.entities)), 10) // a name that equals another account's user id
 	}
 	var s string
 	switch like := nm.relation(p); {
@@ -162,8 +162,8 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 	return fit(&style, s, p)
 }
 
-// withoutSuffix drops the part of a slug that the platform made up: nobody
-// carries that to another platform.
+// withoutSuffix removes the suffix that the platform added to a slug: people do not use it on other
+// platforms.
 func withoutSuffix(slug string) string {
 	words := strings.Split(slug, "-")
 	kept := words[:1]
@@ -193,8 +193,7 @@ func digits(r *rng, n int) string {
 	return string(b)
 }
 
-// networkSlug is a profile slug: a name, mostly with the suffix that the
-// platform adds when the name is taken.
+// networkSlug returns a profile slug: a name, usually with the platform's suffix for taken names.
 func networkSlug(style, r *rng, nm *naming, k int) string {
 	g, f := nm.given, nm.family
 	base := join2(g, f, "-")
@@ -248,7 +247,7 @@ func initial(s string) string {
 	return s[:1]
 }
 
-// nameHandle is a handle made from one's name in one of the many usual ways.
+// nameHandle returns a handle derived from the name in one of the usual ways.
 func nameHandle(style, r *rng, nm *naming, k int) string {
 	g, f, n := nm.given, nm.family, nm.nick
 	if g == "" {
@@ -351,8 +350,7 @@ func (w *world) pseudonym(r *rng) string {
 	return r.pick(wd["handle.b"]) + "of" + r.pick(wd["handle.word"])
 }
 
-// fit makes a wish a handle that the platform would accept, in the case its
-// owner likes.
+// fit converts a candidate to a valid handle of the platform, in the owner's preferred case.
 func fit(r *rng, s string, p platform) string {
 	if p == onMicroblog {
 		s = strings.ReplaceAll(s, "-", r.pick([]string{"_", ""}))
@@ -393,7 +391,8 @@ func (w *world) companyCandidate(r *rng, e, era, k int) string {
 	c := &w.companies[e-w.firstCompany]
 	base := kebab(c.name)
 	if era == 1 && r.is(50) {
-		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" + r.pick([]string{"group", "global", "hq", "io", "now"})
+		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" +
+			r.pick([]string{"group", "global", "hq", "io", "now"})
 	}
 	city := &w.lx.cities[c.city]
 	switch k {

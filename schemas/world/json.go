@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object appends one JSON value to a reused buffer. Commas follow from the last
-// byte written, so that fields can be written or left out freely.
+// object appends one JSON value to a reused buffer. Commas depend on the last byte written, so fields can be
+// omitted freely.
 type object struct {
 	b   []byte
-	err error // first string that was not valid UTF-8; a defect of the word lists
+	err error // first invalid UTF-8 string, an error in the word lists
 }
 
 func (o *object) reset() { o.b = o.b[:0] }
@@ -51,15 +51,15 @@ func (o *object) item(s string) { o.comma(); o.quote(s) }
 
 func (o *object) str(k, v string) { o.key(k); o.quote(v) }
 
-// text writes a field that is left out when empty.
+// text writes a field, omitted if empty.
 func (o *object) text(k, v string) {
 	if v != "" {
 		o.str(k, v)
 	}
 }
 
-// loose writes an optional field the way crawls do: mostly left out when it is
-// empty, sometimes null or an empty string.
+// loose writes an optional field as crawls do: an empty one is mostly omitted, sometimes null or an empty
+// string.
 func (o *object) loose(r *rng, k, v string) {
 	if v != "" {
 		o.str(k, v)
@@ -93,8 +93,7 @@ func (o *object) null(k string) {
 	o.b = append(o.b, "null"...)
 }
 
-// instant writes a time given in Unix milliseconds as ISO 8601 in UTC, with
-// milliseconds only when there are some.
+// instant writes a time in Unix milliseconds as ISO 8601 in UTC, with milliseconds only if non-zero.
 func (o *object) instant(k string, ms int64) {
 	o.key(k)
 	o.b = append(o.b, '"')

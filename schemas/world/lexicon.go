@@ -45,7 +45,7 @@ type field struct {
 	majors []string
 }
 
-// lexicon holds everything that is read from the embedded word lists.
+// lexicon holds the embedded word lists.
 type lexicon struct {
 	countries    []country
 	byCode       map[string]int
@@ -76,8 +76,8 @@ func newWeights(n int, weight func(i int) float64) weights {
 	return w
 }
 
-// zipfMandelbrot gives rank i the weight 1/(i+1+q): the shape of name
-// frequencies, the smaller q, the heavier the head.
+// zipfMandelbrot returns weights 1/(i+1+q) for rank i, the distribution of name frequencies. A smaller q
+// gives a heavier head.
 func zipfMandelbrot(n int, q float64) weights {
 	return newWeights(n, func(i int) float64 { return 1 / (float64(i) + 1 + q) })
 }
@@ -105,8 +105,7 @@ func readLines(name string) ([]string, error) {
 	return out, nil
 }
 
-// readSections reads "[name]" headings with their lines; lines before the first
-// heading are under "".
+// readSections reads "[name]" headings with their lines; lines before the first heading have the key "".
 func readSections(name string) (map[string][]string, error) {
 	lines, err := readLines(name)
 	if err != nil {
@@ -124,7 +123,8 @@ func readSections(name string) (map[string][]string, error) {
 }
 
 func loadLexicon() (*lexicon, error) {
-	lx := &lexicon{byCode: map[string]int{}, text: map[string]*texts{}, words: map[string][]string{}, languageName: map[string]string{}}
+	lx := &lexicon{byCode: map[string]int{}, text: map[string]*texts{}, words: map[string][]string{},
+		languageName: map[string]string{}}
 	for _, load := range []func() error{lx.loadPlaces, lx.loadWords, lx.loadTexts, lx.loadCultures} {
 		if err := load(); err != nil {
 			return nil, err
@@ -144,7 +144,8 @@ func (lx *lexicon) loadPlaces() error {
 			return fmt.Errorf("countries: line %q has %d parts", l, len(p))
 		}
 		lx.byCode[p[0]] = len(lx.countries)
-		lx.countries = append(lx.countries, country{code: p[0], name: p[1], continent: p[2], lang: p[3], legal: strings.Split(p[4], ";"), dial: p[5]})
+		lx.countries = append(lx.countries, country{code: p[0], name: p[1], continent: p[2], lang: p[3],
+			legal: strings.Split(p[4], ";"), dial: p[5]})
 	}
 	if lines, err = readLines("cities.txt"); err != nil {
 		return err
@@ -191,7 +192,8 @@ func (lx *lexicon) loadWords() error {
 		case "industries":
 			for _, l := range lines {
 				p := strings.Split(l, "|")
-				lx.industries = append(lx.industries, industry{name: p[0], kind: p[1], specialties: strings.Split(p[2], ",")})
+				lx.industries = append(lx.industries, industry{name: p[0], kind: p[1], specialties: strings.Split(p[2],
+					",")})
 			}
 		case "fields", "tech", "languages", "majors":
 		case "repo.desc", "certs":
@@ -220,7 +222,8 @@ func (lx *lexicon) loadWords() error {
 			return fmt.Errorf("fields: %w", err)
 		}
 		fieldWeight = append(fieldWeight, wt)
-		lx.fields = append(lx.fields, field{name: p[0], titles: strings.Split(p[2], ","), skills: lx.words["skills."+p[0]], majors: majors[p[0]]})
+		lx.fields = append(lx.fields, field{name: p[0], titles: strings.Split(p[2], ","),
+			skills: lx.words["skills."+p[0]], majors: majors[p[0]]})
 	}
 	lx.fieldW = newWeights(len(fieldWeight), func(i int) float64 { return fieldWeight[i] })
 	for _, l := range sections["tech"] {

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// claim is one account naming another. Declared claims stand in a field made
-// for it (a username field, social_accounts, an account-link record); the
-// others are mentions in a bio or a website field.
+// claim is a reference from one account to another. Declared claims are in a field for it (a username field,
+// social_accounts, an account-link record); the others are mentions in a bio or a website field.
 type claim struct {
 	from, to platform
 	field    string
-	entity   int  // whose account is named
-	wrong    bool // it is somebody else's account, or nobody's
+	entity   int  // the owner of the named account
+	wrong    bool // the account belongs to another entity or does not exist
 	typo     string
 }
 
-// Fields in which a claim can stand.
+// Fields that can contain a claim.
 const (
 	fieldUsername = "username"
 	fieldSocial   = "social_accounts"
@@ -27,7 +26,7 @@ const (
 
 func (c *claim) declared() bool { return c.field == fieldUsername || c.field == fieldSocial }
 
-// claims are what an entity's accounts say of each other.
+// claims returns the claims of an entity's accounts about each other.
 func (w *world) claims(e int) []claim {
 	s := &w.state[e]
 	var out []claim
@@ -107,7 +106,7 @@ func (w *world) claims(e int) []claim {
 	return out
 }
 
-// target is the handle that a claim names at a moment.
+// target returns the handle in a claim at a time.
 func (w *world) target(c *claim, at int64) string {
 	return w.handleAt(w.account(c.entity, c.to), at) + c.typo
 }
@@ -122,7 +121,7 @@ func profileURL(p platform, handle string) string {
 	return "https://microblog.example/" + handle
 }
 
-// urlShape varies a profile URL the way people paste them.
+// urlShape varies a profile URL as users do.
 func urlShape(r *rng, u string) string {
 	switch r.n(12) {
 	case 0:
@@ -160,7 +159,8 @@ func (w *world) statedLinks(o *object, e int, a *account, at int64) {
 		}
 	}
 	if r.is(9) {
-		social = append(social, r.pick([]string{"https://video.example/@", "https://photos.example/", "https://chat.example/u/", "https://music.example/artist/"})+
+		social = append(social, r.pick([]string{"https://video.example/@", "https://photos.example/",
+			"https://chat.example/u/", "https://music.example/artist/"})+
 			handleWord(w.handleAt(a, at))+digits(&r, 1))
 	}
 	if len(social) > 0 {
@@ -170,8 +170,7 @@ func (w *world) statedLinks(o *object, e int, a *account, at int64) {
 	}
 }
 
-// mentions are the claims that one account makes in free text; the website
-// field takes the one returned separately.
+// mentions returns the claims of an account in free text, and separately the one in the website field.
 func (w *world) mentions(e int, p platform, at int64) (bio []string, website string) {
 	r := rng(mix(w.seed, streamLinks, uint64(e), 60+uint64(p)))
 	for _, c := range w.claims(e) {
@@ -210,8 +209,8 @@ type accountLink struct {
 	deleted    bool
 }
 
-// accountLinks are the links that crawlers report between an entity's accounts,
-// with every observation of each, and some that are plainly wrong.
+// accountLinks returns the links that crawlers report between an entity's accounts, with every observation of
+// each, and some wrong ones.
 func (w *world) accountLinks(e int) []accountLink {
 	s := &w.state[e]
 	if w.class(e) != classPerson {
@@ -238,7 +237,8 @@ func (w *world) accountLinks(e int) []accountLink {
 			percent = 24
 		}
 		if r.is(percent) {
-			out = w.observe(out, &r, e, e, a, b, r.pick([]string{"profile-crawl", "gravatar-like", "homepage-crawl", "conference-list", "package-registry"}))
+			out = w.observe(out, &r, e, e, a, b, r.pick([]string{"profile-crawl", "gravatar-like", "homepage-crawl",
+				"conference-list", "package-registry"}))
 		}
 		if r.is(0.5) { // a wrong match by name
 			if o := r.n(w.people); o != e && w.state[o].on(b) {
@@ -253,7 +253,8 @@ func (w *world) observe(out []accountLink, r *rng, e, other int, a, b platform, 
 	x, y := w.account(e, a), w.account(other, b)
 	seen := max(x.created, y.created) + 5*day
 	at := w.roundCrawl(r, seen+int64(r.f()*float64(max(w.now-seen, day))))
-	l := accountLink{a: a, b: b, ha: w.handleAt(x, at), hb: w.handleAt(y, at), entity: other, wrong: e != other, source: source, observed: at}
+	l := accountLink{a: a, b: b, ha: w.handleAt(x, at), hb: w.handleAt(y, at), entity: other, wrong: e != other,
+		source: source, observed: at}
 	l.confidence = float64(60+r.n(41)) / 100
 	if l.wrong {
 		l.confidence = float64(15+r.n(70)) / 100
@@ -271,7 +272,7 @@ func (w *world) observe(out []accountLink, r *rng, e, other int, a, b platform, 
 	return out
 }
 
-// extraLinks reaches Options.AccountLinks and JoinedLinks.
+// extraLinks adds links up to Options.AccountLinks and JoinedLinks.
 func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 	if w.opts.JoinedLinks == 0 && w.opts.AccountLinks == 0 {
 		return out
@@ -289,8 +290,10 @@ func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 	if s.on(onNetwork) && s.on(onCodehost) {
 		x, y := w.account(e, onNetwork), w.account(e, onCodehost)
 		for k := range share(w.opts.JoinedLinks, w.pairs) {
-			out = append(out, accountLink{a: onNetwork, b: onCodehost, ha: w.handleAt(x, x.newestContent()), hb: w.handleAt(y, y.newestContent()), entity: e,
-				source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(50+r.n(51)) / 100})
+			out = append(out, accountLink{a: onNetwork, b: onCodehost, ha: w.handleAt(x, x.newestContent()),
+				hb: w.handleAt(y, y.newestContent()), entity: e,
+				source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)),
+				confidence: float64(50+r.n(51)) / 100})
 		}
 	}
 	for p := onNetwork; p <= onCodehost; p++ {
@@ -303,8 +306,10 @@ func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 			to = onNetwork
 		}
 		for k := range share(w.opts.AccountLinks-w.opts.JoinedLinks, w.accounts) {
-			out = append(out, accountLink{a: p, b: to, ha: w.handleAt(x, x.newestContent()), hb: w.pseudonym(&r) + "-" + hex16(r.next())[:9], entity: e, wrong: true,
-				source: "crawl-" + strconv.Itoa(500+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(10+r.n(91)) / 100})
+			out = append(out, accountLink{a: p, b: to, ha: w.handleAt(x, x.newestContent()), hb: w.pseudonym(&r) + "-" +
+				hex16(r.next())[:9], entity: e, wrong: true,
+				source: "crawl-" + strconv.Itoa(500+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)),
+				confidence: float64(10+r.n(91)) / 100})
 		}
 	}
 	return out

@@ -17,7 +17,8 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 			bio = join2(bio, j.title+", "+w.shortName(j.company), " / ")
 		}
 		if r.is(7) {
-			bio = join2(bio, "#"+r.pick([]string{"opensource", "BuildInPublic", "nofilter", "football", "climate", "リモートワーク"}), " ")
+			bio = join2(bio, "#"+r.pick([]string{"opensource", "BuildInPublic", "nofilter", "football", "climate",
+				"リモートワーク"}), " ")
 		}
 		bio = strings.Join(append(nonEmpty(bio), mention...), " ")
 		if r.is(58) {
@@ -36,14 +37,17 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 		c := &w.companies[i]
 		name, website, kind = w.shortName(i), w.companySite(c), "business"
 		location = w.placeText(&r, int(c.city), "en")
-		bio = w.expand(&r, r.pick([]string{"The official account of {company}.", "{skill} · {skill} · {city}", "News from {company}. Support: see website", "Making {skill} better since {n}"}),
-			&fillContext{company: name, skills: w.lx.industries[c.industry].specialties, city: w.lx.cities[c.city].name})
+		bio = w.expand(&r, r.pick([]string{"The official account of {company}.", "{skill} · {skill} · {city}",
+			"News from {company}. Support: see website", "Making {skill} better since {n}"}),
+			&fillContext{company: name, skills: w.lx.industries[c.industry].specialties,
+				city: w.lx.cities[c.city].name})
 		if r.is(12) {
 			kind = "" // not every firm is verified
 		}
 	default:
 		name, kind = w.officialName(a.entity), "government"
-		bio = r.pick([]string{"Official account. Not monitored 24/7.", "Updates and alerts", "In an emergency call the emergency number.", ""})
+		bio = r.pick([]string{"Official account. Not monitored 24/7.", "Updates and alerts",
+			"In an emergency call the emergency number.", ""})
 		website = "https://gov.example/" + kebab(name)
 	}
 	grown := growth(a, t)

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nameForm is one name with its spellings. latin[0] is the usual romanization,
-// the others are alternatives in use. native is empty where the culture writes
-// Latin letters.
+// nameForm is one name with its spellings. latin[0] is the usual romanization, the others are alternatives.
+// native is empty if the culture uses Latin letters.
 type nameForm struct {
 	latin  []string
 	native string
@@ -21,8 +20,7 @@ type nameForm struct {
 
 type nickname struct{ latin, native string }
 
-// culture is one naming tradition: its lists, in order of frequency, and the
-// shares (in percent) of its habits.
+// culture is a naming tradition: lists ordered by frequency, and the shares (in percent) of its customs.
 type culture struct {
 	code        string
 	weight      int
@@ -131,7 +129,7 @@ func both(s string) (male, female string) {
 	return male, female
 }
 
-// compose joins two name parts, both spellings at once.
+// compose joins two name parts in both spellings.
 func compose(a, b nameForm) nameForm {
 	x, y := a.latin[0], b.latin[0]
 	if last := x[len(x)-1]; last == '-' || last == ' ' {
@@ -157,12 +155,12 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:n]) + s[n:]
 }
 
-// fullName is a person's own name, from which every account shows some form.
+// fullName is a person's full name, of which every account shows some form.
 type fullName struct {
 	culture *culture
 	female  bool
 	given   nameForm
-	middle  nameForm // empty latin when there is none
+	middle  nameForm // empty latin if there is none
 	family  nameForm // empty latin for people with one name
 	second  nameForm // second family name
 	western string   // adopted given name in Latin letters
@@ -210,7 +208,8 @@ func (lx *lexicon) makeName(c *culture, seed uint64) fullName {
 		if n.female {
 			end, nat = "ovna", "овна"
 		}
-		n.middle = nameForm{latin: []string{strings.TrimRight(f.latin[0], "aeiy") + end}, native: strings.TrimRight(f.native, "аеийья") + nat}
+		n.middle = nameForm{latin: []string{strings.TrimRight(f.latin[0], "aeiy") + end},
+			native: strings.TrimRight(f.native, "аеийья") + nat}
 	}
 	if r.n(100) < c.rate["second"] {
 		n.second = pickFamily()
@@ -229,8 +228,7 @@ func (f nameForm) spelling(alt int) string {
 	return f.latin[alt%len(f.latin)]
 }
 
-// parts returns first, middle and last name in Latin letters; alt chooses among
-// romanizations, 0 the usual one.
+// parts returns first, middle and last name in Latin letters; alt selects the romanization, 0 the usual one.
 func (n *fullName) parts(alt int) (first, middle, last string) {
 	first, middle, last = n.given.spelling(alt), n.middle.spelling(0), n.family.spelling(alt)
 	if s := n.second.spelling(0); s != "" {
@@ -239,7 +237,7 @@ func (n *fullName) parts(alt int) (first, middle, last string) {
 	return first, middle, strings.TrimSpace(last)
 }
 
-// nativeParts is parts in the native script; empty first when there is none.
+// nativeParts returns the parts in the native script; first is empty if there is none.
 func (n *fullName) nativeParts() (first, middle, last string) {
 	if n.given.native == "" {
 		return "", "", ""
@@ -247,8 +245,8 @@ func (n *fullName) nativeParts() (first, middle, last string) {
 	return n.given.native, n.middle.native, n.family.native
 }
 
-// latin is the name as most documents have it: "First Last", family first where
-// the culture keeps that order in Latin letters too (Vietnamese).
+// latin returns the name as in most documents: "First Last", family name first if the culture keeps that
+// order in Latin letters (Vietnamese).
 func (n *fullName) latin(alt int, withMiddle bool) string {
 	first, middle, last := n.parts(alt)
 	if !withMiddle {
@@ -260,7 +258,7 @@ func (n *fullName) latin(alt int, withMiddle bool) string {
 	return join(first, middle, last)
 }
 
-// nativeFull is the name in the native script and order.
+// nativeFull returns the name in the native script and order.
 func (n *fullName) nativeFull() string {
 	first, middle, last := n.nativeParts()
 	if first == "" {
@@ -291,7 +289,7 @@ func join(parts ...string) string {
 	return out
 }
 
-// plain drops diacritics the way people do who type on a keyboard without them.
+// plain removes diacritics as people do on a keyboard without them.
 func plain(s string) string {
 	if isASCII(s) {
 		return s
@@ -313,7 +311,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// letterFold covers the Latin letters that Unicode does not decompose.
+// letterFold maps the Latin letters that Unicode does not decompose.
 func letterFold(c rune) (string, bool) {
 	switch c {
 	case 'đ':
@@ -347,7 +345,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// handleWord lowers s to the ASCII letters and digits of a handle.
+// handleWord reduces s to the lower-case ASCII letters and digits of a handle.
 func handleWord(s string) string {
 	s = plain(s)
 	b := make([]byte, 0, len(s))

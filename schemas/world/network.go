@@ -84,7 +84,8 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	w.certifications(o, p, month)
 	o.openListKey("languages")
 	if r.is(52) {
-		levels := []string{"Native or bilingual", "Full professional", "Professional working", "Limited working", "Elementary"}
+		levels := []string{"Native or bilingual", "Full professional", "Professional working", "Limited working",
+			"Elementary"}
 		for i, l := range p.tongues {
 			o.open()
 			o.str("language", w.lx.languageName[l])
@@ -124,8 +125,7 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	o.close()
 }
 
-// skewed is a count with a long tail: the median as given, one in k more than k
-// times it.
+// skewed returns a long-tailed count with the given median: one in k exceeds k times the median.
 func skewed(r *rng, median, limit int) int {
 	u := r.f()
 	return min(int(float64(median)*u/(1-u)), limit)
@@ -165,8 +165,7 @@ func join3(a, b, c string) string {
 	return join2(join2(a, b, ", "), c, ", ")
 }
 
-// date writes a month the way the record's crawler dates things: a day, a month
-// or only a year.
+// date formats a month in the style of the record's crawler: a day, a month or only a year.
 func date(month, style int) string {
 	y, m := month/12, month%12+1
 	switch {
@@ -223,7 +222,8 @@ func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ct
 		if !q.is(8) {
 			o.str("title", w.dirty(&q, j.title))
 		}
-		line := w.sentence(&q, tx.job, &fillContext{title: j.title, skills: j.skills, company: w.shortName(j.company), city: ctx.city, hobbies: ctx.hobbies})
+		line := w.sentence(&q, tx.job, &fillContext{title: j.title, skills: j.skills, company: w.shortName(j.company),
+			city: ctx.city, hobbies: ctx.hobbies})
 		o.loose(&q, "summary", sometimes(&q, 76, line))
 		if q.is(16) {
 			o.str("description", w.dirty(&q, line+"\n"+w.sentence(&q, tx.job, &fillContext{skills: j.skills})))
@@ -321,8 +321,7 @@ func (w *world) certifications(o *object, p *person, month int) {
 	o.closeList()
 }
 
-// avatarURL is the picture of an account: a shared one for people who use the
-// same picture everywhere.
+// avatarURL returns the picture of an account, shared by people who use the same picture everywhere.
 func (w *world) avatarURL(p *person, a *account) string {
 	r := rng(mix(w.seed, streamAvatar, uint64(a.entity), uint64(a.platform)))
 	if p != nil && p.avatar != 0 && r.is(85) {

@@ -18,29 +18,27 @@ const (
 
 // Kinds returns the record kinds in the order in which [Generate] writes them.
 func Kinds() []string {
-	return []string{NetworkCompany, NetworkPerson, CodehostPerson, CodehostRepo, CodehostCommit, MicroblogPerson, AccountLink}
+	return []string{NetworkCompany, NetworkPerson, CodehostPerson, CodehostRepo, CodehostCommit, MicroblogPerson,
+		AccountLink}
 }
 
-// Options describe one world. The zero value of a field means its default.
+// Options are the parameters of a generation. Zero values select the defaults.
 type Options struct {
 	People int    // number of people; required, at most MaxPeople
-	Seed   uint64 // another seed is another world
-	// Now is the moment of the newest possible crawl. Default 2026-11-15T00:00:00Z,
-	// fixed so that a seed means the same world tomorrow.
+	Seed   uint64 // different seeds give different data
+	// Now is the time of the newest possible crawl. Default 2026-11-15T00:00:00Z, fixed so that a seed always
+	// gives the same data.
 	Now time.Time
-	// AccountLinks is the least number of distinct account links to write, when
-	// the world itself yields fewer. The additional ones join the network and the
-	// codehost; but for JoinedLinks they name an account on one side that no
-	// record describes, as most links in a crawl do.
+	// AccountLinks is the minimum number of distinct account links. Additional ones connect network and
+	// codehost; except for JoinedLinks, one of their accounts has no record, as in most links of a crawl.
 	AccountLinks int
-	// JoinedLinks is the least number of links between network and codehost
-	// accounts that records describe on both sides. About 23 in 100 people have
-	// both; beyond that, the same pair is reported by further sources.
+	// JoinedLinks is the minimum number of links between network and codehost accounts that both have
+	// records. About 23 in 100 people have both; beyond that, further sources report the same pairs.
 	JoinedLinks int
 }
 
-// MaxPeople bounds Options.People: repository ids are permutations of 64 a
-// person and stay far below 2^53, so that every JSON reader holds them exactly.
+// MaxPeople is the maximum of Options.People: repository ids are permutations of 64 per person and stay far
+// below 2^53, so that every JSON reader represents them exactly.
 const MaxPeople = 100_000_000
 
 func (o Options) withDefaults() (Options, error) {
@@ -60,19 +58,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Sink receives the world. The bytes are valid until the call returns. An error
-// ends the generation and is returned by [Generate].
+// Sink receives the output. Bytes are valid until the call returns. An error ends the generation and is
+// returned by [Generate].
 type Sink interface {
-	// Record is given one upstream record of the kind, without line end.
+	// Record receives one upstream record of a kind, without line end.
 	Record(kind string, json []byte) error
-	// Truth is given one line of the truth file, see [World] for its shapes.
+	// Truth receives one line of the truth file, see [World] for its forms.
 	Truth(json []byte) error
 }
 
-// Summary counts what was written.
+// Summary counts the output.
 type Summary struct {
 	People  int            `json:"people"`
-	Records map[string]int `json:"records"` // lines per kind, repeated and withdrawn ones included
+	Records map[string]int `json:"records"` // lines per kind, including repetitions and deletions
 	Truth   int            `json:"truth"`   // lines of truth
-	Bytes   int64          `json:"bytes"`   // of records, line ends included
+	Bytes   int64          `json:"bytes"`   // of records, including line ends
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// job is one position of a person. Months count from year 0; end 0 is ongoing.
+// job is one position of a person. Months count from year 0; end 0 means ongoing.
 type job struct {
 	company    int32
 	title      string
@@ -23,8 +23,8 @@ type study struct {
 	start, end int // years
 }
 
-// person is everything about somebody that does not depend on a platform. It is
-// derived from (seed, index) whenever a record of theirs is written.
+// person has the attributes of a person that do not depend on a platform. It is derived from (seed, index)
+// whenever one of its records is written.
 type person struct {
 	e       int
 	name    fullName
@@ -43,9 +43,8 @@ type person struct {
 	avatar  uint64 // shared picture, 0 when every account has its own
 }
 
-// nameSeed is where a person's name comes from. A few people bear the name of
-// somebody else on purpose, and live or work near them: the namesakes that make
-// record linkage hard in a small sample too.
+// nameSeed returns the seed of a person's name. A few people deliberately share a name and live or work near
+// each other: namesakes that make record linkage hard in small samples, too.
 func (w *world) nameSeed(e int) uint64 { return mix(w.seed, streamName, uint64(w.namesake(e))) }
 
 func (w *world) namesake(e int) int {
@@ -67,7 +66,7 @@ func (w *world) personName(e int) fullName {
 	return w.lx.makeName(w.lx.cultures[w.lx.cultureW.pick(&r)], r.next())
 }
 
-// homeOf is where a person grew up and where they live.
+// homeOf returns where a person grew up and lives.
 func (w *world) homeOf(e int, c *culture) (origin, home int) {
 	n := w.namesake(e)
 	if r := rng(mix(w.seed, streamPerson, uint64(e), 3)); n != e && r.is(55) {
@@ -167,10 +166,12 @@ func (w *world) studiesOf(r *rng, f *field, born, origin, home int) []study {
 		return c*len(w.lx.words["school"]) + min(r.n(8), r.n(8))
 	}
 	start := born + 18 + r.n(3)
-	out := []study{{school: at(), degree: r.pick(w.lx.words["degrees"]), major: r.pick(f.majors), start: start, end: start + 3 + r.n(2)}}
+	out := []study{{school: at(), degree: r.pick(w.lx.words["degrees"]), major: r.pick(f.majors), start: start,
+		end: start + 3 + r.n(2)}}
 	if r.is(36) {
 		s := out[0].end + r.n(4)
-		out = append(out, study{school: at(), degree: r.pick(w.lx.words["degrees.higher"]), major: r.pick(f.majors), start: s, end: s + 1 + r.n(4)})
+		out = append(out, study{school: at(), degree: r.pick(w.lx.words["degrees.higher"]), major: r.pick(f.majors),
+			start: s, end: s + 1 + r.n(4)})
 	}
 	kept := out[:0]
 	for _, s := range out {
@@ -194,9 +195,10 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		if len(out) == 0 && r.is(55) {
 			place = origin
 		}
-		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month, noise: r.next()}
+		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month,
+			noise: r.next()}
 		j.company = w.pickEmployer(r, w.lx.cities[place].country, f.name)
-		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same firm
+		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same company
 			o := rng(mix(w.seed, streamTwin, uint64(twin), 1))
 			j.company = w.pickEmployer(&o, w.lx.cities[p.city].country, f.name)
 		}
@@ -215,9 +217,11 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		}
 		out = append(out, j)
 		month += r.n(3) * r.n(4)
-		if r.is(6) { // a second position beside the first
-			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor", "Freelancer", "Speaker"}), city: place,
-				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name), noise: r.next(), skills: j.skills}
+		if r.is(6) { // a second, concurrent position
+			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor",
+				"Freelancer", "Speaker"}), city: place,
+				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name),
+				noise: r.next(), skills: j.skills}
 			if side.start < now {
 				if r.is(60) {
 					side.end = min(side.start+6+r.n(48), now)
@@ -242,7 +246,7 @@ func (w *world) techOf(r *rng, skills []string) []int {
 	return out
 }
 
-// placeOn is the city that an account states: home, or one that was home once.
+// placeOn returns the city on an account: the home, or a former one.
 func (w *world) placeOn(p *person, a *account) int {
 	r := rng(mix(w.seed, streamPerson, uint64(p.e), 20+uint64(a.platform)))
 	switch u := r.n(100); {
@@ -254,12 +258,13 @@ func (w *world) placeOn(p *person, a *account) int {
 	return p.city
 }
 
-// jobAt is the main position at a moment, nil when there is none.
+// jobAt returns the main position at a time, nil if there is none.
 func (p *person) jobAt(month int) *job {
 	var best *job
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		if j.start <= month && (j.end == 0 || j.end > month) && (best == nil || j.start >= best.start) && !side(j.title) {
+		if j.start <= month && (j.end == 0 || j.end > month) && (best == nil || j.start >= best.start) &&
+			!side(j.title) {
 			best = j
 		}
 	}
@@ -283,10 +288,10 @@ func (p *person) pastJob(month int) *job {
 	return nil
 }
 
-// monthOf counts months from year 0 for a moment in Unix milliseconds.
+// monthOf returns the month, counted from year 0, of a time in Unix milliseconds.
 func monthOf(ms int64) int {
 	days := int(ms / day)
-	// Good to a day: records show months, and a month's border is arbitrary here.
+	// Exact to a day: records have months, and the border of a month is arbitrary here.
 	return 1970*12 + days*12*400/146097
 }
 
@@ -319,7 +324,7 @@ func sometimes(r *rng, percent float64, s string) string {
 	return ""
 }
 
-// fillContext holds what the sentence templates can name.
+// fillContext has the values of the sentence templates.
 type fillContext struct {
 	title, company, past, city, school, major string
 	skills, hobbies                           []string
@@ -328,8 +333,10 @@ type fillContext struct {
 }
 
 func (w *world) fillFor(p *person, month int) *fillContext {
-	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, female: p.name.female, title: w.lx.fields[p.field].titles[0]}
-	if n := w.lx.cities[p.city].native; n != "" && p.lang != "en" && p.lang == w.lx.countries[w.lx.cities[p.city].country].lang {
+	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, female: p.name.female,
+		title: w.lx.fields[p.field].titles[0]}
+	if n := w.lx.cities[p.city].native; n != "" && p.lang != "en" &&
+		p.lang == w.lx.countries[w.lx.cities[p.city].country].lang {
 		c.city = n
 	}
 	if j := p.jobAt(month); j != nil {
@@ -348,8 +355,7 @@ func (w *world) fillFor(p *person, month int) *fillContext {
 	return c
 }
 
-// expand fills a template. A name that the context lacks makes the whole
-// sentence empty, so that nothing half-filled is written.
+// expand fills a template. It returns "" if a value is missing.
 func (w *world) expand(r *rng, tmpl string, c *fillContext) string {
 	if !strings.Contains(tmpl, "{") {
 		return tmpl

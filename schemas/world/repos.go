@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// maxRepos bounds the repositories of one account.
+// maxRepos is the maximum number of repositories of one account.
 const maxRepos = 64
 
-// activity is how much an account publishes and how its crawler hands it over.
+// activity is how much an account publishes and in which form its crawler delivers it.
 type activity struct {
 	repos, commits int
-	embed          bool // lists inside the person record
-	separate       bool // records of their own
-	complete       bool // the newest embedded lists are declared complete
+	embed          bool // embedded lists
+	separate       bool // separate records
+	complete       bool // the newest embedded lists are marked complete
 }
 
 func (w *world) activity(e int) activity {
@@ -54,7 +54,7 @@ type repo struct {
 	id                      uint64
 	name, description, lang string
 	topics                  []string
-	created, removed        int64 // removed 0: still there
+	created, removed        int64 // removed 0: exists
 	pushes                  [3]int64
 	stars, forks            int
 	fork                    bool
@@ -104,7 +104,8 @@ func (w *world) repo(a *account, k int, tech []int) repo {
 			x.topics = append(x.topics, r.pick([]string{"hacktoberfest", "awesome", "demo", "学习", "beginner-friendly"}))
 		}
 	}
-	ctx := strings.NewReplacer("{a}", r.pick(w.lx.words["repo.a"]), "{b}", r.pick(w.lx.words["repo.b"]), "{lang}", x.lang, "{topic}", r.pick(w.lx.techTopics[t]))
+	ctx := strings.NewReplacer("{a}", r.pick(w.lx.words["repo.a"]), "{b}", r.pick(w.lx.words["repo.b"]), "{lang}",
+		x.lang, "{topic}", r.pick(w.lx.techTopics[t]))
 	if r.is(66) {
 		x.description = ctx.Replace(r.pick(w.lx.words["repo.desc"]))
 	}
@@ -129,7 +130,7 @@ func (w *world) repo(a *account, k int, tech []int) repo {
 	return x
 }
 
-// pushedAt is the newest change that a crawl at the moment could see.
+// pushedAt returns the newest change visible to a crawl at a time.
 func (x *repo) pushedAt(at int64) int {
 	n := 0
 	for n < len(x.pushes)-1 && x.pushes[n+1] <= at {
@@ -162,8 +163,8 @@ func (w *world) repoCount(a *account, act activity, at int64) int {
 	return n
 }
 
-// writeRepo writes the repository as of its n-th push. What it shows is a
-// function of updated_at, so that one version never has two contents.
+// writeRepo writes the repository as of its n-th push. Its content is a function of updated_at, so that a
+// version has only one content.
 func (w *world) writeRepo(o *object, a *account, x *repo, n int, standalone bool) {
 	o.open()
 	if standalone {
@@ -207,7 +208,7 @@ func (w *world) writeRepo(o *object, a *account, x *repo, n int, standalone bool
 	o.close()
 }
 
-// commit is the k-th commit of an account; it never changes.
+// writeCommit writes the k-th commit of an account, which never changes.
 func (w *world) writeCommit(o *object, a *account, act activity, k int, p *person, tech []int, standalone bool) {
 	e := a.entity
 	at := w.commitDate(a, k)
@@ -270,7 +271,8 @@ func (w *world) message(r *rng) string {
 	s := r.pick(wd["commit.verb"]) + " " + r.pick(wd["commit.object"])
 	switch u := r.n(100); {
 	case u < 14:
-		s = r.pick([]string{"fix: ", "feat: ", "chore: ", "docs(readme): ", "refactor: ", "perf: ", "test: "}) + strings.ToLower(s[:1]) + s[1:]
+		s = r.pick([]string{"fix: ", "feat: ", "chore: ", "docs(readme): ", "refactor: ", "perf: ", "test: "}) +
+			strings.ToLower(s[:1]) + s[1:]
 	case u < 20:
 		s = strings.ToLower(s)
 	case u < 25:
@@ -284,8 +286,8 @@ func (w *world) message(r *rng) string {
 	return s
 }
 
-// signature is the name and address in an author's version-control settings:
-// often more telling than the profile.
+// signature returns name and address of an author's version-control settings, which often identify the person
+// better than the profile.
 func (w *world) signature(a *account, p *person, at int64, handle string, r *rng) (name, mail string) {
 	noreply := fmt.Sprintf("%d+%s@users.noreply.codehost.example", w.userID(a.entity), handle)
 	if p == nil {

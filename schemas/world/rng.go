@@ -2,10 +2,8 @@ package world
 
 import "math/bits"
 
-// rng is SplitMix64. Own code rather than math/rand/v2 because a stream is
-// opened for every (person, purpose), thousands of times a millisecond, and
-// because the output is part of the package's contract: golden hashes must not
-// move with a Go release.
+// rng is SplitMix64. It is not math/rand/v2 because a stream is opened for every (person, purpose), thousands
+// of times per millisecond, and because golden hashes of the output must not change with Go releases.
 type rng uint64
 
 func (r *rng) next() uint64 {
@@ -19,7 +17,7 @@ func finish(z uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
-// mix hashes its arguments into the start of a stream.
+// mix hashes its arguments to the start of a stream.
 func mix(seed uint64, parts ...uint64) uint64 {
 	h := finish(seed + 0x632be59bd9b4e019)
 	for _, p := range parts {
@@ -28,7 +26,7 @@ func mix(seed uint64, parts ...uint64) uint64 {
 	return h
 }
 
-// n returns a number in [0, max); 0 when max is not positive.
+// n returns a number in [0, max), or 0 if max is not positive.
 func (r *rng) n(max int) int {
 	if max <= 0 {
 		return 0
@@ -40,7 +38,7 @@ func (r *rng) n(max int) int {
 // f returns a number in [0, 1).
 func (r *rng) f() float64 { return float64(r.next()>>11) / (1 << 53) }
 
-// is reports true with the given probability in percent.
+// is returns true with the given probability in percent.
 func (r *rng) is(percent float64) bool { return r.f()*100 < percent }
 
 func (r *rng) pick(list []string) string {
@@ -50,9 +48,8 @@ func (r *rng) pick(list []string) string {
 	return list[r.n(len(list))]
 }
 
-// permutation is a keyed bijection of [0, size): a Feistel network over the
-// next even number of bits, walked until the value falls inside. It shuffles
-// record order and hands out identities without holding a table.
+// permutation is a keyed bijection of [0, size): a Feistel network over the next even number of bits,
+// repeated until the value is in range. It shuffles record order and assigns identities without a table.
 type permutation struct {
 	size uint64
 	half uint

@@ -37,8 +37,10 @@ type census struct {
 }
 
 func newCensus(tb testing.TB) *census {
-	return &census{tb: tb, names: map[string]int{}, scripts: map[string]int{}, script1: map[rune]string{}, records: map[string]int{}, repos: map[int64]int{}, commits: map[int64]int{},
-		code: map[string]string{}, net: map[string]string{}, perClass: map[string]int{}, presence: map[string]int{}, distinct: map[string]int{},
+	return &census{tb: tb, names: map[string]int{}, scripts: map[string]int{}, script1: map[rune]string{},
+		records: map[string]int{}, repos: map[int64]int{}, commits: map[int64]int{},
+		code: map[string]string{}, net: map[string]string{}, perClass: map[string]int{}, presence: map[string]int{},
+		distinct:  map[string]int{},
 		positions: map[string]map[string]int{}, dirt: map[string]int{}}
 }
 
@@ -126,8 +128,10 @@ func (c *census) scriptOf(r rune) string {
 
 func (c *census) dirtIn(line string) {
 	for name, mark := range map[string]string{
-		"null": ":null", "empty string": `:""`, "HTML entity": "&amp;", "no-break space": "\u00a0", "right-to-left mark": "\u200f",
-		"zero width": "\u200b", "year only": `"start":"20`, "tab": `\t`, "line break": `\n`, "emoji": "🚀", "withdrawn": `"deleted":true`,
+		"null": ":null", "empty string": `:""`, "HTML entity": "&amp;", "no-break space": "\u00a0",
+		"right-to-left mark": "\u200f",
+		"zero width":         "\u200b", "year only": `"start":"20`, "tab": `\t`, "line break": `\n`, "emoji": "🚀",
+		"withdrawn":     `"deleted":true`,
 		"complete list": `"repos_complete":true`, "unknown field": `"_crawl"`, "combining accent": "e\u0301",
 	} {
 		if strings.Contains(line, mark) {
@@ -271,11 +275,13 @@ func TestStatistics(t *testing.T) {
 	require.GreaterOrEqual(t, frequent, 10)
 
 	unlike := 1 - float64(c.alike)/float64(c.pairs)
-	t.Logf("second accounts: %d, %.1f%% without likeness of user names, %.1f%% with the same one", c.pairs, 100*unlike, 100*float64(c.equal)/float64(c.pairs))
+	t.Logf("second accounts: %d, %.1f%% without likeness of user names, %.1f%% with the same one", c.pairs, 100*unlike,
+		100*float64(c.equal)/float64(c.pairs))
 	require.GreaterOrEqual(t, unlike, 1.0/3)
 	require.Less(t, unlike, 0.43)
 	require.Less(t, float64(c.equal)/float64(c.pairs), 0.25, "the same user name must not identify people")
-	t.Logf("of %d unlinked network and codehost pairs %.1f%% show the same name", c.unlinked, 100*float64(c.sameName)/float64(c.unlinked))
+	t.Logf("of %d unlinked network and codehost pairs %.1f%% show the same name", c.unlinked,
+		100*float64(c.sameName)/float64(c.unlinked))
 	require.Less(t, float64(c.sameName)/float64(c.unlinked), 0.33, "the same name must not identify people")
 
 	active, repos, commits := 0, 0, 0
@@ -284,7 +290,8 @@ func TestStatistics(t *testing.T) {
 			active, repos, commits = active+1, repos+k, commits+c.commits[id]
 		}
 	}
-	t.Logf("active: %.1f%% of people, %.1f repositories and %.1f commits each", 100*float64(active)/n, float64(repos)/float64(active), float64(commits)/float64(active))
+	t.Logf("active: %.1f%% of people, %.1f repositories and %.1f commits each", 100*float64(active)/n,
+		float64(repos)/float64(active), float64(commits)/float64(active))
 	require.InDelta(t, 0.10, float64(active)/n, 0.015)
 	require.InDelta(t, 10, float64(repos)/float64(active), 2)
 	require.InDelta(t, 20, float64(commits)/float64(active), 4)

@@ -10,8 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// carried is the handle that an account's newest record has; "" when that
-// record withdraws it.
+// carried returns the handle in an account's newest record; "" if that record is a deletion.
 func (w *world) carried(a *account) string {
 	if a.withdrawn() || a.platform == onCompany && !w.statesSlug(a.entity-w.firstCompany) {
 		return ""
@@ -19,8 +18,7 @@ func (w *world) carried(a *account) string {
 	return w.handleAt(a, a.newestContent())
 }
 
-// shownHandles are the lower-case handles in an account's records, each once,
-// the newest last.
+// shownHandles returns the distinct lower-case handles in an account's records, the newest last.
 func (w *world) shownHandles(a *account) []string {
 	var out []string
 	if a.platform == onCompany && !w.statesSlug(a.entity-w.firstCompany) {
@@ -37,7 +35,7 @@ func (w *world) shownHandles(a *account) []string {
 	return out
 }
 
-// claimants are the entities that ever took a handle, given one of them.
+// claimants returns the entities that ever had a handle, given one of them.
 func (w *world) claimants(p platform, handle string, e int) []int32 {
 	if chain := w.contested[p][handleHash(handle)]; chain != nil {
 		return chain
@@ -45,9 +43,8 @@ func (w *world) claimants(p platform, handle string, e int) []int32 {
 	return []int32{int32(e)}
 }
 
-// holder is the entity whose newest record carries the handle, -1 for none. e is
-// any entity that took it. The newer record wins when two carry it (records.md,
-// rule 2).
+// holder returns the entity whose newest record has the handle, or -1. e is any entity that had it. If two
+// records have it, the newer one wins (records.md, rule 2).
 func (w *world) holder(p platform, handle string, e int) int {
 	best, at := -1, int64(0)
 	for _, c := range w.claimants(p, handle, e) {
@@ -212,7 +209,7 @@ func (w *world) truthLinks(o *object, e int) {
 
 func (w *world) linkHolder(o *object, p platform, handle string, e int, typo bool) {
 	if typo {
-		// A misspelt handle may by chance be somebody's; the truth does not say.
+		// A misspelled handle may exist by chance; the truth leaves this open.
 		return
 	}
 	w.truthHolder(o, "holder", p, handle, e)
@@ -231,7 +228,7 @@ func (w *world) truthHandles(o *object, e int, send func() error) error {
 				}
 			}
 			if len(showing) == 0 || showing[0] != e {
-				continue // its first claimant writes the line
+				continue // Written with its first claimant.
 			}
 			o.reset()
 			o.open()
@@ -256,8 +253,8 @@ func (w *world) truthHandles(o *object, e int, send func() error) error {
 	return nil
 }
 
-// userNumbered is the entity with the code-hosting user id that a handle spells,
-// -1 when it spells none that a record has.
+// userNumbered returns the entity whose code-hosting user id is spelled by a handle, or -1 if no record has
+// it.
 func (w *world) userNumbered(handle string) int {
 	n, err := strconv.ParseUint(handle, 10, 63)
 	if err != nil || n < 1000 || n-1000 >= w.permUser.size {
@@ -270,8 +267,8 @@ func (w *world) userNumbered(handle string) int {
 	return int(e)
 }
 
-// sharedEmails finds the addresses that newest records of several entities
-// state, by sorting the hashes of all addresses: sixteen bytes each.
+// sharedEmails finds the addresses in newest records of several entities by sorting the hashes of all
+// addresses, 16 bytes each.
 func (w *world) sharedEmails(m *meter) (map[uint64][]int32, error) {
 	type stated struct {
 		hash   uint64
@@ -304,7 +301,7 @@ func (w *world) sharedEmails(m *meter) (map[uint64][]int32, error) {
 	return shared, nil
 }
 
-// statedBy are the addresses in an entity's newest records, each once.
+// statedBy returns the distinct addresses in an entity's newest records.
 func (w *world) statedBy(e int) []string {
 	if w.state[e].has&(1<<onNetwork|1<<onCodehost) == 0 {
 		return nil
@@ -324,7 +321,9 @@ func (w *world) statedBy(e int) []string {
 	return out
 }
 
-func (w *world) truthEmails(o *object, e int, shared map[uint64][]int32, done map[uint64]bool, send func() error) error {
+func (w *world) truthEmails(
+	o *object, e int, shared map[uint64][]int32, done map[uint64]bool, send func() error,
+) error {
 	for _, s := range w.statedBy(e) {
 		h := xxhash.Sum64String(s)
 		holders := []int32{int32(e)}

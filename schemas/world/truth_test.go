@@ -49,14 +49,17 @@ func number(f float64) string {
 }
 
 func handleOf(p platform, rec map[string]any) string {
-	key := map[platform]string{onNetwork: "username", onCodehost: "codehost_username", onMicroblog: "username", onCompany: "network_slug"}[p]
+	key := map[platform]string{onNetwork: "username", onCodehost: "codehost_username", onMicroblog: "username",
+		onCompany: "network_slug"}[p]
 	s, _ := rec[key].(string)
 	return strings.ToLower(s)
 }
 
 // newestRecords reads a kind the way records.md says: per identity the newest
 // version wins, whatever the order.
-func newestRecords(tb testing.TB, m *memory, p platform) (newest map[string]map[string]any, at map[string]time.Time, ever map[string]map[string]bool) {
+func newestRecords(
+	tb testing.TB, m *memory, p platform,
+) (newest map[string]map[string]any, at map[string]time.Time, ever map[string]map[string]bool) {
 	tb.Helper()
 	newest, at, ever = map[string]map[string]any{}, map[string]time.Time{}, map[string]map[string]bool{}
 	for _, l := range m.lines[p.kind()] {
@@ -105,7 +108,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 			t.Fatalf("unknown truth line %s", l)
 		}
 	}
-	var recycled, staleHolders, nobody, numbers, lines int
+	var recycled, staleHolders, unowned, numbers, lines int
 	for p := range platforms {
 		newest, at, ever := newestRecords(t, m, p)
 		holder, when := map[string]string{}, map[string]time.Time{}
@@ -134,7 +137,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 				require.Equal(t, want, v["holder"], "%s %s", p, h)
 			} else {
 				require.Nil(t, v["holder"], "%s %s", p, h)
-				nobody++
+				unowned++
 			}
 			require.Len(t, v["claimants"], len(ids))
 			_, isNumber := at[h]
@@ -162,11 +165,12 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 		}
 	}
 	require.Len(t, handles, lines)
-	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d held by nobody", lines, recycled, staleHolders, nobody)
-	require.Positive(t, numbers, "handles that are somebody's user id")
+	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d unowned", lines, recycled, staleHolders,
+		unowned)
+	require.Positive(t, numbers, "handles that equal a user id")
 	require.Greater(t, recycled, 10)
 	require.Greater(t, staleHolders, 3)
-	require.Greater(t, nobody, 100)
+	require.Greater(t, unowned, 100)
 
 	type stated struct {
 		id string
@@ -264,7 +268,8 @@ func TestTruthLinks(t *testing.T) {
 			to := link["to"].(map[string]any)
 			from := link["from"].(map[string]any)
 			if kind == AccountLink {
-				require.True(t, ids[from["platform"].(string)] != "" || ids[to["platform"].(string)] != "", "one end is the person's")
+				require.True(t, ids[from["platform"].(string)] != "" || ids[to["platform"].(string)] != "",
+					"one end is the person's")
 				continue
 			}
 			p := byName[from["platform"].(string)]
@@ -280,7 +285,8 @@ func TestTruthLinks(t *testing.T) {
 			if kind == fieldSocial {
 				list := rec["social_accounts"].([]any)
 				require.True(t, slices.ContainsFunc(list, func(u any) bool {
-					return strings.Contains(strings.ToLower(u.(string)), strings.ToLower(escapePath(to["username"].(string))))
+					return strings.Contains(strings.ToLower(u.(string)),
+						strings.ToLower(escapePath(to["username"].(string))))
 				}), "%v in %v", to, list)
 			}
 			if kind == fieldBio {
@@ -289,7 +295,7 @@ func TestTruthLinks(t *testing.T) {
 		}
 	}
 	for k, s := range via {
-		t.Logf("%s: %d own, %d of somebody else or misspelt, %d to a handle nobody holds", k, s.own, s.foreign, s.unheld)
+		t.Logf("%s: %d own, %d of others or misspelled, %d to an unowned handle", k, s.own, s.foreign, s.unheld)
 	}
 	require.Greater(t, fields, 300)
 	for _, k := range []string{fieldUsername, fieldSocial, fieldBio, AccountLink} {

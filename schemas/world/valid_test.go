@@ -129,7 +129,8 @@ func TestRecordsAreValid(t *testing.T) {
 			}
 			// Fields of the kind whose shape differs from the same name elsewhere.
 			if loc := rec["location"]; loc != nil {
-				want := map[string]string{NetworkPerson: "object", CodehostPerson: "string", MicroblogPerson: "string"}[kind]
+				want := map[string]string{NetworkPerson: "object", CodehostPerson: "string",
+					MicroblogPerson: "string"}[kind]
 				require.True(t, isType(t, loc, want), "%s", l)
 			}
 			if kind == MicroblogPerson {

@@ -21,7 +21,8 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite golden files")
-	scale  = flag.Int("world.people", 15_000, "people in the statistics test and the benchmark; 1000000 checks the full-size promises")
+	scale  = flag.Int("world.people", 15_000, "people in the statistics test and the benchmark; 1000000 checks the "+
+		"full-size promises")
 )
 
 // memory keeps a whole world.

@@ -1,7 +1,7 @@
 CREATE OR REPLACE VIEW {{.Views}}.company_headcount{{.OnCluster}} (
     company_key String COMMENT 'Company as in positions.company_key',
     company String COMMENT 'A name that people give it',
-    month Date32 COMMENT 'First day of a month in which somebody came or went',
+    month Date32 COMMENT 'First day of a month in which a person joined or left',
     joined UInt64 COMMENT 'People who came in the month; another position at the same company within a month is no coming and going',
     departed UInt64 COMMENT 'People who went in the month',
     headcount Int64 COMMENT 'People there at the end of the month, of those whom muster knows'
