@@ -68,7 +68,7 @@ func TestFirstRun_PrintedCommandsWork(t *testing.T) {
 		others := p.bus(t)
 		others.SASL = nil
 		_, err := bus.EndOffsets(t.Context(), others, []string{event.TopicUsage})
-		require.ErrorContains(t, err, "kafka_password of standalone.json", "other users of the machine can connect too")
+		require.ErrorContains(t, err, "kafka_password of its standalone.json", "other users of the machine can connect too")
 		_, err = bus.EndOffsets(t.Context(), p.bus(t), []string{event.TopicUsage})
 		require.NoError(t, err)
 	})

@@ -65,8 +65,10 @@ func TestAgreesWithTheTruth(t *testing.T) {
 			}
 		case "email ":
 			require.Equal(t, line.Network, profileID(s.store.ProfileByEmail(line.Email)))
-			if line.Codehost == nil || !s.store.IsOrganization(*line.Codehost) {
-				require.Equal(t, line.Codehost, accountID(s.store.AccountByEmail(line.Email)))
+			// The truth does not know the addresses of commits.
+			a := s.store.AccountByEmail(line.Email)
+			if (line.Codehost == nil || !s.store.IsOrganization(*line.Codehost)) && !s.store.HasByCommit(a, line.Email) {
+				require.Equal(t, line.Codehost, accountID(a))
 			}
 		default:
 			continue
@@ -145,8 +147,8 @@ func TestByHand(t *testing.T) {
 			{"title":"Old","start_date":"2001-01-01","end_date":"2003-02-01","is_current":false}]}`,
 		s.EnrichedNetwork(ada))
 	equal("person.codehost", `{"user_id":7,"codehost_username":"ada-l","last_updated":"2026-01-01T00:00:00Z","first_name":"Ada","full_name":"Ada",
-		"url":"https://codehost.example/ada-l","derived":["url"],"created_at":"2015-01-01","followers":0,"codehost":{"user_id":7,"codehost_username":"ada-l","followers":0,"created_at":"2015-01-01"},
-		"names":["Ada"],"names_count":1,"emails":["ADA@post.example","not one"],"emails_count":2,"email":"ada@post.example",
+		"url":"https://codehost.example/ada-l","derived":["names","url"],"created_at":"2015-01-01","followers":0,"codehost":{"user_id":7,"codehost_username":"ada-l","followers":0,"created_at":"2015-01-01"},
+		"names":["Ada","Ada L."],"names_count":2,"emails":["ADA@post.example","not one"],"emails_count":2,"email":"ada@post.example",
 		"social_accounts":["https://www.Network.example/in/ADA/?x=1"],"social_accounts_count":1,"network_username":"Ada",
 		"repos_count":3,"repos":[
 			{"repo_id":4,"name":"new","updated_at":"2026-01-02","owner":{"user_id":7,"codehost_username":"ada-l"}},
