@@ -38,7 +38,7 @@ func TestBrowserDocs_CallFromThePage(t *testing.T) {
 
 	tab := browsertest.Open(t, 1400, 1000, false)
 	tab.Do("open /docs", chromedp.Navigate(p.BaseURL+"/docs"))
-	tab.Eventually(`document.body.innerText.includes("Find a person by username or e-mail")`)
+	tab.Eventually(`document.body.innerText.includes("Find a person by username or email")`)
 	shoot(t, tab, "docs-reference.png")
 	tab.Accessible(&axe)
 

@@ -61,8 +61,9 @@ func (p *Platforms) FindMentions(text string) []Account {
 	return found
 }
 
-// separators end what belongs together.
 // separators end a mention.
+//
+//nolint:gochecknoglobals // a constant table
 var separators = strings.NewReplacer(",", " , ", ";", " ; ", "|", " | ", "·", " · ", "•", " • ")
 
 func isPreposition(s string) bool {

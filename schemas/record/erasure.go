@@ -44,6 +44,7 @@ type ErasureIdentifier struct {
 // Scalar is a string that may be given as a number.
 type Scalar string
 
+// UnmarshalJSONFrom reads a string or a number. It implements json.UnmarshalerFrom.
 func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '0' {
 		v, err := d.ReadValue()
