@@ -186,7 +186,8 @@ func (a *answers) read(b bus.Batch, generation uint32) (map[int64]*buildTarget, 
 			generation: generation, version: t.Version,
 		}
 		if a.large {
-			target.generation, target.Partition, target.Offset = t.Generation, int32(t.Partition), t.Offset //nolint:gosec // as above
+			target.generation, target.Offset = t.Generation, t.Offset
+			target.Partition = int32(t.Partition) //nolint:gosec // as above
 		}
 		if before := accounts[id]; before != nil {
 			target.version = max(target.version, before.version)

@@ -91,7 +91,7 @@ organizations: [{name: Example Ltd, plan: growth}]`)
 
 	_, err = a.ChangePlan(t.Context(), id, "development", 0, -1, -1)
 	require.ErrorContains(t, err, "requests_per_minute is 0")
-	_, err = a.ChangePlan(t.Context(), "nobody", "default", -1, -1, -1)
+	_, err = a.ChangePlan(t.Context(), "missing", "default", -1, -1, -1)
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
 	holds("development")
 }

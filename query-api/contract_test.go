@@ -57,8 +57,8 @@ func TestContract_EachWebsetIsResolvedByItself(t *testing.T) {
 			`}`: "lin-code/lin-net",
 		`{"codehost":"lin-code","email":"lin@tamm.example",` + both +
 			`}`: "lin-code/lin-net",
-		`{"network_username":"lin-net","email":"lin@tamm.example"}`:                          "lin-code/-",
-		`{"codehost":"nobody-here","network_username":"lin-net","email":"lin@tamm.example"}`: "lin-code/-",
+		`{"network_username":"lin-net","email":"lin@tamm.example"}`:                           "lin-code/-",
+		`{"codehost":"missing-here","network_username":"lin-net","email":"lin@tamm.example"}`: "lin-code/-",
 		`{"email":"lin@tamm.example",` + both +
 			`}`: "lin-code/lin-net",
 		`{"codehost":"rae-code","network_username":"stranger-net",` + both +
@@ -67,7 +67,7 @@ func TestContract_EachWebsetIsResolvedByItself(t *testing.T) {
 		`{"codehost":"rae-code","email":"stranger@lone.example",` + both +
 			`}`: "rae-code/rae-net",
 		`{"network_username":"rae-net"}`:                                        "rae-code/-",
-		`{"codehost":"nobody-here","network_username":"rae-net"}`:               "rae-code/-",
+		`{"codehost":"missing-here","network_username":"rae-net"}`:              "rae-code/-",
 		`{"codehost":"sol-code",` + network + `}`:                               "-/sol-net",
 		`{"network_username":"una-net","email":"una@oja.example",` + both + `}`: "-/una-net",
 		`{"codehost":"other-code","email":"stranger@lone.example",` + both +
@@ -80,7 +80,7 @@ func TestContract_EachWebsetIsResolvedByItself(t *testing.T) {
 		`{"email":"una@oja.example",` + both + `}`:     "una-code/-",
 		`{"codehost":"lin-code","network_username":"sol-net","email":"lin@tamm.example",` + both +
 			`}`: "lin-code/lin-net",
-		`{"codehost":"nobody-here","network_username":"nobody-there","email":"no@one.example"}`: "-/-",
+		`{"codehost":"missing-here","network_username":"missing-there","email":"no@one.example"}`: "-/-",
 		// On this endpoint digits are a username only.
 		`{"codehost":"4242"}`:   "4242/-",
 		`{"codehost":"630017"}`: "-/-",

@@ -86,7 +86,7 @@ func TestDiscover(t *testing.T) {
 	f := start(t, nil)
 	w := startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
 		switch strings.ToLower(task.Input.Username) {
-		case "nobody":
+		case "missing":
 			return &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}},
 				Degraded: []string{"web_search", "language_model"}}
 		default:
@@ -102,7 +102,7 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
 	require.Empty(t, r.header.Get("X-Degraded"))
 
-	r = f.post("/v1/person/discover", `{"url":"microblog.example/nobody","max_age_days":0}`)
+	r = f.post("/v1/person/discover", `{"url":"microblog.example/missing","max_age_days":0}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.Equal(t, "web_search,language_model", r.header.Get("X-Degraded"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"), "nothing beyond the input")

@@ -62,9 +62,9 @@ func TestLedger_NamesRepeatedAddonOnce(t *testing.T) {
 	f := start(t, nil)
 	list := strings.Repeat(`"personal_email","codehost",`, 36_000)
 	require.Equal(t, "{}", f.post(networkPath,
-		`{"network":"nobody","addons":[`+strings.TrimSuffix(list, ",")+`]}`).body)
-	require.Equal(t, "[{}]", f.post(networkPath, `{"network":["nobody"],"addons":["codehost","codehost"]}`).body)
-	require.Equal(t, "{}", f.get(codehostPath+"?codehost=nobody").body)
+		`{"network":"missing","addons":[`+strings.TrimSuffix(list, ",")+`]}`).body)
+	require.Equal(t, "[{}]", f.post(networkPath, `{"network":["missing"],"addons":["codehost","codehost"]}`).body)
+	require.Equal(t, "{}", f.get(codehostPath+"?codehost=missing").body)
 	var groups [][]string
 	for _, u := range f.ledger() {
 		groups = append(groups, u.Groups)

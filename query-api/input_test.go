@@ -175,7 +175,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		{"empty identifier", "POST", enrichPath, `{"codehost": " "}`, nil, 422, []string{"codehost is empty"}},
 		{"empty beside a good one", "POST", enrichPath, `{"codehost": "x", "network_username": ""}`, nil, 422,
 			[]string{"network_username is empty"}},
-		{"malformed and a valid one", "POST", enrichPath, `{"codehost": "x", "email": "nobody"}`, nil, 422,
+		{"malformed and a valid one", "POST", enrichPath, `{"codehost": "x", "email": "missing"}`, nil, 422,
 			[]string{"email is not an e-mail address"}},
 		{"foreign host", "POST", enrichPath, `{"codehost": "https://evil.example/x"}`, nil, 422,
 			[]string{"codehost is a URL of a foreign host"}},
@@ -319,32 +319,32 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 func TestInput_UnusualValidInputIsAccepted(t *testing.T) {
 	f := start(t, nil)
 	for _, body := range []string{
-		`{"codehost":"nobody"}`, ` {"codehost" : "@nobody" , "websets" : ["network","codehost","network"]} `,
-		`{"codehost":"nobody","email":null,"websets":null}`,
-		`{"email":"Nobody+X@Example.ORG"}`, `{"codehost":"HTTPS://WWW.codehost.example/Nobody/?tab=repos#x"}`,
-		`{"network_username":"network.example/in/nobody/"}`,
+		`{"codehost":"missing"}`, ` {"codehost" : "@missing" , "websets" : ["network","codehost","network"]} `,
+		`{"codehost":"missing","email":null,"websets":null}`,
+		`{"email":"Missing+X@Example.ORG"}`, `{"codehost":"HTTPS://WWW.codehost.example/Missing/?tab=repos#x"}`,
+		`{"network_username":"network.example/in/missing/"}`,
 		`{"network_username":"\u5f20\u4f1f-\ud83d\ude00"}`,
 	} {
 		require.Equal(t, map[string]any{"websets_matched": []any{}, "person": map[string]any{}}, f.enrich(body), body)
 	}
 	for _, body := range []string{
-		`{"company_id":"x' OR 1=1; DROP TABLE lookups --"}`, `{"network_slug":"nobody"}`,
-		`{"network_url":"network.example/company/nobody/about"}`, `{"network_id":"12"}`,
+		`{"company_id":"x' OR 1=1; DROP TABLE lookups --"}`, `{"network_slug":"missing"}`,
+		`{"network_url":"network.example/company/missing/about"}`, `{"network_id":"12"}`,
 	} {
 		require.Equal(t, map[string]any{"matched": false, "company": nil}, f.post(companyPath, body).json(), body)
 	}
 	for _, query := range []string{
-		"?network=nobody", "?network=nobody&addons=codehost,personal_email&must_have=personal_email,experience",
+		"?network=missing", "?network=missing&addons=codehost,personal_email&must_have=personal_email,experience",
 		"?network=https%3A%2F%2Fnetwork.example%2Fin%2Fno%2562ody",
 	} {
 		require.Empty(t, f.get(networkPath+query).json(), query)
 	}
 	require.Equal(t, []map[string]any{{}, {}},
-		f.post(codehostPath, `{"codehost":["nobody","99999999999999999999"],"must_have":[],"addons":null}`).list())
-	got := f.do("POST", enrichPath, `{"codehost":"nobody"}`,
+		f.post(codehostPath, `{"codehost":["missing","99999999999999999999"],"must_have":[],"addons":null}`).list())
+	got := f.do("POST", enrichPath, `{"codehost":"missing"}`,
 		map[string]string{"Content-Type": "Application/JSON; charset=UTF-8"})
 	require.Equal(t, http.StatusOK, got.status)
-	whole := `{"codehost":"nobody"}`
+	whole := `{"codehost":"missing"}`
 	got = f.post(enrichPath, whole+strings.Repeat(" ", 1<<20-len(whole)))
 	require.Equal(t, http.StatusOK, got.status, "a body of exactly 1 MiB fits")
 }
@@ -381,7 +381,7 @@ func TestInput_TruncatedBodyHasRateHeaders(t *testing.T) {
 		{enrichPath, f.key, "application/json", http.StatusUnprocessableEntity},
 		{searchPath, f.key, "application/json", http.StatusBadRequest},
 		{enrichPath, narrow, "application/json", http.StatusForbidden},
-		{enrichPath, "nobody's", "application/json", http.StatusUnauthorized},
+		{enrichPath, "not-a-key", "application/json", http.StatusUnauthorized},
 		{enrichPath, f.key, "text/plain", http.StatusUnsupportedMediaType},
 		{enrichPath, f.key, "", http.StatusUnsupportedMediaType},
 	} {

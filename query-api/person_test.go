@@ -102,7 +102,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		codehostPerson(1, "anna", "2026-01-01", `"network_username":"anna-net","emails":["anna@x.example"]`),
 		codehostPerson(2, "bela", "2026-01-01", `"emails":["bela@x.example"]`),
 		codehostPerson(3, "carl", "2026-01-01"),
-		codehostPerson(4, "dora", "2026-01-01", `"network_username":"nobody"`),
+		codehostPerson(4, "dora", "2026-01-01", `"network_username":"missing"`),
 		// A handle that moved: 5 had it, 6 has it now.
 		codehostPerson(5, "moved", "2025-01-01"),
 		codehostPerson(6, "other", "2025-01-01"),
@@ -139,7 +139,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 	)
 	f.insert(record.KindAccountLink,
 		accountLink("carl", "carl-net", "registry", "2026-01-01"),
-		accountLink("carl", "nobody-there", "registry", "2026-05-01"),
+		accountLink("carl", "missing-there", "registry", "2026-05-01"),
 		accountLink("unknown-codehost", "carl-net", "registry", "2025-01-01"),
 		accountLink("finn", "finn-linked", "guess", "2026-06-01", `"confidence":0.95`),
 		accountLink("dora", "anna-net", "withdrawn", "2026-01-01"),
@@ -195,9 +195,9 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		{"e-mail in both websets without links", `{"email":"pair@x.example"` + both, "16/n16"},
 		{"specific before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
 		{"e-mail when nothing specific matches",
-			`{"codehost":"nobody","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
+			`{"codehost":"missing","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
 		{"no mixture: the first decides", `{"codehost":"dora","network_username":"anna-net"` + both, "4/-"},
-		{"second specific when the first does not match", `{"codehost":"nobody","network_username":"anna-net"}`, "1/-"},
+		{"second specific when the first does not match", `{"codehost":"missing","network_username":"anna-net"}`, "1/-"},
 		{"each webset by itself: another one's record does not empty it",
 			`{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
 		{"declared before a link of less confidence that is newer", `{"codehost":"finn"` + both, "13/n13"},
@@ -218,7 +218,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 	}
 	require.Equal(t, "anna-net", username("anna"))
 	require.Equal(t, "bela-net", username("bela"), "of the linked record")
-	require.Equal(t, "nobody", username("dora"), "its own declared username")
+	require.Equal(t, "missing", username("dora"), "its own declared username")
 	require.Nil(t, username("twin"))
 }
 

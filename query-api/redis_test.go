@@ -97,7 +97,7 @@ func TestReplicas_ShareCreditsRatesAndAnswers(t *testing.T) {
 	// An empty server is loaded with the sums of the ledger before any charge.
 	require.NoError(t, server.Restart(t.Context()))
 	for _, url := range urls {
-		waitForStatus(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"nobody"}`) })
+		waitForStatus(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"missing"}`) })
 		used, _ := credits(t, f, url)
 		require.EqualValues(t, 100, used, "what was spent before stays spent")
 	}

@@ -40,7 +40,7 @@ func TestSearch_MinScoreFiltersByAnyScore(t *testing.T) {
 		limited := `{"function_score":{"query":` + query + `,"min_score":1e-9}}`
 		for _, q := range []string{
 			limited, `{"bool":{"should":[` + limited +
-				`,{"match":{"profile.headline":"nobody"}}],"filter":[{"match_all":{}}],"minimum_should_match":1}}`,
+				`,{"match":{"profile.headline":"unmatched"}}],"filter":[{"match_all":{}}],"minimum_should_match":1}}`,
 		} {
 			require.ElementsMatch(t, ids(all), ids(f.search(`{"query":`+q+`}`)), q)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +56,7 @@ func TestCompression_SmallResponses(t *testing.T) {
 	got := f.do("GET", networkPath+"?network=octavia", "", zipped)
 	require.Equal(t, "gzip", got.header.Get("Content-Encoding"))
 	require.Less(t, len(got.body), len(f.get(networkPath+"?network=octavia").body))
-	miss := f.do("GET", networkPath+"?network=nobody", "", zipped)
+	miss := f.do("GET", networkPath+"?network=missing", "", zipped)
 	require.Empty(t, miss.header.Get("Content-Encoding"))
 	require.Equal(t, "{}", miss.body)
 }
@@ -113,9 +114,9 @@ func TestAccounts_ChangesReachRunningReplica(t *testing.T) {
 	require.Equal(t, revoked, again)
 	keyBecomes(f.key, 200, "")
 
-	_, err = other.SetActive(t.Context(), "nobody", true)
+	_, err = other.SetActive(t.Context(), "missing", true)
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
-	_, _, err = other.CreateKey(t.Context(), "nobody", queryapi.KeyOptions{})
+	_, _, err = other.CreateKey(t.Context(), "missing", queryapi.KeyOptions{})
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
 	_, err = other.RevokeKey(t.Context(), "nobody00")
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
@@ -208,9 +209,9 @@ func TestRequest_TimesOut(t *testing.T) {
 
 func TestLog_HasNoPersonalData(t *testing.T) {
 	f := start(t, nil)
-	f.post(enrichPath, `{"email":"somebody@private.example"}`)
-	f.get(networkPath + "?network=somebody-private")
-	f.get("/somebody-private")
+	f.post(enrichPath, `{"email":"person@private.example"}`)
+	f.get(networkPath + "?network=person-private")
+	f.get("/person-private")
 	log := f.log.String()
 	require.Contains(t, log, `"route":"/v1/webset/network/person"`)
 	require.Contains(t, log, `"route":"unmatched"`)
@@ -256,10 +257,10 @@ func TestStop_FinishesRequestsInFlight(t *testing.T) {
 	conn, err := net.Dial("tcp", service.Addr())
 	require.NoError(t, err)
 	defer conn.Close()
-	body := `{"codehost":"nobody"}`
+	body := `{"codehost":"missing"}`
 	_, err = io.WriteString(conn,
 		"POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+
-			"application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: 21\r\n\r\n"+body[:5])
+			"application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body[:5])
 	require.NoError(t, err)
 	polltest.Until(t, waitTimeout, func() bool { return inFlight(t, registry) }, "the request does not begin")
 	stop()

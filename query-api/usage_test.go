@@ -58,12 +58,12 @@ func TestCharges(t *testing.T) {
 		requests int
 	}{
 		{"a match in two websets", f.post(enrichPath, `{"codehost":"octa","websets":["codehost","network"]}`), 1, 1},
-		{"a miss", f.post(enrichPath, `{"codehost":"nobody"}`), 0, 1},
+		{"a miss", f.post(enrichPath, `{"codehost":"missing"}`), 0, 1},
 		{"a company", f.post(companyPath, `{"network_slug":"acme"}`), 1, 1},
 		{"no company", f.post(companyPath, `{"network_slug":"nope"}`), 0, 1},
 		{"a record", f.get(networkPath + "?network=octavia"), 1, 0},
-		{"no record", f.get(networkPath + "?network=nobody"), 0, 0},
-		{"a list", f.post(codehostPath, `{"codehost":["octa","nobody","7"]}`), 2, 0},
+		{"no record", f.get(networkPath + "?network=missing"), 0, 0},
+		{"a list", f.post(codehostPath, `{"codehost":["octa","missing","7"]}`), 2, 0},
 		{"a dry run", f.get(networkPath + "?network=octavia&dry_run=true"), 0, 0},
 	} {
 		require.Equal(t, tc.credits, charged(t, tc.got), tc.what)
@@ -71,7 +71,7 @@ func TestCharges(t *testing.T) {
 	requests, credits := f.usage()
 	require.InDelta(t, 4, requests, 0)
 	require.InDelta(t, 5, credits, 0)
-	got := f.post(codehostPath, `{"codehost":["octa","nobody"],"dry_run":true}`).json()
+	got := f.post(codehostPath, `{"codehost":["octa","missing"],"dry_run":true}`).json()
 	require.Equal(t, map[string]any{"dry_run": true, "max_credits": 2., "credits_remaining": 95.}, got)
 	require.Equal(t, 400, f.get(networkPath+"?network=octavia&dry_run=perhaps").status)
 	require.Equal(t, 400, f.get(networkPath+"?network=https://evil.example/x&dry_run=true").status)
@@ -89,9 +89,9 @@ func TestRefusals(t *testing.T) {
 	require.NotEmpty(t, got.header.Get("Retry-After"))
 	require.Equal(t, 1, charged(t, f.post(networkPath, `{"network":["octavia","a","b"]}`)))
 	for range 2 {
-		require.Equal(t, 0, charged(t, f.post(enrichPath, `{"codehost":"nobody"}`)))
+		require.Equal(t, 0, charged(t, f.post(enrichPath, `{"codehost":"missing"}`)))
 	}
-	got = f.post(enrichPath, `{"codehost":"nobody"}`)
+	got = f.post(enrichPath, `{"codehost":"missing"}`)
 	require.Equal(t, 429, got.status)
 	require.Contains(t, got.detail(), "monthly request limit exceeded")
 	require.Equal(t, 422, f.post(enrichPath, `{}`).status, "input is checked before")
@@ -102,14 +102,14 @@ func TestRefusals(t *testing.T) {
 
 	// A larger plan applies immediately, and the usage is kept.
 	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 5, 3 })
-	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"nobody"}`).status)
+	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"missing"}`).status)
 	_, credits = f.usage()
 	require.InDelta(t, 2, credits, 0)
 
 	f.withLimits(func(l *event.Limits) { l.RequestsPerMinute, l.Credits = 3, 6 })
 	var refused response
 	for i := range 4 {
-		refused = f.get(networkPath + "?network=nobody")
+		refused = f.get(networkPath + "?network=missing")
 		require.Equal(t, "3", refused.header.Get("X-Ratelimit-Limit"))
 		if refused.status == 429 {
 			require.Positive(t, i)

@@ -58,7 +58,7 @@ func TestNetworkPerson(t *testing.T) {
 			account("[e-mail removed]", "") + "}"},
 		"with both": {"network=octavia-lin&addons=personal_email,codehost", "{" + plain + "," + open + "," +
 			account("o@lin.example", `"author_email":"o@lin.example",`) + "}"},
-		"no match": {"network=nobody", "{}"},
+		"no match": {"network=missing", "{}"},
 		"bare": {"network=bare&addons=personal_email,codehost",
 			`{"profile_id":"p2","username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://network.example/in/bare","derived":["url"]}`},
 		"must_have met":     {"network=octavia-lin&must_have=education,experience", "{" + plain + "," + closed + "}"},
@@ -127,7 +127,7 @@ func TestCodehostPerson(t *testing.T) {
 		"no repos":            {"codehost=bare&must_have=repos,commits,network", "{}"},
 		"must_have unmet":     {"codehost=octavia&must_have=company,hireable", "{}"},
 		"must_have stored":    {"codehost=octavia&must_have=location,repos", "{" + plain + "}"},
-		"no match":            {"codehost=nobody&addons=network", "{}"},
+		"no match":            {"codehost=missing&addons=network", "{}"},
 		"an unknown ID":       {"codehost=987654321", "{}"},
 		"more than an id":     {"codehost=99999999999999999999", "{}"},
 		"an id with a zero":   {"codehost=012", "{}"},
@@ -162,7 +162,7 @@ func TestWebset_ListKeepsOrderAndMisses(t *testing.T) {
 		case 2:
 			ids = append(ids, fmt.Sprintf("https://codehost.example/USER-%d", i))
 		case 3:
-			ids = append(ids, "nobody")
+			ids = append(ids, "missing")
 		}
 	}
 	body, err := json.Marshal(map[string]any{"codehost": ids})
@@ -182,7 +182,7 @@ func TestWebset_ListKeepsOrderAndMisses(t *testing.T) {
 	require.Equal(t, []map[string]any{got[8]}, f.post(codehostPath, `{"codehost":["user-8"]}`).list(),
 		"a list of one is a list")
 	require.Equal(t, []map[string]any{{}, got[8]},
-		f.post(codehostPath, `{"codehost":["nobody","user-8"],"must_have":["repos"]}`).list())
+		f.post(codehostPath, `{"codehost":["missing","user-8"],"must_have":["repos"]}`).list())
 
 	// The keys of a list are batched: one or two queries per table, not a hundred.
 	require.Less(t, f.queries("lookups"), 30)

@@ -158,7 +158,7 @@ type system struct {
 	settle    time.Duration // how long the machine is left alone after a turn
 }
 
-// bars are what design.md demands at a number of callers; those that are 0 are not demanded.
+// bars are the required results at a number of callers; 0 stands for no requirement.
 type bars struct {
 	callers  int
 	rate     float64       // calls a second, at least, to PostgreSQL's

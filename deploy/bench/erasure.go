@@ -41,7 +41,7 @@ func suppressionSet(n int) (*suppress.Set, error) {
 	set := suppress.NewSet(suppress.NoKey())
 	types, key := suppress.Types(), set.Key()
 	for i := range n {
-		t, sum := types[i%len(types)], suppress.Sum("nobody-"+strconv.Itoa(i))
+		t, sum := types[i%len(types)], suppress.Sum("missing-"+strconv.Itoa(i))
 		value, err := json.Marshal(suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01",
 			Key: key.ID(), Mark: key.Mark(t, sum)})
 		if err != nil {

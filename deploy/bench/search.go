@@ -31,7 +31,7 @@ func searches() []struct{ name, body string } {
 		{"a name", `{"query":{"match":{"profile.full_name":"maria garcia"}}}`},
 		{"a name with typing mistakes",
 			`{"query":{"match":{"profile.full_name":{"query":"mraia garsia","fuzziness":"AUTO"}}}}`},
-		{"a slug", `{"query":{"term":{"network_username.keyword":"nobody-of-this-name"}}}`},
+		{"a slug", `{"query":{"term":{"network_username.keyword":"no-such-username"}}}`},
 		{"a country", `{"query":{"term":{"profile.location.country.keyword":"Germany"}}}`},
 		{"three countries by connections",
 			`{"query":{"terms":{"profile.location.country.keyword":["Germany","France","Spain"]}},` +

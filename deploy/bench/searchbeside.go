@@ -149,7 +149,9 @@ func (b *bench) indexOpenSearch(ctx context.Context, node *opensearch.Node, out 
 		return err
 	}
 	rows, err := b.conn.Query(ctx,
-		`SELECT concat('{', enrich, if(enrich = '', '', ','), '"updated_at":"', updated_at, '"}') FROM network_people FINAL WHERE NOT deleted`)
+		`SELECT concat('{', members, if(members = '', '', ','), '"updated_at":"', updated_at, '"}')
+		FROM (SELECT `+readmodel.Members(readmodel.ShapeEnrich)+` AS members, updated_at FROM network_people FINAL
+			WHERE NOT deleted)`)
 	if err != nil {
 		return fmt.Errorf("read the documents: %w", err)
 	}

@@ -116,7 +116,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	path := archive(t, map[string]string{
 		"20260312_4821_Email.csv": "ID,Hash\nA7kP2xQ9Lm4R," + hashOf("danielle.johnson12@example.com") +
 			"\nB7kP2xQ9Lm4R," + hashOf("office@example.com") +
-			"\nC7kP2xQ9Lm4R," + hashOf("nobody@example.com") + "\nshort," + hashOf("x") +
+			"\nC7kP2xQ9Lm4R," + hashOf("missing@example.com") + "\nshort," + hashOf("x") +
 			"\nD7kP2xQ9Lm4R,nonsense\nE7kP2xQ9Lm4R," + hashOf("danielle.johnson12@example.com") + "\n",
 		"20260312_4821_Phone.csv": "\xef\xbb\xbfID,Hash\r\nF7kP2xQ9Lm4R,vGM7y5n+hBXRSEAklhHDPCbysyNgYTmXdMcagGUOY8E=\r\n",
 		"20260312_4821_NDZ.csv":   "ID,Hash\nG7kP2xQ9Lm4R,PQOfn1RffEKmqMmNAzDKKaoZCwxWbQZkQzPWmQo9REA=\n",
@@ -197,12 +197,12 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 
 	// A person with another request stays suppressed when the platform's request is withdrawn.
 	_, err = ingest.Erase(t.Context(), ingest.Config{Bus: cfg}, ingest.Deps{Suppressed: set()}, record.Erasure{
-		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "nobody@example.com"}},
+		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "missing@example.com"}},
 		RequestedAt: now.Add(time.Hour).Format(time.RFC3339),
 	})
 	require.NoError(t, err)
-	run(drop.Options{}, set(), removed(row("C7kP2xQ9Lm4R", "nobody@example.com")))
-	require.True(t, set().Suppressed(email("nobody@example.com")))
+	run(drop.Options{}, set(), removed(row("C7kP2xQ9Lm4R", "missing@example.com")))
+	require.True(t, set().Suppressed(email("missing@example.com")))
 }
 
 func TestRead_RejectsInvalidLists(t *testing.T) {

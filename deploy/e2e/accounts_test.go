@@ -62,7 +62,7 @@ organizations:
 	}
 	require.NoError(t, json.Unmarshal(ask(given.Reveal(), "/v1/usage").body, &usage))
 	require.EqualValues(t, 50, usage.Credits.Limit)
-	require.Equal(t, http.StatusForbidden, ask(drawn, "/v1/webset/codehost/person?codehost=nobody").status,
+	require.Equal(t, http.StatusForbidden, ask(drawn, "/v1/webset/codehost/person?codehost=missing").status,
 		"scopes of the file")
 
 	// Applying it again changes nothing; a change is applied within a second.
@@ -118,14 +118,14 @@ organizations:
 
 	// Negative limits are rejected, and the hash of a key is not shown.
 	for _, flag := range []string{"--rpm", "--monthly-requests", "--credits"} {
-		for _, args := range [][]string{{"create", "Nobody Ltd"}, {"plan", organization, "growth"}} {
+		for _, args := range [][]string{{"create", "Missing Ltd"}, {"plan", organization, "growth"}} {
 			refused, err := muster(t.Context(), p.dataDir, append(append([]string{"account"}, args...), flag, "-5")...)
 			require.NoError(t, err)
 			require.NotZero(t, refused.status)
 			require.Contains(t, refused.errors, flag+": invalid value -5")
 		}
 	}
-	require.NotContains(t, p.muster(t, "account", "list"), "Nobody Ltd")
+	require.NotContains(t, p.muster(t, "account", "list"), "Missing Ltd")
 	require.NotContains(t, p.muster(t, "account", "show", organization, "--json"), "sha256")
 
 	var shown account

@@ -87,9 +87,9 @@ func enrich(t *testing.T, c *checker, rng *rand.Rand, tr truth, network, codehos
 		case 0:
 			return oracle.PersonRequest{Codehost: h, NetworkUsername: n, Email: e}
 		case 1:
-			return oracle.PersonRequest{Codehost: "nobody-" + h, NetworkUsername: n, Email: e}
+			return oracle.PersonRequest{Codehost: "missing-" + h, NetworkUsername: n, Email: e}
 		case 2:
-			return oracle.PersonRequest{NetworkUsername: "nobody-" + n, Email: strings.ToUpper(e)}
+			return oracle.PersonRequest{NetworkUsername: "missing-" + n, Email: strings.ToUpper(e)}
 		case 3:
 			return oracle.PersonRequest{Email: e}
 		case 4, 5:

@@ -19,8 +19,8 @@ func badInput(t *testing.T, p *platform) {
 		"/v1/webset/codehost/person"
 	endpoints := []string{enrich, company, network, codehost}
 	valid := map[string]string{
-		enrich: `{"codehost":"nobody"}`, company: `{"company_id":"nothing"}`, network: `{"network":"nobody"}`,
-		codehost: `{"codehost":"nobody"}`,
+		enrich: `{"codehost":"missing"}`, company: `{"company_id":"nothing"}`, network: `{"network":"missing"}`,
+		codehost: `{"codehost":"missing"}`,
 	}
 	// Invalid input: 422 on the two enrich endpoints, 400 elsewhere.
 	invalid := map[string]int{
@@ -168,7 +168,7 @@ func badInput(t *testing.T, p *platform) {
 		{"a person for a company", company, `{"network_url":"https://network.example/in/x"}`, []string{"network_url"}},
 		{"a person for a company, and a valid identifier", company,
 			`{"company_id":"a","network_url":"https://network.example/in/x"}`, []string{"network_url"}},
-		{"invalid email address", enrich, `{"email":"nobody"}`, []string{"email"}},
+		{"invalid email address", enrich, `{"email":"missing"}`, []string{"email"}},
 		{"invalid email address and a valid name", enrich, `{"codehost":"a","email":"a@b@c"}`, []string{"email"}},
 		{"a NUL byte", enrich, `{"codehost":"a\u0000b"}`, []string{"codehost"}},
 		{"a NUL byte", company, `{"network_id":"a\u0000b"}`, []string{"network_id"}},

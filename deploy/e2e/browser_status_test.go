@@ -32,7 +32,7 @@ func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	tab.Eventually(`document.getElementById("rates").innerText.includes("/s")`)
 
 	records := filepath.Join(t.TempDir(), "people.ndjson")
-	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new",`+
+	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"person-new",`+
 		`"last_updated":"2026-11-20"}
 {"profile_id":"bad1","last_updated":"2026-11-20"}
 `), 0o600))

@@ -473,7 +473,7 @@ func (w *workshop) erasure(t *testing.T) {
 	w.file(t, "requests.ndjson",
 		`{"identifiers":[{"type":"email","value":"many@example.com"}],"requested_at":"2026-11-20T10:00:00Z"}`+"\n")
 	platform, key := dropPlatform(t,
-		download(t, map[string]string{"Email": "ID,Hash\naaaaaaaaaaa1," + listed("somebody@lists.example") + "\n"}))
+		download(t, map[string]string{"Email": "ID,Hash\naaaaaaaaaaa1," + listed("person@lists.example") + "\n"}))
 	w.setenv("DROP_KEY", key)
 	w.replace = append(w.replace, `--public-key "$KEY"`,
 		`--public-key "$(sed -n 's/.*"public_key": *"\([^"]*\)".*/\1/p' receipt.json)"`, "muster erase status er_0193",

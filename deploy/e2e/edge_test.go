@@ -137,7 +137,7 @@ func (e *edges) text() any {
 	case 2:
 		return "write to " + own + ", or " + strings.ToUpper(own) + "!"
 	case 3:
-		return "somebody.else+x@elsewhere.example"
+		return "person.else+x@elsewhere.example"
 	case 4:
 		return "a@b@c.example @handle x@y user%40host.example, 名前＠例え.example; end@host."
 	case 5:

@@ -244,13 +244,13 @@ func TestUp_WorksWithoutData(t *testing.T) {
 	dataDir := t.TempDir()
 	p := start(t, dataDir, "--no-sample")
 	require.Contains(t, p.out.String(), "muster generate", "how to create people")
-	enriched := p.api().mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "nobody"})
+	enriched := p.api().mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "missing"})
 	require.Equal(t, http.StatusOK, enriched.status)
 	require.JSONEq(t, `{"websets_matched":[],"person":{}}`, string(enriched.body))
 	company := p.api().mustPost(t, "/v1/company/enrich", map[string]any{"network_slug": "nothing"})
 	require.JSONEq(t, `{"matched":false,"company":null}`, string(company.body))
 	for _, webset := range []string{"network", "codehost"} {
-		got := p.api().mustGet(t, "/v1/webset/"+webset+"/person", map[string][]string{webset: {"nobody"}})
+		got := p.api().mustGet(t, "/v1/webset/"+webset+"/person", map[string][]string{webset: {"missing"}})
 		require.Equal(t, http.StatusOK, got.status)
 		require.JSONEq(t, `{}`, string(got.body))
 	}
@@ -312,7 +312,7 @@ func accounts(t *testing.T, p *platform) {
 		var got answer
 		began := time.Now()
 		eventually(t, 30*time.Second, func() (bool, string) {
-			got = caller.mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "nobody"})
+			got = caller.mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "missing"})
 			return got.status == want, "status " + itoa(got.status) + ", want " + itoa(want)
 		})
 		took = append(took, time.Since(began))
@@ -326,7 +326,7 @@ func accounts(t *testing.T, p *platform) {
 	narrow := statusWithin(second.Key, http.StatusForbidden)
 	require.Contains(t, narrow.detail(t), "enrich", "the missing scope")
 	webset := (&api{base: p.BaseURL, key: second.Key, client: newClient()}).mustGet(t, "/v1/webset/codehost/person",
-		map[string][]string{"codehost": {"nobody"}})
+		map[string][]string{"codehost": {"missing"}})
 	require.Equal(t, http.StatusOK, webset.status)
 
 	p.muster(t, "account", "deactivate", created.OrganizationID)
@@ -370,7 +370,7 @@ func ingestCommand(t *testing.T, p *platform) {
 		`{"profile_id":"one","username":"first-one","last_updated":"2026-01-01T00:00:00Z"}`+"\n")
 	bad := write("bad.ndjson", `{"profile_id":"two","username":"second","last_updated":"2026-01-01T00:00:00Z"}
 {"profile_id":"three","username":3,"last_updated":"2026-01-01T00:00:00Z"}
-{"username":"nobody"}
+{"username":"missing"}
 not JSON
 `)
 	for _, c := range []struct {

@@ -127,7 +127,7 @@ func (s *mailScan) inText(text string) string {
 func TestMailScan_FindsAddresses(t *testing.T) {
 	s := newMailScan([]string{"Ada.L@Post.Example", "root@host", "plain", "@x", "y@"})
 	for raw, want := range map[string]string{
-		`{"a":"nobody @here, a@b"}`:        "",
+		`{"a":"no one @here, a@b"}`:        "",
 		`{"a":["x ada.l@POST.example y"]}`: "ada.l@POST.example",
 		`{"a":"ada.l\u0040post.example"}`:  "ada.l@post.example",
 		`{"x":{"b":"mailto:q%40r.org"}}`:   "q%40r.org",

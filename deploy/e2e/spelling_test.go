@@ -137,9 +137,9 @@ func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 		companies = append(companies,
 			company{map[string]string{"network_slug": strings.ToUpper(name)}, want},
 			// Tried in order; the first match is returned (interface.md).
-			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none",
+			company{map[string]string{"network_slug": "missing-" + name, "network_id": "none",
 				"network_url": "network.example/company/" + name, "company_id": "none"}, want},
-			company{map[string]string{"network_slug": "nobody-" + name, "network_id": "none",
+			company{map[string]string{"network_slug": "missing-" + name, "network_id": "none",
 				"network_url": "network.example/company/none", "company_id": want.ID}, want},
 			company{map[string]string{"network_slug": name, "company_id": "none"}, want},
 		)

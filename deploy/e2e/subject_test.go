@@ -45,7 +45,7 @@ func shows(t *testing.T, p *platform, s subject) {
 	text := p.muster(t, "subject", "show", "user_id="+s.ids["codehost"])
 	require.Contains(t, text, "codehost-person.ndjson:")
 	require.Contains(t, text, "Not searched:")
-	none, err := muster(t.Context(), p.dataDir, "subject", "show", "codehost_username=nobody-of-this-name")
+	none, err := muster(t.Context(), p.dataDir, "subject", "show", "codehost_username=no-such-username")
 	require.NoError(t, err)
 	require.Equal(t, 1, none.status, none.errors)
 }

@@ -35,7 +35,7 @@ func TestTraceCrossesKafka(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "20")
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+"/v1/person/discover",
-		bytes.NewReader([]byte(`{"codehost":"somebody-unknown"}`)))
+		bytes.NewReader([]byte(`{"codehost":"person-unknown"}`)))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+p.APIKey)
 	req.Header.Set("Content-Type", "application/json")

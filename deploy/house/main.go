@@ -157,7 +157,7 @@ const handWritten = "hand-written lines of Go without tests and their rigs"
 func measures() []measure {
 	words := regexp.MustCompile(`(?i)\b(whoever|(some|no|any)body)\b`)
 	return []measure{
-		{"private words (style.md, 1.2) in Go", maxWordsInGo, func(s *source) int {
+		{"private words in Go", maxWordsInGo, func(s *source) int {
 			if !s.isGo() || s.isReplaced() {
 				return 0
 			}

@@ -28,23 +28,19 @@ func TestRun_CountsWhatPeopleWrite(t *testing.T) {
 	missed, err := run(tree, 5, &out)
 	require.NoError(t, err)
 	require.Zero(t, missed)
-	lines := strings.Split(out.String(), "\n")
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
 	for _, want := range []string{
-		"private words (style.md, 1.2) in Go 1 (at most 40: met)", "1 a/a.go",
-		"private words in Markdown 1 (at most 25: met)", "1 docs/page.md", "lines of Go over 120 columns 1 (at most 300: met)",
-		"hand-written lines of Go without tests and their rigs 10 (at most 130000: met)", "folders of erasure 2 (at most 8: met)",
+		"private words in Go 1 (at most 40: met)", "1 a/a.go",
+		"private words in Markdown 1 (at most 25: met)", "1 docs/page.md",
+		"lines of Go over 120 columns 1 (at most 300: met)",
+		"hand-written lines of Go without tests and their rigs 10 (at most 130000: met)",
+		"folders of erasure 2 (at most 8: met)",
 	} {
-		require.True(t, slicesContain(lines, want), "%s\n%s", want, out.String())
+		require.Contains(t, lines, want)
 	}
-}
-
-func slicesContain(lines []string, want string) bool {
-	for _, l := range lines {
-		if strings.Join(strings.Fields(l), " ") == want {
-			return true
-		}
-	}
-	return false
 }
 
 func TestRun_MissedBarIsCounted(t *testing.T) {

@@ -160,9 +160,9 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 	require.Equal(t, "43/bbb", only.Rows[0].Identity)
 	sum = sha256.Sum256([]byte("carol@work.example"))
 	require.Equal(t, only.Rows, show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Rows)
-	nobody := show(all, "profile_id", name)
-	require.Zero(t, nobody.Held())
-	require.Len(t, nobody.Accounts, 1, "the account in the request")
+	missing := show(all, "profile_id", name)
+	require.Zero(t, missing.Held())
+	require.Len(t, missing.Accounts, 1, "the account in the request")
 
 	// An address or a number in a field outside the schema is found, as in an erasure.
 	for typ, value := range map[string]string{

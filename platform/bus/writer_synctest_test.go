@@ -78,7 +78,8 @@ func TestWriteState_RejectsMessagesAboveBatchBytes(t *testing.T) {
 	require.Len(t, newWriteState(w, []kafka.Message{message(1000)}).pending, 1, "without a limit")
 }
 
-// The timeout counts only while there are no other errors.
+// The timeout counts only while there are no other errors. In the synctest bubble a sleep advances a virtual clock and
+// takes no real time.
 func TestWriteState_RejectsUnknownTopicsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newWriteState(&Writer{Writer: &kafka.Writer{}}, []kafka.Message{{Topic: "t"}, {Topic: "t"}})

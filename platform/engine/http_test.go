@@ -241,7 +241,7 @@ func TestAuthentication_ChecksCredentials(t *testing.T) {
 		"default":            {call{user: "default"}, 200},
 		"wrong password":     {call{user: "muster", pass: "x"}, 403},
 		"no password":        {call{user: "muster"}, 403},
-		"unknown":            {call{user: "nobody", pass: "secret"}, 403},
+		"unknown":            {call{user: "missing", pass: "secret"}, 403},
 		"default with one":   {call{user: "default", pass: "x"}, 403},
 		"two ways":           {call{params: url.Values{"user": {"muster"}, "password": {"secret"}}}, 403},
 		"another scheme":     {call{user: "-", header: http.Header{"Authorization": {"Bearer x"}}}, 403},

@@ -59,7 +59,8 @@ func (r *answerContent) Scan(value any) error {
 	if err != nil {
 		return err
 	}
-	r.Generation, r.Touch, r.Rebuilt = uint32(f.unsigned()), f.signed(), uint32(f.unsigned()) //nolint:gosec // stored values
+	r.Generation, r.Touch = uint32(f.unsigned()), f.signed() //nolint:gosec // stored values
+	r.Rebuilt = uint32(f.unsigned())                         //nolint:gosec // stored values
 	r.Version, r.ContentHash, r.Deleted = f.signed(), f.unsigned(), f.flag()
 	r.CodehostUsername, r.UsernameKey, r.Type, r.EmailKeys = f.text(), f.text(), f.text(), f.list()
 	r.NetworkUsername, r.NetworkUsernameKeys = f.text(), f.list()
@@ -159,16 +160,19 @@ func (b Builds) statement(touches []Touch) string {
 			field("toString(r.languages_count)"),
 			items("r.languages"), field("content"), listOf("repos", "r"), listOf("commits", "c")) + ")",
 	}
-	return `INSERT INTO ` + table +
-		` (user_id, generation, touch, partition, rebuilt, base_version, base_rows, base_hash, username_key, email_keys, content)
-SELECT user_id, toUInt32(` + strconv.FormatUint(uint64(b.Generation), 10) + `) AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
+	generation := "toUInt32(" + strconv.FormatUint(uint64(b.Generation), 10) + ")"
+	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt,
+    base_version, base_rows, base_hash, username_key, email_keys, content)
+SELECT user_id, ` + generation + ` AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
 		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` +
 		of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
-    greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows, cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
+    greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows,
+    cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
     username_key, email_keys,
     ` + concat(content...) + `
 FROM (
-    SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys, network_username, network_username_keys, present, content
+    SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys,
+        network_username, network_username_keys, present, content
     FROM codehost_people
     WHERE user_id IN (` + ids + `)
     ORDER BY ver DESC LIMIT 1 BY user_id
@@ -183,7 +187,10 @@ LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids, commi
 		`) AS c ON p.user_id = c.account_id
 LEFT JOIN (
     SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
-    FROM (SELECT user_id, list, version, ver FROM codehost_lists WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list)
+    FROM (
+        SELECT user_id, list, version, ver FROM codehost_lists
+        WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list
+    )
     GROUP BY user_id
 ) AS l ON p.user_id = l.account_id
 SETTINGS join_use_nulls = 0`
@@ -220,9 +227,11 @@ func (b Builds) entries(table, list, id, item, ids, pieces, further string) stri
 		// A commit belongs to the account unless its author is another account.
 		own = `,
         (SELECT (groupArray(user_id), groupArray(username_key)) FROM (
-            SELECT user_id, username_key FROM codehost_people WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
+            SELECT user_id, username_key FROM codehost_people
+            WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
         )) AS holders,
-        ` + commitLogin + ` IN ('', transform(user_id, arrayPushBack(holders.1, toInt64(-1)), arrayPushBack(holders.2, ''), '')) AS own`
+        transform(user_id, arrayPushBack(holders.1, toInt64(-1)), arrayPushBack(holders.2, ''), '') AS holder,
+        ` + commitLogin + ` IN ('', holder) AS own`
 	}
 	rows := "SELECT user_id, " + id + ", version, ver, deleted, content\n        FROM " + table
 	if b.Large {
@@ -230,6 +239,7 @@ func (b Builds) entries(table, list, id, item, ids, pieces, further string) stri
 	} else {
 		rows += "\n        WHERE user_id IN (" + ids + ")\n        ORDER BY ver DESC LIMIT 1 BY user_id, " + id
 	}
+	newest := "groupArraySortedIf(" + strconv.Itoa(MaxEntries) + ")((-version, " + id + ", " + pieces + "), shown)"
 	return `WITH
         complete AS (
             SELECT user_id, version, items FROM (
@@ -242,8 +252,9 @@ func (b Builds) entries(table, list, id, item, ids, pieces, further string) stri
         (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists,
         NOT deleted AND (NOT has(lists.1, user_id) OR version > lists.2[indexOf(lists.1, user_id)]
             OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete)) AS shown` + own + `
-    SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, ` + id + `, ver)) AS hash, countIf(shown) AS visible,
-        arrayStringConcat(arrayMap(e -> e.3, groupArraySortedIf(` + strconv.Itoa(MaxEntries) + `)((-version, ` + id + `, ` + pieces + `), shown))) AS list` + further + `
+    SELECT user_id AS account_id, max(version) AS newest, count() AS rows,
+        sum(cityHash64(user_id, ` + id + `, ver)) AS hash, countIf(shown) AS visible,
+        arrayStringConcat(arrayMap(e -> e.3, ` + newest + `)) AS list` + further + `
     FROM (
         ` + rows + `
     )

@@ -81,13 +81,21 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 func profilesFrom(platform string) string {
 	switch platform {
 	case identity.Network:
-		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + Members(ShapeWebset) + `] AS texts
+		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username,
+    username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys,
+    microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + Members(ShapeWebset) + `] AS texts
 FROM network_people`
 	case identity.Codehost:
-		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted OR type = 'Organization' AS gone, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + Members(ShapeAddon) + `] AS texts
+		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash,
+    deleted OR type = 'Organization' AS gone, codehost_username, username_key, email_keys,
+    network_username_keys AS network_keys, emptyArrayString() AS codehost_keys,
+    microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [` + Members(ShapeAddon) + `] AS texts
 FROM codehost_people`
 	}
-	return `SELECT 'microblog' AS platform, user_id AS id, version, revision, content_hash, deleted, username, username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys, emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed, [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts
+	return `SELECT 'microblog' AS platform, user_id AS id, version, revision, content_hash, deleted, username,
+    username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys,
+    emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed,
+    [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts
 FROM microblog_people`
 }
 

@@ -144,7 +144,7 @@ func TestEraseWithdraw_ReportsUnknownIdentifiers(t *testing.T) {
 	c := newCLI(t)
 	c.run(0, "erase", "--timeout", "0", "user_id=1", "--json")
 	requests := stored(t, c, event.TopicErasureRequest)
-	_, errors := c.run(1, "erase", "withdraw", "email=nobody@nowhere.example", "user_id=10")
+	_, errors := c.run(1, "erase", "withdraw", "email=missing@nowhere.example", "user_id=10")
 	require.Contains(t, errors, "none of these identifiers is suppressed")
 	require.Equal(t, requests, stored(t, c, event.TopicErasureRequest))
 	out, _ := c.run(0, "erase", "withdraw", "user_id=1", "user_id=10")

@@ -55,6 +55,7 @@ func Produce(t testing.TB, w *bus.Writer, topic string, first, n int) {
 
 // Eventually waits until holds returns true. what describes the condition.
 func Eventually(t testing.TB, holds func() bool, what string, args ...any) {
+	t.Helper()
 	require.Eventuallyf(t, holds, waitTimeout, 10*time.Millisecond, what, args...)
 }
 

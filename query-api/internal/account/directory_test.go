@@ -49,7 +49,7 @@ func TestAuthenticate(t *testing.T) {
 	later, k := newKey(t, "acme")
 	k.ExpiresAt = now.Add(time.Second)
 	apply(t, d, k.EventKey(), k)
-	orphan, k := newKey(t, "nobody")
+	orphan, k := newKey(t, "missing")
 	apply(t, d, k.EventKey(), k)
 	foreign, _ := newKey(t, "acme")
 	// A key with a known public id, a valid checksum and another secret.

@@ -327,7 +327,7 @@ func TestAnswers(t *testing.T) {
 	state, _, claim, err := answers.Begin(t.Context(), call)
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
-	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`),
+	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"person":"private"}`),
 		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"},
 		Identifiers: []string{"network username octavia"},
 		Header:      map[string]string{"Age": "7"}}

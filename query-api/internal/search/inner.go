@@ -18,7 +18,8 @@ import (
 )
 
 // invalidScore is what is said of scores that Elasticsearch refuses.
-const invalidScore = "function_score gives somebody a score that is negative or no number, or has a field without a value for her: say what counts as missing, or use another modifier, factor or scale"
+const invalidScore = "function_score: score is negative or not a number, or a field has no value; " +
+	"set `missing` or use another modifier, factor or scale"
 
 // element is an element of a nested path that matches.
 type element struct {

@@ -128,7 +128,7 @@ func (c *counting) ask(b *testing.B, calls int) {
 		callers.Go(func() {
 			for range (calls + benchCallers - 1 - i) / benchCallers {
 				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, c.url,
-					bytes.NewReader([]byte(`{"codehost":"somebody"}`)))
+					bytes.NewReader([]byte(`{"codehost":"person"}`)))
 				if err != nil {
 					b.Error(err)
 					return

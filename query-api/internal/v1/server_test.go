@@ -96,7 +96,7 @@ func observed(t *testing.T, log *bytes.Buffer, handler http.HandlerFunc) (*httpt
 
 func TestServer_PanicIs500WithoutDetails(t *testing.T) {
 	var log bytes.Buffer
-	w, escaped := observed(t, &log, func(http.ResponseWriter, *http.Request) { panic("somebody@private.example") })
+	w, escaped := observed(t, &log, func(http.ResponseWriter, *http.Request) { panic("person@private.example") })
 	require.Nil(t, escaped)
 	require.Equal(t, 500, w.Code)
 	var body map[string]string

@@ -130,7 +130,8 @@ func (tab *Tab) Screenshot(path string, update bool) {
 	tab.t.Helper()
 	// Wait for the end of animations, except endless ones.
 	tab.Eventually(
-		`document.getAnimations().every((a) => a.playState !== "running" || a.effect.getComputedTiming().iterations === Infinity)`)
+		`document.getAnimations().every((a) => a.playState !== "running" ||
+			a.effect.getComputedTiming().iterations === Infinity)`)
 	var picture []byte
 	tab.Do("take a picture", chromedp.CaptureScreenshot(&picture))
 	require.NotEmpty(tab.t, picture)

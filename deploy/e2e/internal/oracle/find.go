@@ -158,12 +158,12 @@ func newestCompany(list []*Company) *Company {
 	return newest(list, func(c *Company) time.Time { return c.at }, func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// Profile returns the network-person that holds a username now, nil if nobody does.
+// Profile returns the network-person that holds a username now, or nil.
 func (s *Store) Profile(username string) *Profile {
 	return newestProfile(s.profilesByName[identity.UsernameKey(username)])
 }
 
-// Account returns the codehost-person that holds a username now, nil if nobody does.
+// Account returns the codehost-person that holds a username now, or nil.
 func (s *Store) Account(username string) *Account {
 	return newestAccount(s.accountsByName[identity.UsernameKey(username)])
 }
