@@ -428,9 +428,11 @@ func (a *answers) generation(ctx context.Context, b bus.Batch) (uint32, error) {
 		if err := readmodel.BeginAnswers(ctx, a.p.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
 			return 0, err
 		}
-		a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo,
-			"answers: topic of touches was recreated, starting a new generation",
-			slog.Uint64("generation", uint64(generation)))
+		if generation > 1 {
+			a.p.deps.Logger.LogAttrs(ctx, slog.LevelInfo,
+				"answers: topic of touches was recreated, starting a new generation",
+				slog.Uint64("generation", uint64(generation)))
+		}
 	}
 	a.checked, a.newest = true, generation
 	return generation, nil

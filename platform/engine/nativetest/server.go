@@ -31,17 +31,8 @@ type Server struct {
 	ctx            context.Context // ends with the server; parent of requests to the engine
 	wg             sync.WaitGroup
 
-	mu      sync.Mutex
-	conns   map[net.Conn]struct{}
-	queries []Query
-}
-
-// Query is a query that the server received.
-type Query struct {
-	Text string
-	// Stage is the requested stage: 1 for states that can be merged, 2 for the complete result, 3 and 4 for the end of
-	// the aggregation.
-	Stage uint64
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
 }
 
 // listen opens the port, so that a cluster can be defined before its engines are started.
@@ -74,13 +65,6 @@ func (s *Server) serve(tb testing.TB, addr, user, password string) {
 
 // port returns the port for initiators.
 func (s *Server) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
-
-// Queries returns the queries received so far, in order.
-func (s *Server) Queries() []Query {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Query(nil), s.queries...)
-}
 
 func (s *Server) close() {
 	_ = s.listener.Close() // errors do not matter
@@ -238,9 +222,6 @@ func (c *conn) query() error {
 	if q.compress {
 		return errors.New("initiator requests compression: its cluster needs <compression>false</compression>")
 	}
-	c.server.mu.Lock()
-	c.server.queries = append(c.server.queries, Query{Text: q.text, Stage: q.stage})
-	c.server.mu.Unlock()
 	tables, err := c.blocks()
 	if err != nil {
 		return err
