@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
+	"muster/platform/freeport"
 	"muster/projector"
 	"muster/schemas/event"
 )
@@ -34,10 +34,11 @@ type store struct {
 }
 
 func openStore(ctx context.Context, muster, dir string, toxics *toxiproxy.ApiServer) (_ *store, err error) {
-	addr, err := freeAddr(ctx)
+	addrs, err := freeport.Addrs(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
+	addr := addrs[0]
 	engine := program{path: muster, env: environment("MUSTER_ENGINE_PASSWORD=" + enginePassword)}
 	s := &store{addr: addr, process: engine.keep(ctx, "engine", "engine", "--data-dir", dir, "--clickhouse-addr", addr)}
 	defer func() {
@@ -111,10 +112,11 @@ func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s
 	}
 	// The proxy's address must be known before the broker starts, which advertises it to clients, and the broker's
 	// before the proxy starts.
-	upstream, err := freeAddr(ctx)
+	free, err := freeport.Addrs(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
+	upstream := free[0]
 	r.proxy = toxiproxy.NewProxy(toxics, "kafka", "127.0.0.1:0", upstream)
 	if err := r.proxy.Start(); err != nil {
 		return nil, err
@@ -256,14 +258,6 @@ func poll(ctx context.Context, within time.Duration, what string, done func() (b
 			return context.Cause(ctx)
 		}
 	}
-}
-
-func freeAddr(ctx context.Context) (string, error) {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
 }
 
 // newToxics returns Toxiproxy without its HTTP interface.

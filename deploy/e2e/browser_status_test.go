@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -80,7 +79,7 @@ func TestBrowserStatus_ServesASingleService(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
 	for service, counted := range map[string]bool{"projector": true, "webhook-sender": false} {
 		ctx, cancel := context.WithCancel(t.Context())
-		admin := freeAddr(t)
+		admin := freeAddrs(t, 1)[0]
 		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
 		cmd.Env = p.serviceEnv(t)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -111,13 +110,4 @@ func TestBrowserStatus_ServesASingleService(t *testing.T) {
 		cancel()
 		_ = cmd.Wait()
 	}
-}
-
-// freeAddr returns an unused address.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
 }

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +22,8 @@ func TestErase_CompletesDespiteKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 5))
 	world := generate(t, 12*kills+60, drawn)
 	all := subjects(t, world, kills)
-	p := start(t, newDataDir(t), "--no-sample")
-	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
-		strings.TrimPrefix(p.IngestURL, "http://"),
-		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
-		"--clickhouse-addr",
-		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
-	}
+	ports := fixedPorts(t)
+	p := start(t, newDataDir(t), append(ports, "--no-sample")...)
 	ingestAll(t, p, world)
 	not := erasureTargetsOf(t, p, all)
 	_, want := stored(t, p, all, not)

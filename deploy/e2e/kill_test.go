@@ -51,14 +51,8 @@ func TestKill_LosesNoPublishedRecord(t *testing.T) {
 	pieces := splitFiles(t, world, rng)
 
 	dataDir := newDataDir(t)
-	p := start(t, dataDir, "--no-sample")
-	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr",
-		strings.TrimPrefix(p.IngestURL, "http://"),
-		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
-		"--clickhouse-addr",
-		p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
-	}
+	ports := fixedPorts(t)
+	p := start(t, dataDir, append(ports, "--no-sample")...)
 	in := startIngesting(t, dataDir, pieces)
 
 	victims := []string{"engine", "up", "engine", "up", "up"}

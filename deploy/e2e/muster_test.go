@@ -19,6 +19,7 @@ import (
 
 	"muster/deploy/instance"
 	"muster/platform/bus"
+	"muster/platform/freeport"
 )
 
 // startTimeout is the maximum start time of `muster up` on a busy machine, with the sample. The limit for an idle
@@ -62,12 +63,31 @@ func start(t *testing.T, dataDir string, args ...string) *platform {
 	return p
 }
 
+var addrFlags = []string{"--api-addr", "--ingest-addr", "--admin-addr", "--clickhouse-addr", "--kafka-addr"}
+
+// fixedPorts returns address flags for a platform that is killed and started again at the same addresses.
+func fixedPorts(t *testing.T) []string {
+	t.Helper()
+	var flags []string
+	for i, addr := range freeAddrs(t, len(addrFlags)) {
+		flags = append(flags, addrFlags[i], addr)
+	}
+	return flags
+}
+
+func freeAddrs(t *testing.T, n int) []string {
+	t.Helper()
+	addrs, err := freeport.Addrs(t.Context(), n)
+	require.NoError(t, err)
+	return addrs
+}
+
 // launch is like start, without waiting.
 func launch(t *testing.T, dataDir string, args ...string) *platform {
 	t.Helper()
 	p := &platform{dataDir: dataDir, ended: make(chan struct{})}
 	flags := []string{"up", "--data-dir", dataDir}
-	for _, name := range []string{"--api-addr", "--ingest-addr", "--admin-addr", "--clickhouse-addr", "--kafka-addr"} {
+	for _, name := range addrFlags {
 		if !slices.Contains(args, name) {
 			flags = append(flags, name, "127.0.0.1:0")
 		}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,15 +46,8 @@ func TestAnswers_EqualBruteForceAfterRandomFaults(t *testing.T) {
 func answersEqualBruteForce(t *testing.T, drawn uint64) {
 	w := newPropertyWorld(drawn)
 	rng := rand.New(rand.NewPCG(drawn, 7))
-	p := start(t, newDataDir(t), "--no-sample")
-	store, err := url.Parse(p.ClickHouseURL)
-	require.NoError(t, err)
-	ports := []string{
-		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"),
-		"--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
-		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"),
-		"--kafka-addr", p.Kafka, "--clickhouse-addr", store.Host,
-	}
+	ports := fixedPorts(t)
+	p := start(t, newDataDir(t), append(ports, "--no-sample")...)
 	batches := newPropertyBatches(w.events, rng)
 	t.Logf("%d versions of records in %d batches", len(w.events), len(batches))
 

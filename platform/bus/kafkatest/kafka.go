@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/scram"
 
+	"muster/platform/freeport"
 	"muster/platform/javatest"
 )
 
@@ -115,16 +115,16 @@ func (k *Kafka) Close() error {
 }
 
 func (k *Kafka) prepare(ctx context.Context) error {
-	ports, err := freePorts(ctx, 2)
+	addrs, err := freeport.Addrs(ctx, 3)
 	if err != nil {
 		return err
 	}
-	k.addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	listeners := fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1])
+	k.addr = addrs[0]
+	listeners := fmt.Sprintf("INTERNAL://%s,CONTROLLER://%s", addrs[0], addrs[1])
 	props := map[string]string{
 		"process.roles":                            "broker,controller",
 		"node.id":                                  "1",
-		"controller.quorum.voters":                 fmt.Sprintf("1@127.0.0.1:%d", ports[1]),
+		"controller.quorum.voters":                 "1@" + addrs[1],
 		"controller.listener.names":                "CONTROLLER",
 		"inter.broker.listener.name":               "INTERNAL",
 		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
@@ -143,11 +143,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		"group.min.session.timeout.ms":             "1000",
 	}
 	if k.cfg.Secure || k.cfg.ClientCertificates {
-		extra, err := freePorts(ctx, 1)
-		if err != nil {
-			return err
-		}
-		if err := k.secure(props, fmt.Sprintf("127.0.0.1:%d", extra[0])); err != nil {
+		if err := k.secure(props, addrs[2]); err != nil {
 			return err
 		}
 	}
@@ -241,17 +237,4 @@ func (k *Kafka) stop(sig syscall.Signal) error {
 	}
 	k.cmd = nil
 	return nil
-}
-
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer ln.Close() // after all are open, so that they differ
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
