@@ -92,12 +92,12 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 }
 
 // isHandled reports whether a task needs no work: it has an outcome, or is older than
-// event.ContextKept, when outcomes can no longer be fetched. Tasks are redelivered after a restart
+// event.ContextRetention, when outcomes can no longer be fetched. Tasks are redelivered after a restart
 // or a lost group offset; the first outcome counts. It returns an error if the store is
 // unavailable, so that a call is not answered twice.
 func (s *Service) isHandled(ctx context.Context, call *event.ContextCall) (bool, error) {
 	outcome := "expired"
-	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextKept {
+	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextRetention {
 		ended, err := s.reader.HasOutcome(ctx, call.RequestID)
 		if err != nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
@@ -236,7 +236,7 @@ func (s *Service) addContextHandler(router *message.Router, publisher message.Pu
 	}
 	router.AddConsumerHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
 		return s.handleContext(msg, publisher)
-	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler,
+	}).AddMiddleware(deadLetters(publisher, event.DeadLetterTopic(serviceName, contextHandler).Name, contextHandler,
 		s.deps.Now), middleware.Recoverer)
 	return nil
 }
@@ -249,7 +249,7 @@ func newProfileBuilder(languageModel *model.Client, deps Deps, reader *people.Re
 	}
 	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger,
 		Erased: func(raw []byte) bool {
-			_, erased := deps.Suppressed.Document(deps.Platforms, raw)
+			_, erased := deps.Suppressed.FindInDocument(deps.Platforms, raw)
 			return erased
 		}}
 	if languageModel != nil {

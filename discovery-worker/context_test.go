@@ -255,7 +255,7 @@ func TestContext_BuildsProfiles(t *testing.T) {
 		require.NoError(t, w.Close())
 		dead := make(chan kafka.Message, 1)
 		follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{
-			Topics: []string{event.DeadTopic("discovery-worker", "context").Name},
+			Topics: []string{event.DeadLetterTopic("discovery-worker", "context").Name},
 			Handle: func(_ context.Context, m kafka.Message) error { dead <- m; return nil },
 		})
 		<-dead

@@ -36,7 +36,7 @@ func decodeTask(payload []byte, task interface{ Validate() error }) error {
 }
 
 // deadLetters returns a middleware that writes malformed messages to the dead-letter topic, with
-// the reason (event.Dead), and acknowledges them. Other errors are returned to the subscriber,
+// the reason (event.DeadLetter), and acknowledges them. Other errors are returned to the subscriber,
 // which redelivers the message.
 func deadLetters(publisher message.Publisher, topic, handler string, now func() time.Time) message.HandlerMiddleware {
 	return func(h message.HandlerFunc) message.HandlerFunc {
@@ -47,7 +47,7 @@ func deadLetters(publisher message.Publisher, topic, handler string, now func() 
 				return out, err
 			}
 			origin, _ := bus.MessageOrigin(msg.Context())
-			header := event.Dead{
+			header := event.DeadLetter{
 				Service: serviceName, Handler: handler, Topic: origin.Topic, Partition: origin.Partition,
 				Offset: origin.Offset, Code: "malformed_task", Reason: malformed.reason, Attempts: 1,
 				FirstFailure: now(), LastFailure: now(),

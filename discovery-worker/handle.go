@@ -77,7 +77,7 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 // first task is returned, until Run ends. It returns an error only if ctx ends.
 func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
 	budget time.Duration) (*event.Discovery, error) {
-	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
+	key := task.Input.Platform + ":" + identity.NormalizeUsername(task.Input.Username)
 	result := s.inFlight.DoChan(key, func() (result any, err error) {
 		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
@@ -96,7 +96,7 @@ func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
 		workCtx, cancel := context.WithTimeout(backgroundCtx, budget)
 		defer cancel()
 		if _, erased := s.deps.Suppressed.Account(task.Input.Platform,
-			identity.UsernameKey(task.Input.Username)); erased {
+			identity.NormalizeUsername(task.Input.Username)); erased {
 			// An erased person has no other profiles, and providers are not called.
 			return &event.Discovery{
 				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},

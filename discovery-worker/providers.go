@@ -197,5 +197,5 @@ func (p Providers) codeHost(
 	}
 	// After that, responses are revalidated.
 	limits.CacheFor = 10 * time.Minute
-	return provider.Guard(host, limits, identity.UsernameKey, metrics, logger)
+	return provider.Guard(host, limits, identity.NormalizeUsername, metrics, logger)
 }

@@ -166,8 +166,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	dead := event.DeadTopic(serviceName, handlerName)
-	deadContexts := event.DeadTopic(serviceName, contextHandler)
+	dead := event.DeadLetterTopic(serviceName, handlerName)
+	deadContexts := event.DeadLetterTopic(serviceName, contextHandler)
 	err = bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{
 		{Name: dead.Name, Partitions: dead.Partitions, Config: dead.Config()},
 		{Name: deadContexts.Name, Partitions: deadContexts.Partitions, Config: deadContexts.Config()},

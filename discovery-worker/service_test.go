@@ -222,7 +222,7 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 		f.publish("x", []byte(`no JSON`))
 		dead := make(chan kafka.Message, 2)
 		follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{
-			Topics: []string{event.DeadTopic("discovery-worker", "discovery").Name},
+			Topics: []string{event.DeadLetterTopic("discovery-worker", "discovery").Name},
 			Handle: func(_ context.Context, m kafka.Message) error { dead <- m; return nil },
 		})
 		for range 2 {

@@ -100,7 +100,7 @@ func TestRun_TooLargeForTopicIsRejected(t *testing.T) {
 			)
 			require.NoError(t, err)
 			require.NoError(t, res.Resources[0].Error)
-			_, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
+			_, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.DeadLetterFilter{}, "")
 			require.NoError(t, err)
 			got = values(t, cfg.Bus, kind)
 			require.Contains(t, got["shrunk"], `"short"`, "older records are not published")

@@ -46,11 +46,11 @@ type Config struct {
 	// Restart ignores the checkpoint of a stopped run over the same files.
 	Restart bool
 	// Again republishes unchanged records too, but not stale ones.
-	Again bool
+	Republish bool
 	// Whole publishes complete records even if only the version is new. A version bump is valid
 	// only next to content that was published with the same StateDir; set Whole if others may have
 	// published newer content without it.
-	Whole bool
+	FullRecords bool
 	// Remap also replaces records of the same version and different content, as produced by a
 	// changed mapping. The records carry a mapping revision greater than those of earlier runs.
 	Remap bool
@@ -60,7 +60,7 @@ type Config struct {
 	DryRun bool
 	// Map is the mapping that converts the input's objects to records: the name of a built-in
 	// mapping, or a file. Without it the objects are records.
-	Map string
+	Mapping string
 	// Format is the format of the inputs. By default it is detected per input.
 	Format Format
 	// Token authorizes HTTP pushes. If it is empty, all pushes are denied.
@@ -158,7 +158,7 @@ func (d Deps) withDefaults() Deps {
 func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	written := map[string]bool{
 		event.TopicRejected:       true,
-		event.TopicSeen:           true,
+		event.TopicVersionBump:    true,
 		event.TopicErasure:        true,
 		event.TopicErasureRequest: true,
 	}

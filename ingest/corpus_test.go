@@ -263,7 +263,7 @@ func TestCorpus_EveryDefectIsReportedAtItsPath(t *testing.T) {
 				fmt.Fprintf(&table, "%s\t%s\taccepted\n", b.kind, d.name)
 				continue
 			}
-			bad, ok := record.AsInvalid(err)
+			bad, ok := record.AsValidationError(err)
 			require.True(t, ok, "%s: %s", b.kind, d.name)
 			require.Equal(t, d.code, bad.Code, "%s: %s: %v", b.kind, d.name, err)
 			if d.path != nil {

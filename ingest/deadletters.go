@@ -26,14 +26,14 @@ import (
 )
 
 // Letter is a rejected record or a dead letter.
-type Letter = deadletter.Entry
+type DeadLetter = deadletter.Entry
 
-// LetterFilter selects dead letters or rejected records.
-type LetterFilter = deadletter.Filter
+// DeadLetterFilter selects dead letters or rejected records.
+type DeadLetterFilter = deadletter.Filter
 
-// EachLetter calls each for every entry that the filter selects, in partition order. Entries are
+// EachDeadLetter calls each for every entry that the filter selects, in partition order. Entries are
 // dead letters if dead is set, or else rejected records.
-func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter, each func(Letter) error) error {
+func EachDeadLetter(ctx context.Context, cfg Config, dead bool, filter DeadLetterFilter, each func(DeadLetter) error) error {
 	topics, err := deadletter.Topics(ctx, cfg.Bus, dead)
 	if err != nil {
 		return err
@@ -41,18 +41,18 @@ func EachLetter(ctx context.Context, cfg Config, dead bool, filter LetterFilter,
 	return deadletter.Scan(ctx, cfg.Bus, topics, filter, each)
 }
 
-// NewestLetters returns the newest selected entries, at most limit, newest first, and the number of
+// NewestDeadLetters returns the newest selected entries, at most limit, newest first, and the number of
 // all selected entries.
-func NewestLetters(
-	ctx context.Context, cfg Config, dead bool, filter LetterFilter, limit int,
-) (newest []Letter, all int64, err error) {
+func NewestDeadLetters(
+	ctx context.Context, cfg Config, dead bool, filter DeadLetterFilter, limit int,
+) (newest []DeadLetter, all int64, err error) {
 	trim := func() {
-		slices.SortStableFunc(newest, func(a, b Letter) int {
+		slices.SortStableFunc(newest, func(a, b DeadLetter) int {
 			return cmp.Or(b.At().Compare(a.At()), cmp.Compare(a.ID(), b.ID()))
 		})
 		newest = slices.Delete(newest, min(limit, len(newest)), len(newest))
 	}
-	err = EachLetter(ctx, cfg, dead, filter, func(l Letter) error {
+	err = EachDeadLetter(ctx, cfg, dead, filter, func(l DeadLetter) error {
 		all++
 		// Lists do not show the record, which can have up to 1 MiB.
 		l.Message.Value, l.Rejected.Raw = nil, nil
@@ -65,8 +65,8 @@ func NewestLetters(
 	return newest, all, err
 }
 
-// LetterTopics returns the existing topics of rejected records and of dead letters.
-func LetterTopics(ctx context.Context, cfg bus.Config) (rejected, dead []string, err error) {
+// DeadLetterTopics returns the existing topics of rejected records and of dead letters.
+func DeadLetterTopics(ctx context.Context, cfg bus.Config) (rejected, dead []string, err error) {
 	if rejected, err = deadletter.Topics(ctx, cfg, false); err == nil {
 		dead, err = deadletter.Topics(ctx, cfg, true)
 	}
@@ -81,7 +81,7 @@ type Resubmission struct {
 	Run string `json:"run"`
 	// Letters is the number of selected entries, Resubmitted the number of those marked as
 	// resubmitted now.
-	Letters     int64 `json:"letters"`
+	Selected    int64 `json:"letters"`
 	Resubmitted int64 `json:"resubmitted"`
 	// Skipped counts the other entries by reason.
 	Skipped map[string]int64 `json:"skipped,omitempty"`
@@ -103,7 +103,7 @@ func newResubmission(cfg *Config) (Resubmission, error) {
 }
 
 // limitToPast excludes entries that the resubmission itself creates.
-func limitToPast(filter LetterFilter, deps Deps) LetterFilter {
+func limitToPast(filter DeadLetterFilter, deps Deps) DeadLetterFilter {
 	if now := deps.Now(); filter.Until.IsZero() || filter.Until.After(now) {
 		filter.Until = now
 	}
@@ -113,7 +113,7 @@ func limitToPast(filter LetterFilter, deps Deps) LetterFilter {
 // ResubmitDead writes the original messages of dead letters to their topics again, with the same
 // key, value and headers, and marks the entries as resubmitted. Webhook deliveries get a new round,
 // as if an operator had ordered a redelivery.
-func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilter) (Resubmission, error) {
+func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter DeadLetterFilter) (Resubmission, error) {
 	deps = deps.withDefaults()
 	res, err := newResubmission(&cfg)
 	if err != nil {
@@ -127,7 +127,7 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	}
 	round := id.String()
 	const batchSize = 500
-	var pending []Letter
+	var pending []DeadLetter
 	var messages []kafka.Message
 	send := func() error {
 		rejected, err := writePartial(ctx, writer, messages)
@@ -149,8 +149,8 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		pending, messages = pending[:0], messages[:0]
 		return nil
 	}
-	err = EachLetter(ctx, cfg, true, limitToPast(filter, deps), func(l Letter) error {
-		res.Letters++
+	err = EachDeadLetter(ctx, cfg, true, limitToPast(filter, deps), func(l DeadLetter) error {
+		res.Selected++
 		m, err := l.Original()
 		if err == nil {
 			m, err = withRound(m, round)
@@ -203,7 +203,7 @@ func withRound(m kafka.Message, round string) (kafka.Message, error) {
 // writePartial writes messages and returns the errors of rejected ones, by index.
 func writePartial(ctx context.Context, writer *bus.Writer, messages []kafka.Message) (map[int]error, error) {
 	err := bus.WriteAll(ctx, writer, messages)
-	rejected, ok := errors.AsType[*bus.RefusedError](err)
+	rejected, ok := errors.AsType[*bus.RejectedError](err)
 	if !ok {
 		return nil, err
 	}
@@ -228,10 +228,10 @@ const (
 
 // ResubmitRejected decodes rejected records again at their original location and marks their
 // entries as resubmitted. Valid records are published; invalid ones are rejected again, as new
-// entries. If kind is set, it replaces the records' kind; with Config.Map they are source objects.
+// entries. If kind is set, it replaces the records' kind; with Config.Mapping they are source objects.
 // Entries resubmitted before are skipped unless the filter selects them.
 func ResubmitRejected(
-	ctx context.Context, cfg Config, deps Deps, filter LetterFilter, kind record.Kind,
+	ctx context.Context, cfg Config, deps Deps, filter DeadLetterFilter, kind record.Kind,
 ) (res Resubmission, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return res, err
@@ -250,11 +250,11 @@ func ResubmitRejected(
 			return res, err
 		}
 	}
-	if cfg.Map != "" {
+	if cfg.Mapping != "" {
 		if kind != "" {
 			return res, errors.New("a mapping determines the kind of each record: pass either a kind or a mapping")
 		}
-		program, err := mapping.Load(cfg.Map)
+		program, err := mapping.Load(cfg.Mapping)
 		if err != nil {
 			return res, err
 		}
@@ -278,8 +278,8 @@ func ResubmitRejected(
 	r.log = deadletter.ResubmissionLog{Run: res.Run, Now: deps.Now, Write: writeFunc(writer)}
 	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Store: store})
 
-	scanned := EachLetter(ctx, cfg, false, limitToPast(filter, deps),
-		func(l Letter) error { return r.resubmit(ctx, l) })
+	scanned := EachDeadLetter(ctx, cfg, false, limitToPast(filter, deps),
+		func(l DeadLetter) error { return r.resubmit(ctx, l) })
 	if err = errors.Join(scanned, r.publisher.Close()); err == nil {
 		r.finish()
 	}
@@ -306,12 +306,12 @@ type resubmitter struct {
 
 	mu     sync.Mutex
 	counts convert.CountsByKind
-	stored []Letter // not marked yet
+	stored []DeadLetter // not marked yet
 }
 
 // resubmit resubmits one entry or counts it as skipped.
-func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
-	r.res.Letters++
+func (r *resubmitter) resubmit(ctx context.Context, l DeadLetter) error {
+	r.res.Selected++
 	kind := l.Rejected.Kind
 	if r.kind != "" {
 		kind = r.kind
@@ -351,7 +351,7 @@ func (r *resubmitter) resubmit(ctx context.Context, l Letter) error {
 		for kind, c := range counts {
 			r.counts.Add(kind, c)
 		}
-		r.stored = append(r.stored, Letter{Message: kafka.Message{
+		r.stored = append(r.stored, DeadLetter{Message: kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
 		}})
 	})
@@ -392,7 +392,7 @@ func (r *resubmitter) finish() {
 			continue
 		}
 		for _, m := range siblings {
-			r.stored = append(r.stored, Letter{Message: m})
+			r.stored = append(r.stored, DeadLetter{Message: m})
 		}
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"muster/schemas/record"
 )
 
-func find(t *testing.T, cfg ingest.Config, dead bool, filter ingest.LetterFilter) map[string]ingest.Letter {
+func find(t *testing.T, cfg ingest.Config, dead bool, filter ingest.DeadLetterFilter) map[string]ingest.DeadLetter {
 	t.Helper()
-	out := map[string]ingest.Letter{}
-	require.NoError(t, ingest.EachLetter(t.Context(), cfg, dead, filter, func(l ingest.Letter) error {
+	out := map[string]ingest.DeadLetter{}
+	require.NoError(t, ingest.EachDeadLetter(t.Context(), cfg, dead, filter, func(l ingest.DeadLetter) error {
 		require.NotContains(t, out, l.ID())
 		out[l.ID()] = l
 		return nil
@@ -44,15 +44,15 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 		[]string{write(t, "codehost", []byte(bad))})
 	requireExit(t, ingest.ExitRejected, err)
 
-	all := find(t, cfg, false, ingest.LetterFilter{})
+	all := find(t, cfg, false, ingest.DeadLetterFilter{})
 	require.Equal(t, 7, len(all))
-	require.Equal(t, 3, len(find(t, cfg, false, ingest.LetterFilter{Kind: record.KindCodehostPerson})))
-	require.Equal(t, 1, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run, Code: record.CodeBadDate})),
+	require.Equal(t, 3, len(find(t, cfg, false, ingest.DeadLetterFilter{Kind: record.KindCodehostPerson})))
+	require.Equal(t, 1, len(find(t, cfg, false, ingest.DeadLetterFilter{Run: s.Run, Code: record.CodeBadDate})),
 		"other than the code of the entry")
-	require.Equal(t, 4, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run})))
-	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Until: time.Now().Add(-time.Hour)}))
-	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Since: time.Now().Add(time.Hour)}))
-	newest, n, err := ingest.NewestLetters(ctx, cfg, false, ingest.LetterFilter{}, 3)
+	require.Equal(t, 4, len(find(t, cfg, false, ingest.DeadLetterFilter{Run: s.Run})))
+	require.Empty(t, find(t, cfg, false, ingest.DeadLetterFilter{Until: time.Now().Add(-time.Hour)}))
+	require.Empty(t, find(t, cfg, false, ingest.DeadLetterFilter{Since: time.Now().Add(time.Hour)}))
+	newest, n, err := ingest.NewestDeadLetters(ctx, cfg, false, ingest.DeadLetterFilter{}, 3)
 	require.NoError(t, err)
 	require.Equal(t, int64(7), n)
 	require.Len(t, newest, 3)
@@ -65,7 +65,7 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 	}
 
 	// Records of another kind keep their kind.
-	filter := ingest.LetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
+	filter := ingest.DeadLetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
 	require.Equal(t, 1, len(find(t, cfg, false, filter)))
 	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, filter, record.KindCodehostPerson)
 	require.NoError(t, err)
@@ -86,15 +86,15 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 
 	// All others: invalid records are rejected again, at their location, as new entries; truncated
 	// ones remain; embedded entries are resubmitted with the line that stores them.
-	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
+	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{}, "")
 	require.NoError(t, err)
-	require.Equal(t, int64(6), res.Letters)
+	require.Equal(t, int64(6), res.Selected)
 	require.Equal(t, int64(5), res.Resubmitted)
 	require.Len(t, res.Skipped, 1)
 	for reason := range res.Skipped {
 		require.Contains(t, reason, "1 MiB")
 	}
-	left := find(t, cfg, false, ingest.LetterFilter{})
+	left := find(t, cfg, false, ingest.DeadLetterFilter{})
 	require.Equal(t, 6, len(left), "the truncated entry and five new ones")
 	for id, l := range left {
 		if !strings.HasSuffix(l.Rejected.Code, "large") {
@@ -116,11 +116,11 @@ func TestResubmitRejected_FiltersAndResubmitsOnce(t *testing.T) {
 		if l.Code() != record.CodeBadDate {
 			continue
 		}
-		res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{IDs: []string{id}}, "")
+		res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{IDs: []string{id}}, "")
 		require.NoError(t, err)
-		require.Equal(t, int64(1), res.Letters)
+		require.Equal(t, int64(1), res.Selected)
 	}
-	_, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{}, "cat")
+	_, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{}, "cat")
 	require.ErrorContains(t, err, `"cat"`)
 }
 
@@ -134,7 +134,7 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 	rejected := func(value []byte, reason string) {
 		t.Helper()
 		from := event.Source{Topic: kind.Topic(), Offset: 1}
-		bad := &record.Invalid{Kind: kind, Code: reason, Reason: "is rejected by the store"}
+		bad := &record.ValidationError{Kind: kind, Code: reason, Reason: "is rejected by the store"}
 		deadLetter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
 		require.NoError(t, err)
 		w := bus.NewWriter(cfg.Bus)
@@ -151,7 +151,7 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 		later := ingest.Deps{
 			Now: func() time.Time { return time.Now().Add(time.Second) },
 		} // later than the rejection, on any clock
-		res, err := ingest.ResubmitRejected(t.Context(), cfg, later, ingest.LetterFilter{Code: reason}, "")
+		res, err := ingest.ResubmitRejected(t.Context(), cfg, later, ingest.DeadLetterFilter{Code: reason}, "")
 		require.NoError(t, err)
 		require.Equal(t, int64(1), res.Resubmitted)
 		require.Equal(t, []ingest.KindCounts{{Kind: kind, Counts: want}}, res.Kinds)
@@ -164,7 +164,7 @@ func TestResubmitRejected_RepublishesRecordsRejectedByProjector(t *testing.T) {
 	// A record that was rejected again in between still counts as one from a topic.
 	rejected(first[:20], "other")
 	resubmit("other", ingest.Counts{Read: 1, Rejected: 1})
-	for _, l := range find(t, cfg, false, ingest.LetterFilter{Code: record.CodeSyntax}) {
+	for _, l := range find(t, cfg, false, ingest.DeadLetterFilter{Code: record.CodeSyntax}) {
 		require.Zero(t, l.Rejected.Source.Line)
 	}
 	rejected([]byte(strings.Replace(people(1, 2), "2026-01-02", "2026-01-01", 1)), "older")
@@ -175,19 +175,19 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	cfg := withStateDir(t)
 	ctx := t.Context()
 	task := bus.Topic{Name: event.TopicDiscoveryTask, Partitions: 2}
-	score, fetch := event.DeadTopic("discovery-worker", "score"), event.DeadTopic("discovery-worker", "fetch")
+	score, fetch := event.DeadLetterTopic("discovery-worker", "score"), event.DeadLetterTopic("discovery-worker", "fetch")
 	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{task}))
-	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}), "no topic, no dead letters")
+	require.Empty(t, find(t, cfg, true, ingest.DeadLetterFilter{}), "no topic, no dead letters")
 	require.NoError(
 		t,
 		bus.EnsureTopics(ctx, cfg.Bus,
 			[]bus.Topic{{Name: score.Name, Partitions: 1}, {Name: fetch.Name, Partitions: 1}}),
 	)
-	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}))
+	require.Empty(t, find(t, cfg, true, ingest.DeadLetterFilter{}))
 	w := bus.NewWriter(cfg.Bus)
 	defer func() { require.NoError(t, w.Close()) }()
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	deadLetter := func(topic, key string, dead event.Dead) kafka.Message {
+	deadLetter := func(topic, key string, dead event.DeadLetter) kafka.Message {
 		m := kafka.Message{Topic: topic, Key: []byte(key), Value: []byte("value of " + key), Headers: []kafka.Header{
 			{Key: bus.HeaderID, Value: []byte(key)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
@@ -197,7 +197,7 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 		)
 		return m
 	}
-	good := event.Dead{
+	good := event.DeadLetter{
 		Service:   "discovery-worker",
 		Handler:   "score",
 		Topic:     task.Name,
@@ -213,16 +213,16 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 		deadLetter(score.Name, "a", good), deadLetter(score.Name, "b", good), deadLetter(score.Name, "c", sibling),
 		deadLetter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("not a dead letter")},
 	}))
-	all := find(t, cfg, true, ingest.LetterFilter{})
+	all := find(t, cfg, true, ingest.DeadLetterFilter{})
 	require.Equal(t, 5, len(all))
 	require.Equal(t, "bad_task", all["discovery-worker.score:0-1"].Code())
 	require.Error(t, all["discovery-worker.fetch:0-1"].Unreadable)
 	require.Equal(t, 3,
-		len(find(t, cfg, true, ingest.LetterFilter{Handler: "discovery-worker.score", Code: "bad_task"})))
+		len(find(t, cfg, true, ingest.DeadLetterFilter{Handler: "discovery-worker.score", Code: "bad_task"})))
 
-	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Handler: "discovery-worker.score"})
+	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{Handler: "discovery-worker.score"})
 	require.NoError(t, err)
-	require.Equal(t, int64(3), res.Letters)
+	require.Equal(t, int64(3), res.Selected)
 	require.Equal(t, int64(2), res.Resubmitted)
 	require.Len(t, res.Skipped, 1)
 	back := topic(t, cfg.Bus, task.Name)
@@ -231,12 +231,12 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 		require.Equal(t, "value of "+string(m.Key), string(m.Value))
 		require.Len(t, m.Headers, 2, "original messages")
 	}
-	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted, "dead letter of the other handler")
 	require.Len(t, topic(t, cfg.Bus, task.Name), 3)
 	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{},
-		ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
+		ingest.DeadLetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted, "repeated resubmission")
 }
@@ -246,7 +246,7 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	cfg := withStateDir(t)
 	ctx := t.Context()
-	dead := event.DeadTopic("webhook-sender", "deliver").Name
+	dead := event.DeadLetterTopic("webhook-sender", "deliver").Name
 	require.NoError(
 		t,
 		bus.EnsureTopics(ctx, cfg.Bus,
@@ -259,7 +259,7 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value, Headers: []kafka.Header{
 			{Key: bus.HeaderID, Value: []byte(id)}, {Key: "traceparent", Value: []byte("00-1")},
 		}}
-		d := event.Dead{
+		d := event.DeadLetter{
 			Service:      "webhook-sender",
 			Handler:      "deliver",
 			Topic:        event.TopicWebhookTask,
@@ -291,9 +291,9 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 		deadLetter(key, id, nil),
 	}))
 
-	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
+	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{})
 	require.NoError(t, err)
-	require.Equal(t, int64(5), res.Letters)
+	require.Equal(t, int64(5), res.Selected)
 	require.Equal(t, int64(4), res.Resubmitted)
 	require.Equal(t, map[string]int64{"the webhook body was deleted": 1}, res.Skipped)
 	back := topic(t, cfg.Bus, event.TopicWebhookTask)
@@ -321,7 +321,7 @@ func TestResubmitDead_WebhookDeliveriesGetNewRound(t *testing.T) {
 	require.Equal(t, "not a task", string(back[2].Value))
 	require.Equal(t, `{"url":"https://h/"}`, string(back[3].Value))
 
-	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true})
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.DeadLetterFilter{Resubmitted: true})
 	require.NoError(t, err)
 	require.Equal(t, int64(4), res.Resubmitted)
 	var last event.WebhookTask

@@ -106,7 +106,7 @@ func unsuppressDerived(ctx context.Context, cfg Config, deps Deps, withdrawn []e
 		return fmt.Errorf("read entries derived from %d identifiers: %w", len(withdrawn), err)
 	}
 	var messages []kafka.Message
-	for h, e := range set.Unravel(derived) {
+	for h, e := range set.UnsuppressDerived(derived) {
 		m, err := convert.EntryMessage(h, e)
 		if err != nil {
 			return err
@@ -125,20 +125,20 @@ type ErasureState string
 
 // States of an erasure request.
 const (
-	ErasurePending   ErasureState = "requested" // suppressed: the person is in no response
-	ErasureMasked    ErasureState = "masked"    // all stored data of the person was found
-	ErasureRemoved   ErasureState = "removed"   // all of it is physically deleted
-	ErasureWithdrawn ErasureState = "withdrawn"
+	ErasurePending    ErasureState = "requested" // suppressed: the person is in no response
+	ErasureSuppressed ErasureState = "masked"    // all stored data of the person was found
+	ErasureDeleted    ErasureState = "removed"   // all of it is physically deleted
+	ErasureWithdrawn  ErasureState = "withdrawn"
 )
 
 // ErasureStatus is an erasure request with its progress.
 type ErasureStatus struct {
 	event.Erasure
-	State       ErasureState     `json:"state"`
-	MaskedAt    time.Time        `json:"masked_at,omitzero"`
-	RemovedAt   time.Time        `json:"removed_at,omitzero"`
-	WithdrawnAt time.Time        `json:"withdrawn_at,omitzero"`
-	Found       map[string]int64 `json:"found,omitempty"`
+	State        ErasureState     `json:"state"`
+	SuppressedAt time.Time        `json:"masked_at,omitzero"`
+	DeletedAt    time.Time        `json:"removed_at,omitzero"`
+	WithdrawnAt  time.Time        `json:"withdrawn_at,omitzero"`
+	Found        map[string]int64 `json:"found,omitempty"`
 }
 
 // Erasures reads the log of erasure requests, oldest first. A withdrawal is not a request: it ends
@@ -165,13 +165,13 @@ func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
 			for _, i := range e.Identifiers {
 				withdrawn[i.Hash] = e.At
 			}
-		case event.ErasureMasked:
-			if s != nil && s.MaskedAt.IsZero() {
-				s.State, s.MaskedAt, s.Found = ErasureMasked, e.At, e.Removed
+		case event.ErasureSuppressed:
+			if s != nil && s.SuppressedAt.IsZero() {
+				s.State, s.SuppressedAt, s.Found = ErasureSuppressed, e.At, e.Removed
 			}
-		case event.ErasureRemoved:
-			if s != nil && s.RemovedAt.IsZero() {
-				s.State, s.RemovedAt = ErasureRemoved, e.At
+		case event.ErasureDeleted:
+			if s != nil && s.DeletedAt.IsZero() {
+				s.State, s.DeletedAt = ErasureDeleted, e.At
 			}
 		}
 		return nil
@@ -257,7 +257,7 @@ func WithdrawErasure(
 			continue
 		}
 		entry.RequestedAt, entry.RequestID = at, request.RequestID
-		entry.Lifted, entry.Mark = true, deps.Suppressed.MarkOf(h)
+		entry.Unsuppressed, entry.Mark = true, deps.Suppressed.MarkOf(h)
 		if order, err := deps.Suppressed.Compare(h, &entry); err != nil || order <= 0 {
 			// The request is dated in the future; the withdrawal must still be newer.
 			v, err := record.ParseVersion(request.RequestedAt)

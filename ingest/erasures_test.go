@@ -42,7 +42,7 @@ func TestErasure_RejectedRecordOmitsIdentifiers(t *testing.T) {
 
 func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 	cfg := config(t)
-	cfg.Map = write(
+	cfg.Mapping = write(
 		t,
 		"m.jq",
 		[]byte(
@@ -54,8 +54,8 @@ func TestMapping_ErasureIsRejectedWithoutObject(t *testing.T) {
 	s, err := ingest.Files(t.Context(), cfg, erasures(t), "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
-	require.Equal(t, ingest.Counts{Read: 2, Mapped: 1, Rejected: 1}, counts(s, ingest.Foreign))
-	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindNetworkPerson))
+	require.Equal(t, ingest.Counts{Read: 2, Mapped: 1, Rejected: 1}, counts(s, ingest.SourceObject))
+	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindNetworkPerson))
 	all := rejectedRecords(t, cfg.Bus)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Raw)

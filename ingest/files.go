@@ -14,7 +14,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Files publishes the records in files, of one kind or, with Config.Map, those that a mapping
+// Files publishes the records in files, of one kind or, with Config.Mapping, those that a mapping
 // produces; the kind is then empty. Files are JSON or CSV, plain or compressed with gzip or zstd,
 // or Parquet; the format is detected (see Config.Format). A directory is searched recursively for
 // files of these formats, a glob pattern is expanded, and the path "-" is standard input.

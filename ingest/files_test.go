@@ -111,10 +111,10 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Registerer: reg}, record.KindCodehostPerson, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
-	require.Equal(t, ingest.Counts{Read: 1, Split: 3, Published: 1, Rejected: 3}, counts(s, record.KindCodehostPerson))
-	require.Equal(t, ingest.Counts{Split: 2, Published: 2}, counts(s, record.KindCodehostRepo))
-	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostCommit))
-	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostList))
+	require.Equal(t, ingest.Counts{Read: 1, Extracted: 3, Published: 1, Rejected: 3}, counts(s, record.KindCodehostPerson))
+	require.Equal(t, ingest.Counts{Extracted: 2, Published: 2}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindCodehostCommit))
+	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindCodehostList))
 	require.Equal(t, map[string]string{"7": `{"user_id":7,"last_updated":"2026-05-01","codehost_username":"u"}`},
 		values(t, cfg.Bus, record.KindCodehostPerson))
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostList), "7/commits")
@@ -259,7 +259,7 @@ func TestFiles_LargeRecords(t *testing.T) {
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
 		[]string{write(t, "f", []byte(owner))})
 	require.NoError(t, err)
-	require.Equal(t, ingest.Counts{Split: 10_000, Published: 10_000}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Extracted: 10_000, Published: 10_000}, counts(s, record.KindCodehostRepo))
 	require.Len(t, values(t, cfg.Bus, record.KindCodehostRepo), 10_000)
 
 	var bad strings.Builder
@@ -270,7 +270,7 @@ func TestFiles_LargeRecords(t *testing.T) {
 	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindCodehostPerson,
 		[]string{write(t, "f", []byte(owner))})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 1, Split: 10_000, Published: 1, Rejected: 10_000},
+	require.Equal(t, ingest.Counts{Read: 1, Extracted: 10_000, Published: 1, Rejected: 10_000},
 		counts(s, record.KindCodehostPerson))
 }
 

@@ -33,21 +33,21 @@ type GitConfig struct {
 	OwnerID   int64
 	OwnerName string
 	// Full reads the full history, including commits read before.
-	Full bool
+	FullHistory bool
 	// Unknown is a file to create with the authors without an account, in the format of Authors,
 	// for the operator to complete. It is optional. An existing file is an error, since it may have
 	// been completed; a pipe or a device is written to.
-	Unknown string
+	UnknownAuthors string
 }
 
 // Git publishes the new history of local git repositories: a codehost-commit for each commit whose
 // author's account is known, a codehost-person for each of these authors, and a codehost-repo for
-// each repository whose owner is known. Commits of other authors count as dropped [Foreign]
+// each repository whose owner is known. Commits of other authors count as dropped [SourceObject]
 // objects. A directory that is not a repository is searched recursively for repositories.
 //
 // With Config.StateDir the read position of a repository is recorded when all of it is stored;
 // after an interrupted run the next one starts where the previous one started. No position is
-// recorded if all commits of a repository were dropped. With Config.Again the full history is read.
+// recorded if all commits of a repository were dropped. With Config.Republish the full history is read.
 // Summary and error are those of [Files]; a run that dropped all commits returns [ExitRejected].
 func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, dirs []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
@@ -111,7 +111,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, dirs []strin
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	o := gitlog.Options{
-		Full: g.Full || cfg.Again || cfg.Remap, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
+		Full: g.FullHistory || cfg.Republish || cfg.Remap, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
 		Owner: gitlog.Account{ID: g.OwnerID, Username: g.OwnerName},
 	}
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {
@@ -133,13 +133,13 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 
 // unknownMode returns the flags to open Unknown with: exclusive creation, unless it is a pipe or a device.
 func (g GitConfig) unknownMode() (int, error) {
-	if _, err := os.Lstat(g.Unknown); err != nil {
+	if _, err := os.Lstat(g.UnknownAuthors); err != nil {
 		return os.O_WRONLY | os.O_CREATE | os.O_EXCL, nil //nolint:nilerr // creating the file reports what is wrong
 	}
-	if info, err := os.Stat(g.Unknown); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if info, err := os.Stat(g.UnknownAuthors); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return os.O_WRONLY, nil
 	}
-	return 0, fmt.Errorf("write unknown authors: %s exists and may have been completed: use another file", g.Unknown)
+	return 0, fmt.Errorf("write unknown authors: %s exists and may have been completed: use another file", g.UnknownAuthors)
 }
 
 // openGitState opens the deduplication store.
@@ -246,14 +246,14 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 			slog.Int("repositories", len(unowned)), slog.String("first", unowned[0]),
 			slog.String("hint", "set --owner ID:USERNAME --full"))
 	}
-	if g.Unknown == "" {
+	if g.UnknownAuthors == "" {
 		return nil
 	}
 	mode, err := g.unknownMode()
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(g.Unknown, mode, 0o600)
+	f, err := os.OpenFile(g.UnknownAuthors, mode, 0o600)
 	if err != nil {
 		return fmt.Errorf("write unknown authors: %w", err)
 	}

@@ -28,7 +28,7 @@ func TestGit_DoesNotOverwriteUnknownFile(t *testing.T) {
 	const filled = "email,user_id,username\nann@x.example,77,ann\n"
 	require.NoError(t, os.WriteFile(authors, []byte(filled), 0o600))
 	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
-		ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
+		ingest.GitConfig{Authors: authors, UnknownAuthors: authors, FullHistory: true}, []string{r.dir})
 	require.ErrorContains(t, err, "exists and may have been completed")
 	require.Empty(t, s.Run)
 	after, err := os.ReadFile(authors)
@@ -43,7 +43,7 @@ func TestGit_WritesUnknownToPipe(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
 	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{},
-		ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
+		ingest.GitConfig{UnknownAuthors: fmt.Sprintf("/dev/fd/%d", write.Fd()), FullHistory: true}, []string{r.dir})
 	requireExit(t, ingest.ExitRejected, err)
 	require.NoError(t, write.Close())
 	list, err := io.ReadAll(read)
@@ -133,14 +133,14 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	unknown := filepath.Join(t.TempDir(), "unknown.csv")
 	var log bytes.Buffer
 	deps := ingest.Deps{Logger: logger(&log)}
-	s, err := ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Unknown: unknown}, []string{r.dir})
+	s, err := ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{UnknownAuthors: unknown}, []string{r.dir})
 	require.NoError(t, err)
 	require.True(t, s.Reconciles(), "%s", s)
 	require.True(t, s.Files[0].Complete)
 	require.Equal(t, ingest.Counts{Read: 3, Published: 3}, counts(s, record.KindCodehostCommit))
 	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostPerson))
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
-	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
+	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.SourceObject))
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
 	require.Equal(
 		t,
@@ -193,7 +193,7 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostCommit))
-	require.Equal(t, int64(0), counts(s, ingest.Foreign).Read)
+	require.Equal(t, int64(0), counts(s, ingest.SourceObject).Read)
 	bare := filepath.Join(t.TempDir(), "copy.git")
 	r.git("clone", "-q", "--bare", r.dir, bare)
 	authors := write(t, "authors.csv", []byte("email,user_id,username\nstranger@mail.example,56,stranger\n"))
@@ -205,7 +205,7 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Len(t, s.Files, 2)
 
 	// Full history: published records are not republished.
-	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Full: true}, []string{r.dir})
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{FullHistory: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)
 	require.Zero(t, counts(s, record.KindCodehostPerson).Unfinished)

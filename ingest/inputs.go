@@ -47,11 +47,11 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 	in := inputs{kind: kind, options: source.Options{
 		MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: cfg.Format,
 	}}
-	if cfg.Map != "" {
+	if cfg.Mapping != "" {
 		if kind != "" {
 			return in, fmt.Errorf("a mapping determines the kind of each record: omit the kind %q", kind)
 		}
-		program, err := mapping.Load(cfg.Map)
+		program, err := mapping.Load(cfg.Mapping)
 		if err != nil {
 			return in, err
 		}

@@ -119,7 +119,7 @@ func TestFiles_NamedPipe(t *testing.T) {
 
 func TestFiles_AppliesMapping(t *testing.T) {
 	cfg := config(t)
-	cfg.Map = write(t, "m.jq", []byte(`
+	cfg.Mapping = write(t, "m.jq", []byte(`
 		if .n > 90 then error("too large: \(.n)") else range(.n) as $i
 		| {kind: (if $i == 3 then "network-company" else "network-person" end),
 		   record: {profile_id: "\(.id)-\($i)", username: "u", last_updated: "2026", place: "\($line)"}} end`))
@@ -128,9 +128,9 @@ func TestFiles_AppliesMapping(t *testing.T) {
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
-	require.Equal(t, ingest.Counts{Read: 5, Mapped: 2, Dropped: 1, Rejected: 2}, counts(s, ingest.Foreign))
-	require.Equal(t, ingest.Counts{Split: 6, Published: 6}, counts(s, record.KindNetworkPerson))
-	require.Equal(t, ingest.Counts{Split: 1, Rejected: 1}, counts(s, record.KindNetworkCompany))
+	require.Equal(t, ingest.Counts{Read: 5, Mapped: 2, Dropped: 1, Rejected: 2}, counts(s, ingest.SourceObject))
+	require.Equal(t, ingest.Counts{Extracted: 6, Published: 6}, counts(s, record.KindNetworkPerson))
+	require.Equal(t, ingest.Counts{Extracted: 1, Rejected: 1}, counts(s, record.KindNetworkCompany))
 	require.Equal(t, `{"last_updated":"2026","place":"6","profile_id":"e-4","username":"u"}`,
 		values(t, cfg.Bus, record.KindNetworkPerson)["e-4"])
 	reasons := map[string]string{}
@@ -139,7 +139,7 @@ func TestFiles_AppliesMapping(t *testing.T) {
 		reasons[at] = l.Code + ": " + l.Reason + " " + string(l.Raw)
 	}
 	require.Equal(t, map[string]string{
-		"foreign 4@35": `mapping: is not mapped: ` + cfg.Map + ` failed: error: too large: 99 {"id":"c",` +
+		"foreign 4@35": `mapping: is not mapped: ` + cfg.Mapping + ` failed: error: too large: 99 {"id":"c",` +
 			`"n":99}`,
 		"foreign 5@53":         `syntax: ends too early, at byte 10 {"id":"d",`,
 		"network-company 6@64": `missing_identity: is missing {"id":"e","n":5}`,
@@ -149,7 +149,7 @@ func TestFiles_AppliesMapping(t *testing.T) {
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson,
 		[]string{write(t, "f", []byte(in))})
 	require.ErrorContains(t, err, `a mapping determines the kind of each record: omit the kind "network-person"`)
-	cfg.Map = "no-such-mapping"
+	cfg.Mapping = "no-such-mapping"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{write(t, "f", []byte(in))})
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "no such file; built-in mappings: codehost-events")

@@ -23,7 +23,7 @@ type Snapshot struct {
 	StoredBytes, StoredSize int64
 	// Read, Published, Known and Rejected count records; the last three include extracted records.
 	// Known records were published before: seen, unchanged or stale.
-	Read, Published, Known, Rejected int64
+	Read, Published, AlreadyPublished, Rejected int64
 	// ReadBefore is the part of Read that was read before the run was resumed.
 	ReadBefore int64
 	// Elapsed is the time since the run started.
@@ -145,7 +145,7 @@ func (l *Log) Update(s Snapshot) {
 	l.next = s.Elapsed + l.interval
 	attrs := []any{
 		slog.String("path", s.File), slog.Int64("stored_bytes", s.StoredBytes),
-		slog.Int64("read", s.Read), slog.Int64("published", s.Published), slog.Int64("known", s.Known),
+		slog.Int64("read", s.Read), slog.Int64("published", s.Published), slog.Int64("known", s.AlreadyPublished),
 		slog.Int64("rejected", s.Rejected), slog.Int64("records_per_second", s.perSecond()),
 	}
 	if s.StoredSize > 0 && s.StoredBytes > 0 {

@@ -182,7 +182,7 @@ func (s *Service) checkRequest(r *http.Request) (record.Kind, string, *requestEr
 			detail: "Erasures are not accepted: this server has no suppression set.",
 		}
 	}
-	if kind == record.KindErasure && s.deps.Suppressed.Ours() != nil {
+	if kind == record.KindErasure && s.deps.Suppressed.CheckOwner() != nil {
 		return "", "", &requestError{
 			status: http.StatusServiceUnavailable,
 			detail: "Erasures are not accepted: the root secret of this server differs from that of the instance.",
@@ -392,7 +392,7 @@ func (s *Service) runPush(
 	defer body.close()
 	rejected := &rejectedList{max: s.cfg.Push.Rejected}
 	cfg, deps := s.cfg, s.deps
-	cfg.RunID, cfg.Again, cfg.Remap = id, r.URL.Query().Get("again") == "true", r.URL.Query().Get("remap") == "true"
+	cfg.RunID, cfg.Republish, cfg.Remap = id, r.URL.Query().Get("again") == "true", r.URL.Query().Get("remap") == "true"
 	cfg.DrainTimeout = min(cfg.DrainTimeout, time.Second)
 	deps.Logger = slog.New(slog.DiscardHandler) // errors are reported to the client
 	deps.Progress = stallDetector{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaUnavailable) }}

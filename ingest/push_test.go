@@ -69,7 +69,7 @@ type answer struct {
 		Code   string `json:"code"`
 		Reason string `json:"reason"`
 
-		Defects []record.Defect `json:"defects"`
+		Defects []record.FieldError `json:"defects"`
 	} `json:"rejected"`
 	RejectedMore int64 `json:"rejected_more"`
 }

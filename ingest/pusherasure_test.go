@@ -123,7 +123,7 @@ func TestPushErasure_RequiresRootSecretOfInstance(t *testing.T) {
 	cfg, deps := config(t), erasures(t)
 	other, err := suppress.NewKey([]byte(strings.Repeat("o", 32)))
 	require.NoError(t, err)
-	require.NoError(t, deps.Suppressed.Apply([]byte(suppress.OwnerKey), other.Owner()))
+	require.NoError(t, deps.Suppressed.Apply([]byte(suppress.OwnerKey), other.OwnerRecord()))
 	s := serve(t, cfg, deps)
 	const order = `{"identifiers": [{"type": "email", "value": "a@mail.example"}], "requested_at": "2026-11-21"}`
 	a := push(t, s, erasurePath, strings.NewReader(order), "Content-Type", "application/json")

@@ -69,7 +69,7 @@ type rejectedLine struct {
 	Code   string      `json:"code"`
 	Reason string      `json:"reason"`
 	// Defects has all validation errors of a record that has several, starting with the one above.
-	Defects []record.Defect `json:"defects,omitzero"`
+	Defects []record.FieldError `json:"defects,omitzero"`
 }
 
 // rejectedList collects the first rejected records of a push. It is safe for concurrent use.

@@ -31,11 +31,11 @@ func endOffsetSum(t testing.TB, cfg bus.Config, topics ...string) int64 {
 }
 
 // versionBumps returns the messages on the topic of version bumps, the last one per key.
-func versionBumps(t testing.TB, cfg bus.Config) map[string]event.Seen {
+func versionBumps(t testing.TB, cfg bus.Config) map[string]event.VersionBump {
 	t.Helper()
-	out := map[string]event.Seen{}
-	for _, m := range topic(t, cfg, event.TopicSeen) {
-		s, _, err := event.ParseSeen(m.Value)
+	out := map[string]event.VersionBump{}
+	for _, m := range topic(t, cfg, event.TopicVersionBump) {
+		s, _, err := event.ParseVersionBump(m.Value)
 		require.NoError(t, err)
 		require.Equal(t, s.MessageKey(), string(m.Key))
 		e, err := bus.GetEvent(m.Headers)
@@ -80,14 +80,14 @@ func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 	run(version("2026-01-01", 0), ingest.Counts{Read: n, Unchanged: n})
 	run(version("2026-01-01T00:00:00Z", 0), ingest.Counts{Read: n, Unchanged: n})
 	require.Equal(t, int64(n), endOffsetSum(t, cfg.Bus, kind.Topic()))
-	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicSeen))
+	require.Zero(t, endOffsetSum(t, cfg.Bus, event.TopicVersionBump))
 
-	s := run(version("2026-02", 40), ingest.Counts{Read: n, Published: 40, Seen: n - 40})
+	s := run(version("2026-02", 40), ingest.Counts{Read: n, Published: 40, VersionOnly: n - 40})
 	require.Equal(t, int64(n+40), endOffsetSum(t, cfg.Bus, kind.Topic()))
 	require.Contains(t, s.String(), "1,960")
 	pairs := versionBumps(t, cfg.Bus)
 	require.Len(t, pairs, n-40)
-	require.Equal(t, int64(n-40), endOffsetSum(t, cfg.Bus, event.TopicSeen))
+	require.Equal(t, int64(n-40), endOffsetSum(t, cfg.Bus, event.TopicVersionBump))
 	require.Equal(t, "2026-02", pairs["network-person/p_1999"].Version, "as given")
 	require.NotContains(t, pairs, "network-person/p_39")
 
@@ -95,10 +95,10 @@ func TestRefresh_PublishesChangesAndVersionBumps(t *testing.T) {
 	// If versions tie, the first published record stays.
 	run(version("2026-02", 0), ingest.Counts{Read: n, Unchanged: n - 40, Stale: 40, Conflicting: 40})
 
-	cfg.Again = true
+	cfg.Republish = true
 	run(version("2026-03", 0), ingest.Counts{Read: n, Published: n})
 	run(version("2026-01", 0), ingest.Counts{Read: n, Stale: n})
-	cfg.Again = false
+	cfg.Republish = false
 
 	// Deletions are published completely, because they are small.
 	reset := `{"profile_id":"p_1","last_updated":"%d","deleted":true}` + "\n"
@@ -125,16 +125,16 @@ func TestRefresh_ComparesExtractedRecordsSeparately(t *testing.T) {
 		`{"id":1,"updated_at":"2026","name":"a"},{"id":2,"updated_at":"%d","name":"b"},{"id":3,` +
 		`"updated_at":"2026","name":"%s"}]}`
 	s := run(fmt.Sprintf(person, 2026, 2026, "c"))
-	require.Equal(t, ingest.Counts{Split: 3, Published: 3}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Extracted: 3, Published: 3}, counts(s, record.KindCodehostRepo))
 	s = run(fmt.Sprintf(person, 2027, 2027, "c"))
-	require.Equal(t, ingest.Counts{Read: 1, Seen: 1}, counts(s, record.KindCodehostPerson))
-	require.Equal(t, ingest.Counts{Split: 3, Unchanged: 2, Published: 1}, counts(s, record.KindCodehostRepo))
-	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostList))
+	require.Equal(t, ingest.Counts{Read: 1, VersionOnly: 1}, counts(s, record.KindCodehostPerson))
+	require.Equal(t, ingest.Counts{Extracted: 3, Unchanged: 2, Published: 1}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindCodehostList))
 	s = run(fmt.Sprintf(person, 2025, 2020, "d"))
 	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, counts(s, record.KindCodehostPerson))
-	require.Equal(t, ingest.Counts{Split: 1, Stale: 1}, counts(s, record.KindCodehostList))
+	require.Equal(t, ingest.Counts{Extracted: 1, Stale: 1}, counts(s, record.KindCodehostList))
 	c := counts(s, record.KindCodehostRepo)
-	require.Equal(t, int64(3), c.Split)
+	require.Equal(t, int64(3), c.Extracted)
 	require.Equal(t, int64(1), c.Unchanged)
 	require.Equal(t, int64(2), c.Stale+c.Published)
 }
@@ -181,7 +181,7 @@ func TestRefresh_NewestVersionIsStoredLast(t *testing.T) {
 				require.Zero(t, counts(s, kind).Unfinished)
 				c := counts(s, kind)
 				total.Published += c.Published
-				total.Seen += c.Seen
+				total.VersionOnly += c.VersionOnly
 			}
 			pairs := versionBumps(t, cfg.Bus)
 			last := values(t, cfg.Bus, kind)
@@ -199,8 +199,8 @@ func TestRefresh_NewestVersionIsStoredLast(t *testing.T) {
 				require.True(t, contents[key][got], key)
 			}
 			require.Equal(t, total.Published, endOffsetSum(t, cfg.Bus, kind.Topic()))
-			require.Equal(t, total.Seen, endOffsetSum(t, cfg.Bus, event.TopicSeen))
-			require.NotZero(t, total.Seen)
+			require.Equal(t, total.VersionOnly, endOffsetSum(t, cfg.Bus, event.TopicVersionBump))
+			require.NotZero(t, total.VersionOnly)
 		})
 	}
 }
@@ -230,9 +230,9 @@ func TestDryRun_CountsAndPublishesNothing(t *testing.T) {
 	require.NoError(t, err)
 	text := people(50, 150) + people(140, 150) + "{\n" + strings.ReplaceAll(people(0, 10), "2026-01-02", "2026-01-03")
 	path := write(t, "more", []byte(text))
-	want := ingest.Counts{Read: 121, Published: 50, Unchanged: 60, Seen: 10, Rejected: 1}
+	want := ingest.Counts{Read: 121, Published: 50, Unchanged: 60, VersionOnly: 10, Rejected: 1}
 
-	stored := endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected)
+	stored := endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicVersionBump, event.TopicRejected)
 	dry := ingest.Config{StateDir: cfg.StateDir, DryRun: true} // without brokers
 	for range 2 {
 		var rejected []event.Rejected
@@ -243,7 +243,7 @@ func TestDryRun_CountsAndPublishesNothing(t *testing.T) {
 		require.Len(t, rejected, 1)
 		require.Equal(t, int64(111), rejected[0].Source.Line)
 	}
-	require.Equal(t, stored, endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected))
+	require.Equal(t, stored, endOffsetSum(t, cfg.Bus, kind.Topic(), event.TopicVersionBump, event.TopicRejected))
 	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
@@ -254,7 +254,7 @@ func TestDryRun_CountsAndPublishesNothing(t *testing.T) {
 
 	nothing, err := ingest.Files(ctx, ingest.Config{DryRun: true}, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
-	require.Equal(t, ingest.Counts{Read: 121, Published: 110, Seen: 0, Unchanged: 10, Rejected: 1},
+	require.Equal(t, ingest.Counts{Read: 121, Published: 110, VersionOnly: 0, Unchanged: 10, Rejected: 1},
 		counts(nothing, kind))
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "muster-dry-run-*"))
 	require.NoError(t, err)

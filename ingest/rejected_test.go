@@ -31,14 +31,14 @@ func TestDryRun_ReportsAllDefectsAndUnknownColumnsOfRejectedRows(t *testing.T) {
 	requireExit(t, ingest.ExitRejected, err)
 	require.Len(t, rejected, 2)
 	for line, r := range rejected {
-		require.Equal(t, []record.Defect{
+		require.Equal(t, []record.FieldError{
 			{Path: "profile_id", Code: record.CodeMissingIdentity,
 				Reason: `is missing; the record has "id": did you mean "profile_id"?`},
 			{Path: "last_updated", Code: record.CodeMissingVersion,
 				Reason: `is missing; the record has "changed": did you mean "last_updated"?`},
 			{Path: "username", Code: record.CodeMissingField, Reason: "is missing"},
 		}, r.Defects, line)
-		require.Equal(t, r.Defects[0], record.Defect{Path: r.Path, Code: r.Code, Reason: r.Reason})
+		require.Equal(t, r.Defects[0], record.FieldError{Path: r.Path, Code: r.Code, Reason: r.Reason})
 	}
 	suggestion := map[string]string{}
 	for _, u := range s.Unknown {
@@ -62,12 +62,12 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 		`{"uid":"bd-2","nick":"bad-date-two","name":"Siri Dag","seen":"2026-02-04"}`,
 	}
 	cfg := withStateDir(t)
-	cfg.Map = write(t, "before.jq", []byte(before))
+	cfg.Mapping = write(t, "before.jq", []byte(before))
 	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "",
 		[]string{write(t, "people.ndjson", []byte(strings.Join(objects, "\n")))})
 	requireExit(t, ingest.ExitRejected, err)
-	badDates := ingest.LetterFilter{Code: record.CodeBadDate}
-	one := func() ingest.Letter {
+	badDates := ingest.DeadLetterFilter{Code: record.CodeBadDate}
+	one := func() ingest.DeadLetter {
 		t.Helper()
 		found := find(t, cfg, false, badDates)
 		require.Len(t, found, 1)
@@ -82,7 +82,7 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	}
 	first := one()
 
-	cfg.Map = ""
+	cfg.Mapping = ""
 	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, badDates, "")
 	require.NoError(t, err)
 	require.Zero(t, res.Resubmitted)
@@ -92,13 +92,13 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 	}
 	require.Equal(t, first.ID(), one().ID(), "no further entry")
 
-	cfg.Map = write(t, "before.jq", []byte(before))
+	cfg.Mapping = write(t, "before.jq", []byte(before))
 	res, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, badDates, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted)
 	require.NotEqual(t, first.ID(), one().ID(), "still invalid: a new entry replaces the old one")
 
-	cfg.Map = write(t, "mended.jq", []byte(mended))
+	cfg.Mapping = write(t, "mended.jq", []byte(mended))
 	res, err = ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, badDates, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted)
@@ -110,7 +110,7 @@ func TestResubmit_CorrectedMappingReadsTheOriginalObject(t *testing.T) {
 // with it. An object that maps to an erasure is never stored.
 func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 	cfg := withStateDir(t)
-	cfg.Map = write(
+	cfg.Mapping = write(
 		t,
 		"many.jq",
 		[]byte(
@@ -122,13 +122,13 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		[]string{write(t, "x", []byte(`{"n":50,"at":"soon","at2":"2026"}`))})
 	requireExit(t, ingest.ExitRejected, err)
 	stored := 0
-	for _, l := range find(t, cfg, false, ingest.LetterFilter{}) {
+	for _, l := range find(t, cfg, false, ingest.DeadLetterFilter{}) {
 		if len(l.Rejected.Raw) > 0 {
 			stored++
 		}
 	}
 	require.Equal(t, 1, stored)
-	cfg.Map = write(
+	cfg.Mapping = write(
 		t,
 		"mended.jq",
 		[]byte(
@@ -136,13 +136,13 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 				`$o.at2})`,
 		),
 	)
-	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
+	res, err := ingest.ResubmitRejected(t.Context(), cfg, ingest.Deps{}, ingest.DeadLetterFilter{}, "")
 	require.NoError(t, err)
 	require.Equal(t, int64(50), res.Resubmitted)
 	require.Empty(t, res.Skipped)
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 50)
 
-	cfg.Map = write(
+	cfg.Mapping = write(
 		t,
 		"erasure.jq",
 		[]byte(
@@ -157,7 +157,7 @@ func TestResubmit_ObjectOfManyRecordsIsStoredOnce(t *testing.T) {
 		require.NotContains(t, string(m.Value), "ada@x.example")
 		require.NotContains(t, string(m.Value), "YWRhQHguZXhhbXBsZ") // in base64
 	}
-	for _, l := range find(t, cfg, false, ingest.LetterFilter{}) {
+	for _, l := range find(t, cfg, false, ingest.DeadLetterFilter{}) {
 		require.Empty(t, l.Rejected.Raw)
 	}
 }

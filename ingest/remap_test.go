@@ -56,7 +56,7 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 	file := write(t, "people.csv", workers(n))
 	run := func(program string, remap bool, want ingest.Counts) ingest.Summary {
 		t.Helper()
-		cfg.Map, cfg.Remap = write(t, "mapping.jq", []byte(program)), remap
+		cfg.Mapping, cfg.Remap = write(t, "mapping.jq", []byte(program)), remap
 		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{file})
 		require.NoError(t, err)
 		require.True(t, s.Reconciles())
@@ -70,25 +70,25 @@ func TestRemap_ReplacesAllRecordsOfTheSameVersion(t *testing.T) {
 		}
 		return count
 	}
-	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
-	s := run(afterMapping, false, ingest.Counts{Split: n, Stale: n, Conflicting: n})
+	run(beforeMapping, false, ingest.Counts{Extracted: n, Published: n})
+	s := run(afterMapping, false, ingest.Counts{Extracted: n, Stale: n, Conflicting: n})
 	require.Contains(t, s.String(), "(same version)")
 	require.Zero(t, headlines(), "no record is replaced")
 
-	run(afterMapping, true, ingest.Counts{Split: n, Published: n})
+	run(afterMapping, true, ingest.Counts{Extracted: n, Published: n})
 	require.Equal(t, n, headlines())
 	first := revisions(t, cfg.Bus, kind)["mc-1"]
 	require.NotZero(t, first)
 
-	run(afterMapping, true, ingest.Counts{Split: n, Unchanged: n})
-	run(afterMapping, false, ingest.Counts{Split: n, Unchanged: n})
-	run(beforeMapping, false, ingest.Counts{Split: n, Stale: n, Conflicting: n})
-	run(beforeMapping, true, ingest.Counts{Split: n, Published: n})
+	run(afterMapping, true, ingest.Counts{Extracted: n, Unchanged: n})
+	run(afterMapping, false, ingest.Counts{Extracted: n, Unchanged: n})
+	run(beforeMapping, false, ingest.Counts{Extracted: n, Stale: n, Conflicting: n})
+	run(beforeMapping, true, ingest.Counts{Extracted: n, Published: n})
 	require.Zero(t, headlines())
 	last := revisions(t, cfg.Bus, kind)["mc-1"]
 	require.Greater(t, last, first, "within the same second")
-	cfg.Again = true
-	run(beforeMapping, false, ingest.Counts{Split: n, Published: n})
+	cfg.Republish = true
+	run(beforeMapping, false, ingest.Counts{Extracted: n, Published: n})
 	require.Equal(t, last, revisions(t, cfg.Bus, kind)["mc-1"])
 }
 

@@ -36,8 +36,8 @@ func TestSummary_String(t *testing.T) {
 		Run: "r1", StoredBytes: 123_456_789, Elapsed: 12345 * time.Millisecond,
 		Kinds: []ingest.KindCounts{
 			{Kind: record.KindCodehostPerson,
-				Counts: ingest.Counts{Read: 1_000_000, Split: 3, Published: 999_998, Rejected: 5}},
-			{Kind: record.KindCodehostRepo, Counts: ingest.Counts{Split: 42, Published: 42}},
+				Counts: ingest.Counts{Read: 1_000_000, Extracted: 3, Published: 999_998, Rejected: 5}},
+			{Kind: record.KindCodehostRepo, Counts: ingest.Counts{Extracted: 42, Published: 42}},
 		},
 		Files: []ingest.FileSummary{
 			{Path: "a.ndjson.gz", Lines: 600_000, Bytes: 1, Complete: true},
@@ -59,7 +59,7 @@ func TestSummary_String(t *testing.T) {
 		Kinds: []ingest.KindCounts{
 			{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}},
 		},
-		Unknown: []ingest.UnknownMember{
+		Unknown: []ingest.UnknownField{
 			{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1204, Example: "p.ndjson:1"},
 			{Kind: record.KindNetworkPerson, Path: "a\nb\tc", Records: 2, Example: "p.ndjson:17"},
 		},
@@ -70,7 +70,7 @@ func TestSummary_String(t *testing.T) {
 
 func TestSummary_ReconcilesPerKind(t *testing.T) {
 	s := ingest.Summary{Kinds: []ingest.KindCounts{
-		{Counts: ingest.Counts{Read: 3, Split: 2, Published: 3, Rejected: 1, Unfinished: 1}}, {},
+		{Counts: ingest.Counts{Read: 3, Extracted: 2, Published: 3, Rejected: 1, Unfinished: 1}}, {},
 	}}
 	require.True(t, s.Reconciles())
 	// A surplus of one kind does not compensate for a deficit of another.

@@ -31,13 +31,13 @@ func TestRun_RepublishResumesAsRepublish(t *testing.T) {
 	stored := endOffsetSum(t, cfg.Bus, kind.Topic())
 	require.Equal(t, int64(n/2), stored)
 
-	cfg.Again, cfg.RunID = true, "run-2"
+	cfg.Republish, cfg.RunID = true, "run-2"
 	second, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
 	requireExit(t, ingest.ExitFailed, err)
 	require.NotEqual(t, plain.Run, second.Run)
 	require.Equal(t, 2*stored, endOffsetSum(t, cfg.Bus, kind.Topic()))
 
-	cfg.Again, cfg.RunID = false, "run-3"
+	cfg.Republish, cfg.RunID = false, "run-3"
 	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "known", []byte(people(0, n)))})
 	require.NoError(t, err)
 	before := endOffsetSum(t, cfg.Bus, kind.Topic())
@@ -77,7 +77,7 @@ func TestRepublish_PushAndGit(t *testing.T) {
 		r := newRepository(t)
 		r.commit("Jane", jane, "a.go", "package a")
 		for i, republish := range []bool{false, true, false} {
-			cfg.Again = republish
+			cfg.Republish = republish
 			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 			require.NoError(t, err)
 			require.Equal(t, []int64{1, 2, 2}[i], endOffsetSum(t, cfg.Bus, record.KindCodehostCommit.Topic()))
@@ -96,7 +96,7 @@ func TestPush_WholePublishesVersionBumpsAsRecords(t *testing.T) {
 			`"full_name":"` + name + `"}` + "\n"
 	}
 	whole := cfg
-	whole.Whole = true
+	whole.FullRecords = true
 	s := serve(t, whole, ingest.Deps{})
 	file := func(text string) ingest.Counts {
 		t.Helper()
@@ -114,7 +114,7 @@ func TestPush_WholePublishesVersionBumpsAsRecords(t *testing.T) {
 	require.Equal(t, int64(1), pushed(person("B", "2026-02")))
 	require.Equal(t, int64(1), file(person("A", "2026-03")).Published)
 	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only the version is new")
-	require.Equal(t, int64(1), file(person("A", "2026-05")).Seen)
+	require.Equal(t, int64(1), file(person("A", "2026-05")).VersionOnly)
 	require.Zero(t, pushed(person("A", "2026-05")))
 	require.Zero(t, pushed(person("B", "2026-02")), "older")
 	require.Equal(t, int64(1), pushed(`{"profile_id":"p_1","last_updated":"2026-06","deleted":true}`+"\n"))

@@ -317,7 +317,7 @@ func TestResume_RejectsChangedMapping(t *testing.T) {
 				`full_name: "` + name + `", last_updated: "` + version + `"})`,
 		)
 	}
-	cfg.Map = write(t, "m.jq", mapping("old", "2026"))
+	cfg.Mapping = write(t, "m.jq", mapping("old", "2026"))
 	var text strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&text, `{"id":"p_%d","pad":"%x"}`+"\n", i, i*7919)
@@ -330,7 +330,7 @@ func TestResume_RejectsChangedMapping(t *testing.T) {
 	requireExit(t, ingest.ExitFailed, err)
 	require.Equal(t, before.Run, second.Run, "nothing has changed")
 
-	require.NoError(t, os.WriteFile(cfg.Map, mapping("new", "2027"), 0o600))
+	require.NoError(t, os.WriteFile(cfg.Mapping, mapping("new", "2027"), 0o600))
 	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, before.Run)
 	require.ErrorContains(t, err, "has changed")
 	cfg.RunID = "run-2"

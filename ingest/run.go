@@ -113,7 +113,7 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
 	r.publisher = publish.New(r.writeCtx, r.writer, cfg.Lanes,
-		publish.Options{Store: store, Republish: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
+		publish.Options{Store: store, Republish: cfg.Republish, Whole: cfg.FullRecords, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r
@@ -429,7 +429,7 @@ func (r *run) snapshot() Snapshot {
 	for _, c := range r.counts {
 		s.Read += c.Read
 		s.Published += c.Published
-		s.Known += c.Seen + c.Unchanged + c.Stale
+		s.AlreadyPublished += c.Seen + c.Unchanged + c.Stale
 		s.Rejected += c.Rejected
 	}
 	if r.outstanding > 0 {
@@ -454,7 +454,7 @@ func (r *run) stored() int64 {
 // summary returns what the run did. It is valid after the run has ended.
 func (r *run) summary() Summary {
 	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.startTime)}
-	s.Unknown, s.MoreUnknown = r.unknown.Members()
+	s.Unknown, s.MoreUnknown = r.unknown.Fields()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Kinds = kindCounts(r.counts)

@@ -78,7 +78,7 @@ func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state,
 		Map:        mappingPath(cfg),
 		MapSum:     in.mapSum,
 		Format:     string(cfg.Format),
-		Republish:  cfg.Again,
+		Republish:  cfg.Republish,
 		Remap:      cfg.Remap,
 		Generation: s.generation,
 	}
@@ -137,7 +137,7 @@ func closeDedup(ctx context.Context, cfg Config, deps Deps, store *dedup.Store, 
 // topicReader returns a function that reads the cluster ID and the end offsets of the topics of
 // records and erasures.
 func topicReader(cfg Config) func(context.Context) (dedup.Topics, error) {
-	names := []string{event.TopicSeen, event.TopicErasure, event.TopicErasureRequest}
+	names := []string{event.TopicVersionBump, event.TopicErasure, event.TopicErasureRequest}
 	for _, d := range record.Definitions() {
 		names = append(names, d.Topic)
 	}
@@ -223,12 +223,12 @@ func (s *state) revision(ctx context.Context, cfg Config, deps Deps) (uint32, er
 // mappingPath returns the mapping as it can be loaded from any working directory: the absolute path
 // of a file, or a name.
 func mappingPath(cfg Config) string {
-	if _, err := os.Stat(cfg.Map); err == nil {
-		if absolute, err := filepath.Abs(cfg.Map); err == nil {
+	if _, err := os.Stat(cfg.Mapping); err == nil {
+		if absolute, err := filepath.Abs(cfg.Mapping); err == nil {
 			return absolute
 		}
 	}
-	return cfg.Map
+	return cfg.Mapping
 }
 
 // sameTask reports whether two runs process the same files in the same way.
@@ -360,7 +360,7 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		return Summary{}, newExitError("resume", fmt.Errorf(
 			"run %s cannot be resumed; ingest its files again, unchanged records are not republished: %w", run.ID, err))
 	}
-	cfg.Restart, cfg.Again, cfg.Map, cfg.Remap = false, run.Republish, run.Map, run.Remap
+	cfg.Restart, cfg.Republish, cfg.Mapping, cfg.Remap = false, run.Republish, run.Map, run.Remap
 	if cfg.Format, err = ParseFormat(run.Format); err != nil {
 		return Summary{}, newExitError("resume", err)
 	}

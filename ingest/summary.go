@@ -18,12 +18,12 @@ type Counts struct {
 	Read int64 `json:"read"`
 	// Split is the number of records extracted from other records, or produced by a mapping from
 	// source objects. It includes those that were then rejected.
-	Split int64 `json:"split"`
+	Extracted int64 `json:"split"`
 	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
 	// Seen is the number of records with a newer version and the same content. The version is
 	// stored on the topic of version bumps.
-	Seen int64 `json:"seen"`
+	VersionOnly int64 `json:"seen"`
 	// Unchanged and Stale are the numbers of records of the same version and content, and of
 	// records older than the last published version. They are not published.
 	Unchanged int64 `json:"unchanged"`
@@ -33,7 +33,7 @@ type Counts struct {
 	Conflicting int64 `json:"conflicting"`
 	// Rejected is the number of records stored on the topic of rejected records.
 	Rejected int64 `json:"rejected"`
-	// Mapped and Dropped are the numbers of source objects ([Foreign]) that the mapping converted
+	// Mapped and Dropped are the numbers of source objects ([SourceObject]) that the mapping converted
 	// to records, and that it skipped.
 	Mapped int64 `json:"mapped,omitzero"`
 	// Dropped includes the records of erased people; Suppressed is their number.
@@ -46,18 +46,18 @@ type Counts struct {
 
 // Reconciles reports whether every record is accounted for (records.md, rule 6).
 func (c Counts) Reconciles() bool {
-	return c.Read+c.Split == c.accounted()+c.Unfinished
+	return c.Read+c.Extracted == c.accounted()+c.Unfinished
 }
 
 // accounted returns the number of records with a known outcome.
 func (c Counts) accounted() int64 {
-	return c.Published + c.Seen + c.Unchanged + c.Stale + c.Rejected + c.Mapped + c.Dropped
+	return c.Published + c.VersionOnly + c.Unchanged + c.Stale + c.Rejected + c.Mapped + c.Dropped
 }
 
 // countsOf returns the counts of what was read and completed so far.
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
-		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged,
+		Read: c.Read, Extracted: c.Split, Published: c.Published, VersionOnly: c.Seen, Unchanged: c.Unchanged,
 		Stale: c.Stale, Conflicting: c.Conflicting, Rejected: c.Rejected,
 		Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
 	}
@@ -66,7 +66,7 @@ func countsOf(c convert.Counts) Counts {
 }
 
 // Foreign is the kind under which source objects, the inputs of a mapping, are counted.
-const Foreign = convert.SourceObject
+const SourceObject = convert.SourceObject
 
 // kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.
 func kindCounts(counts convert.CountsByKind) []KindCounts {
@@ -106,8 +106,8 @@ type FileSummary struct {
 	Err error `json:"-"`
 }
 
-// UnknownMember is a field that is not in the schema of the records' kind.
-type UnknownMember = convert.UnknownMember
+// UnknownField is a field that is not in the schema of the records' kind.
+type UnknownField = convert.UnknownField
 
 // Summary is the result of a run.
 type Summary struct {
@@ -119,7 +119,7 @@ type Summary struct {
 	Files []FileSummary `json:"files"`
 	// Unknown has the fields that are not in the records' schemas, the most frequent first. It is
 	// set by dry runs over files, and has the first 1,000 found.
-	Unknown []UnknownMember `json:"unknown,omitzero"`
+	Unknown []UnknownField `json:"unknown,omitzero"`
 	// MoreUnknown reports whether there were more, which were not counted.
 	MoreUnknown bool `json:"more_unknown,omitzero"`
 	// Remap reports whether the run's records carry a mapping revision.
@@ -139,9 +139,9 @@ func (s Summary) Total() Counts {
 	var t Counts
 	for _, k := range s.Kinds {
 		t.Read += k.Read
-		t.Split += k.Split
+		t.Extracted += k.Extracted
 		t.Published += k.Published
-		t.Seen += k.Seen
+		t.VersionOnly += k.VersionOnly
 		t.Unchanged += k.Unchanged
 		t.Stale += k.Stale
 		t.Conflicting += k.Conflicting
@@ -204,10 +204,10 @@ func (s Summary) String() string {
 		shown bool
 	}{
 		{"read", func(c Counts) int64 { return c.Read }, true},
-		{"extracted", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
-		{"produced", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
+		{"extracted", func(c Counts) int64 { return c.Extracted }, total.Mapped == 0},
+		{"produced", func(c Counts) int64 { return c.Extracted }, total.Mapped > 0},
 		{"published", func(c Counts) int64 { return c.Published }, true},
-		{"seen", func(c Counts) int64 { return c.Seen }, total.Seen > 0},
+		{"seen", func(c Counts) int64 { return c.VersionOnly }, total.VersionOnly > 0},
 		{"unchanged", func(c Counts) int64 { return c.Unchanged }, total.Unchanged > 0},
 		{"stale", func(c Counts) int64 { return c.Stale }, total.Stale > 0},
 		{"(same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
@@ -260,7 +260,7 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	b.WriteString("fields not in the schema, and so not in searches, lookups and views:\n")
 	shown := s.Unknown[:min(len(s.Unknown), maxShownUnknown)]
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	hinted := slices.ContainsFunc(shown, func(u UnknownMember) bool { return u.DidYouMean != "" })
+	hinted := slices.ContainsFunc(shown, func(u UnknownField) bool { return u.DidYouMean != "" })
 	row := func(kind, path, records, example, meant string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s", kind, path, records, example)
 		if hinted {

@@ -31,7 +31,7 @@ func TestDryRun_CountsUnknownFields(t *testing.T) {
 	}
 	people := write(t, "people.ndjson", []byte(lines.String()))
 	s := dryRun(t, ingest.Config{Workers: 4}, record.KindNetworkPerson, people)
-	require.Equal(t, []ingest.UnknownMember{
+	require.Equal(t, []ingest.UnknownField{
 		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1",
 			DidYouMean: "full_name"},
 		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2",
@@ -57,7 +57,7 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 	)
 	require.Equal(
 		t,
-		[]ingest.UnknownMember{
+		[]ingest.UnknownField{
 			{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1",
 				DidYouMean: "repos[].stargazers_count"},
 		},
@@ -69,11 +69,11 @@ func TestDryRun_CountsUnknownFieldsOfMappedAndExtractedRecords(t *testing.T) {
 	objects := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
 	require.Equal(
 		t,
-		[]ingest.UnknownMember{
+		[]ingest.UnknownField{
 			{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: objects + ":2",
 				DidYouMean: "username"},
 		},
-		dryRun(t, ingest.Config{Map: program}, "", objects).Unknown,
+		dryRun(t, ingest.Config{Mapping: program}, "", objects).Unknown,
 	)
 }
 

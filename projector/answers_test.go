@@ -222,7 +222,7 @@ func TestEraser_RebuildsAnswersAfterKill(t *testing.T) {
 	})
 	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'a'"))
 	require.EqualValues(t, 2, h.answers(7)[0].Commits)
-	startEraser(t, h, suppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureMasked)
+	startEraser(t, h, suppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureSuppressed)
 	require.EqualValues(t, 1, h.answers(7)[0].Commits)
 	require.Zero(t, h.count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }

@@ -265,7 +265,7 @@ func TestMigrateCompletesANode(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		projector.KeepComplete(ctx, s.conn, slog.New(slog.DiscardHandler))
+		projector.ReconcileNodes(ctx, s.conn, slog.New(slog.DiscardHandler))
 	}()
 	node := &store{tb: t, conn: nodes[1]}
 	eventually(t, func(context.Context) bool {

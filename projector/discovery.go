@@ -28,7 +28,7 @@ func (p *Projector) newDiscoveryConsumer() (*bus.BatchConsumer, error) {
 // the erasure can, as can a worker's result that found no data.
 func erasedDiscovery(set *suppress.Set, d *event.Discovery) bool {
 	for _, p := range append(d.Socials, event.Social{Account: d.Input}) {
-		_, byName := set.Account(p.Platform, identity.UsernameKey(p.Username))
+		_, byName := set.Account(p.Platform, identity.NormalizeUsername(p.Username))
 		_, byID := set.ID(p.Platform, p.Identity)
 		if byName || byID {
 			return true

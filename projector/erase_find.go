@@ -102,7 +102,7 @@ func (f *erasureScan) scanPeople(ctx context.Context) error {
 				return err
 			}
 			if body != "" {
-				s.Beside([]byte(body))
+				s.AddUnknownFields([]byte(body))
 			}
 			if by, hit := set.Subject(s); hit {
 				return f.addPerson(s, by)
@@ -250,7 +250,7 @@ func (e *Eraser) unsuppressDerivedOnce(ctx context.Context) error {
 		return fmt.Errorf("read entries derived from withdrawn erasures: %w", err)
 	}
 	var entries []kafka.Message
-	for h, entry := range e.deps.Suppressed.Unravel(derived) {
+	for h, entry := range e.deps.Suppressed.UnsuppressDerived(derived) {
 		value, err := json.Marshal(entry)
 		if err != nil {
 			return fmt.Errorf("encode suppression entry: %w", err)

@@ -102,7 +102,7 @@ func (f *erasureScan) scanCommitsTable(ctx context.Context, table string) error 
 		if err := rows.Scan(&address); err != nil {
 			return err
 		}
-		if key, err := identity.EmailKey(address); err == nil && f.deps.Suppressed.Author(key) {
+		if key, err := identity.NormalizeEmail(address); err == nil && f.deps.Suppressed.Author(key) {
 			erased[address] = true
 		}
 		return nil
@@ -156,7 +156,7 @@ func (f *erasureScan) scanEvents(ctx context.Context) error {
 		}, f.found.contexts},
 		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''",
 			func(text string) bool {
-				_, hit := set.Document(identity.Default(), []byte(text))
+				_, hit := set.FindInDocument(identity.Default(), []byte(text))
 				return hit
 			}, f.found.attempts},
 	} {
@@ -181,13 +181,13 @@ func (f *erasureScan) scanEvents(ctx context.Context) error {
 // erasedContext reports whether the profile of a context call contains an erased person or was built from one
 // of their records.
 func erasedContext(set *suppress.Set, c *event.Context) bool {
-	if set.Named(c.Identities) {
+	if set.IsAnyNamed(c.Identities) {
 		return true
 	}
 	if len(c.Profile) == 0 {
 		return false
 	}
-	_, hit := set.Document(identity.Default(), c.Profile)
+	_, hit := set.FindInDocument(identity.Default(), c.Profile)
 	return hit
 }
 

@@ -83,7 +83,7 @@ func (e *Eraser) writeTombstones(ctx context.Context, f *erasureMatches) error {
 			return err
 		}
 		err := bus.WriteAll(ctx, e.writer, messages)
-		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
+		if refused, ok := errors.AsType[*bus.RejectedError](err); ok {
 			return fmt.Errorf("brokers rejected %d tombstones: %w", len(refused.Messages), err)
 		}
 		if err != nil {
@@ -104,7 +104,7 @@ func (e *Eraser) writeTombstones(ctx context.Context, f *erasureMatches) error {
 	} {
 		for id := range f.people[platform] {
 			addTombstone(kind.Topic(), id)
-			addTombstone(event.TopicSeen, event.Seen{Kind: kind, Key: id}.MessageKey())
+			addTombstone(event.TopicVersionBump, event.VersionBump{Kind: kind, Key: id}.MessageKey())
 		}
 	}
 	for id := range f.links {

@@ -73,7 +73,7 @@ func (w *worker) isErased(rec *record.Record) bool {
 }
 
 // eraseVersionBump is erase for a version bump.
-func (w *worker) eraseVersionBump(m *kafka.Message, s event.Seen) bool {
+func (w *worker) eraseVersionBump(m *kafka.Message, s event.VersionBump) bool {
 	by, hit := w.suppressed.ID(platformOf(s.Kind), s.Key)
 	if hit {
 		w.erased = append(w.erased, erasedRecord{topic: m.Topic, partition: m.Partition, key: m.Key, by: by})
@@ -104,7 +104,7 @@ func (p *Projector) writeBatchTombstones(ctx context.Context) error {
 		return nil
 	}
 	err := bus.WriteAll(ctx, p.writer, messages)
-	if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*bus.RejectedError](err); ok {
 		p.deps.Logger.ErrorContext(ctx, "projector: brokers rejected tombstones of erased records", "messages",
 			len(refused.Messages), "error", err)
 		return nil

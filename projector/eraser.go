@@ -231,7 +231,7 @@ func (e *Eraser) applyEvent(r event.Erasure) bool {
 			e.releaseWaiting(p)
 			return !p.isWaiting() // Otherwise the set wakes the eraser when the entries arrive.
 		}
-	case event.ErasureMasked:
+	case event.ErasureSuppressed:
 		if p != nil {
 			p.masked = true
 			if p.swept.IsZero() && !p.isWaiting() { // Reported before a restart, or by another replica.
@@ -241,7 +241,7 @@ func (e *Eraser) applyEvent(r event.Erasure) bool {
 				}
 			}
 		}
-	case event.ErasureRemoved, event.ErasureWithdrawn:
+	case event.ErasureDeleted, event.ErasureWithdrawn:
 		delete(e.pending, r.RequestID)
 	}
 	return false
@@ -301,7 +301,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 		if !found.empty() {
 			maps.Copy(counts, e.removed)
 		}
-		if err := e.publishStatus(ctx, event.ErasureMasked, begin, counts); err != nil {
+		if err := e.publishStatus(ctx, event.ErasureSuppressed, begin, counts); err != nil {
 			return err
 		}
 	}
@@ -361,7 +361,7 @@ func (e *Eraser) finishRewrite(ctx context.Context) error {
 	}
 	begin := e.rewriting.begin
 	e.rewriting = nil
-	return e.publishStatus(ctx, event.ErasureRemoved, begin, nil)
+	return e.publishStatus(ctx, event.ErasureDeleted, begin, nil)
 }
 
 // publishStatus publishes the status of requests that were made, and whose entries were in force, before the
@@ -374,7 +374,7 @@ func (e *Eraser) publishStatus(
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
 		if p.at.After(begin) || p.isWaiting() || p.swept.IsZero() || p.swept.After(begin) ||
-			action == event.ErasureMasked && p.masked {
+			action == event.ErasureSuppressed && p.masked {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
@@ -393,7 +393,7 @@ func (e *Eraser) publishStatus(
 		return fmt.Errorf("publish erasure status: %w", err)
 	}
 	for _, id := range done {
-		if action == event.ErasureRemoved {
+		if action == event.ErasureDeleted {
 			delete(e.pending, id)
 		} else {
 			e.pending[id].masked = true

@@ -61,7 +61,7 @@ func TestEraser_FindsAddressesInUnknownFields(t *testing.T) {
 			`{"profile_id":"p3","username":"c","emails":["b@example.com"],"work_email":"d@example.com","last_updated":"2026"}`,
 		},
 	})
-	startEraser(t, h, set).await(t, event.ErasureMasked)
+	startEraser(t, h, set).await(t, event.ErasureSuppressed)
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM network_people"))
 }
@@ -79,7 +79,7 @@ func TestEraser_FindsContextProfilesByRecord(t *testing.T) {
 	require.NoError(t, contexts.Add(contextOf(t, "other", `{"full_name":"Bob"}`, "network-person p4"),
 		readmodel.Position{Topic: event.TopicContext, Offset: 1}))
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
-	startEraser(t, h, set).await(t, event.ErasureRemoved)
+	startEraser(t, h, set).await(t, event.ErasureDeleted)
 	require.Zero(t, h.count("SELECT count() FROM network_people"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM contexts"))
 }
@@ -158,7 +158,7 @@ func TestProjector_OmitsCommitsOfErasedAuthors(t *testing.T) {
 	)
 	buried := func() (keys []string) {
 		require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(),
-			record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
+			record.KindCodehostCommit.Topic(), event.TopicVersionBump}, func(m kafka.Message) error {
 			if m.Value == nil {
 				keys = append(keys, string(m.Key))
 			}
@@ -187,8 +187,8 @@ func TestEraser_ToleratesRequestFromFuture(t *testing.T) {
 		map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`}})
 	request(t, h, "ahead", time.Now().Add(time.Hour))
 	e := startEraser(t, h, set)
-	e.await(t, event.ErasureRemoved)
-	e.await(t, event.ErasureRemoved) // both requests
+	e.await(t, event.ErasureDeleted)
+	e.await(t, event.ErasureDeleted) // both requests
 }
 
 func TestProjector_DoesNotLogRejectedData(t *testing.T) {
@@ -246,9 +246,9 @@ func TestEraser_DeletesMutuallyLinkedAccounts(t *testing.T) {
 	// The row of a link stays if its tombstone is rejected, so that it is found again.
 	h.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: record.KindAccountLink.Topic(),
 		Err: kerr.InvalidRecord, Count: 1})
-	startEraser(t, h, set).await(t, event.ErasureMasked)
+	startEraser(t, h, set).await(t, event.ErasureSuppressed)
 	buried := make(map[string][]string)
-	topics := []string{event.TopicSeen}
+	topics := []string{event.TopicVersionBump}
 	for _, d := range record.Definitions() {
 		topics = append(topics, d.Topic)
 	}
@@ -260,9 +260,9 @@ func TestEraser_DeletesMutuallyLinkedAccounts(t *testing.T) {
 		return nil
 	}))
 	for topic, keys := range map[string][]string{
-		event.TopicSeen: {
-			event.Seen{Kind: record.KindNetworkPerson, Key: "p1"}.MessageKey(),
-			event.Seen{Kind: record.KindCodehostPerson, Key: "7"}.MessageKey(),
+		event.TopicVersionBump: {
+			event.VersionBump{Kind: record.KindNetworkPerson, Key: "p1"}.MessageKey(),
+			event.VersionBump{Kind: record.KindCodehostPerson, Key: "7"}.MessageKey(),
 		},
 		record.KindNetworkPerson.Topic():  {"p1"},
 		record.KindCodehostPerson.Topic(): {"7"},

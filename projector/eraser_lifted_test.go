@@ -55,7 +55,7 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 			set := suppressed(t, "ghost")
 			apply := func(username string, lifted bool) {
 				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
-					RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
+					RequestedAt: "2026-11-21", Key: set.Key().ID(), Unsuppressed: lifted})
 				require.NoError(t, err)
 				require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, username).String()), value))
 			}
@@ -76,7 +76,7 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 			apply("ghost", true)
 			insertAll(t, h, "again", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026-11"}`}})
 			close(g.goOn)
-			e.await(t, event.ErasureMasked)
+			e.await(t, event.ErasureSuppressed)
 			require.EqualValues(t, 1, h.count("SELECT uniqExact(user_id) FROM codehost_people WHERE user_id = 42"))
 			require.Zero(t, h.count("SELECT count() FROM codehost_people WHERE user_id = 43"))
 			_, hit := set.ID(identity.Codehost, "42")
@@ -128,7 +128,7 @@ func TestEraser_DeletesWithOneStatementPerTable(t *testing.T) {
 	d := &deletions{Conn: h.conn, from: "codehost_people"}
 	counted := *h
 	counted.store = &store{tb: t, conn: d}
-	startEraser(t, &counted, set).await(t, event.ErasureMasked)
+	startEraser(t, &counted, set).await(t, event.ErasureSuppressed)
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
 	require.EqualValues(t, 1, d.n.Load())
 }

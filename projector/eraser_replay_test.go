@@ -49,10 +49,10 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	}
 
 	e := startHeldEraser(t, h, set)
-	e.await(t, event.ErasureMasked)
+	e.await(t, event.ErasureSuppressed)
 	comeIn("late")
 	e.goOn()
-	e.await(t, event.ErasureRemoved)
+	e.await(t, event.ErasureDeleted)
 	require.Zero(t, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
 	require.Zero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
 

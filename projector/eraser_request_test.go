@@ -32,7 +32,7 @@ func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 		}
 		return hash
 	}
-	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Lifted: true}) // withdrawn before and requested again
+	apply("back", suppress.Entry{RequestedAt: "2026-11-20", Unsuppressed: true}) // withdrawn before and requested again
 	insertAll(t, h, "before", map[record.Kind][]string{
 		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"late","last_updated":"2026"}`,
 			`{"user_id":43,"codehost_username":"back","last_updated":"2026"}`},
@@ -66,7 +66,7 @@ func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 			return nil
 		}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
-	done := []event.ErasureAction{event.ErasureRequested, event.ErasureMasked, event.ErasureRemoved}
+	done := []event.ErasureAction{event.ErasureRequested, event.ErasureSuppressed, event.ErasureDeleted}
 	removed := func(id string) {
 		t.Helper()
 		eventually(t, func(context.Context) bool { return len(of(id)) == len(done) }, id)

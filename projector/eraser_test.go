@@ -147,7 +147,7 @@ func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			masked := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
-			for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureMasked} {
+			for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureSuppressed} {
 				masked.Action = action
 				value, err := json.Marshal(&masked)
 				require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 						Time: masked.At, ContentType: "application/json",
 					})})
 			}
-			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
+			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureDeleted)
 		})
 	}
 }
@@ -166,10 +166,10 @@ func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 func TestEraser_UrgentRequestDuringRewriteIsNext(t *testing.T) {
 	h := newHarness(t)
 	e := startEraser(t, h, suppressed(t, "ghost"))
-	e.await(t, event.ErasureMasked)
+	e.await(t, event.ErasureSuppressed)
 	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the current rewrite
-	e.await(t, event.ErasureRemoved)
-	e.await(t, event.ErasureRemoved)
+	e.await(t, event.ErasureDeleted)
+	e.await(t, event.ErasureDeleted)
 }
 
 // Data that arrives between the sweep and the final scan is deleted and rewritten, and the request completes.
@@ -177,7 +177,7 @@ func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
 	e := startHeldEraser(t, h, set)
-	e.await(t, event.ErasureMasked)
+	e.await(t, event.ErasureSuppressed)
 	ghost := event.Account{Platform: "codehost", Username: "ghost"}
 	var rows readmodel.DiscoveryBatch
 	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(),
@@ -191,7 +191,7 @@ func TestEraser_DeletesDataAddedAfterSweep(t *testing.T) {
 	s := &store{tb: t, conn: h.conn}
 	require.EqualValues(t, 2, s.count("SELECT count() FROM codehost_people"))
 	e.goOn()
-	e.await(t, event.ErasureRemoved)
+	e.await(t, event.ErasureDeleted)
 	require.Zero(t, s.count("SELECT count() FROM "+readmodel.DiscoveryTable))
 	require.Zero(t, s.count("SELECT count() FROM codehost_people WHERE user_id = 42"))
 	require.EqualValues(t, 1, s.count("SELECT count() FROM codehost_people"))
@@ -243,7 +243,7 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 	}
 	require.NoError(t, readmodel.InsertWebhooks(t.Context(), h.conn, "w", &attempts))
 
-	startEraser(t, h, set).await(t, event.ErasureMasked)
+	startEraser(t, h, set).await(t, event.ErasureSuppressed)
 	s := &store{tb: t, conn: h.conn}
 	for query, want := range map[string]uint64{
 		"SELECT count() FROM network_people":                         1,

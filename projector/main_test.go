@@ -139,12 +139,12 @@ func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	for i, id := range ids {
 		keys[i] = readmodel.ProfileHash(id)
 	}
-	rows := fresh(query(s, readmodel.NetworkPeopleQuery(), (*readmodel.NetworkPersonRow).Dest, keys...),
+	rows := fresh(query(s, readmodel.NetworkPeopleQuery(), (*readmodel.NetworkPersonRow).ScanDest, keys...),
 		readmodel.NewestNetworkPeople)
-	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, keys...)
+	seen := query(s, readmodel.VersionBumpsQuery(), (*readmodel.VersionBumpRow).ScanDest, keys...)
 	for i, r := range rows {
 		if !r.Deleted {
-			rows[i].Version = readmodel.Freshen(record.KindNetworkPerson, r.ProfileID, r.Version, r.ContentHash, seen)
+			rows[i].Version = readmodel.NewestVersion(record.KindNetworkPerson, r.ProfileID, r.Version, r.ContentHash, seen)
 		}
 	}
 	return rows
@@ -153,15 +153,15 @@ func (s *store) networkPeople(ids ...string) []readmodel.NetworkPersonRow {
 // answers returns the answers of accounts, in no order.
 func (s *store) answers(ids ...int64) []readmodel.AnswerRow {
 	newest := map[int64]readmodel.AnswerRow{}
-	for _, r := range query(s, readmodel.AnswersQuery(), (*readmodel.AnswerRow).Dest, ids...) {
+	for _, r := range query(s, readmodel.AnswersQuery(), (*readmodel.AnswerRow).ScanDest, ids...) {
 		if other, have := newest[r.UserID]; !have || r.Newer(&other) {
 			newest[r.UserID] = r
 		}
 	}
-	seen := query(s, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, ids...)
+	seen := query(s, readmodel.VersionBumpsQuery(), (*readmodel.VersionBumpRow).ScanDest, ids...)
 	var out []readmodel.AnswerRow
 	for _, r := range newest {
-		r.Version = readmodel.Freshen(record.KindCodehostPerson, strconv.FormatInt(r.UserID, 10), r.Version,
+		r.Version = readmodel.NewestVersion(record.KindCodehostPerson, strconv.FormatInt(r.UserID, 10), r.Version,
 			r.ContentHash, seen)
 		out = append(out, r)
 	}

@@ -44,7 +44,7 @@ func createMissingTables(
 		return false, err
 	}
 	// Under the lock no migration or replay runs. Tables retired by replays are created, too.
-	err = ch.Exclusively(ctx, conn, cfg, func(ctx context.Context) error {
+	err = ch.WithMigrationLock(ctx, conn, cfg, func(ctx context.Context) error {
 		missing, err := missingTables(ctx, conn, layout, func(name string) bool {
 			table, _, _, isReplayTable := readmodel.ParseRebuilt(strings.TrimSuffix(name, layout.Local("")))
 			return names[name] || isReplayTable && names[table]
@@ -74,9 +74,9 @@ func createMissingTables(
 // reconcileInterval is how often nodes are checked for missing tables.
 const reconcileInterval = 15 * time.Second
 
-// KeepComplete creates missing tables on nodes that join the cluster, until ctx ends. It does nothing on a
+// ReconcileNodes creates missing tables on nodes that join the cluster, until ctx ends. It does nothing on a
 // single node. Errors are logged and retried.
-func KeepComplete(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
+func ReconcileNodes(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
 	ticker := time.NewTicker(reconcileInterval)
 	defer ticker.Stop()
 	for last := ""; ; {

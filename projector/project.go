@@ -29,12 +29,12 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Rejection codes of the projector, in addition to those of record.Invalid.
+// Rejection codes of the projector, in addition to those of record.ValidationError.
 const (
 	// CodeKeyMismatch means that the message key is not the record's identity, so compaction and ordering
 	// would apply to another identity.
 	CodeKeyMismatch = "key_mismatch"
-	// CodeBadPair means that a message of event.TopicSeen is not a pair of identity and version.
+	// CodeBadPair means that a message of event.TopicVersionBump is not a pair of identity and version.
 	CodeBadPair = "bad_seen_pair"
 	// CodeBadRevision means that the message's mapping revision is not a 32-bit number.
 	CodeBadRevision = "bad_revision"
@@ -112,7 +112,7 @@ func (p *Projector) project(ctx context.Context, messages []kafka.Message, token
 	}
 	if len(messages) == 1 {
 		m := &messages[0]
-		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is rejected by the store: " +
+		bad := &record.ValidationError{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is rejected by the store: " +
 			codeName(err)}
 		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projector: ClickHouse rejects a record",
 			slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
@@ -231,7 +231,7 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 		}
 		rec, err := record.Decode(kind, m.Value)
 		if err == nil && string(m.Key) != rec.Key {
-			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch,
+			err = &record.ValidationError{Kind: kind, Code: CodeKeyMismatch,
 				Reason: "has a message key that is not its identity"}
 		}
 		if err != nil {
@@ -245,11 +245,11 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind) 
 			continue
 		}
 		if rec.Revision, err = revisionOf(m); err != nil {
-			w.reject(m, kind, &record.Invalid{Kind: kind, Code: CodeBadRevision, Reason: err.Error()})
+			w.reject(m, kind, &record.ValidationError{Kind: kind, Code: CodeBadRevision, Reason: err.Error()})
 			continue
 		}
 		// Records that other producers wrote to the topic may embed lists.
-		parts, rejected := rec.Split()
+		parts, rejected := rec.SplitEmbedded()
 		for _, bad := range rejected {
 			w.reject(m, kind, bad)
 		}
@@ -282,19 +282,19 @@ func revisionOf(m *kafka.Message) (uint32, error) {
 
 // seen adds the row of a version bump: a newer version of a record with unchanged content.
 func (w *worker) addVersionBump(m *kafka.Message, at readmodel.Position) error {
-	s, version, err := event.ParseSeen(m.Value)
+	s, version, err := event.ParseVersionBump(m.Value)
 	if err != nil {
-		return &record.Invalid{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
+		return &record.ValidationError{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
 	}
 	if string(m.Key) != s.MessageKey() {
-		return &record.Invalid{Kind: kindVersionBump, Code: CodeKeyMismatch,
+		return &record.ValidationError{Kind: kindVersionBump, Code: CodeKeyMismatch,
 			Reason: "has a message key that is not its identity"}
 	}
 	if w.eraseVersionBump(m, s) {
 		return nil
 	}
-	if err := w.batch.Seen(s, version, at); err != nil {
-		return &record.Invalid{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
+	if err := w.batch.VersionBump(s, version, at); err != nil {
+		return &record.ValidationError{Kind: kindVersionBump, Code: CodeBadPair, Reason: err.Error()}
 	}
 	return nil
 }
@@ -357,7 +357,7 @@ func (p *Projector) publishRejected(ctx context.Context, rejected []event.Reject
 		})
 	}
 	err := bus.WriteAll(ctx, p.writer, messages)
-	var refused *bus.RefusedError
+	var refused *bus.RejectedError
 	if errors.As(err, &refused) {
 		// The brokers will never accept these, so the log keeps their positions.
 		for _, m := range refused.Messages {

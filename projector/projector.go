@@ -33,7 +33,7 @@ func Topics() []string {
 	for _, d := range record.Definitions() {
 		topics = append(topics, d.Topic)
 	}
-	return append(topics, event.TopicSeen)
+	return append(topics, event.TopicVersionBump)
 }
 
 // Config configures a Projector. Only Kafka is required.
@@ -103,7 +103,7 @@ type Projector struct {
 	kinds     map[string]record.Kind // by topic
 }
 
-// kindVersionBump is the record kind under which messages of event.TopicSeen are counted and rejected.
+// kindVersionBump is the record kind under which messages of event.TopicVersionBump are counted and rejected.
 const kindVersionBump record.Kind = "seen"
 
 // breakerKey is the only key of the projector's breaker.
@@ -177,7 +177,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	for _, d := range record.Definitions() {
 		p.kinds[d.Topic] = d.Kind
 	}
-	p.kinds[event.TopicSeen] = kindVersionBump
+	p.kinds[event.TopicVersionBump] = kindVersionBump
 	for range cfg.Workers {
 		p.workers = append(p.workers, newWorker(deps.Platforms, deps.Suppressed))
 	}
@@ -257,7 +257,7 @@ func (p *Projector) Check(ctx context.Context) error {
 	}
 	names, consumers := p.projections()
 	for i, c := range consumers {
-		if away := c.Away(); away > p.cfg.AwayAfter {
+		if away := c.NotInGroupFor(); away > p.cfg.AwayAfter {
 			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log",
 				names[i], away.Round(time.Second))
 		}

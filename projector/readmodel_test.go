@@ -216,7 +216,7 @@ func TestLookups(t *testing.T) {
 	require.InDelta(t, 0.25, link.Confidence, 1e-6)
 	require.Equal(t, "s", link.Source)
 
-	companies := query(s, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, readmodel.CompanyHash("c"))
+	companies := query(s, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).ScanDest, readmodel.CompanyHash("c"))
 	require.Len(t, companies, 1)
 	require.JSONEq(t, `{"company_id":"c","network_slug":"Acme","network_id":"99"}`, "{"+companies[0].Company+"}")
 	require.Equal(t, "acme", companies[0].SlugKey)

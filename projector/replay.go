@@ -81,10 +81,10 @@ type Rebuilt struct {
 
 // ReplayReport is the result of a replay.
 type ReplayReport struct {
-	ID      string        `json:"id"`
-	Resumed bool          `json:"resumed"` // an unfinished replay was resumed
-	Tables  []Rebuilt     `json:"tables"`
-	Frozen  time.Duration `json:"frozen"` // how long inserts into the live tables were paused
+	ID            string        `json:"id"`
+	Resumed       bool          `json:"resumed"` // an unfinished replay was resumed
+	Tables        []Rebuilt     `json:"tables"`
+	InsertsPaused time.Duration `json:"frozen"` // how long inserts into the live tables were paused
 }
 
 // Replay rebuilds read models from the topics in shadow tables and swaps them with the live ones, while the
@@ -142,7 +142,7 @@ func withMigrationLock(
 		return err
 	}
 	cfg := withClusterRecord(layout, clickhouse.MigrateConfig{WaitForOther: 45 * time.Second, Logger: logger})
-	return clickhouse.Exclusively(ctx, conn, cfg, func(ctx context.Context) error { return work(ctx, layout) })
+	return clickhouse.WithMigrationLock(ctx, conn, cfg, func(ctx context.Context) error { return work(ctx, layout) })
 }
 
 func chooseModels(tables []string) ([]readmodel.Model, error) {

@@ -207,7 +207,7 @@ func TestReplay_ReadsEachRowOnce(t *testing.T) {
 				require.Less(t, n, uint64(rows)/8)
 				behind += n
 				var c readmodel.Comparison
-				require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
+				require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.ScanDest()...))
 				live += c.Live
 				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountStale(part) + ")")
 			}
@@ -241,7 +241,7 @@ func TestReplay_DividesRowsOfLargestAccount(t *testing.T) {
 	for _, part := range readmodel.Slices(sample, number) {
 		behind += s.count(r.CountStale(part))
 		var c readmodel.Comparison
-		require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
+		require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.ScanDest()...))
 		require.Less(t, c.Live, uint64(rows)/8)
 		live += c.Live
 		require.NoError(t, s.conn.Exec(t.Context(), r.CopyNewer(part, []string{"user_id", "sha"})))
@@ -451,14 +451,14 @@ func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 				}
 				seen[r.ProfileID] = r.Version
 			}
-			if n := len(h.lookup(readmodel.LookupNetworkUsername, identity.UsernameKey("user-3"))); n == 0 {
+			if n := len(h.lookup(readmodel.LookupNetworkUsername, identity.NormalizeUsername("user-3"))); n == 0 {
 				t.Errorf("read %d: a lookup vanished", reads)
 			}
 		}
 	})
 	for range 2 {
 		report := h.replay("lookups", "network_people")
-		require.Less(t, report.Frozen, 20*time.Second)
+		require.Less(t, report.InsertsPaused, 20*time.Second)
 		require.EqualValues(t, people, report.Tables[1].After)
 	}
 	done.Store(true)

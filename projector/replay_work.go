@@ -263,7 +263,7 @@ func (r *replay) compareSlice(
 		handled = append(handled, readmodel.Progress{Topic: at.topic, Partition: at.partition, Next: next})
 	}
 	r.projector.progress.mu.Unlock()
-	if err := r.deps.Conn.QueryRow(ctx, t.CompareQuery(s, handled)).Scan(c.Dest()...); err != nil {
+	if err := r.deps.Conn.QueryRow(ctx, t.CompareQuery(s, handled)).Scan(c.ScanDest()...); err != nil {
 		return c, fmt.Errorf("compare %s: %w", t.Table, err)
 	}
 	return c, nil
@@ -276,7 +276,7 @@ func (r *replay) swap(ctx context.Context) (err error) {
 	begin := r.deps.Now()
 	defer func() {
 		if err == nil {
-			r.report.Frozen = r.deps.Now().Sub(begin)
+			r.report.InsertsPaused = r.deps.Now().Sub(begin)
 			return
 		}
 		// Even if ctx has ended: inserts must not stay paused.

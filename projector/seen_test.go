@@ -16,10 +16,10 @@ import (
 // pair returns the version bump of a record, as published by ingest.
 func pair(tb testing.TB, rec *record.Record) kafka.Message {
 	tb.Helper()
-	s := event.NewSeen(rec)
+	s := event.NewVersionBump(rec)
 	value, err := json.Marshal(s)
 	require.NoError(tb, err)
-	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value}
+	return kafka.Message{Topic: event.TopicVersionBump, Key: []byte(s.MessageKey()), Value: value}
 }
 
 // A version bump applies to equal content only, whichever arrives first.
@@ -70,10 +70,10 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 	h.caughtUp()
 	require.Equal(t, "2025-01-01T00:00:00Z", record.Version(h.answers(7)[0].Version).String())
 	c := readmodel.CompanyHash("c")
-	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, c),
+	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).ScanDest, c),
 		readmodel.NewestCompanies)
-	seen := query(h.store, readmodel.SeenVersionsQuery(), (*readmodel.SeenRow).Dest, c)
-	version := readmodel.Freshen(record.KindNetworkCompany, "c", companies[0].Version, companies[0].ContentHash, seen)
+	seen := query(h.store, readmodel.VersionBumpsQuery(), (*readmodel.VersionBumpRow).ScanDest, c)
+	version := readmodel.NewestVersion(record.KindNetworkCompany, "c", companies[0].Version, companies[0].ContentHash, seen)
 	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(version).String())
 	require.Empty(t, h.rejectedRecords())
 
@@ -82,9 +82,9 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 
 	bad := pair(t, account)
 	bad.Key = []byte("codehost-person/8")
-	h.publish(bad, kafka.Message{Topic: event.TopicSeen, Key: []byte("x"), Value: []byte(`{"kind":"cat"}`)},
-		kafka.Message{Topic: event.TopicSeen, Key: []byte("x")},
-		kafka.Message{Topic: event.TopicSeen, Key: []byte("codehost-person/x"),
+	h.publish(bad, kafka.Message{Topic: event.TopicVersionBump, Key: []byte("x"), Value: []byte(`{"kind":"cat"}`)},
+		kafka.Message{Topic: event.TopicVersionBump, Key: []byte("x")},
+		kafka.Message{Topic: event.TopicVersionBump, Key: []byte("codehost-person/x"),
 			Value: []byte(`{"kind":"codehost-person","key":"x","version":"2024","hash":"1"}`)})
 	h.caughtUp()
 	codes := map[string]int{}

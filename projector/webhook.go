@@ -18,7 +18,7 @@ const webhookMaxBatchAge = 2 * time.Second
 func (p *Projector) newWebhookConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(WebhookGroup, event.TopicWebhook, webhookMaxBatchAge, projectEvents(p, "webhook",
 		func(rows *readmodel.WebhookBatch, a *event.WebhookAttempt, at readmodel.Position) error {
-			if _, hit := p.deps.Suppressed.Document(identity.Default(), []byte(a.Response)); hit {
+			if _, hit := p.deps.Suppressed.FindInDocument(identity.Default(), []byte(a.Response)); hit {
 				a.Response = "" // As the Eraser does for stored rows.
 			}
 			rows.Add(a, at)

@@ -12,7 +12,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // recordSink collects generated records as ingest publishes them, with embedded lists split off.
@@ -23,7 +23,7 @@ type recordSink struct {
 
 func (s *recordSink) Record(kind string, raw []byte) error {
 	rec := decode(s.tb, record.Kind(kind), string(raw))
-	parts, rejected := rec.Split()
+	parts, rejected := rec.SplitEmbedded()
 	require.Empty(s.tb, rejected)
 	s.recs = append(s.recs, parts...)
 	s.recs = append(s.recs, rec)
@@ -35,7 +35,7 @@ func (s *recordSink) Truth([]byte) error { return nil }
 func worldRecords(tb testing.TB, people int, seed uint64) []*record.Record {
 	tb.Helper()
 	s := &recordSink{tb: tb}
-	require.NoError(tb, world.Generate(tb.Context(), world.Options{People: people, Seed: seed}, s, nil))
+	require.NoError(tb, sampledata.Generate(tb.Context(), sampledata.Options{People: people, Seed: seed}, s, nil))
 	return s.recs
 }
 
@@ -107,34 +107,34 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 	var wanted []target
 	for _, r := range want[record.KindNetworkPerson] {
 		p := r.Body.(*record.NetworkPerson)
-		wanted = append(wanted, target{readmodel.LookupNetworkUsername, identity.UsernameKey(p.Username), r.Key})
+		wanted = append(wanted, target{readmodel.LookupNetworkUsername, identity.NormalizeUsername(p.Username), r.Key})
 		for _, e := range append(p.Emails, p.PersonalEmail) {
-			if key, err := identity.EmailKey(e); err == nil {
+			if key, err := identity.NormalizeEmail(e); err == nil {
 				wanted = append(wanted, target{readmodel.LookupNetworkEmail, key, r.Key})
 			}
 		}
-		if key := identity.UsernameKey(p.CodehostUsername); key != "" {
+		if key := identity.NormalizeUsername(p.CodehostUsername); key != "" {
 			wanted = append(wanted, target{readmodel.LookupNetworkCodehostUsername, key, r.Key})
 		}
 	}
 	for _, r := range want[record.KindCodehostPerson] {
 		p := r.Body.(*record.CodehostPerson)
-		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername),
+		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.NormalizeUsername(p.CodehostUsername),
 			r.Key})
 		for _, e := range append(slices.Concat(p.Emails, p.AdditionalEmails), p.PersonalEmail, p.SchoolEmail) {
-			if key, err := identity.EmailKey(e); err == nil {
+			if key, err := identity.NormalizeEmail(e); err == nil {
 				wanted = append(wanted, target{readmodel.LookupCodehostEmail, key, r.Key})
 			}
 		}
 	}
 	for _, r := range want[record.KindNetworkCompany] {
-		if key := identity.UsernameKey(r.Body.(*record.NetworkCompany).NetworkSlug); key != "" {
+		if key := identity.NormalizeUsername(r.Body.(*record.NetworkCompany).NetworkSlug); key != "" {
 			wanted = append(wanted, target{readmodel.LookupCompanySlug, key, r.Key})
 		}
 	}
 	for _, r := range want[record.KindAccountLink] {
 		l := r.Body.(*record.AccountLink)
-		a, b := identity.UsernameKey(l.A.Username), identity.UsernameKey(l.B.Username)
+		a, b := identity.NormalizeUsername(l.A.Username), identity.NormalizeUsername(l.B.Username)
 		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b},
 			target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
 	}

@@ -109,7 +109,7 @@ func (a *Accounts) Keys(organization string) []event.Key { return a.directory.Ke
 // CreateOrganization creates an active organization on a built-in plan; the default is
 // [DefaultPlan].
 func (a *Accounts) CreateOrganization(ctx context.Context, name, plan string) (event.Organization, error) {
-	p, err := PlanOf(plan, -1, -1, -1)
+	p, err := NewPlan(plan, -1, -1, -1)
 	if err != nil {
 		return event.Organization{}, fmt.Errorf("create organization: %w", err)
 	}

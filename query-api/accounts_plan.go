@@ -20,9 +20,9 @@ type Plan struct {
 	Limits event.Limits
 }
 
-// PlanOf returns a plan by name: the built-in plan of that name, overridden by the numbers that are
+// NewPlan returns a plan by name: the built-in plan of that name, overridden by the numbers that are
 // not negative. If the name is not a built-in plan, at least one number is required.
-func PlanOf(name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
+func NewPlan(name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
 	set(&name, DefaultPlan)
 	limits, builtIn := event.PlanLimits(name)
 	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); !builtIn && given == 0 {

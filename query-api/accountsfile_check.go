@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 )
 
 // maxAccountsDepth is the maximum nesting of an accounts file, aliases included; maxAccountsMistakes is the maximum
@@ -108,7 +108,7 @@ func (c *accountsCheck) members(node *yaml.Node, into reflect.Type, depth int) {
 			field = into.Elem()
 		case !ok:
 			c.add(key, "unknown key %q: %s", key.Value,
-				nearest.Hint(key.Value, known, "Known are "+strings.Join(known, ", ")))
+				suggest.Hint(key.Value, known, "Known are "+strings.Join(known, ", ")))
 			continue
 		}
 		c.value(value, field, key.Value, depth)

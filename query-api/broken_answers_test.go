@@ -177,7 +177,7 @@ func TestBrokenAnswer_IsReplayedWithoutAnotherCharge(t *testing.T) {
 
 func TestLargeAnswers_LeaveMemoryToOtherOrganizations(t *testing.T) {
 	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) {
-		c.AnswerBytes, c.ReadGrace, c.MinReadRate = 40<<20, 2*time.Second, 4<<20
+		c.ResponseBytes, c.ReadGrace, c.MinReadRate = 40<<20, 2*time.Second, 4<<20
 	})
 	body := f.bulk(100) // 13 MiB, of which 4 MiB are not counted
 	organization, err := f.accounts.CreateOrganization(t.Context(), "Other", event.PlanDevelopment)

@@ -19,7 +19,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // openCluster creates the tables for a cluster of two engines, and returns a connection to the second one.
@@ -77,7 +77,7 @@ func TestCluster(t *testing.T) {
 		deps.ClickHouse = conns[1]
 	})
 	people := rawSink{}
-	require.NoError(t, world.Generate(t.Context(), world.Options{People: 60, Seed: 7}, people, nil))
+	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 60, Seed: 7}, people, nil))
 	two.conn = conns[0]
 	for kind, records := range people {
 		one.insert(kind, records...)

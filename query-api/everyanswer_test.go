@@ -22,7 +22,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // described is an operation of openapi.yaml with its examples as requests; the
@@ -153,7 +153,7 @@ func (g *gate) open() {
 func examplePeople(f *fixture) {
 	f.t.Helper()
 	for _, kind := range []record.Kind{record.KindCodehostPerson, record.KindNetworkPerson, record.KindNetworkCompany} {
-		text, err := world.Example(string(kind))
+		text, err := sampledata.Example(string(kind))
 		require.NoError(f.t, err)
 		f.insert(kind, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 	}

@@ -29,7 +29,7 @@ import (
 	"muster/platform/polltest"
 	"muster/platform/service"
 	queryapi "muster/query-api"
-	"muster/query-api/descriptiontest"
+	"muster/query-api/openapitest"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 // description is the checker of all HTTP tests.
-var description = sync.OnceValues(descriptiontest.New)
+var description = sync.OnceValues(openapitest.New)
 
 // whole reports whether all tests of the package ran.
 func whole() bool {
@@ -254,7 +254,7 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 	for _, text := range records {
 		r, err := record.Decode(kind, []byte(text))
 		require.NoError(f.t, err)
-		parts, rejected := r.Split()
+		parts, rejected := r.SplitEmbedded()
 		require.Empty(f.t, rejected)
 		for _, part := range append([]*record.Record{r}, parts...) {
 			f.inserts++

@@ -22,7 +22,7 @@ func largePerson() string {
 func listOf(n int) string { return `{"network":["` + strings.Repeat(`big","`, n-1) + `big"]}` }
 
 func TestLargeAnswers_RejectedCallIsFree(t *testing.T) {
-	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) { c.AnswerBytes = 4 << 20 })
+	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) { c.ResponseBytes = 4 << 20 })
 	f.insert(record.KindNetworkPerson, largePerson())
 	for range 4 { // memory is released
 		r := waitForStatus(t, http.StatusOK, func() response { return f.post(networkPath, listOf(5)) })

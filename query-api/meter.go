@@ -46,11 +46,11 @@ const answersKey = "idempotent-answers"
 // from disk.
 const purgeInterval = 15 * time.Second
 
-// OtherReplicas is the maximum delay between a response of another replica and its usage event on
+// ReplicaPublishGrace is the maximum delay between a response of another replica and its usage event on
 // the ledger topic; half of it is the outbox linger. Readers that cannot call [Service.FlushUsage]
 // on every replica wait this long before reading the ledger, and so does the balance computation if
 // there are several replicas.
-const OtherReplicas = 2 * time.Second
+const ReplicaPublishGrace = 2 * time.Second
 
 // redisPrefix is the prefix of all Redis keys.
 const redisPrefix = "muster:"
@@ -187,7 +187,7 @@ func (s *Service) isErased(a idempotency.Answer) bool {
 		return true
 	}
 	if a.Endpoint == "" || a.Endpoint == v1.ContextPath {
-		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, a.Body)
+		_, erased := s.deps.Suppressed.FindInDocument(s.deps.Platforms, a.Body)
 		return erased
 	}
 	return slices.ContainsFunc(a.Identifiers, s.store.ErasedIdentifier) ||
@@ -200,7 +200,7 @@ func (s *Service) isErased(a idempotency.Answer) bool {
 // balances sums up the ledger, including calls just answered.
 func (s *Service) balances(ctx context.Context, period string) (credits.Sums, error) {
 	if s.deps.Redis != nil {
-		timer := time.NewTimer(OtherReplicas)
+		timer := time.NewTimer(ReplicaPublishGrace)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -29,7 +29,7 @@ func ReadUsage(ctx context.Context, conn driver.Conn, organization, period strin
 	var out []readmodel.UsageSum
 	for rows.Next() {
 		var s readmodel.UsageSum
-		if err := rows.Scan(s.Dest()...); err != nil {
+		if err := rows.Scan(s.ScanDest()...); err != nil {
 			return nil, fmt.Errorf("read usage: %w", err)
 		}
 		out = append(out, s)
@@ -64,13 +64,13 @@ func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[s
 }
 
 // Seen is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
-type Seen struct {
+type ObservedCalls struct {
 	RequestID string `json:"request_id"`
 	Credits   int64  `json:"credits"`
 }
 
 // Side is the totals of one data source of a reconciliation.
-type Side struct {
+type Totals struct {
 	Calls    int64 `json:"calls"`
 	Requests int64 `json:"requests"`
 	Credits  int64 `json:"credits"`
@@ -80,10 +80,10 @@ type Side struct {
 // observed.
 type Reconciliation struct {
 	Period    string `json:"period"`
-	Ledger    Side   `json:"ledger"`
-	ReadModel Side   `json:"read_model"`
+	Ledger    Totals `json:"ledger"`
+	ReadModel Totals `json:"read_model"`
 	// Seen is nil if no client observations were given.
-	Seen *Side `json:"seen,omitempty"`
+	Observed *Totals `json:"seen,omitempty"`
 	// Unanswered is the number of calls whose response may not have left; they are not charged.
 	Unanswered int64 `json:"unanswered"`
 	// Differences describes calls that differ; at most 100 are described, Different counts all.
@@ -92,8 +92,8 @@ type Reconciliation struct {
 	// Unseen is the number of charges in the ledger that no client reports; they count as
 	// differences. A client whose connection broke reports none.
 	Unseen int64 `json:"unseen"`
-	// InCallersFavour is the number of responses that report a charge which is not in the ledger.
-	InCallersFavour int64 `json:"in_callers_favour"`
+	// InCallersFavor is the number of responses that report a charge which is not in the ledger.
+	InCallersFavor int64 `json:"in_callers_favour"`
 }
 
 // maxDifferences is the maximum number of described differences.
@@ -119,7 +119,7 @@ type entry struct {
 // seen is nil, with what clients observed. The read model lags unless the projector has caught up.
 // If organization is not empty, other organizations are ignored.
 func Reconcile(
-	ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []Seen,
+	ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []ObservedCalls,
 ) (*Reconciliation, error) {
 	if _, _, err := event.PeriodBounds(period); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func Reconcile(
 	return r, nil
 }
 
-func sum(entries map[string]entry) (s Side) {
+func sum(entries map[string]entry) (s Totals) {
 	for _, e := range entries {
 		s.Requests += e.requests
 		s.Credits += e.credits
@@ -189,20 +189,20 @@ func sum(entries map[string]entry) (s Side) {
 
 // compareSeen compares the ledger with client observations. A charge that only the client observed
 // is in its favor; one that only the ledger has is a difference.
-func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []Seen) {
-	r.Seen = &Side{}
+func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []ObservedCalls) {
+	r.Observed = &Totals{}
 	observed := make(map[string]int64, len(seen))
 	for _, s := range seen {
 		observed[s.RequestID] = s.Credits
 	}
 	for id, credits := range observed {
-		r.Seen.Calls++
-		r.Seen.Credits += credits
+		r.Observed.Calls++
+		r.Observed.Credits += credits
 		switch charged := ledger[id].credits; {
 		case charged > credits:
 			r.differ("%s was charged %d, the client observed %d", id, charged, credits)
 		case charged < credits:
-			r.InCallersFavour++
+			r.InCallersFavor++
 		}
 	}
 	for id, l := range ledger {

@@ -19,7 +19,7 @@ func (f *fixture) seen(kind record.Kind, raw string) {
 	rec, err := record.Decode(kind, []byte(raw))
 	require.NoError(f.t, err)
 	b := &readmodel.Batch{}
-	require.NoError(f.t, b.Seen(event.NewSeen(rec), rec.Version, readmodel.Position{Topic: event.TopicSeen}))
+	require.NoError(f.t, b.VersionBump(event.NewVersionBump(rec), rec.Version, readmodel.Position{Topic: event.TopicVersionBump}))
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, raw, b))
 }
 

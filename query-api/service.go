@@ -57,30 +57,30 @@ type Config struct {
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP. It
 	// must match the configuration of webhook-sender.
 	WebhookAllow []netip.Prefix
-	// AnswerBytes bounds the total memory of responses larger than 4 MiB; default 256 MiB. An
+	// ResponseBytes bounds the total memory of responses larger than 4 MiB; default 256 MiB. An
 	// organization may hold at most as much as it leaves free.
-	AnswerBytes int64
+	ResponseBytes int64
 	// ReadGrace and MinReadRate bound how slowly a client may read a response larger than 64 KiB:
 	// default 10 s, then 256 KiB per second.
 	ReadGrace   time.Duration
 	MinReadRate int64
 	// DiscoveryBudget bounds a discovery call; default 20 s.
 	DiscoveryBudget time.Duration
-	// GatherKeys is the maximum number of keys of one batched read-model query; default and maximum
+	// BatchKeys is the maximum number of keys of one batched read-model query; default and maximum
 	// 256.
-	GatherKeys int
-	// GatherQueries is the maximum number of concurrent queries of one kind; default 2.
-	GatherQueries int
-	// GatherLinger is how long a query waits for more keys under concurrency; default 200 µs,
+	BatchKeys int
+	// BatchQueries is the maximum number of concurrent queries of one kind; default 2.
+	BatchQueries int
+	// BatchLinger is how long a query waits for more keys under concurrency; default 200 µs,
 	// negative for none.
-	GatherLinger time.Duration
+	BatchLinger time.Duration
 	// MaxQueries is the maximum number of concurrent read-model queries, and the number of
 	// ClickHouse connections they need; default: number of CPUs, at least 2. Raise it for a cluster
 	// with many nodes.
 	MaxQueries int
 	// Uncounted disables authentication and metering. It is for benchmarks of their cost and cannot
 	// be set from outside the program.
-	Uncounted bool
+	Unmetered bool
 	// redisTimeoutFactor multiplies the Redis timeouts; 0 is 1. Tests set it so that a busy machine does not look
 	// like an outage.
 	redisTimeoutFactor int
@@ -110,8 +110,8 @@ type Config struct {
 // DefaultSearchMemory is the default of Config.SearchPostings in MiB.
 const DefaultSearchMemory = postings.DefaultBytes >> 20
 
-// PostingsBytes converts MiB to a value for Config.SearchPostings; 0 or less disables the index.
-func PostingsBytes(mebibytes int) int {
+// SearchIndexBytes converts MiB to a value for Config.SearchPostings; 0 or less disables the index.
+func SearchIndexBytes(mebibytes int) int {
 	if mebibytes <= 0 {
 		return -1
 	}
@@ -128,12 +128,12 @@ func (c Config) WithDefaults() Config {
 	set(&c.IdleTimeout, 2*time.Minute)
 	set(&c.StopTimeout, 4*time.Second)
 	set(&c.MaxBodyBytes, 1<<20)
-	set(&c.AnswerBytes, 256<<20)
+	set(&c.ResponseBytes, 256<<20)
 	set(&c.ReadGrace, 10*time.Second)
 	set(&c.MinReadRate, 256<<10)
 	set(&c.DiscoveryBudget, event.DiscoveryBudget)
 	g := c.readstoreConfig().WithDefaults()
-	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
+	c.BatchKeys, c.BatchQueries, c.BatchLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
 	f := c.searchConfig().WithDefaults()
 	c.SearchTimeout, c.SearchDeadline, c.SearchMemory, c.SearchRows = f.Timeout, f.Deadline, f.MaxMemory, f.MaxRows
@@ -148,9 +148,9 @@ func (c Config) Validate() error {
 		"request_timeout": int64(c.RequestTimeout), "read_header_timeout": int64(c.ReadHeaderTimeout),
 		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout),
 		"idle_timeout": int64(c.IdleTimeout),
-		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.AnswerBytes,
-		"read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.GatherKeys),
-		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries),
+		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.ResponseBytes,
+		"read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.BatchKeys),
+		"gather_queries": int64(c.BatchQueries), "max_queries": int64(c.MaxQueries),
 		"query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
 	} {
 		if value < 0 {
@@ -176,8 +176,8 @@ func (c Config) searchConfig() search.Config {
 
 func (c Config) readstoreConfig() readstore.Config {
 	return readstore.Config{
-		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout,
-		Linger:     c.GatherLinger,
+		MaxKeys: c.BatchKeys, InFlight: c.BatchQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout,
+		Linger:     c.BatchLinger,
 		ShownBytes: c.SearchDocuments,
 	}
 }
@@ -298,8 +298,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
 	s.api, err = v1.New(v1.Config{
-		Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
-		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes, ReadGrace: cfg.ReadGrace,
+		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
+		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
 		MinReadRate: cfg.MinReadRate,
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
@@ -343,10 +343,10 @@ func (s *Service) openContexts() (err error) {
 		cfg.Abandoned = contexts.NewRedisAbandonedCalls(s.deps.Redis, redisPrefix+"contexts:left:")
 	}
 	cfg.Erased = func(c *event.Context) bool {
-		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, c.Profile)
+		_, erased := s.deps.Suppressed.FindInDocument(s.deps.Platforms, c.Profile)
 		return erased || s.store.Erased(c.Identities)
 	}
-	if !s.cfg.Uncounted {
+	if !s.cfg.Unmetered {
 		cfg.Settle = func(ctx context.Context, c *event.Context) error { return v1.SettleContext(ctx, s.meter, c) }
 	}
 	s.contexts, err = contexts.New(cfg)

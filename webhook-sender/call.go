@@ -75,7 +75,7 @@ func (s *Service) blockReason(task *event.WebhookTask) (code string) {
 	if s.secrets.isInactive(task.OrganizationID) {
 		return codeInactive
 	}
-	if _, erased := s.erased.Document(s.platforms, task.Body); erased || s.erased.Named(task.Identities) {
+	if _, erased := s.erased.FindInDocument(s.platforms, task.Body); erased || s.erased.IsAnyNamed(task.Identities) {
 		return codeErased
 	}
 	return ""
@@ -195,7 +195,7 @@ func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if rejected, ok := errors.AsType[*bus.RefusedError](err); ok {
+		if rejected, ok := errors.AsType[*bus.RejectedError](err); ok {
 			if messages = s.retriable(ctx, messages, rejected); len(messages) == 0 {
 				return nil
 			}
@@ -212,7 +212,7 @@ func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.
 
 // retriable returns the messages to write again: those rejected for a transient reason, and later
 // ones with the same key, which keeps their order.
-func (s *Service) retriable(ctx context.Context, messages []kafka.Message, rejected *bus.RefusedError) []kafka.Message {
+func (s *Service) retriable(ctx context.Context, messages []kafka.Message, rejected *bus.RejectedError) []kafka.Message {
 	reasons := make(map[int]error, len(rejected.Messages))
 	for _, r := range rejected.Messages {
 		reasons[r.Index] = r.Err
@@ -311,8 +311,8 @@ func (w *partitionWorker) deadLetterMessage(ctx context.Context, d *delivery.Dea
 	if t := cachedTask(task); t != nil && w.service.blockReason(t) != "" {
 		task = withoutBody
 	}
-	out := kafka.Message{Topic: DeadTopic().Name, Key: task.Key, Value: task.Value, Headers: task.Headers}
-	header := event.Dead{
+	out := kafka.Message{Topic: DeadLetterTopic().Name, Key: task.Key, Value: task.Value, Headers: task.Headers}
+	header := event.DeadLetter{
 		Service: serviceName, Handler: handlerName, Topic: event.TopicWebhookTask, Partition: w.partition.Number,
 		Offset: d.State.Offset, Code: d.Code(), Reason: d.Reason(), Attempts: d.State.Attempts,
 		FirstFailure: d.State.FirstFailure, LastFailure: d.State.UpdatedAt,

@@ -68,7 +68,7 @@ func TestService_DeadLettersErasedPersonWithoutBody(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.deadLetters()) == 4 }, 20*time.Second, 5*time.Millisecond)
 	for _, m := range c.deadLetters() {
 		require.Equal(t, "subject_erased", headerValue(m, event.HeaderDeadPrefix+"code"))
-		_, hit := set.Document(identity.Default(), m.Value)
+		_, hit := set.FindInDocument(identity.Default(), m.Value)
 		require.False(t, hit)
 		var task event.WebhookTask
 		if json.Unmarshal(m.Value, &task) == nil {

@@ -50,10 +50,10 @@ func newClusterWithPartitions(t *testing.T, partitions int) *cluster {
 	b := brokertest.Start(t)
 	c := &cluster{broker: b, bus: bus.Config{Brokers: b.Addrs()}, attempts: make(map[string][]event.WebhookAttempt)}
 	var topics []bus.Topic
-	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
+	for _, d := range append(event.Topics(), webhook.DeadLetterTopic()) {
 		switch d.Name {
 		case event.TopicAccount, event.TopicWebhookTask, event.TopicWebhook, event.TopicWebhookState,
-			webhook.DeadTopic().Name:
+			webhook.DeadLetterTopic().Name:
 			topics = append(topics, bus.Topic{Name: d.Name, Partitions: cmp.Or(partitions, d.Partitions),
 				Config: d.Config()})
 		}
@@ -61,7 +61,7 @@ func newClusterWithPartitions(t *testing.T, partitions int) *cluster {
 	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, topics))
 	c.writer = bus.NewWriter(c.bus)
 	follower := bus.Follow(t.Context(), c.bus, bus.FollowConfig{
-		Topics: []string{event.TopicWebhook, webhook.DeadTopic().Name}, MaxWait: 100 * time.Millisecond,
+		Topics: []string{event.TopicWebhook, webhook.DeadLetterTopic().Name}, MaxWait: 100 * time.Millisecond,
 		Handle: func(_ context.Context, m kafka.Message) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -139,13 +139,13 @@ func (o *Operator) Resend(ctx context.Context, deliveryID string, partition int,
 
 // Troubled is the health of the endpoints that are stopped or whose breaker was open. Pending is
 // the number of waiting deliveries by endpoint ID.
-type Troubled struct {
+type EndpointHealth struct {
 	Endpoints []event.EndpointState
 	Pending   map[string]int
 }
 
 // Endpoints reads the health of endpoints from the state topic.
-func (o *Operator) Endpoints(ctx context.Context) (Troubled, error) {
+func (o *Operator) Endpoints(ctx context.Context) (EndpointHealth, error) {
 	var mu sync.Mutex
 	endpoints := make(map[string]event.EndpointState)
 	pending := make(map[string]map[string]bool)
@@ -175,9 +175,9 @@ func (o *Operator) Endpoints(ctx context.Context) (Troubled, error) {
 	})
 	err := follower.WaitReady(ctx)
 	if err := errors.Join(err, follower.Close()); err != nil {
-		return Troubled{}, fmt.Errorf("read webhook states: %w", err)
+		return EndpointHealth{}, fmt.Errorf("read webhook states: %w", err)
 	}
-	out := Troubled{Pending: make(map[string]int)}
+	out := EndpointHealth{Pending: make(map[string]int)}
 	for id, deliveries := range pending {
 		if len(deliveries) > 0 {
 			out.Pending[id] = len(deliveries)

@@ -53,9 +53,9 @@ type partitionWorker struct {
 	unwrittenSince time.Time    // lower bound of the age of unwritten changes
 	waitingTask    *decodedTask // waits for free memory
 
-	watermark   event.WebhookTaken // as written, or being written, to the state topic
-	newestTime  time.Time          // newest timestamp of the received messages
-	lastSkipped int64              // offset of the last skipped message, -1 if none
+	watermark   event.WebhookLowWatermark // as written, or being written, to the state topic
+	newestTime  time.Time                 // newest timestamp of the received messages
+	lastSkipped int64                     // offset of the last skipped message, -1 if none
 
 	reportedPending, reportedRunning float64 // this worker's share of the gauges
 
@@ -315,7 +315,7 @@ func (w *partitionWorker) drain(ctx context.Context, calls *sync.WaitGroup,
 // handleMessage decodes a message and passes it to the scheduler, or keeps it as waitingTask until
 // there is free memory.
 func (w *partitionWorker) handleMessage(m kafka.Message, now time.Time, spillTimer *time.Timer) {
-	if w.watermark.Covers(m.Offset, m.Time) {
+	if w.watermark.Includes(m.Offset, m.Time) {
 		if w.lastSkipped < 0 {
 			w.service.logger.Warn("webhook: skipping already processed tasks",
 				slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset),

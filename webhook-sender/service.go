@@ -29,8 +29,8 @@ func Topics() []string {
 	return []string{event.TopicWebhookTask}
 }
 
-// DeadTopic returns the dead-letter topic of deliveries.
-func DeadTopic() event.Topic { return event.DeadTopic(serviceName, handlerName) }
+// DeadLetterTopic returns the dead-letter topic of deliveries.
+func DeadLetterTopic() event.Topic { return event.DeadLetterTopic(serviceName, handlerName) }
 
 const (
 	serviceName = "webhook-sender"
@@ -191,7 +191,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 }
 
 func (s *Service) ensureDeadLetterTopic(ctx context.Context) error {
-	t := DeadTopic()
+	t := DeadLetterTopic()
 	err := bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: t.Name, Partitions: t.Partitions, Config: t.Config()}})
 	var mismatch *bus.MismatchError
 	if err != nil && !errors.As(err, &mismatch) {

@@ -109,7 +109,7 @@ func TestService_GoneStopsEndpointUntilResumed(t *testing.T) {
 	require.Equal(t, event.TopicWebhookTask, letter.Topic)
 
 	op := webhook.NewOperator(webhook.OperatorConfig{Bus: c.bus})
-	var states webhook.Troubled
+	var states webhook.EndpointHealth
 	// States are written after the dead letters.
 	require.Eventually(t, func() bool {
 		states, err = op.Endpoints(t.Context())

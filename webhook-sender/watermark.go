@@ -16,7 +16,7 @@ import (
 
 // restore applies a message of the state topic.
 func (w *partitionWorker) restore(m *kafka.Message) error {
-	if string(m.Key) != event.WebhookTakenKey {
+	if string(m.Key) != event.WebhookLowWatermarkKey {
 		return w.scheduler.Restore(m.Key, m.Value)
 	}
 	if err := json.Unmarshal(m.Value, &w.watermark); err != nil {
@@ -28,14 +28,14 @@ func (w *partitionWorker) restore(m *kafka.Message) error {
 
 // watermarkChange returns the current low watermark, and whether the one on the state topic is out
 // of date.
-func (w *partitionWorker) watermarkChange() (event.WebhookTaken, bool) {
+func (w *partitionWorker) watermarkChange() (event.WebhookLowWatermark, bool) {
 	next, ok := w.partition.Finished()
 	if !ok {
 		return w.watermark, false
 	}
 	// It moves back only if new tasks have taken offsets that the log lost, after all skipped ones.
 	movesBack := next < w.watermark.Offset && next > w.lastSkipped && w.newestTime.After(w.watermark.Newest)
-	return event.WebhookTaken{Offset: next, Newest: w.newestTime}, next > w.watermark.Offset || movesBack
+	return event.WebhookLowWatermark{Offset: next, Newest: w.newestTime}, next > w.watermark.Offset || movesBack
 }
 
 // nextChange returns the state change to write next, with the watermark that previous changes
@@ -44,7 +44,7 @@ func (w *partitionWorker) nextChange() delivery.StateChange {
 	e := w.scheduler.TakeStateChange()
 	if watermark, moved := w.watermarkChange(); moved {
 		w.watermark = watermark
-		e.States = append(e.States, delivery.State{Key: event.WebhookTakenKey, LowWatermark: &watermark})
+		e.States = append(e.States, delivery.State{Key: event.WebhookLowWatermarkKey, LowWatermark: &watermark})
 	}
 	return e
 }

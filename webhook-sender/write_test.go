@@ -13,7 +13,7 @@ import (
 
 func TestWriteEach_LimitsBatchBytes(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
-	topic := DeadTopic().Name
+	topic := DeadLetterTopic().Name
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: topic, Partitions: 1}}))
 	s, err := New(Config{Bus: cfg, Key: make([]byte, event.WebhookKeySize)}, Deps{})
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ for _ in $(seq 240); do
 	read -rt 0.5 <> <(:) || true
 done
 # The people and the company whom the description's examples name, so that the examples are answered.
-for file in schemas/world/examples/*.ndjson; do
+for file in schemas/sampledata/examples/*.ndjson; do
 	bin/muster ingest --data-dir "$work/data" "$(basename "$file" .ndjson)" "$file" >"$work/ingest" 2>&1 || { cat "$work/ingest" >&2; exit 1; }
 done
 bin/muster status --wait --data-dir "$work/data" >"$work/status" 2>&1 || { cat "$work/status" >&2; exit 1; }

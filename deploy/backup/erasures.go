@@ -374,7 +374,7 @@ func withBroker(
 	if err != nil {
 		return err
 	}
-	ctx, end := b.While(ctx)
+	ctx, end := b.WithFailure(ctx)
 	defer end()
 	return errors.Join(do(ctx, b, bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster backup"}), b.Close())
 }

@@ -56,7 +56,7 @@ func (b *bench) answersPath(table postgres.Table) string {
 func uniqueNames(names []string) (unique []string) {
 	seen := make(map[string]bool, len(names))
 	for _, n := range names {
-		if key := identity.UsernameKey(n); key != "" && !seen[key] {
+		if key := identity.NormalizeUsername(n); key != "" && !seen[key] {
 			seen[key] = true
 			unique = append(unique, n)
 		}

@@ -21,7 +21,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // Limits of a direct load.
@@ -43,18 +43,18 @@ func directLoads() []directLoad {
 	return []directLoad{
 		{
 			name: "direct", parts: []string{"discover"},
-			kinds: []string{world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink},
+			kinds: []string{sampledata.NetworkPerson, sampledata.CodehostPerson, sampledata.MicroblogPerson, sampledata.AccountLink},
 			tables: readmodel.Names{"lookups": "lookups", "network_people": "network_people",
 				"codehost_people": "codehost_people", "microblog_people": "microblog_people"},
 		},
 		{
 			name: "direct-search", parts: []string{"search", "bombs"},
-			kinds:  []string{world.NetworkPerson},
+			kinds:  []string{sampledata.NetworkPerson},
 			tables: readmodel.Names{"network_people": "network_people", "search_people": "search_people"},
 		},
 		{
 			name: "direct-enrich", parts: []string{"enrich"},
-			kinds: world.Kinds(),
+			kinds: sampledata.Kinds(),
 			tables: readmodel.Names{
 				"lookups": "lookups", "network_people": "network_people", "network_companies": "network_companies",
 				"account_links":   "account_links",
@@ -104,7 +104,7 @@ func (s *directSink) Record(kind string, raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode a generated record: %w", err)
 	}
-	parts, _ := rec.Split() // generated lists are valid
+	parts, _ := rec.SplitEmbedded() // generated lists are valid
 	s.batch = append(append(s.batch, rec), parts...)
 	if s.records%directBatch != 0 {
 		return nil
@@ -169,7 +169,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	invented, err := world.New(ctx, b.world())
+	invented, err := sampledata.New(ctx, b.world())
 	if err != nil {
 		return fmt.Errorf("generate the data: %w", err)
 	}
@@ -190,7 +190,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("write the progress: %w", err)
 		}
 	}
-	if slices.Contains(load.kinds, world.CodehostPerson) {
+	if slices.Contains(load.kinds, sampledata.CodehostPerson) {
 		began := time.Now()
 		report, err := projector.ReplayAnswers(ctx,
 			projector.ReplayDeps{Deps: projector.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
@@ -203,7 +203,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 }
 
 // loadKind writes the rows of the records of one kind, and returns the number of records that were not written before.
-func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string, tables readmodel.Names) (int, error) {
+func (b *bench) loadKind(ctx context.Context, invented *sampledata.World, kind string, tables readmodel.Names) (int, error) {
 	progress, err := readProgress(filepath.Join(b.data, kind+".batches"))
 	if err != nil {
 		return 0, err

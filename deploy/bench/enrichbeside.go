@@ -92,7 +92,7 @@ func (b *bench) loadPostgres(ctx context.Context, dsn string, table postgres.Tab
 	defer func() { err = errors.Join(err, r.close()) }()
 	return postgres.Load(ctx, dsn, table, func() (string, []byte, error) {
 		name, answer, err := r.next()
-		return identity.UsernameKey(name), answer, err
+		return identity.NormalizeUsername(name), answer, err
 	})
 }
 

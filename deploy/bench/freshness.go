@@ -21,7 +21,7 @@ import (
 	"muster/platform/bus"
 	queryapi "muster/query-api"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // The load of part freshness, and its observers.
@@ -45,7 +45,7 @@ const (
 
 // measureFreshness publishes records at a constant rate and requests some of them from the API until they are
 // visible: the result is the time from before the write to the response. First the records of a crawl of all kinds
-// (schemas/world) in random order; then profiles only, which are the largest.
+// (schemas/sampledata) in random order; then profiles only, which are the largest.
 func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
 		crawl, err := newCrawlMix(ctx, max(10, b.seconds)*b.rate)
@@ -108,7 +108,7 @@ func (*crawlMix) Truth([]byte) error { return nil }
 func newCrawlMix(ctx context.Context, n int) (*crawlMix, error) {
 	c := &crawlMix{kinds: map[record.Kind]int{}}
 	const seed = 77 // not the seed of the loaded data
-	if err := world.Generate(ctx, world.Options{People: max(1000, n/10), Seed: seed}, c, nil); err != nil {
+	if err := sampledata.Generate(ctx, sampledata.Options{People: max(1000, n/10), Seed: seed}, c, nil); err != nil {
 		return nil, fmt.Errorf("generate a crawl: %w", err)
 	}
 	shuffle := rand.New(rand.NewPCG(seed, seed))

@@ -28,7 +28,7 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 		len(q.keys), short.seconds, short.warm)
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
 	uncounted := cfg
-	uncounted.Uncounted = true
+	uncounted.Unmetered = true
 	return b.serving(ctx, cfg, func(counting string) error {
 		return b.serving(ctx, uncounted, func(bare string) error {
 			c := comparison{q: q, servers: [2]string{bare, counting}}

@@ -28,7 +28,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // stage is a separate engine and a broker in this process, whose processor time is not counted.
@@ -120,7 +120,7 @@ type peopleSink struct {
 var errEnough = errors.New("enough records")
 
 func (p *peopleSink) Record(kind string, raw []byte) error {
-	if kind != world.NetworkPerson {
+	if kind != sampledata.NetworkPerson {
 		return nil
 	}
 	rec, err := record.Decode(record.KindNetworkPerson, bytes.Clone(raw))
@@ -199,7 +199,7 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	people := &peopleSink{limit: min(50_000, max(1000, b.records/100))}
-	err = world.Generate(ctx, world.Options{People: 2 * people.limit, Seed: b.seed}, people, nil)
+	err = sampledata.Generate(ctx, sampledata.Options{People: 2 * people.limit, Seed: b.seed}, people, nil)
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}

@@ -116,7 +116,7 @@ type webhookBench struct {
 
 func (w *webhookBench) open(ctx context.Context) error {
 	var topics []bus.Topic
-	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
+	for _, d := range append(event.Topics(), webhook.DeadLetterTopic()) {
 		topics = append(topics, bus.Topic{Name: d.Name, Partitions: d.Partitions, Config: d.Config()})
 	}
 	if err := bus.EnsureTopics(ctx, w.bus, topics); err != nil {

@@ -23,7 +23,7 @@ import (
 	"muster/projector"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // bench is a running platform with loaded data.
@@ -169,8 +169,8 @@ func (b *bench) source() status.Source {
 }
 
 // world returns the options of the data set.
-func (b *bench) world() world.Options {
-	return world.Options{People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10}
+func (b *bench) world() sampledata.Options {
+	return sampledata.Options{People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10}
 }
 
 // load publishes the data through Kafka, like any records. An interrupted run continues with the missing kinds.
@@ -181,8 +181,8 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 	}
 	files := filepath.Join(b.data, "world")
 	began := time.Now()
-	if !exists(filepath.Join(files, world.TruthFile)) {
-		summary, err := world.WriteFiles(ctx, files, b.world(), nil)
+	if !exists(filepath.Join(files, sampledata.TruthFile)) {
+		summary, err := sampledata.WriteFiles(ctx, files, b.world(), nil)
 		if err != nil {
 			return err
 		}
@@ -190,13 +190,13 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 	}
 	began = time.Now()
 	var total ingest.Counts
-	for _, kind := range world.Kinds() {
+	for _, kind := range sampledata.Kinds() {
 		published := filepath.Join(files, kind+".published")
 		if exists(published) {
 			continue
 		}
 		run, err := ingest.Files(ctx, ingest.Config{Bus: b.kafka}, ingest.Deps{Logger: b.logger},
-			record.Kind(kind), []string{filepath.Join(files, world.FileName(kind))})
+			record.Kind(kind), []string{filepath.Join(files, sampledata.FileName(kind))})
 		if err != nil {
 			return fmt.Errorf("load %s: %w", kind, err)
 		}

@@ -284,7 +284,7 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 		if !ours {
 			continue
 		}
-		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Lifted: true})
+		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true})
 		if err != nil {
 			return err
 		}

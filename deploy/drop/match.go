@@ -58,7 +58,7 @@ func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 			}
 			s := suppress.Subject{Emails: emails}
 			if body != "" {
-				s.Beside([]byte(body))
+				s.AddUnknownFields([]byte(body))
 			}
 			values := make(map[suppress.DropValue]bool)
 			for _, e := range s.Emails {

@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/descriptiontest"
+	"muster/query-api/openapitest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -30,7 +30,7 @@ func atoi(t *testing.T, s string) int {
 }
 
 // description validates every call of an api.
-var description = sync.OnceValues(descriptiontest.New)
+var description = sync.OnceValues(openapitest.New)
 
 // api is a client of a running platform's HTTP API. A response that violates the API description is an error.
 type api struct {

@@ -635,7 +635,7 @@ func (w *propertyWorld) checkAccount(a map[string]any) (owner string, err error)
 			return "", fmt.Errorf("a name of %v is in %v", found, m)
 		}
 	}
-	if n, _ := a["network_username"].(string); n != "" && !w.mayName(owner, identity.UsernameKey(n)) {
+	if n, _ := a["network_username"].(string); n != "" && !w.mayName(owner, identity.NormalizeUsername(n)) {
 		return "", fmt.Errorf("%v never had a link to %q", m, n)
 	}
 	return owner, w.checkEntries(a, m)

@@ -89,7 +89,7 @@ func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentif
 		delete(values, key)
 		delete(from, key)
 		var e suppress.Entry
-		if m.Value != nil && json.Unmarshal(m.Value, &e) == nil && !e.Lifted {
+		if m.Value != nil && json.Unmarshal(m.Value, &e) == nil && !e.Unsuppressed {
 			values[key], from[key] = m.Value, e
 		}
 		return nil
@@ -137,7 +137,7 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		return func(id, username, body string, emails []string) bool {
 			s := suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails}
 			if body != "" {
-				s.Beside([]byte(body))
+				s.AddUnknownFields([]byte(body))
 			}
 			_, hit := set.Subject(s)
 			return hit
@@ -174,7 +174,7 @@ func tableQueries(set *suppress.Set) []tableQuery {
 				}
 				return account(platform, username) || slices.ContainsFunc(d.Socials, func(s event.Social) bool {
 					_, byID := set.ID(s.Platform, s.Identity)
-					return byID || account(s.Platform, identity.UsernameKey(s.Username))
+					return byID || account(s.Platform, identity.NormalizeUsername(s.Username))
 				})
 			}},
 		{readmodel.DiscoveredTable,
@@ -198,13 +198,13 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		out = append(out, tableQuery{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
 	}
 	document := func(_, _, text string, _ []string) bool {
-		_, hit := set.Document(identity.Default(), []byte(text))
+		_, hit := set.FindInDocument(identity.Default(), []byte(text))
 		return hit
 	}
 	return append(out,
 		tableQuery{"codehost_commits", "toString(user_id), " + readmodel.CommitAuthor + ", ''" + none,
 			func(id, author, _ string, _ []string) bool {
-				if key, err := identity.EmailKey(author); err == nil && set.Author(key) {
+				if key, err := identity.NormalizeEmail(author); err == nil && set.Author(key) {
 					return true
 				}
 				_, hit := set.ID(identity.Codehost, id)
@@ -216,7 +216,7 @@ func tableQueries(set *suppress.Set) []tableQuery {
 				if json.Unmarshal([]byte(result), &c) != nil {
 					return false
 				}
-				return set.Named(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
+				return set.IsAnyNamed(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
 			}},
 		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 	)
@@ -342,8 +342,8 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 		}
 		out = append(out, p)
 	}
-	seen := Place{Name: event.TopicSeen}
-	err := bus.Scan(ctx, cfg, []string{event.TopicSeen}, func(m kafka.Message) error {
+	seen := Place{Name: event.TopicVersionBump}
+	err := bus.Scan(ctx, cfg, []string{event.TopicVersionBump}, func(m kafka.Message) error {
 		seen.Looked++
 		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && hasKeyOf(set, record.Kind(kind), key) {
 			seen.Remaining++
@@ -351,7 +351,7 @@ func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, er
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("search %s: %w", event.TopicSeen, err)
+		return nil, fmt.Errorf("search %s: %w", event.TopicVersionBump, err)
 	}
 	return append(out, seen), nil
 }

@@ -59,7 +59,7 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 	if err != nil {
 		return nil, fmt.Errorf("list the dead-letter topics: %w", err)
 	}
-	letters := event.DeadTopic("", "").Retention
+	letters := event.DeadLetterTopic("", "").Retention
 	for _, name := range dead {
 		retention[name] = letters
 		names = append(names, name)
@@ -90,18 +90,18 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 // rejected records.
 func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 	document := func(raw []byte) bool {
-		_, hit := set.Document(identity.Default(), raw)
+		_, hit := set.FindInDocument(identity.Default(), raw)
 		return hit
 	}
 	account := func(a event.Account) bool {
-		_, hit := set.Account(a.Platform, identity.UsernameKey(a.Username))
+		_, hit := set.Account(a.Platform, identity.NormalizeUsername(a.Username))
 		return hit
 	}
 	switch topic {
 	case event.TopicWebhookTask:
 		var t event.WebhookTask
 		if json.Unmarshal(m.Value, &t) == nil {
-			return set.Named(t.Identities) || document(t.Body) || document([]byte(t.URL))
+			return set.IsAnyNamed(t.Identities) || document(t.Body) || document([]byte(t.URL))
 		}
 	case event.TopicWebhook:
 		var a event.WebhookAttempt
@@ -130,7 +130,7 @@ func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 		}
 	case event.TopicContext:
 		var c event.Context
-		if json.Unmarshal(m.Value, &c) == nil && set.Named(c.Identities) {
+		if json.Unmarshal(m.Value, &c) == nil && set.IsAnyNamed(c.Identities) {
 			return true
 		}
 	}
@@ -160,6 +160,6 @@ func ofKind(set *suppress.Set, kind record.Kind, raw []byte) bool {
 		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost,
 		record.KindMicroblogPerson: identity.Microblog,
 	}[kind]
-	_, hit := set.DocumentOf(identity.Default(), platform, raw)
+	_, hit := set.FindInDocumentOf(identity.Default(), platform, raw)
 	return hit
 }

@@ -167,13 +167,13 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 		write(event.TopicContext, "", event.Context{Profile: body})
 		write(event.TopicContextTask, "", event.ContextTask{Person: []byte(`"Write to ` + email + `."`)})
 		var headers []kafka.Header
-		event.Dead{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now,
+		event.DeadLetter{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now,
 			LastFailure: now}.Set(func(name, value string) {
 			headers = append(headers, kafka.Header{Key: name, Value: []byte(value)})
 		})
 		dead, err := json.Marshal(event.WebhookTask{DeliveryID: username, Body: body})
 		require.NoError(t, err)
-		write(event.DeadTopic("webhook-sender", "deliveries").Name, "", dead, headers...)
+		write(event.DeadLetterTopic("webhook-sender", "deliveries").Name, "", dead, headers...)
 
 		var contexts readmodel.ContextBatch
 		require.NoError(t, contexts.Add(&event.Context{
@@ -220,7 +220,7 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 	for _, name := range []string{
 		event.TopicWebhookTask, event.TopicWebhook, event.TopicRejected, event.TopicDiscoveryTask, event.TopicDiscovery,
 		event.TopicContext, event.TopicContextTask,
-		event.DeadTopic("webhook-sender", "deliveries").Name,
+		event.DeadLetterTopic("webhook-sender", "deliveries").Name,
 	} {
 		made := 0
 		if name == event.TopicWebhookTask {

@@ -84,7 +84,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 	return kafkaBackend{
 		config: bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster", Logger: deps.Telemetry.Logger},
 		user:   serviceUser, password: password,
-		compact: b.Compact, retain: b.Retain, while: b.While, err: b.Err, close: b.Close,
+		compact: b.Compact, retain: b.Retain, while: b.WithFailure, err: b.Err, close: b.Close,
 	}, nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/schemas/record"
+	"muster/schemas/sampledata"
 	"muster/schemas/suppress"
-	"muster/schemas/world"
 )
 
 // sampleSeed is fixed, so that all samples of one size are equal.
@@ -112,7 +112,7 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	deps.Progress.Begin(fmt.Sprintf("Generating %d people", s.People), int64(s.People))
-	summary, err := world.WriteFiles(ctx, dir, world.Options{People: s.People, Seed: s.Seed}, func(done, _ int) {
+	summary, err := sampledata.WriteFiles(ctx, dir, sampledata.Options{People: s.People, Seed: s.Seed}, func(done, _ int) {
 		deps.Progress.Set(int64(done))
 	})
 	deps.Progress.End()
@@ -123,14 +123,14 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	deps.Progress.Begin("Loading sample data", summary.Bytes)
 	defer deps.Progress.End()
 	loaded := int64(0)
-	for _, kind := range world.Kinds() {
-		paths := []string{filepath.Join(dir, world.FileName(kind))}
-		example, err := world.Example(kind)
+	for _, kind := range sampledata.Kinds() {
+		paths := []string{filepath.Join(dir, sampledata.FileName(kind))}
+		example, err := sampledata.Example(kind)
 		if err != nil {
 			return fmt.Errorf("load the sample: %w", err)
 		}
 		if example != nil {
-			paths = append(paths, filepath.Join(dir, "example-"+world.FileName(kind)))
+			paths = append(paths, filepath.Join(dir, "example-"+sampledata.FileName(kind)))
 			if err := os.WriteFile(paths[1], example, 0o600); err != nil {
 				return fmt.Errorf("write the sample's examples: %w", err)
 			}

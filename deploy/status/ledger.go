@@ -35,7 +35,7 @@ func (s Source) flushUsage(ctx context.Context) error {
 			return nil
 		}
 	}
-	return pause(ctx, queryapi.OtherReplicas)
+	return pause(ctx, queryapi.ReplicaPublishGrace)
 }
 
 // flushReplica repeats a flush request until the replica has published its buffer. alone reports that it is the only

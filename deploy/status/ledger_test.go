@@ -68,9 +68,9 @@ func TestWait_IncludesBufferedUsageOfReplicas(t *testing.T) {
 		least     time.Duration
 	}{
 		{"the one replica", alone, askedAlone, 0},
-		{"one of several", oneOf, askedOneOf, queryapi.OtherReplicas},
-		{"a process without query-api", without.URL, nil, queryapi.OtherReplicas},
-		{"no admin address", "", nil, queryapi.OtherReplicas},
+		{"one of several", oneOf, askedOneOf, queryapi.ReplicaPublishGrace},
+		{"a process without query-api", without.URL, nil, queryapi.ReplicaPublishGrace},
+		{"no admin address", "", nil, queryapi.ReplicaPublishGrace},
 	} {
 		before, began := published, time.Now()
 		var missing []int64

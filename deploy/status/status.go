@@ -177,7 +177,7 @@ func Topics(ctx context.Context, kafka bus.Config, consumers []Consumer, now tim
 		return nil, fmt.Errorf("read the lag from Kafka: %w", err)
 	}
 	for i, partitions := range lags {
-		oldest, err := bus.Oldest(ctx, kafka, partitions)
+		oldest, err := bus.OldestTimestamps(ctx, kafka, partitions)
 		if err != nil {
 			return nil, fmt.Errorf("read the lag from Kafka: %w", err)
 		}

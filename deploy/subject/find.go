@@ -50,7 +50,7 @@ func newWanted(identifiers []record.ErasureIdentifier) (wanted, error) {
 			w.sums[t] = append(w.sums[t], strings.ToLower(i.SHA256))
 			continue
 		}
-		standard, err := suppress.Standard(t, string(i.Value))
+		standard, err := suppress.Normalize(t, string(i.Value))
 		if err != nil {
 			return w, fmt.Errorf("%s %w", i.Type, err)
 		}
@@ -224,7 +224,7 @@ const maxContact = 320
 // SHA-256 hashes.
 func hasContact(body []byte, emails, phones map[string]bool) bool {
 	is := func(t suppress.Type, wanted map[string]bool, text string) bool {
-		standard, err := suppress.Standard(t, text)
+		standard, err := suppress.Normalize(t, text)
 		if len(wanted) == 0 || err != nil {
 			return false
 		}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 // sumOf returns the SHA-256 hash of a normalized identifier, in hexadecimal.
 func sumOf(t *testing.T, typ suppress.Type, value string) string {
 	t.Helper()
-	standard, err := suppress.Standard(typ, value)
+	standard, err := suppress.Normalize(typ, value)
 	require.NoError(t, err)
 	sum := sha256.Sum256([]byte(standard))
 	return hex.EncodeToString(sum[:])

@@ -167,7 +167,7 @@ func (f *foreign) load() error {
 // claimOwnership makes the key the owner of the topic if it has none.
 func (f *Follower) claimOwnership(ctx context.Context) {
 	f.logOwnerMismatch(ctx)
-	if f.set.Claimed() {
+	if f.set.HasOwner() {
 		return
 	}
 	writing, cancel := context.WithTimeoutCause(ctx, connectTimeout,
@@ -181,7 +181,7 @@ func (f *Follower) claimOwnership(ctx context.Context) {
 
 // logOwnerMismatch logs an error if the topic has another owner.
 func (f *Follower) logOwnerMismatch(ctx context.Context) {
-	if err := f.set.Ours(); err != nil {
+	if err := f.set.CheckOwner(); err != nil {
 		f.logger.ErrorContext(ctx, "suppression: root key differs from the topic owner's, erasures are rejected",
 			"error", err, "hint", "see erasure.md")
 	}
@@ -191,7 +191,7 @@ func (f *Follower) logOwnerMismatch(ctx context.Context) {
 func claim(ctx context.Context, cfg bus.Config, key *suppress.Key) error {
 	w := bus.NewWriter(cfg)
 	err := bus.WriteAll(ctx, w,
-		[]kafka.Message{{Topic: event.TopicErasure, Key: []byte(suppress.OwnerKey), Value: key.Owner()}})
+		[]kafka.Message{{Topic: event.TopicErasure, Key: []byte(suppress.OwnerKey), Value: key.OwnerRecord()}})
 	if err = errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("suppression: write the topic owner: %w", err)
 	}

@@ -30,7 +30,7 @@ func Ensure(ctx context.Context, kafka bus.Config, replication int, logger *slog
 	} else if err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}
-	single, err := bus.SingleCopies(ctx, kafka, names)
+	single, err := bus.UnreplicatedTopics(ctx, kafka, names)
 	if err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}

@@ -55,7 +55,7 @@ func TestEnsure_UsesReplicationAndReportsSingleReplicas(t *testing.T) {
 	require.Contains(t, log.String(), "single replica")
 	require.Contains(t, log.String(), "topics=["+event.TopicErasure+"]")
 	require.NotContains(t, log.String(), event.TopicAccount)
-	single, err := bus.SingleCopies(t.Context(), cfg, []string{event.TopicErasure, event.TopicAccount, "none"})
+	single, err := bus.UnreplicatedTopics(t.Context(), cfg, []string{event.TopicErasure, event.TopicAccount, "none"})
 	require.NoError(t, err)
 	require.Equal(t, []string{event.TopicErasure}, single)
 }

@@ -139,7 +139,7 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 
 // Away returns how long the running consumer has been outside its group: it is joining, cannot join, or waits for its
 // topics. It returns 0 while it is a member, even without partitions.
-func (c *BatchConsumer) Away() time.Duration { return c.membership.outsideFor() }
+func (c *BatchConsumer) NotInGroupFor() time.Duration { return c.membership.outsideFor() }
 
 // generation consumes the partitions of one generation until ctx ends.
 func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, gen *kafka.Generation) {

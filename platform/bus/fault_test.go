@@ -97,7 +97,7 @@ func TestWriteAll_ReportsPermanentErrorsAndWritesOthers(t *testing.T) {
 			msgs := append(bustest.Messages(good, 0, 5), bustest.Messages(bad, 5, 3)...)
 			msgs = append(msgs, bustest.Messages(good, 8, 5)...)
 			err := bus.WriteAll(t.Context(), bustest.Writer(t, cfg), msgs)
-			var rejected *bus.RefusedError
+			var rejected *bus.RejectedError
 			require.ErrorAs(t, err, &rejected)
 			require.ErrorIs(t, err, kafka.Error(e.Code))
 			require.True(t, bus.IsPermanentWriteError(err))
@@ -123,7 +123,7 @@ func TestWriteAll_SplitsBatchThatIsTooLargeForTopic(t *testing.T) {
 	w := bustest.Writer(t, cfg)
 	w.Compression = 0
 	err := bus.WriteAll(t.Context(), w, msgs)
-	var rejected *bus.RefusedError
+	var rejected *bus.RejectedError
 	require.ErrorAs(t, err, &rejected)
 	require.Len(t, rejected.Messages, 1)
 	require.Equal(t, 7, rejected.Messages[0].Index)
@@ -516,14 +516,14 @@ func TestConsumer_AwayIsZeroOnlyForMembers(t *testing.T) {
 			Handle: func(context.Context, bus.Batch) error { return nil },
 		})
 		require.NoError(t, err)
-		require.Zero(t, c.Away(), "before Run")
+		require.Zero(t, c.NotInGroupFor(), "before Run")
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
 		t.Cleanup(func() {
 			cancel()
 			require.NoError(t, <-done)
-			require.Zero(t, c.Away(), "after Run")
+			require.Zero(t, c.NotInGroupFor(), "after Run")
 		})
 		return c
 	}
@@ -531,12 +531,12 @@ func TestConsumer_AwayIsZeroOnlyForMembers(t *testing.T) {
 		Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1,
 	})
 	first := start()
-	isAway := func(c *bus.BatchConsumer) bool { return c.Away() > 100*time.Millisecond }
+	isAway := func(c *bus.BatchConsumer) bool { return c.NotInGroupFor() > 100*time.Millisecond }
 	bustest.Eventually(t, func() bool { return isAway(first) && joins.Hits() > 2 }, "joins fail")
 	joins.Remove()
-	bustest.Eventually(t, func() bool { return first.Away() == 0 }, "the first has joined")
+	bustest.Eventually(t, func() bool { return first.NotInGroupFor() == 0 }, "the first has joined")
 	second := start()
-	bothJoined := func() bool { return first.Away() == 0 && second.Away() == 0 }
+	bothJoined := func() bool { return first.NotInGroupFor() == 0 && second.NotInGroupFor() == 0 }
 	bustest.Eventually(t, bothJoined, "both have joined, with one partition")
 	b.Cluster().Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.JoinGroup, kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: -1,

@@ -48,7 +48,7 @@ func TestWaitReporter_LogsCauseAfter20SecondsAndThenEachMinute(t *testing.T) {
 		},
 		"unbatched write": func(ctx context.Context, cfg Config) error {
 			w := NewWriter(cfg, withTransport(failing{errPassword}))
-			return errors.Join(WriteAll(ctx, w.Alone(), []kafka.Message{{Topic: "t"}}), w.Close())
+			return errors.Join(WriteAll(ctx, w.Unbatched(), []kafka.Message{{Topic: "t"}}), w.Close())
 		},
 		"repeated writes": func(ctx context.Context, cfg Config) error {
 			return repeatedly(ctx, NewWriter(cfg, withTransport(failing{errPassword})))

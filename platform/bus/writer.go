@@ -42,7 +42,7 @@ func (w *Writer) Close() error {
 
 // Alone returns a writer like w that does not batch. It shares the connections of w, which its Close would close; the
 // Close of its [kafka.Writer] does not.
-func (w *Writer) Alone() *Writer {
+func (w *Writer) Unbatched() *Writer {
 	return &Writer{waits: w.waits, Writer: &kafka.Writer{
 		Addr: w.Addr, Balancer: w.Balancer, Transport: w.Transport,
 		RequiredAcks: w.RequiredAcks, Compression: w.Compression, BatchSize: 1, BatchBytes: w.BatchBytes,
@@ -108,25 +108,25 @@ func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 	return &Writer{Writer: w, waits: newWaitReporter(cfg)}
 }
 
-// RefusedMessage is a message that was rejected permanently.
-type RefusedMessage struct {
+// RejectedMessage is a message that was rejected permanently.
+type RejectedMessage struct {
 	Index int // in the slice given to WriteAll
 	Topic string
 	Err   error // matches the kafka-go error with errors.Is
 }
 
-// RefusedError lists the messages that the brokers or the writer rejected permanently: too large, no permission or an
+// RejectedError lists the messages that the brokers or the writer rejected permanently: too large, no permission or an
 // invalid topic. All other messages were written.
-type RefusedError struct{ Messages []RefusedMessage }
+type RejectedError struct{ Messages []RejectedMessage }
 
-func (e *RefusedError) Error() string {
+func (e *RejectedError) Error() string {
 	m := e.Messages[0]
 	return fmt.Sprintf("kafka rejected %d messages, the first (index %d, topic %s): %v",
 		len(e.Messages), m.Index, m.Topic, m.Err)
 }
 
 // Unwrap returns the reasons for errors.Is and errors.As.
-func (e *RefusedError) Unwrap() []error {
+func (e *RejectedError) Unwrap() []error {
 	errs := make([]error, len(e.Messages))
 	for i, m := range e.Messages {
 		errs[i] = m.Err
@@ -166,7 +166,7 @@ func isOneOf(err error, codes ...kafka.Error) bool {
 // WriteAll writes msgs and returns nil once all of them are acknowledged. Transient failures (no leader, no
 // connection, timeouts) are retried with backoff until ctx ends. It logs the cause to Config.Logger when calls of the
 // writer have failed for 20 s, and then each minute; an attempt takes up to 40 s if brokers do not respond. Messages
-// that are rejected permanently are skipped and reported in a [*RefusedError] after the others are written. If ctx
+// that are rejected permanently are skipped and reported in a [*RejectedError] after the others are written. If ctx
 // ends first, its error is returned and any of the messages may be stored.
 //
 // A retry repeats each failed message and the later ones of the same key, so that the last message of a key is also the
@@ -211,7 +211,7 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 		}
 	}
 	if len(g.rejected) > 0 {
-		return &RefusedError{Messages: g.rejected}
+		return &RejectedError{Messages: g.rejected}
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 type writeState struct {
 	msgs     []kafka.Message
 	pending  []int // indexes of unwritten messages, in order
-	rejected []RefusedMessage
+	rejected []RejectedMessage
 	lastErr  error // of the first message to be retried
 	// single: each message is written separately, since the broker rejected a batch as too large.
 	single bool
@@ -241,7 +241,7 @@ func newWriteState(w *Writer, msgs []kafka.Message) *writeState {
 }
 
 func (g *writeState) reject(i int, err error) {
-	g.rejected = append(g.rejected, RefusedMessage{Index: i, Topic: g.msgs[i].Topic, Err: err})
+	g.rejected = append(g.rejected, RejectedMessage{Index: i, Topic: g.msgs[i].Topic, Err: err})
 }
 
 // apply removes written and permanently rejected messages from pending. errs has an error for each pending message. It

@@ -97,6 +97,6 @@ func TestWriteState_RejectsUnknownTopicsAfterTimeout(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		g.apply(all())
 		require.Empty(t, g.pending)
-		require.Equal(t, []RefusedMessage{{Index: 0, Topic: "t", Err: kafka.UnknownTopicOrPartition}}, g.rejected)
+		require.Equal(t, []RejectedMessage{{Index: 0, Topic: "t", Err: kafka.UnknownTopicOrPartition}}, g.rejected)
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 // Folder returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is
 // not created if fill fails; several processes may call Folder at the same time.
-func Folder(name string, parts [][]byte, fill func(dir string) error) (string, error) {
+func Dir(name string, parts [][]byte, fill func(dir string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)

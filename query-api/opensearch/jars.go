@@ -27,7 +27,7 @@ var (
 
 // build returns the directory of the jars and of the compiled Judge.java, built once per version of the embedded files.
 func build(ctx context.Context) (string, error) {
-	return javatest.Folder("opensearch", [][]byte{pom, sums, judge}, func(dir string) error {
+	return javatest.Dir("opensearch", [][]byte{pom, sums, judge}, func(dir string) error {
 		if err := javatest.FetchJars(ctx, dir, pom); err != nil {
 			return err
 		}

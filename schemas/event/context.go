@@ -22,8 +22,8 @@ const (
 	ContextConfidence = 0.9
 	ContextTimeout    = 30 * time.Second
 	MaxContextTimeout = 120 * time.Second
-	// ContextKept is how long a profile can be fetched, and how long a task is retried.
-	ContextKept = 24 * time.Hour
+	// ContextRetention is how long a profile can be fetched, and how long a task is retried.
+	ContextRetention = 24 * time.Hour
 	// MaxContextProfile is the maximum size of a profile in bytes, so that it fits a webhook.
 	MaxContextProfile = 768 << 10
 	// MaxPersonDepth is the maximum nesting depth of a person, MaxPersonValues the maximum number of values.

@@ -10,9 +10,9 @@ import (
 )
 
 // Dead describes why and where processing of a message was abandoned. A dead letter, on the topic of
-// [DeadTopic], has the key, value and headers of the message and the headers of Dead. To resubmit it, remove
+// [DeadLetterTopic], has the key, value and headers of the message and the headers of Dead. To resubmit it, remove
 // those headers and publish the rest to Topic.
-type Dead struct {
+type DeadLetter struct {
 	// Service and Handler identify the consumer: "discovery-worker", "score".
 	Service, Handler string
 	// Topic, Partition and Offset are the position of the message.
@@ -51,7 +51,7 @@ const DeadTopicPrefix = "muster.dead."
 const maxDeadReason = 1 << 10
 
 // Set calls set with the headers of a dead letter; set must replace headers of the same name.
-func (d Dead) Set(set func(name, value string)) {
+func (d DeadLetter) Set(set func(name, value string)) {
 	reason := d.Reason
 	if len(reason) > maxDeadReason {
 		cut := maxDeadReason
@@ -78,8 +78,8 @@ func (d Dead) Set(set func(name, value string)) {
 
 // ParseDead parses the headers written by Set. get must return "" for a missing header. The error names every
 // header that is missing or invalid; the other fields are returned with it.
-func ParseDead(get func(name string) string) (Dead, error) {
-	d := Dead{
+func ParseDead(get func(name string) string) (DeadLetter, error) {
+	d := DeadLetter{
 		Service: get(headerDeadService), Handler: get(headerDeadHandler), Topic: get(headerDeadTopic),
 		Code: get(headerDeadCode), Reason: get(headerDeadReason),
 	}

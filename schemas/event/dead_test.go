@@ -13,7 +13,7 @@ import (
 
 func TestDead(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 123, time.UTC)
-	d := event.Dead{
+	d := event.DeadLetter{
 		Service: "discovery-worker", Handler: "score", Topic: event.TopicDiscoveryTask, Partition: 3, Offset: 42,
 		Code: "bad_task", Reason: "no profile", Attempts: 5, FirstFailure: at, LastFailure: at.Add(time.Minute),
 	}
@@ -42,5 +42,5 @@ func TestDead(t *testing.T) {
 	require.ErrorContains(t, err, "muster_dead_topic: is missing")
 	require.ErrorContains(t, err, "muster_dead_offset")
 	require.Equal(t, "why", back.Reason)
-	require.True(t, strings.HasPrefix(event.DeadTopic("a", "b").Name, event.DeadTopicPrefix))
+	require.True(t, strings.HasPrefix(event.DeadLetterTopic("a", "b").Name, event.DeadTopicPrefix))
 }

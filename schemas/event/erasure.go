@@ -19,10 +19,10 @@ type ErasureAction string
 const (
 	ErasureRequested ErasureAction = "requested"
 	ErasureWithdrawn ErasureAction = "withdrawn"
-	// ErasureMasked means that the people are suppressed: readers do not return them.
-	ErasureMasked ErasureAction = "masked"
-	// ErasureRemoved means that their stored data is physically deleted, and that this was verified.
-	ErasureRemoved ErasureAction = "removed"
+	// ErasureSuppressed means that the people are suppressed: readers do not return them.
+	ErasureSuppressed ErasureAction = "masked"
+	// ErasureDeleted means that their stored data is physically deleted, and that this was verified.
+	ErasureDeleted ErasureAction = "removed"
 )
 
 // ErasureExempted is the status of an identifier whose people must not be erased: it gets no suppression

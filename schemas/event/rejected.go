@@ -19,13 +19,13 @@ const MaxRejectedRaw = 64 << 10
 type Rejected struct {
 	Kind   record.Kind `json:"kind"`
 	Source Source      `json:"source"`
-	// Code, Reason and Path are those of record.Invalid.
+	// Code, Reason and Path are those of record.ValidationError.
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
 	Path   string `json:"path,omitempty"`
 	// Defects are all validation errors, starting with the one above, if there are several.
-	Defects []record.Defect `json:"defects,omitzero"`
-	At      time.Time       `json:"at"`
+	Defects []record.FieldError `json:"defects,omitzero"`
+	At      time.Time           `json:"at"`
 	// Mapped reports that Raw is the source object of a mapping, not the record.
 	Mapped bool `json:"mapped,omitzero"`
 	// Raw is the record as received (base64 in JSON), or its first MaxRejectedRaw bytes if Length exceeds
@@ -64,7 +64,7 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s:%d", s.File, s.Line)
 }
 
-// NewRejected returns the event of a complete record that was rejected with err, a *record.Invalid or any
+// NewRejected returns the event of a complete record that was rejected with err, a *record.ValidationError or any
 // other error.
 func NewRejected(kind record.Kind, source Source, raw []byte, err error, at time.Time) Rejected {
 	sum := sha256.Sum256(raw)
@@ -88,11 +88,11 @@ func NewRejectedPart(
 		Raw: head, SHA256: sha256Hex, Length: length,
 		Code: CodeFailed, Reason: err.Error(),
 	}
-	var bad *record.Invalid
+	var bad *record.ValidationError
 	if errors.As(err, &bad) {
 		r.Code, r.Reason, r.Path = bad.Code, bad.Reason, bad.Path
 		if len(bad.Also) > 0 {
-			r.Defects = bad.Defects()
+			r.Defects = bad.FieldErrors()
 		}
 	}
 	return r

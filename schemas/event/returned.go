@@ -19,7 +19,7 @@ const returnedBytes = 16
 
 // Returned computes the keyed hashes of returned identities for the ledger. It reuses the HMAC state after
 // the key block, which is most of the work for short texts. It is safe for concurrent use.
-type Returned struct{ states sync.Pool }
+type IdentityHasher struct{ states sync.Pool }
 
 // returnedState is used by one goroutine at a time.
 type returnedState struct {
@@ -29,14 +29,14 @@ type returnedState struct {
 	encoded []byte
 }
 
-// NewReturned returns a Returned. It does not copy key.
-func NewReturned(key []byte) *Returned {
-	return &Returned{states: sync.Pool{New: func() any { return &returnedState{mac: hmac.New(sha256.New, key)} }}}
+// NewIdentityHasher returns a Returned. It does not copy key.
+func NewIdentityHasher(key []byte) *IdentityHasher {
+	return &IdentityHasher{states: sync.Pool{New: func() any { return &returnedState{mac: hmac.New(sha256.New, key)} }}}
 }
 
 // Hashes returns the hashes of identities, each given as "<kind> <identity>": the first 16 bytes of the
 // HMAC-SHA256.
-func (r *Returned) Hashes(identities []string) []string {
+func (r *IdentityHasher) Hashes(identities []string) []string {
 	if len(identities) == 0 {
 		return nil
 	}
@@ -56,5 +56,5 @@ func (r *Returned) Hashes(identities []string) []string {
 
 // ReturnedHashes returns the hashes of identities under a key; see [Returned.Hashes].
 func ReturnedHashes(key []byte, identities []string) []string {
-	return NewReturned(key).Hashes(identities)
+	return NewIdentityHasher(key).Hashes(identities)
 }

@@ -14,7 +14,7 @@ func TestSeen(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
 	require.NoError(t, err)
-	s := event.NewSeen(r)
+	s := event.NewVersionBump(r)
 	require.Equal(t, "codehost-person/42", s.MessageKey())
 	require.Equal(t, "2026-03", s.Version, "as given")
 	s.Hash = 1<<64 - 1
@@ -22,7 +22,7 @@ func TestSeen(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"kind":"codehost-person","key":"42","version":"2026-03","hash":"18446744073709551615"}`,
 		string(value))
-	back, version, err := event.ParseSeen(value)
+	back, version, err := event.ParseVersionBump(value)
 	require.NoError(t, err)
 	require.Equal(t, s, back)
 	require.Equal(t, r.Version, version)
@@ -37,7 +37,7 @@ func TestSeen(t *testing.T) {
 		"null":         `null`,
 		"type of hash": `{"kind":"codehost-person","key":"1/2","version":"2026","hash":1}`,
 	} {
-		_, _, err := event.ParseSeen([]byte(bad))
+		_, _, err := event.ParseVersionBump([]byte(bad))
 		require.Error(t, err, name)
 	}
 }

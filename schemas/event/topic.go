@@ -9,9 +9,9 @@ import (
 
 // Names of the topics without records. Those with records are in the definitions of the kinds.
 const (
-	TopicSeen     = "muster.record.seen.v1"
-	TopicRejected = "muster.record.rejected.v1"
-	TopicErasure  = "muster.event.erasure.v1"
+	TopicVersionBump = "muster.record.seen.v1"
+	TopicRejected    = "muster.record.rejected.v1"
+	TopicErasure     = "muster.event.erasure.v1"
 	// TopicErasureRequest is the log of erasure requests and their status.
 	TopicErasureRequest = "muster.event.erasure-request.v1"
 
@@ -111,7 +111,7 @@ func Topics() []Topic {
 			Personal: true})
 	}
 	return append(topics,
-		Topic{Name: TopicSeen, Partitions: wide, Compacted: true, Retention: forever, Personal: true},
+		Topic{Name: TopicVersionBump, Partitions: wide, Compacted: true, Retention: forever, Personal: true},
 		Topic{Name: TopicRejected, Partitions: medium, Retention: deadLetterRetention},
 		Topic{Name: TopicErasure, Partitions: single, Compacted: true, Retention: forever},
 		Topic{Name: TopicErasureRequest, Partitions: single, Retention: forever},
@@ -129,8 +129,8 @@ func Topics() []Topic {
 	)
 }
 
-// DeadTopic returns the dead-letter topic of a handler of a service.
-func DeadTopic(service, handler string) Topic {
+// DeadLetterTopic returns the dead-letter topic of a handler of a service.
+func DeadLetterTopic(service, handler string) Topic {
 	return Topic{Name: "muster.dead." + service + "." + handler + ".v1", Partitions: 1, Retention: deadLetterRetention}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestTopics(t *testing.T) {
 	form := regexp.MustCompile(`^muster\.(record|event|task|state|dead)\.[a-z-]+(\.[a-z-]+)?\.v[0-9]+$`)
 	byName := map[string]event.Topic{}
-	for _, topic := range append(event.Topics(), event.DeadTopic("discovery-worker", "score")) {
+	for _, topic := range append(event.Topics(), event.DeadLetterTopic("discovery-worker", "score")) {
 		require.Regexp(t, form, topic.Name)
 		require.NotContains(t, byName, topic.Name)
 		byName[topic.Name] = topic
@@ -34,7 +34,7 @@ func TestTopics(t *testing.T) {
 	require.True(t, ok)
 	require.Empty(t, erasure.Topic, "erasures are orders")
 	require.Equal(t, "2592000000", byName[event.TopicRejected].Config()["retention.ms"])
-	require.Equal(t, "muster.dead.discovery-worker.score.v1", event.DeadTopic("discovery-worker", "score").Name)
+	require.Equal(t, "muster.dead.discovery-worker.score.v1", event.DeadLetterTopic("discovery-worker", "score").Name)
 	require.Len(t, byName, len(record.Definitions())+15+1)
 	require.Equal(t, "io.muster.record.v1.codehost-repo", event.RecordType(record.KindCodehostRepo))
 }

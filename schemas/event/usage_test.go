@@ -74,7 +74,7 @@ func BenchmarkUsageJSON(b *testing.B) {
 // Hashes are plain HMACs, independent of earlier calls.
 func TestReturnedHashes(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
-	many := event.NewReturned(key)
+	many := event.NewIdentityHasher(key)
 	for _, identities := range [][]string{nil, {"codehost-person 7"}, {"codehost-person 8", "network-person ü", ""},
 		{strings.Repeat("x", 1000)}} {
 		var want []string

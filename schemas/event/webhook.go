@@ -245,14 +245,14 @@ type EndpointState struct {
 	UpdatedAt    time.Time `json:"updated_at"`
 }
 
-// WebhookTakenKey is the key of a partition's [WebhookTaken]. Because of the slash, readers that do not know
+// WebhookLowWatermarkKey is the key of a partition's [WebhookLowWatermark]. Because of the slash, readers that do not know
 // it take it for a finished delivery.
-const WebhookTakenKey = "/taken"
+const WebhookLowWatermarkKey = "/taken"
 
-// WebhookTaken is the low watermark, on TopicWebhookState, of the partition of TopicWebhookTask with the same
+// WebhookLowWatermark is the low watermark, on TopicWebhookState, of the partition of TopicWebhookTask with the same
 // number: messages before it are finished. A consumer group that lost its offset, or whose log lost its end,
 // skips them when they are delivered again.
-type WebhookTaken struct {
+type WebhookLowWatermark struct {
 	// Offset is the offset of the first message that may be unfinished.
 	Offset int64 `json:"offset"`
 	// Newest is the time of the newest message received. A newer message with an offset below Offset replaces
@@ -261,7 +261,7 @@ type WebhookTaken struct {
 }
 
 // Covers reports whether a message was finished.
-func (t WebhookTaken) Covers(offset int64, at time.Time) bool {
+func (t WebhookLowWatermark) Includes(offset int64, at time.Time) bool {
 	return offset < t.Offset && !at.After(t.Newest)
 }
 

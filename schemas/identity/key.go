@@ -24,13 +24,13 @@ const (
 // botSuffix is the suffix of the usernames of apps.
 const botSuffix = "[bot]"
 
-// UsernameKey returns the normalized form of a username or slug: without surrounding white space and a
+// NormalizeUsername returns the normalized form of a username or slug: without surrounding white space and a
 // leading "@", percent-decoded, in lower case and composed (Unicode NFC). It is idempotent.
 //
 // It returns "" for invalid usernames: empty, longer than [MaxUsername] bytes, invalid UTF-8, with white
 // space, control characters, or characters that separate parts of a URL or of a key. Brackets are allowed
 // only in the suffix "[bot]" of a bot's account.
-func UsernameKey(s string) string {
+func NormalizeUsername(s string) string {
 	if isPlainKey(s) {
 		return s
 	}
@@ -148,19 +148,19 @@ func validUsername(s string) bool {
 	return true
 }
 
-// Errors of [EmailKey].
+// Errors of [NormalizeEmail].
 var (
 	errEmailEmpty = errors.New("is empty")
 	errEmailLong  = errors.New("is longer than 254 characters, or 64 before the @")
 	errEmailForm  = errors.New("is not an e-mail address of the form name@domain")
 )
 
-// EmailKey returns the normalized form of an e-mail address: without surrounding white space, "mailto:" and a
+// NormalizeEmail returns the normalized form of an e-mail address: without surrounding white space, "mailto:" and a
 // display name, in lower case and composed (Unicode NFC). It is idempotent. The two forms of an international
 // domain give different addresses: see [EmailForms]. It returns an error, without the address in its text, if
 // the address is not an addr-spec of RFC 5322 within the lengths of RFC 5321. The suffix "[bot]" of a local
 // part is allowed.
-func EmailKey(s string) (string, error) {
+func NormalizeEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return "", errEmailEmpty
@@ -224,7 +224,7 @@ func bareEmail(s string) string {
 	return s
 }
 
-// EmailForms returns the other forms of an address (an [EmailKey]) with an international domain, such as
+// EmailForms returns the other forms of an address (an [NormalizeEmail]) with an international domain, such as
 // "ada@xn--bcher-kva.example" for "ada@bücher.example" and vice versa; nil for most. Both reach the same
 // mailbox, and records have either.
 func EmailForms(key string) []string {
@@ -240,7 +240,7 @@ func EmailForms(key string) []string {
 		if err != nil {
 			continue
 		}
-		if form, err := EmailKey(key[:at+1] + other); err == nil && form != key {
+		if form, err := NormalizeEmail(key[:at+1] + other); err == nil && form != key {
 			forms = append(forms, form)
 		}
 	}

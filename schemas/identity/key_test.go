@@ -61,7 +61,7 @@ func TestUsernameKey(t *testing.T) {
 		"\u202ejane":             "",
 		strings.Repeat("a", 401): "",
 	} {
-		require.Equal(t, want, identity.UsernameKey(in), "%q", in)
+		require.Equal(t, want, identity.NormalizeUsername(in), "%q", in)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestEmailKey(t *testing.T) {
 		strings.Repeat("Jane ", 99) + "<j@x.y>": "j@x.y",
 		strings.Repeat("a", 64) + "@x.example":  strings.Repeat("a", 64) + "@x.example",
 	} {
-		got, err := identity.EmailKey(in)
+		got, err := identity.NormalizeEmail(in)
 		require.NoError(t, err, "%q", in)
 		require.Equal(t, want, got, "%q", in)
 	}
@@ -102,7 +102,7 @@ func TestEmailKey(t *testing.T) {
 		"[bot]@code.example", "pin[bot][bot]@code.example", "pin[bot]x@code.example", "pin[x]@code.example",
 		"pin@code[bot].example",
 	} {
-		_, err := identity.EmailKey(in)
+		_, err := identity.NormalizeEmail(in)
 		require.Error(t, err, "%q", in)
 		if len(in) > 5 {
 			require.NotContains(t, err.Error(), in)
@@ -129,14 +129,14 @@ func FuzzUsernameKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		key := identity.UsernameKey(s)
+		key := identity.NormalizeUsername(s)
 		if key == "" {
 			return
 		}
-		require.Equal(t, key, identity.UsernameKey(key), "idempotent")
+		require.Equal(t, key, identity.NormalizeUsername(key), "idempotent")
 		require.True(t, utf8.ValidString(key))
 		require.LessOrEqual(t, len(key), identity.MaxUsername)
-		require.Equal(t, key, identity.UsernameKey("@"+key), "a leading @ changes nothing")
+		require.Equal(t, key, identity.NormalizeUsername("@"+key), "a leading @ changes nothing")
 	})
 }
 
@@ -147,19 +147,19 @@ func FuzzEmailKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		key, err := identity.EmailKey(s)
+		key, err := identity.NormalizeEmail(s)
 		if err != nil {
 			require.Empty(t, key)
 			return
 		}
-		again, err := identity.EmailKey(key)
+		again, err := identity.NormalizeEmail(key)
 		require.NoError(t, err)
 		require.Equal(t, key, again)
 		require.LessOrEqual(t, len(key), identity.MaxEmail)
 		require.True(t, utf8.ValidString(key))
 		require.Contains(t, key, "@")
 		for _, form := range identity.EmailForms(key) {
-			again, err := identity.EmailKey(form)
+			again, err := identity.NormalizeEmail(form)
 			require.NoError(t, err)
 			require.Equal(t, form, again)
 		}

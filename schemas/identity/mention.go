@@ -22,7 +22,7 @@ func (p *Platforms) FindMentions(text string) []Account {
 	var found []Account
 	seen := map[Account]bool{}
 	add := func(platform, username string) {
-		id := Account{Platform: platform, Username: UsernameKey(username)}
+		id := Account{Platform: platform, Username: NormalizeUsername(username)}
 		if id.Username == "" || seen[id] || len(found) == maxMentions {
 			return
 		}

@@ -29,13 +29,13 @@ func NameTokens(name string) []string {
 	return tokens
 }
 
-// NameKeys returns the blocking keys of a display name: two people whose names differ in order, script,
+// NameBlockingKeys returns the blocking keys of a display name: two people whose names differ in order, script,
 // transliteration or middle names share a key. A single word has no key, unless its script does not use
 // spaces.
 //
 // A key consists of the first and last word in alphabetical order; the prefix "~" marks a key of their
 // consonants, "=" one of the name in its own script.
-func NameKeys(name string) []string {
+func NameBlockingKeys(name string) []string {
 	var keys []string
 	if native := nativeKey(name); native != "" {
 		keys = append(keys, native)
@@ -44,16 +44,16 @@ func NameKeys(name string) []string {
 	if len(tokens) < 2 {
 		return keys
 	}
-	return append(keys, PairKeys(tokens[0], tokens[len(tokens)-1])...)
+	return append(keys, PairBlockingKeys(tokens[0], tokens[len(tokens)-1])...)
 }
 
-// PairKeys returns the blocking keys of a given and a family name, both NameTokens, as NameKeys does.
-func PairKeys(given, family string) []string {
+// PairBlockingKeys returns the blocking keys of a given and a family name, both NameTokens, as NameBlockingKeys does.
+func PairBlockingKeys(given, family string) []string {
 	if given == "" || family == "" || given == family {
 		return nil
 	}
 	keys := []string{pair("", given, family)}
-	if a, b := Consonants(given), Consonants(family); len(a)+len(b) >= 5 && a != b {
+	if a, b := ConsonantSkeleton(given), ConsonantSkeleton(family); len(a)+len(b) >= 5 && a != b {
 		keys = append(keys, pair("~", a, b))
 	}
 	return keys
@@ -68,7 +68,7 @@ func pair(prefix, a, b string) string {
 
 // Consonants returns the consonant skeleton of a word in lower-case Latin letters, without the letters in
 // which transliterations differ.
-func Consonants(word string) string {
+func ConsonantSkeleton(word string) string {
 	var b strings.Builder
 	last := rune(0)
 	for i, r := range foldTransliterations(word) {
@@ -198,11 +198,11 @@ func isTitle(t string) bool {
 	return false
 }
 
-// HandleKey returns the blocking key of a username: its letters in lower case, without separators, trailing
+// UsernameBlockingKey returns the blocking key of a username: its letters in lower case, without separators, trailing
 // digits and the suffix that the professional network adds to slugs. It is "" if fewer than three letters
 // remain.
-func HandleKey(username string) string {
-	key := UsernameKey(username)
+func UsernameBlockingKey(username string) string {
+	key := NormalizeUsername(username)
 	parts := strings.FieldsFunc(key, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
 	if n := len(parts); n > 1 && isSlugEnding(parts[n-1]) {
 		parts = parts[:n-1]

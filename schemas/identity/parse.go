@@ -8,7 +8,7 @@ import (
 
 // Malformed is an invalid identifier (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
 // company URL where a person is meant: an error naming it").
-type Malformed struct {
+type InvalidURLError struct {
 	// Field names the identifier. This package sets it to the platform's name, "url" or "company"; callers
 	// replace it by the name of their parameter.
 	Field string
@@ -17,7 +17,7 @@ type Malformed struct {
 	Reason string
 }
 
-func (m *Malformed) Error() string { return m.Field + " " + m.Reason }
+func (m *InvalidURLError) Error() string { return m.Field + " " + m.Reason }
 
 // Account is an account on a platform.
 type Account struct {
@@ -32,17 +32,17 @@ const MaxURL = 2048
 // unescaped and in its original case. The error is a [*Malformed].
 func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !KnownPlatform(platformName) {
-		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " +
+		return "", &InvalidURLError{Field: platformName, Reason: "is not a platform; use one of " +
 			strings.Join(PlatformNames(), ", ")}
 	}
 	input = strings.TrimSpace(input)
 	if input == "" {
-		return "", &Malformed{Field: platformName, Reason: "is empty"}
+		return "", &InvalidURLError{Field: platformName, Reason: "is empty"}
 	}
 	if !p.looksLikeURL(input) {
 		name, ok := cleanUsername(input)
 		if !ok {
-			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
+			return "", &InvalidURLError{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
 				"spaces, control characters or separators) nor a profile URL", MaxUsername)}
 		}
 		return name, nil
@@ -52,7 +52,7 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 		return "", err
 	}
 	if found.Name != platformName {
-		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
+		return "", &InvalidURLError{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
 			"is needed", found.Name, platformName)}
 	}
 	return name, nil
@@ -62,7 +62,7 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 func (p *Platforms) ParseAny(input string) (platformName, username string, err error) {
 	input = strings.TrimSpace(input)
 	if input == "" {
-		return "", "", &Malformed{Field: "url", Reason: "is empty"}
+		return "", "", &InvalidURLError{Field: "url", Reason: "is empty"}
 	}
 	found, name, err := p.person("url", input)
 	if err != nil {
@@ -81,18 +81,18 @@ func (p *Platforms) ParseCompany(input string) (string, error) {
 	}
 	found := p.find(host)
 	if found == nil || found.Name != Network {
-		return "", &Malformed{Field: field, Reason: "is not a URL of the professional network"}
+		return "", &InvalidURLError{Field: field, Reason: "is not a URL of the professional network"}
 	}
 	slug, ok := match(found.company, path)
 	if !ok {
 		if _, person := match(found.person, path); person {
-			return "", &Malformed{Field: field, Reason: "is a person's URL where a company's is needed"}
+			return "", &InvalidURLError{Field: field, Reason: "is a person's URL where a company's is needed"}
 		}
-		return "", &Malformed{Field: field, Reason: "is not the URL of a company's page"}
+		return "", &InvalidURLError{Field: field, Reason: "is not the URL of a company's page"}
 	}
 	clean, ok := cleanUsername(slug)
 	if !ok {
-		return "", &Malformed{Field: field, Reason: "holds a malformed company slug"}
+		return "", &InvalidURLError{Field: field, Reason: "holds a malformed company slug"}
 	}
 	return clean, nil
 }
@@ -106,7 +106,7 @@ func (p *Platforms) FindAccounts(urls []string) []Account {
 		if err != nil {
 			continue
 		}
-		id := Account{Platform: name, Username: UsernameKey(username)}
+		id := Account{Platform: name, Username: NormalizeUsername(username)}
 		if id.Username == "" || seen[id] {
 			continue
 		}
@@ -135,22 +135,22 @@ func (p *Platforms) person(field, input string) (*platform, string, error) {
 	}
 	found := p.find(host)
 	if found == nil {
-		return nil, "", &Malformed{Field: field, Reason: "is a URL of a foreign host"}
+		return nil, "", &InvalidURLError{Field: field, Reason: "is a URL of a foreign host"}
 	}
 	name, ok := match(found.person, path)
 	if !ok {
 		if _, company := match(found.company, path); company {
-			return nil, "", &Malformed{Field: field, Reason: "is a company's URL where a person's is needed"}
+			return nil, "", &InvalidURLError{Field: field, Reason: "is a company's URL where a person's is needed"}
 		}
-		return nil, "", &Malformed{Field: field, Reason: "is not the URL of a person's profile"}
+		return nil, "", &InvalidURLError{Field: field, Reason: "is not the URL of a person's profile"}
 	}
 	clean, ok := cleanUsername(name)
 	if !ok {
-		return nil, "", &Malformed{Field: field, Reason: "is a URL that holds a malformed username"}
+		return nil, "", &InvalidURLError{Field: field, Reason: "is a URL that holds a malformed username"}
 	}
 	for _, reserved := range found.Reserved {
 		if strings.EqualFold(reserved, clean) {
-			return nil, "", &Malformed{Field: field, Reason: "is not the URL of a person's profile"}
+			return nil, "", &InvalidURLError{Field: field, Reason: "is not the URL of a person's profile"}
 		}
 	}
 	return found, clean, nil
@@ -162,7 +162,7 @@ func (p *Platforms) person(field, input string) (*platform, string, error) {
 // another one: it rejects user information and unusual ports.
 func splitURL(field, input string) (host string, path []string, err error) {
 	malformed := func(reason string) (string, []string, error) {
-		return "", nil, &Malformed{Field: field, Reason: reason}
+		return "", nil, &InvalidURLError{Field: field, Reason: reason}
 	}
 	if input == "" {
 		return malformed("is empty")

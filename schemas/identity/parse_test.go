@@ -107,7 +107,7 @@ func TestParsePersonRefuses(t *testing.T) {
 		{"myspace", "jane", "is not a platform"},
 	} {
 		_, err := p.ParsePerson(c.platform, c.in)
-		var malformed *identity.Malformed
+		var malformed *identity.InvalidURLError
 		require.ErrorAs(t, err, &malformed, "%s %q", c.platform, c.in)
 		require.Equal(t, c.platform, malformed.Field)
 		require.Contains(t, malformed.Reason, c.reason, "%s %q", c.platform, c.in)
@@ -129,7 +129,7 @@ func TestParseAny(t *testing.T) {
 	}
 	for _, in := range []string{"", "jane", "https://evil.example/jane", "https://network.example/company/x", "@jane"} {
 		_, _, err := p.ParseAny(in)
-		var malformed *identity.Malformed
+		var malformed *identity.InvalidURLError
 		require.ErrorAs(t, err, &malformed, in)
 		require.Equal(t, "url", malformed.Field)
 	}
@@ -164,7 +164,7 @@ func TestParseCompany(t *testing.T) {
 		"ftp://network.example/company/acme":    "is not an http or https URL",
 	} {
 		_, err := p.ParseCompany(in)
-		var malformed *identity.Malformed
+		var malformed *identity.InvalidURLError
 		require.ErrorAs(t, err, &malformed, in)
 		require.Equal(t, reason, malformed.Reason, in)
 	}
@@ -242,11 +242,11 @@ func FuzzParsePerson(f *testing.F) {
 		for _, platform := range identity.PlatformNames() {
 			name, err := p.ParsePerson(platform, s)
 			if err != nil {
-				var malformed *identity.Malformed
+				var malformed *identity.InvalidURLError
 				require.ErrorAs(t, err, &malformed)
 				continue
 			}
-			key := identity.UsernameKey(name)
+			key := identity.NormalizeUsername(name)
 			require.NotEmpty(t, key, "what is accepted can be looked up")
 			// None of these change who is found.
 			link := p.Link(platform, name)
@@ -258,7 +258,7 @@ func FuzzParsePerson(f *testing.F) {
 					require.ErrorContains(t, err, "is not the URL of a person's profile", variant)
 					continue
 				}
-				require.Equal(t, key, identity.UsernameKey(again), variant)
+				require.Equal(t, key, identity.NormalizeUsername(again), variant)
 			}
 		}
 	})

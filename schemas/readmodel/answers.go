@@ -47,8 +47,8 @@ FROM ` + AnswersTable + `
 WHERE user_id IN {keys:Array(Int64)}`
 }
 
-// Dest returns the scan destinations in the order of AnswersQuery's columns.
-func (r *AnswerRow) Dest() []any { return []any{&r.UserID, (*answerContent)(r)} }
+// ScanDest returns the scan destinations in the order of AnswersQuery's columns.
+func (r *AnswerRow) ScanDest() []any { return []any{&r.UserID, (*answerContent)(r)} }
 
 // answerContent scans the column content, written by Builds.content.
 type answerContent AnswerRow

@@ -44,7 +44,7 @@ func BenchmarkRows(b *testing.B) {
 		}
 		b.Run(string(def.Kind), func(b *testing.B) {
 			rec := decodeFile(b, def.Kind, path)
-			rec.Split()
+			rec.SplitEmbedded()
 			r := NewRenderer(identity.Default())
 			batch := &Batch{}
 			b.SetBytes(int64(len(rec.JSON)))

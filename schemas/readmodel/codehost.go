@@ -55,7 +55,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	}
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
-	usernameKey := identity.UsernameKey(p.CodehostUsername)
+	usernameKey := identity.NormalizeUsername(p.CodehostUsername)
 	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail),
 		p.AdditionalEmails}
 	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
@@ -249,7 +249,7 @@ func (r *Renderer) mergedEmails(p *record.CodehostPerson, email string) []string
 			if s == "" {
 				continue
 			}
-			key, err := identity.EmailKey(s)
+			key, err := identity.NormalizeEmail(s)
 			if err != nil {
 				key = strings.ToLower(s)
 			}

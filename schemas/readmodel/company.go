@@ -37,7 +37,7 @@ func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.Networ
 		t.company.add(nil)
 		return
 	}
-	slugKey := identity.UsernameKey(p.NetworkSlug)
+	slugKey := identity.NormalizeUsername(p.NetworkSlug)
 	l := b.lookupsOf(rec, TargetNetworkCompany, p.CompanyID, at)
 	l.add(LookupCompanySlug, slugKey)
 	l.add(LookupCompanyNetworkID, p.NetworkID)

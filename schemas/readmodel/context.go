@@ -87,8 +87,8 @@ type ContextRow struct {
 	Result         string // event.Context as JSON
 }
 
-// Dest returns the scan destinations in the order of ContextsQuery's columns.
-func (r *ContextRow) Dest() []any {
+// ScanDest returns the scan destinations in the order of ContextsQuery's columns.
+func (r *ContextRow) ScanDest() []any {
 	return []any{&r.RequestHash, &r.RequestID, &r.OrganizationID, &r.At, &r.Status, &r.Result}
 }
 

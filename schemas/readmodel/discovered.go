@@ -36,7 +36,7 @@ type discoveredBatch struct {
 // add adds the rows of a result with links of sufficient confidence: one for each profile found, and one for
 // the input.
 func (b *discoveredBatch) add(d *event.Discovery, at Position) {
-	inputKey := identity.UsernameKey(d.Input.Username)
+	inputKey := identity.NormalizeUsername(d.Input.Username)
 	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool {
 		return s.Confidence < DiscoveredConfidence
 	})
@@ -46,7 +46,7 @@ func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 		found = append(found, input)
 	}
 	for _, s := range found {
-		key := identity.UsernameKey(s.Username)
+		key := identity.NormalizeUsername(s.Username)
 		b.foundHash.add(DiscoveryHash(s.Platform, key))
 		b.foundPlatform.add(s.Platform)
 		b.foundKey.add(key)

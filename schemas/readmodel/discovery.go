@@ -39,7 +39,7 @@ func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
 	if err != nil {
 		return fmt.Errorf("encode discovery: %w", err)
 	}
-	key := identity.UsernameKey(d.Input.Username)
+	key := identity.NormalizeUsername(d.Input.Username)
 	b.hash.add(DiscoveryHash(d.Input.Platform, key))
 	b.platform.add(d.Input.Platform)
 	b.username.add(key)
@@ -93,8 +93,8 @@ type DiscoveryRow struct {
 	Result      string // event.Discovery as JSON
 }
 
-// Dest returns the scan destinations in the order of DiscoveriesQuery's columns.
-func (r *DiscoveryRow) Dest() []any {
+// ScanDest returns the scan destinations in the order of DiscoveriesQuery's columns.
+func (r *DiscoveryRow) ScanDest() []any {
 	return []any{&r.InputHash, &r.Platform, &r.UsernameKey, &r.At, &r.Found, &r.Result}
 }
 

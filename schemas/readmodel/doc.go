@@ -16,7 +16,7 @@
 //
 // A newer version of a record with the same content (a version bump) becomes a row of seen_versions only. The
 // queries of main tables return these rows, too, and readers use the newer version for a main row with that
-// content (Freshen), in whatever order the two were written.
+// content (NewestVersion), in whatever order the two were written.
 //
 // The package opens no connections.
 package readmodel

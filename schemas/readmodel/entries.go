@@ -81,7 +81,7 @@ func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.Codeho
 		t.content.add(nil)
 		return
 	}
-	address, err := identity.EmailKey(p.AuthorEmail)
+	address, err := identity.NormalizeEmail(p.AuthorEmail)
 	if _, _, noReply := r.platforms.NoReply(p.AuthorEmail); err != nil || noReply {
 		address = ""
 	}
@@ -90,7 +90,7 @@ func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.Codeho
 		l.add(LookupCodehostEmail, address)
 		b.lastAuthor = author
 	}
-	content := appendField(r.content[:0], identity.UsernameKey(p.AuthorLogin))
+	content := appendField(r.content[:0], identity.NormalizeUsername(p.AuthorLogin))
 	content = appendField(appendField(appendField(content, p.AuthorName), address), p.AuthorEmail)
 	r.w.own.set(one(p.AuthorEmail))
 	content = r.appendEntry(content, ShapeEnrich|ShapeWebset, func() { r.commit(p) })

@@ -13,10 +13,10 @@ const (
 	lookupHandle = "handle."
 )
 
-// LookupName returns the lookup type of name blocking keys (identity.NameKeys) on a platform.
+// LookupName returns the lookup type of name blocking keys (identity.NameBlockingKeys) on a platform.
 func LookupName(platform string) LookupType { return LookupType(lookupName + platform) }
 
-// LookupHandle returns the lookup type of username blocking keys (identity.HandleKey) on a platform.
+// LookupHandle returns the lookup type of username blocking keys (identity.UsernameBlockingKey) on a platform.
 func LookupHandle(platform string) LookupType { return LookupType(lookupHandle + platform) }
 
 // LookupMention returns the lookup type of usernames of another platform that texts and websites of people
@@ -30,7 +30,7 @@ func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, 
 	add := func(found []identity.Account) {
 		for _, a := range found {
 			if a.Platform != platform {
-				l.add(LookupMention(platform, a.Platform), identity.UsernameKey(a.Username))
+				l.add(LookupMention(platform, a.Platform), identity.NormalizeUsername(a.Username))
 			}
 		}
 	}
@@ -44,13 +44,13 @@ func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, 
 
 // find indexes a person by the blocking keys of discovery.
 func (l *lookupWriter) find(platform, username string, names ...string) {
-	l.add(LookupHandle(platform), identity.HandleKey(username))
+	l.add(LookupHandle(platform), identity.UsernameBlockingKey(username))
 	var seen []string
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		for _, k := range identity.NameKeys(name) {
+		for _, k := range identity.NameBlockingKeys(name) {
 			if !slices.Contains(seen, k) {
 				seen = append(seen, k)
 				l.add(LookupName(platform), k)

@@ -5,8 +5,8 @@ import "github.com/cespare/xxhash/v2"
 // LookupType is the kind of value of a row of lookups.
 type LookupType string
 
-// The lookup types. Values are normalized: usernames and slugs by identity.UsernameKey, e-mail addresses by
-// identity.EmailKey. Other ids are unchanged.
+// The lookup types. Values are normalized: usernames and slugs by identity.NormalizeUsername, e-mail addresses by
+// identity.NormalizeEmail. Other ids are unchanged.
 const (
 	// LookupNetworkUsername: a network-person by its username.
 	LookupNetworkUsername LookupType = "network.username"

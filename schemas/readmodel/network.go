@@ -60,7 +60,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	}
 	full, derived := r.deriver.NetworkPerson(given)
 	p := &full
-	usernameKey := identity.UsernameKey(p.Username)
+	usernameKey := identity.NormalizeUsername(p.Username)
 	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail)}
 	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
@@ -438,7 +438,7 @@ func emailKeys(dst []string, lists ...[]string) []string {
 			if !strings.Contains(s, "@") {
 				continue
 			}
-			if key, err := identity.EmailKey(s); err == nil {
+			if key, err := identity.NormalizeEmail(s); err == nil {
 				dst = append(dst, key)
 			}
 		}
@@ -450,14 +450,14 @@ func emailKeys(dst []string, lists ...[]string) []string {
 // declaredKeys appends the distinct normalized usernames that a record declares on a platform: its own field
 // first, then its social accounts.
 func declaredKeys(dst []string, own, platform string, accounts []identity.Account) []string {
-	if key := identity.UsernameKey(own); key != "" {
+	if key := identity.NormalizeUsername(own); key != "" {
 		dst = append(dst, key)
 	}
 	for _, a := range accounts {
 		if a.Platform != platform {
 			continue
 		}
-		if key := identity.UsernameKey(a.Username); key != "" {
+		if key := identity.NormalizeUsername(a.Username); key != "" {
 			dst = append(dst, key)
 		}
 	}

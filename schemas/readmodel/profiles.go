@@ -28,8 +28,8 @@ type ProfileRow struct {
 	Texts []string
 }
 
-// Dest returns the scan destinations in the order of ProfilesQuery's columns.
-func (r *ProfileRow) Dest() []any {
+// ScanDest returns the scan destinations in the order of ProfilesQuery's columns.
+func (r *ProfileRow) ScanDest() []any {
 	return []any{
 		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey,
 		&r.EmailKeys,
@@ -56,10 +56,10 @@ func ProfilesQuery(platforms ...string) string {
 	return strings.Join(arms, "\nUNION ALL\n")
 }
 
-// HoldersQuery returns the query for current and former owners of a platform's usernames, by KeyHash, with
+// UsernameHistoryQuery returns the query for current and former owners of a platform's usernames, by KeyHash, with
 // the columns of ProfilesQuery: the current rows of accounts in lookups, at most the 200 newest per key. Pass
 // the rows to NewestProfiles.
-func HoldersQuery(platform string) string {
+func UsernameHistoryQuery(platform string) string {
 	order, kind := "", ""
 	switch platform {
 	case identity.Network:
@@ -120,7 +120,7 @@ func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 	return out
 }
 
-// Freshen returns the row's version or the newest version bump of its content.
-func (r *ProfileRow) Freshen(seen []SeenRow) int64 {
-	return Freshen(record.Kind(r.Platform+"-person"), r.ID, r.Version, r.ContentHash, seen)
+// NewestVersion returns the row's version or the newest version bump of its content.
+func (r *ProfileRow) NewestVersion(seen []VersionBumpRow) int64 {
+	return NewestVersion(record.Kind(r.Platform+"-person"), r.ID, r.Version, r.ContentHash, seen)
 }

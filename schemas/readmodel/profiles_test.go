@@ -21,16 +21,16 @@ func TestNewestProfiles(t *testing.T) {
 	require.Equal(t, []*ProfileRow{row("network", "a", 3, 2), row("codehost", "a", 2, 1), row("network", "b", 3, 1)},
 		got)
 
-	seen := []SeenRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9,
+	seen := []VersionBumpRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9,
 		2}, {"network-person", 1, "b", 9, 2}}
-	require.Equal(t, int64(5), got[0].Freshen(seen))
-	require.Equal(t, int64(3), got[2].Freshen(seen))
-	require.Equal(t, int64(2), got[1].Freshen(nil))
+	require.Equal(t, int64(5), got[0].NewestVersion(seen))
+	require.Equal(t, int64(3), got[2].NewestVersion(seen))
+	require.Equal(t, int64(2), got[1].NewestVersion(nil))
 }
 
 func TestProfilesGolden(t *testing.T) {
 	golden(t, "testdata/profiles.sql.golden", ProfilesQuery(identity.PlatformNames()...)+"\n;\n"+
-		ProfilesQuery(identity.Codehost)+"\n;\n"+SeenVersionsQuery()+"\n;\n"+
-		HoldersQuery(identity.Network)+"\n;\n"+HoldersQuery(identity.Codehost)+"\n;\n"+HoldersQuery(identity.Microblog)+
+		ProfilesQuery(identity.Codehost)+"\n;\n"+VersionBumpsQuery()+"\n;\n"+
+		UsernameHistoryQuery(identity.Network)+"\n;\n"+UsernameHistoryQuery(identity.Codehost)+"\n;\n"+UsernameHistoryQuery(identity.Microblog)+
 		"\n")
 }

@@ -56,8 +56,8 @@ type LookupRow struct {
 	claim string
 }
 
-// Dest returns the scan destinations in the order of LookupQuery's columns.
-func (r *LookupRow) Dest() []any { return []any{&r.KeyHash, &r.ver, &r.claim, &r.Confidence} }
+// ScanDest returns the scan destinations in the order of LookupQuery's columns.
+func (r *LookupRow) ScanDest() []any { return []any{&r.KeyHash, &r.ver, &r.claim, &r.Confidence} }
 
 // Bits of ver.
 const (
@@ -119,7 +119,7 @@ func ReadLookups(send func(query string, scan func(driver.Rows) error) error) (m
 	n := 0
 	scan := func(rows driver.Rows) error {
 		var r LookupRow
-		if err := rows.Scan(r.Dest()...); err != nil {
+		if err := rows.Scan(r.ScanDest()...); err != nil {
 			return err
 		}
 		n++
@@ -185,8 +185,8 @@ type NetworkPersonRow struct {
 	pieces string
 }
 
-// Dest returns the scan destinations in the order of NetworkPeopleQuery's columns.
-func (r *NetworkPersonRow) Dest() []any { return []any{&r.ProfileHash, (*networkContent)(r)} }
+// ScanDest returns the scan destinations in the order of NetworkPeopleQuery's columns.
+func (r *NetworkPersonRow) ScanDest() []any { return []any{&r.ProfileHash, (*networkContent)(r)} }
 
 // networkContent reads the column content.
 type networkContent NetworkPersonRow
@@ -270,8 +270,8 @@ type CompanyRow struct {
 	Company     string // the company object without last_updated
 }
 
-// Dest returns the scan destinations in the order of CompaniesQuery's columns.
-func (r *CompanyRow) Dest() []any {
+// ScanDest returns the scan destinations in the order of CompaniesQuery's columns.
+func (r *CompanyRow) ScanDest() []any {
 	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SlugKey,
 		&r.NetworkID, &r.Company}
 }

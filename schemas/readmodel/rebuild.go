@@ -43,7 +43,7 @@ func Models() []Model {
 		{"network_companies", []string{"company_hash", "company_id"}, topics(record.KindNetworkCompany)},
 		{"microblog_people", []string{"user_hash", "user_id"}, topics(record.KindMicroblogPerson)},
 		{"account_links", []string{"link_hash", "link_id"}, topics(record.KindAccountLink)},
-		{"seen_versions", []string{"kind", "key_hash", "key", "content_hash"}, []string{event.TopicSeen}},
+		{"seen_versions", []string{"kind", "key_hash", "key", "content_hash"}, []string{event.TopicVersionBump}},
 	}
 }
 
@@ -324,8 +324,8 @@ type Comparison struct {
 	Added, NewerInShadow uint64
 }
 
-// Dest returns the scan destinations in the order of CompareQuery's columns.
-func (c *Comparison) Dest() []any {
+// ScanDest returns the scan destinations in the order of CompareQuery's columns.
+func (c *Comparison) ScanDest() []any {
 	return []any{&c.Live, &c.Fresh, &c.LiveSum, &c.FreshSum, &c.Stale, &c.Added, &c.NewerInShadow}
 }
 

@@ -115,9 +115,9 @@ func SearchFields() []SearchField {
 	}
 }
 
-// ShownFields returns the fields of a result that are not searchable (MAPPING.md, 3.3 to 3.5), except for
+// UnsearchableFields returns the fields of a result that are not searchable (MAPPING.md, 3.3 to 3.5), except for
 // unknown ones.
-func ShownFields() []string {
+func UnsearchableFields() []string {
 	return []string{
 		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state",
 		"profile.location.continent",

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	analyser "muster/schemas/text"
+	analyser "muster/schemas/analysis"
 )
 
 // derivedColumns are the columns of a text in search_people other than its whole value (SearchField). The
@@ -93,7 +93,7 @@ func (d *deriver) texts(c *derivedColumns, values []string) {
 // element adds the tokens of a present text and returns their number. A text without tokens gets one empty
 // token, not counted, which distinguishes it from a missing text.
 func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
-	d.found = analyser.Analyse(d.found[:0], value)
+	d.found = analyser.Analyze(d.found[:0], value)
 	n := len(d.found)
 	if n == 0 {
 		d.found = append(d.found, analyser.Token{})

@@ -12,7 +12,7 @@ import (
 
 // Seen adds the row of a version bump: a newer version of a record with unchanged content (records.md, rule
 // 5).
-func (b *Batch) Seen(s event.Seen, version record.Version, at Position) error {
+func (b *Batch) VersionBump(s event.VersionBump, version record.Version, at Position) error {
 	hash, err := seenHash(s.Kind, s.Key)
 	if err != nil {
 		return err
@@ -46,8 +46,8 @@ func seenHash(kind record.Kind, key string) (uint64, error) {
 	return 0, fmt.Errorf("seen version: unsupported kind %s", kind)
 }
 
-// SeenRow is a version bump: a newer version of a record with unchanged content.
-type SeenRow struct {
+// VersionBumpRow is a version bump: a newer version of a record with unchanged content.
+type VersionBumpRow struct {
 	Kind        string
 	KeyHash     uint64
 	Key         string
@@ -55,12 +55,14 @@ type SeenRow struct {
 	ContentHash uint64
 }
 
-// Dest returns the scan destinations in the order of SeenVersionsQuery's columns.
-func (r *SeenRow) Dest() []any { return []any{&r.Kind, &r.KeyHash, &r.Key, &r.Version, &r.ContentHash} }
+// ScanDest returns the scan destinations in the order of VersionBumpsQuery's columns.
+func (r *VersionBumpRow) ScanDest() []any {
+	return []any{&r.Kind, &r.KeyHash, &r.Key, &r.Version, &r.ContentHash}
+}
 
-// SeenVersionsQuery returns the query for version bumps by the sorting keys of main tables: ProfileHash,
+// VersionBumpsQuery returns the query for version bumps by the sorting keys of main tables: ProfileHash,
 // CompanyHash, MicroblogHash, and user ids of the code host.
-func SeenVersionsQuery() string {
+func VersionBumpsQuery() string {
 	kinds := []string{
 		string(record.KindNetworkPerson), string(record.KindCodehostPerson), string(record.KindMicroblogPerson),
 		string(record.KindNetworkCompany),
@@ -71,8 +73,8 @@ FROM seen_versions
 WHERE kind IN ('` + strings.Join(kinds, "', '") + `') AND key_hash IN {keys:Array(UInt64)}`
 }
 
-// Freshen returns the newest of a record's version and its version bumps with the same content hash.
-func Freshen(kind record.Kind, key string, version int64, hash uint64, seen []SeenRow) int64 {
+// NewestVersion returns the newest of a record's version and its version bumps with the same content hash.
+func NewestVersion(kind record.Kind, key string, version int64, hash uint64, seen []VersionBumpRow) int64 {
 	for _, s := range seen {
 		if s.Key == key && s.ContentHash == hash && s.Kind == string(kind) {
 			version = max(version, s.Version)

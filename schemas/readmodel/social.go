@@ -13,7 +13,7 @@ func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.Micro
 	t.userID.add(p.UserID)
 	t.lastUpdated.add(p.LastUpdated)
 	// Deleted records are decoded to identity and version only.
-	usernameKey := identity.UsernameKey(p.Username)
+	usernameKey := identity.NormalizeUsername(p.Username)
 	t.username.add(p.Username)
 	t.usernameKey.add(usernameKey)
 	t.name.add(p.Name)
@@ -38,7 +38,7 @@ func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.Micro
 // accountLink adds the rows of an account link: its own and one lookup per side. A deleted link still names
 // its accounts, so its lookups are deleted with it.
 func (r *Renderer) accountLink(b *Batch, rec *record.Record, p *record.AccountLink, at Position) {
-	aKey, bKey := identity.UsernameKey(p.A.Username), identity.UsernameKey(p.B.Username)
+	aKey, bKey := identity.NormalizeUsername(p.A.Username), identity.NormalizeUsername(p.B.Username)
 	confidence := float32(1)
 	if p.Confidence != nil {
 		confidence = float32(*p.Confidence)

@@ -218,7 +218,7 @@ func unknownEmail(object jsontext.Value) (email string) {
 	eachMember(object, func(name string, value jsontext.Value) {
 		if name == "email" && value.Kind() == '"' {
 			unquoted, _ := jsontext.AppendUnquote(nil, value) // Validated by decoding.
-			if _, err := identity.EmailKey(string(unquoted)); err == nil {
+			if _, err := identity.NormalizeEmail(string(unquoted)); err == nil {
 				email = string(unquoted)
 			}
 		}

@@ -105,8 +105,8 @@ type UsageSum struct {
 	LastAt            time.Time
 }
 
-// Dest returns the scan destinations in the order of OrganizationUsageQuery's columns.
-func (s *UsageSum) Dest() []any {
+// ScanDest returns the scan destinations in the order of OrganizationUsageQuery's columns.
+func (s *UsageSum) ScanDest() []any {
 	return []any{&s.Organization, &s.Key, &s.Endpoint, &s.Calls, &s.Requests, &s.Credits, &s.LastAt}
 }
 

@@ -8,14 +8,14 @@ import (
 
 func (p *CodehostPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
-func (p *CodehostPerson) key() (string, *Invalid) {
+func (p *CodehostPerson) key() (string, *ValidationError) {
 	if bad := identityNumber("user_id", p.UserID); bad != nil {
 		return "", bad
 	}
 	return strconv.FormatInt(*p.UserID, 10), nil
 }
 
-func (p *CodehostPerson) check() *Invalid {
+func (p *CodehostPerson) check() *ValidationError {
 	return first(
 		required("codehost_username", p.CodehostUsername),
 		date(p.CreatedAt, "created_at"),
@@ -27,34 +27,34 @@ func (p *CodehostPerson) check() *Invalid {
 
 // embeddedList checks that an embedded list is an array, or null, which counts as absent. Split checks its
 // entries.
-func embeddedList(field string, list jsontext.Value) *Invalid {
+func embeddedList(field string, list jsontext.Value) *ValidationError {
 	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
-		return &Invalid{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) + " where a list is needed"}
+		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) + " where a list is needed"}
 	}
 	return nil
 }
 
 func (r *CodehostRepo) head() (string, bool) { return r.UpdatedAt, r.Deleted }
 
-func (r *CodehostRepo) key() (string, *Invalid) {
+func (r *CodehostRepo) key() (string, *ValidationError) {
 	if bad := first(identityNumber("user_id", r.UserID), identityNumber("id", r.ID)); bad != nil {
 		return "", bad
 	}
 	return strconv.FormatInt(*r.UserID, 10) + "/" + strconv.FormatInt(*r.ID, 10), nil
 }
 
-func (r *CodehostRepo) check() *Invalid { return date(r.CreatedAt, "created_at") }
+func (r *CodehostRepo) check() *ValidationError { return date(r.CreatedAt, "created_at") }
 
 func (c *CodehostCommit) head() (string, bool) { return c.AuthorDate, c.Deleted }
 
-func (c *CodehostCommit) key() (string, *Invalid) {
+func (c *CodehostCommit) key() (string, *ValidationError) {
 	if bad := first(identityNumber("user_id", c.UserID), identityString("sha", c.SHA)); bad != nil {
 		return "", bad
 	}
 	return strconv.FormatInt(*c.UserID, 10) + "/" + c.SHA, nil
 }
 
-func (c *CodehostCommit) check() *Invalid { return nil }
+func (c *CodehostCommit) check() *ValidationError { return nil }
 
 // Names of the lists of a codehost-list record.
 const (
@@ -64,14 +64,14 @@ const (
 
 func (l *CodehostList) head() (string, bool) { return l.LastUpdated, l.Deleted }
 
-func (l *CodehostList) key() (string, *Invalid) {
+func (l *CodehostList) key() (string, *ValidationError) {
 	if bad := first(identityNumber("user_id", l.UserID), identityString("list", l.List)); bad != nil {
 		return "", bad
 	}
 	if l.List != ListRepos && l.List != ListCommits {
-		return "", &Invalid{Path: "list", Code: CodeBadIdentity, Reason: "must be one of repos, commits"}
+		return "", &ValidationError{Path: "list", Code: CodeBadIdentity, Reason: "must be one of repos, commits"}
 	}
 	return strconv.FormatInt(*l.UserID, 10) + "/" + l.List, nil
 }
 
-func (l *CodehostList) check() *Invalid { return nil }
+func (l *CodehostList) check() *ValidationError { return nil }

@@ -42,7 +42,7 @@ func mix(a, b uint64) uint64 {
 //
 // The hash of an array depends on its order. The hash of an object is derived from the sum of its fields'
 // hashes, so it does not. Top-level fields for which hashed returns false are excluded.
-func scan(raw []byte, hashed func(name []byte) bool) (content, *Invalid) {
+func scan(raw []byte, hashed func(name []byte) bool) (content, *ValidationError) {
 	s := scanner{b: raw, hashed: hashed}
 	s.space()
 	begin := s.i
@@ -230,8 +230,8 @@ func (s *scanner) str() []byte {
 
 // locate returns the location of an error that the scanner found. It is slow and called for rejected records
 // only.
-func (s *scanner) locate(code, reason string) *Invalid {
-	bad := &Invalid{Code: code, Reason: reason}
+func (s *scanner) locate(code, reason string) *ValidationError {
+	bad := &ValidationError{Code: code, Reason: reason}
 	decoder := jsontext.NewDecoder(bytes.NewReader(s.b))
 	for {
 		token, err := decoder.ReadToken()

@@ -64,7 +64,7 @@ type Record struct {
 func Decode(kind Kind, raw []byte) (*Record, error) {
 	c, ok := codecOf(kind)
 	if !ok {
-		return nil, &Invalid{Kind: kind, Code: CodeUnknownKind, Reason: "is of an unknown kind"}
+		return nil, &ValidationError{Kind: kind, Code: CodeUnknownKind, Reason: "is of an unknown kind"}
 	}
 	r, bad := c.decode(raw)
 	if bad != nil {
@@ -74,9 +74,9 @@ func Decode(kind Kind, raw []byte) (*Record, error) {
 	return r, nil
 }
 
-func (c codec) decode(raw []byte) (*Record, *Invalid) {
+func (c codec) decode(raw []byte) (*Record, *ValidationError) {
 	if len(raw) > MaxSize {
-		return nil, &Invalid{Code: CodeTooLarge, Reason: "is larger than 1 MiB"}
+		return nil, &ValidationError{Code: CodeTooLarge, Reason: "is larger than 1 MiB"}
 	}
 	b, content, bad := c.decodeBody(raw)
 	if bad != nil {
@@ -91,12 +91,12 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 		return nil, bad
 	}
 	if version == "" {
-		return nil, &Invalid{Path: c.version, Code: CodeMissingVersion, Reason: "is missing"}
+		return nil, &ValidationError{Path: c.version, Code: CodeMissingVersion, Reason: "is missing"}
 	}
 	r.VersionText = version
 	var err error
 	if r.Version, err = ParseVersion(version); err != nil {
-		return nil, &Invalid{Path: c.version, Code: CodeBadDate, Reason: err.Error()}
+		return nil, &ValidationError{Path: c.version, Code: CodeBadDate, Reason: err.Error()}
 	}
 	if deleted {
 		return c.deletion(r)
@@ -112,7 +112,7 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 
 // decodeBody decodes raw, compacted first if necessary, so that the body is the same for a crawler's line and for
 // what ingest published.
-func (c codec) decodeBody(raw []byte) (body, content, *Invalid) {
+func (c codec) decodeBody(raw []byte) (body, content, *ValidationError) {
 	for {
 		if likelySpaced(raw) {
 			value := jsontext.Value(bytes.Clone(raw))
@@ -143,7 +143,7 @@ func (c codec) decodeBody(raw []byte) (body, content, *Invalid) {
 
 // decodeGeneric decodes any input. If it contains white space or integers to rewrite, the result must be
 // normalized and decoded again.
-func (c codec) decodeGeneric(raw []byte) (body, content, *Invalid) {
+func (c codec) decodeGeneric(raw []byte) (body, content, *ValidationError) {
 	b := c.new()
 	var integers integer.Rewriter
 	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(),
@@ -151,7 +151,7 @@ func (c codec) decodeGeneric(raw []byte) (body, content, *Invalid) {
 		return nil, content{}, invalidOf(c.kind, raw, err)
 	}
 	if jsontext.Value(raw).Kind() != '{' { // null decodes to any type.
-		return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
+		return nil, content{}, &ValidationError{Code: CodeWrongType, Reason: "is null where an object is needed"}
 	}
 	if integers.Found() {
 		return b, content{rewritten: integers.Rewrite(raw)}, nil
@@ -186,7 +186,7 @@ func dates(r *integer.Rewriter) *json.Unmarshalers {
 }
 
 // deletion reduces a deleted record to identity and version: deleted content must not be published.
-func (c codec) deletion(r *Record) (*Record, *Invalid) {
+func (c codec) deletion(r *Record) (*Record, *ValidationError) {
 	keep := func(m member) bool {
 		name := string(m.name)
 		return name == "deleted" || name == c.version || slices.Contains(strings.Fields(c.identity), name) ||
@@ -207,33 +207,33 @@ func (c codec) deletion(r *Record) (*Record, *Invalid) {
 	return r, nil
 }
 
-// AsInvalid returns the [*Invalid] in err's chain.
-func AsInvalid(err error) (*Invalid, bool) {
-	var bad *Invalid
+// AsValidationError returns the [*Invalid] in err's chain.
+func AsValidationError(err error) (*ValidationError, bool) {
+	var bad *ValidationError
 	ok := errors.As(err, &bad)
 	return bad, ok
 }
 
 // identityString validates an identity field that is a string.
-func identityString(field, value string) *Invalid {
+func identityString(field, value string) *ValidationError {
 	switch {
 	case strings.TrimSpace(value) == "":
-		return &Invalid{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
+		return &ValidationError{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
 	case len(value) > maxIdentity:
-		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "is longer than 512 bytes"}
+		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "is longer than 512 bytes"}
 	case strings.ContainsFunc(value, unicode.IsControl):
-		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "holds a control character"}
+		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "holds a control character"}
 	}
 	return nil
 }
 
 // identityNumber validates an identity field that is an integer.
-func identityNumber(field string, value *int64) *Invalid {
+func identityNumber(field string, value *int64) *ValidationError {
 	switch {
 	case value == nil:
-		return &Invalid{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
+		return &ValidationError{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
 	case *value < 0:
-		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "is negative"}
+		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "is negative"}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func BenchmarkDecode(b *testing.B) {
 					b.Fatal(err)
 				}
 				if split {
-					r.Split()
+					r.SplitEmbedded()
 				}
 			}
 			spent := cpuTime(b) - before

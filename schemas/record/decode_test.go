@@ -55,7 +55,7 @@ func TestExamples(t *testing.T) {
 				}
 
 				got := snapshotOf(r)
-				parts, rejected := r.Split()
+				parts, rejected := r.SplitEmbedded()
 				require.Empty(t, rejected)
 				for _, part := range parts {
 					decoded, err := record.Decode(part.Kind, part.JSON)

@@ -11,22 +11,22 @@ import (
 // maxDefects is the maximum number of validation errors reported per record.
 const maxDefects = 10
 
-// Defect is one validation error of a record, as in [Invalid].
-type Defect struct {
+// Defect is one validation error of a record, as in [ValidationError].
+type FieldError struct {
 	Path   string `json:"path,omitempty"`
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
 }
 
 // Defects returns the error itself and those in Also.
-func (e *Invalid) Defects() []Defect {
-	return append([]Defect{{e.Path, e.Code, e.Reason}}, e.Also...)
+func (e *ValidationError) FieldErrors() []FieldError {
+	return append([]FieldError{{e.Path, e.Code, e.Reason}}, e.Also...)
 }
 
 // findOthers returns the validation errors of a record other than the first one. It replaces each invalid
 // value by a valid one and decodes again, until the record is valid or an error has no replacement, as with
 // invalid JSON.
-func (c codec) findOthers(raw []byte, first *Invalid) (others []Defect) {
+func (c codec) findOthers(raw []byte, first *ValidationError) (others []FieldError) {
 	if !isFixable(first) {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (c codec) findOthers(raw []byte, first *Invalid) (others []Defect) {
 	fixed := map[string]int{} // how often, by path
 	for bad, step := first, 0; len(others)+1 < maxDefects; step++ {
 		if _, again := fixed[bad.Path]; !again && bad != first {
-			others = append(others, Defect{bad.Path, bad.Code, bad.Reason})
+			others = append(others, FieldError{bad.Path, bad.Code, bad.Reason})
 		}
 		value, ok := placeholder(bad, fixed[bad.Path], step)
 		if !ok {
@@ -55,7 +55,7 @@ func (c codec) findOthers(raw []byte, first *Invalid) (others []Defect) {
 }
 
 // isFixable reports whether another value in the same location can be valid.
-func isFixable(bad *Invalid) bool {
+func isFixable(bad *ValidationError) bool {
 	switch bad.Code {
 	case CodeWrongType, CodeOutOfRange, CodeMissingIdentity, CodeMissingVersion, CodeMissingField, CodeBadIdentity,
 		CodeBadDate, CodeBadValue:
@@ -67,7 +67,7 @@ func isFixable(bad *Invalid) bool {
 // placeholder returns the next value to try in place of an invalid one: null, which counts as absent, then
 // values that are valid for an identity, a version or a name. ok is false if all were tried. step makes
 // identities in one record differ.
-func placeholder(bad *Invalid, tried, step int) (value string, ok bool) {
+func placeholder(bad *ValidationError, tried, step int) (value string, ok bool) {
 	year := strconv.Itoa(2000 + step)
 	values := [...]string{"null", `"` + year + `"`, year, `"codehost"`}
 	switch bad.Code {

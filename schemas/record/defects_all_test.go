@@ -14,10 +14,10 @@ import (
 func told(t *testing.T, kind record.Kind, raw string) []string {
 	t.Helper()
 	_, err := record.Decode(kind, []byte(raw))
-	bad, ok := record.AsInvalid(err)
+	bad, ok := record.AsValidationError(err)
 	require.True(t, ok, raw)
 	var out []string
-	for _, d := range bad.Defects() {
+	for _, d := range bad.FieldErrors() {
 		require.NotEmpty(t, d.Reason)
 		out = append(out, strings.TrimSpace(d.Path+" "+d.Code))
 	}
@@ -89,13 +89,13 @@ func TestSplit_ReportsAllErrorsOfEntry(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":7,"codehost_username":"u","last_updated":"2026","repos":[{"id":1,"updated_at":"2026"},{"name":5}]}`))
 	require.NoError(t, err)
-	parts, bad := r.Split()
+	parts, bad := r.SplitEmbedded()
 	require.Len(t, parts, 1)
 	require.Len(t, bad, 1)
-	require.Equal(t, []record.Defect{
+	require.Equal(t, []record.FieldError{
 		{Path: "repos[1].name", Code: record.CodeWrongType, Reason: "is a number where a string is needed"},
 		{Path: "repos[1].id", Code: record.CodeMissingIdentity, Reason: "is missing"},
 		{Path: "repos[1].updated_at", Code: record.CodeMissingVersion, Reason: "is missing"},
-	}, bad[0].Defects())
+	}, bad[0].FieldErrors())
 	require.Contains(t, bad[0].Error(), "; repos[1].id is missing (missing_identity); ")
 }

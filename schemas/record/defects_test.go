@@ -165,7 +165,7 @@ func TestDecodeRejects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := record.Decode(c.kind, []byte(c.raw))
 			require.Error(t, err)
-			bad, ok := record.AsInvalid(err)
+			bad, ok := record.AsValidationError(err)
 			require.True(t, ok, "%T", err)
 			require.Equal(t, c.code, bad.Code, err)
 			require.Equal(t, c.path, bad.Path, err)

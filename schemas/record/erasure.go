@@ -70,12 +70,12 @@ func (e *Erasure) head() (string, bool) { return e.RequestedAt, e.Deleted }
 
 // key is a hash of the identifiers, so that the key does not contain them. Withdrawals are not validated
 // elsewhere, so their identity is validated here.
-func (e *Erasure) key() (string, *Invalid) {
+func (e *Erasure) key() (string, *ValidationError) {
 	if len(e.Identifiers) == 0 {
-		return "", &Invalid{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
+		return "", &ValidationError{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
 	}
 	if len(e.Identifiers) > MaxIdentifiers {
-		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
+		return "", &ValidationError{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
 			MaxIdentifiers)}
 	}
 	names := make([]string, len(e.Identifiers))
@@ -91,26 +91,26 @@ func (e *Erasure) key() (string, *Invalid) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-func (i *ErasureIdentifier) check() *Invalid {
+func (i *ErasureIdentifier) check() *ValidationError {
 	switch value := strings.TrimSpace(string(i.Value)); {
 	case i.Type == "":
-		return &Invalid{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
+		return &ValidationError{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
 	case !slices.Contains(ErasureTypes(), i.Type):
-		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(),
+		return &ValidationError{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(),
 			", ")}
 	case value == "" && i.SHA256 == "":
-		return &Invalid{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
+		return &ValidationError{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
 	case value != "" && i.SHA256 != "":
-		return &Invalid{Path: "sha256", Code: CodeBadIdentity, Reason: "stands beside a value: give one of the two"}
+		return &ValidationError{Path: "sha256", Code: CodeBadIdentity, Reason: "stands beside a value: give one of the two"}
 	case i.SHA256 != "":
 		if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != sha256.Size {
-			return &Invalid{Path: "sha256", Code: CodeBadIdentity, Reason: "is not a SHA-256 in hexadecimal: 64 digits"}
+			return &ValidationError{Path: "sha256", Code: CodeBadIdentity, Reason: "is not a SHA-256 in hexadecimal: 64 digits"}
 		}
 		return nil
 	}
 	return identityString("value", string(i.Value))
 }
 
-func (e *Erasure) check() *Invalid {
+func (e *Erasure) check() *ValidationError {
 	return oneOf("scope", e.Scope, "all", "codehost", "network")
 }

@@ -21,7 +21,7 @@ func ReadFast(kind Kind, raw []byte) (Reading, bool) {
 }
 
 // ReadSlow is the decoder that takes every record and explains what is none.
-func ReadSlow(kind Kind, raw []byte) (r Reading, spaces bool, bad *Invalid) {
+func ReadSlow(kind Kind, raw []byte) (r Reading, spaces bool, bad *ValidationError) {
 	c, _ := codecOf(kind)
 	b, found, bad := c.decodeGeneric(raw)
 	if bad != nil {

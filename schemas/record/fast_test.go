@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // sameReading checks one record with both decoders: what the fast one takes, the
@@ -71,7 +71,7 @@ func (s *fastSink) Truth([]byte) error { return nil }
 
 func TestDecodeFast_AcceptsSampleData(t *testing.T) {
 	sink := &fastSink{t: t}
-	require.NoError(t, world.Generate(t.Context(), world.Options{People: 300, Seed: 5}, sink, nil))
+	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 300, Seed: 5}, sink, nil))
 	require.Greater(t, sink.seen, 1000)
 }
 

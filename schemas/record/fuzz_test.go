@@ -44,7 +44,7 @@ func FuzzDecode(f *testing.F) {
 		r, err := record.Decode(kind, raw)
 		require.Equal(t, input, raw, "the input is not written to")
 		if err != nil {
-			bad, ok := record.AsInvalid(err)
+			bad, ok := record.AsValidationError(err)
 			require.True(t, ok)
 			require.NotEmpty(t, bad.Code)
 			require.NotEmpty(t, bad.Reason)
@@ -81,11 +81,11 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, r.Key, rewritten.Key)
 			require.Equal(t, r.Version, rewritten.Version)
 		} else {
-			bad, _ := record.AsInvalid(err)
+			bad, _ := record.AsValidationError(err)
 			require.Equal(t, record.CodeTooLarge, bad.Code, err)
 		}
 
-		parts, _ := r.Split()
+		parts, _ := r.SplitEmbedded()
 		for _, part := range parts {
 			decoded, err := record.Decode(part.Kind, part.JSON)
 			require.NoError(t, err)

@@ -50,7 +50,7 @@ func TestSplit_NormalizesIntegers(t *testing.T) {
 		[]byte(`{"user_id":42.0,"codehost_username":"o","last_updated":"2026-01-01","repos_complete":true,`+
 			`"repos":[{"id":7.0,"name":"a","updated_at":"2026-01-01","stargazers_count":3.0},{"id":8.0,"name":"b","updated_at":"never"}]}`))
 	require.NoError(t, err)
-	parts, rejected := r.Split()
+	parts, rejected := r.SplitEmbedded()
 	require.Len(t, rejected, 1)
 	require.Len(t, parts, 2)
 	require.Equal(t, "42/7", parts[0].Key)

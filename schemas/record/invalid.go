@@ -18,7 +18,7 @@ import (
 
 // Invalid is a validation error: the reason why a record was rejected (records.md, rule 4). Its text names
 // fields, never their values, so it may be logged.
-type Invalid struct {
+type ValidationError struct {
 	Kind Kind
 	// Path is the location in the record, as in "experience[3].start". It is empty for the record as a whole.
 	Path string
@@ -27,7 +27,7 @@ type Invalid struct {
 	// Reason is a clause that follows the path.
 	Reason string
 	// Also has the record's other validation errors, as far as they can be found, at most 9.
-	Also []Defect
+	Also []FieldError
 }
 
 // Codes of validation errors.
@@ -54,7 +54,7 @@ const (
 const reasonTooDeep = "is nested deeper than 64 levels"
 
 // Error returns kind, path, reason and code, and those of the other validation errors.
-func (e *Invalid) Error() string {
+func (e *ValidationError) Error() string {
 	var b strings.Builder
 	if e.Path == "" {
 		fmt.Fprintf(&b, "%s record %s (%s)", e.Kind, e.Reason, e.Code)
@@ -68,7 +68,7 @@ func (e *Invalid) Error() string {
 }
 
 // below returns the error as one of a value at path in a record of the kind.
-func (e *Invalid) below(kind Kind, path string) *Invalid {
+func (e *ValidationError) below(kind Kind, path string) *ValidationError {
 	moved := *e
 	moved.Kind, moved.Path = kind, pathBelow(path, e.Path)
 	moved.Also = slices.Clone(e.Also)
@@ -89,10 +89,10 @@ func pathBelow(path, inner string) string {
 }
 
 // invalidOf converts an error of the JSON decoder.
-func invalidOf(kind Kind, raw []byte, err error) *Invalid {
+func invalidOf(kind Kind, raw []byte, err error) *ValidationError {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
-		bad := &Invalid{Kind: kind, Path: pathOf(semantic.JSONPointer), Code: CodeWrongType}
+		bad := &ValidationError{Kind: kind, Path: pathOf(semantic.JSONPointer), Code: CodeWrongType}
 		bad.Reason = "is " + nameOfKind(semantic.JSONKind) + " where " + nameOfType(semantic.GoType) + " is needed"
 		if semantic.JSONKind == '0' {
 			if isIntegral(semantic.GoType) && !isInteger(semantic.JSONValue) {
@@ -103,7 +103,7 @@ func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 		}
 		return bad
 	}
-	bad := &Invalid{Kind: kind, Code: CodeSyntax, Reason: "is not JSON"}
+	bad := &ValidationError{Kind: kind, Code: CodeSyntax, Reason: "is not JSON"}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
 		bad.Path = pathOf(syntactic.JSONPointer)
@@ -129,7 +129,7 @@ func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 }
 
 // InvalidJSON converts an error from decoding raw, an object of the kind.
-func InvalidJSON(kind Kind, raw []byte, err error) *Invalid { return invalidOf(kind, raw, err) }
+func InvalidJSON(kind Kind, raw []byte, err error) *ValidationError { return invalidOf(kind, raw, err) }
 
 // syntaxReason returns the decoder's reason without text of the record, which may contain personal data.
 func syntaxReason(err error) string {

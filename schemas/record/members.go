@@ -10,13 +10,13 @@ import (
 )
 
 // Members are the field names in the JSON Schema of a kind, at every depth.
-type Members struct {
-	properties map[string]*Members // of an object; nil if any are allowed
-	items      *Members            // of array elements
+type FieldNames struct {
+	properties map[string]*FieldNames // of an object; nil if any are allowed
+	items      *FieldNames            // of array elements
 }
 
-// MembersOf returns the field names of a kind.
-func MembersOf(d Definition) (*Members, error) {
+// FieldNamesOf returns the field names of a kind.
+func FieldNamesOf(d Definition) (*FieldNames, error) {
 	var schema schemaNode
 	if err := json.Unmarshal(d.Schema, &schema); err != nil {
 		return nil, fmt.Errorf("read the schema of %s: %w", d.Kind, err)
@@ -26,7 +26,7 @@ func MembersOf(d Definition) (*Members, error) {
 
 // Beside returns the names that the schema has at the level of an unknown field, and the name of that field.
 // path is as EachUnknown returns it.
-func (m *Members) Beside(path string) (beside *Members, name string) {
+func (m *FieldNames) Siblings(path string) (beside *FieldNames, name string) {
 	for {
 		head, rest, more := strings.Cut(path, ".")
 		plain := strings.TrimSuffix(head, "[]")
@@ -42,10 +42,10 @@ func (m *Members) Beside(path string) (beside *Members, name string) {
 }
 
 // Names returns the names of an object's fields in alphabetical order.
-func (m *Members) Names() []string { return slices.Sorted(maps.Keys(m.properties)) }
+func (m *FieldNames) Names() []string { return slices.Sorted(maps.Keys(m.properties)) }
 
 // Has reports whether the schema has a dotted path such as "current_position.company.name".
-func (m *Members) Has(path string) bool {
+func (m *FieldNames) Has(path string) bool {
 	for name := range strings.SplitSeq(path, ".") {
 		if m = m.properties[name]; m == nil {
 			return false
@@ -60,10 +60,10 @@ type schemaNode struct {
 	Items      *schemaNode           `json:"items"`
 }
 
-func (n schemaNode) members() *Members {
-	m := &Members{}
+func (n schemaNode) members() *FieldNames {
+	m := &FieldNames{}
 	if n.Properties != nil {
-		m.properties = make(map[string]*Members, len(n.Properties))
+		m.properties = make(map[string]*FieldNames, len(n.Properties))
 		for name, property := range n.Properties {
 			m.properties[name] = property.members()
 		}
@@ -77,7 +77,7 @@ func (n schemaNode) members() *Members {
 // EachUnknown calls visit with the path of each field of a record's JSON that the schema lacks, as in
 // "experience[].company_name" (all array indices are []). It does not descend into such fields. A path that
 // occurs several times is visited each time; its bytes are valid until visit returns.
-func (m *Members) EachUnknown(compact []byte, visit func(path []byte)) {
+func (m *FieldNames) EachUnknown(compact []byte, visit func(path []byte)) {
 	w := walker{scanner: scanner{b: compact}, visit: visit}
 	w.walk(m)
 }
@@ -89,7 +89,7 @@ type walker struct {
 	visit func(path []byte)
 }
 
-func (w *walker) walk(m *Members) {
+func (w *walker) walk(m *FieldNames) {
 	switch c := w.b[w.i]; {
 	case c == '{' && m.properties != nil:
 		w.members(m)
@@ -100,7 +100,7 @@ func (w *walker) walk(m *Members) {
 	}
 }
 
-func (w *walker) members(m *Members) {
+func (w *walker) members(m *FieldNames) {
 	around := len(w.path)
 	for w.i++; w.b[w.i] != '}'; w.comma() {
 		name := w.str()
@@ -120,7 +120,7 @@ func (w *walker) members(m *Members) {
 	w.i++ // }
 }
 
-func (w *walker) elements(m *Members) {
+func (w *walker) elements(m *FieldNames) {
 	around := len(w.path)
 	w.path = append(w.path, "[]"...)
 	for w.i++; w.b[w.i] != ']'; w.comma() {

@@ -70,7 +70,7 @@ func unknownOf(t *testing.T, r *record.Record) (paths []string) {
 	t.Helper()
 	d, ok := record.Lookup(r.Kind)
 	require.True(t, ok)
-	members, err := record.MembersOf(d)
+	members, err := record.FieldNamesOf(d)
 	require.NoError(t, err)
 	members.EachUnknown(r.JSON, func(path []byte) { paths = append(paths, string(path)) })
 	return paths

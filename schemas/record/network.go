@@ -4,11 +4,11 @@ import "strings"
 
 func (p *NetworkPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
-func (p *NetworkPerson) key() (string, *Invalid) {
+func (p *NetworkPerson) key() (string, *ValidationError) {
 	return strings.Clone(p.ProfileID), identityString("profile_id", p.ProfileID)
 }
 
-func (p *NetworkPerson) check() *Invalid {
+func (p *NetworkPerson) check() *ValidationError {
 	if bad := required("username", p.Username); bad != nil {
 		return bad
 	}
@@ -39,11 +39,11 @@ func (p *NetworkPerson) check() *Invalid {
 
 func (c *NetworkCompany) head() (string, bool) { return c.LastUpdated, c.Deleted }
 
-func (c *NetworkCompany) key() (string, *Invalid) {
+func (c *NetworkCompany) key() (string, *ValidationError) {
 	return strings.Clone(c.CompanyID), identityString("company_id", c.CompanyID)
 }
 
-func (c *NetworkCompany) check() *Invalid { return nil }
+func (c *NetworkCompany) check() *ValidationError { return nil }
 
 // IsOngoing reports whether the position is current: it is marked so, or is unmarked and has no end.
 func (p *Position) IsOngoing() bool {

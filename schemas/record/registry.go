@@ -79,9 +79,9 @@ type body interface {
 	// head returns the version as given, and whether the record is a deletion.
 	head() (version string, deleted bool)
 	// key returns the identity as a Kafka key.
-	key() (string, *Invalid)
+	key() (string, *ValidationError)
 	// check validates what the types do not. It is not called for deletions.
-	check() *Invalid
+	check() *ValidationError
 }
 
 // codec is the registry entry of a kind.

@@ -8,11 +8,11 @@ import (
 
 func (p *MicroblogPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
-func (p *MicroblogPerson) key() (string, *Invalid) {
+func (p *MicroblogPerson) key() (string, *ValidationError) {
 	return strings.Clone(p.UserID), identityString("user_id", p.UserID)
 }
 
-func (p *MicroblogPerson) check() *Invalid {
+func (p *MicroblogPerson) check() *ValidationError {
 	return first(
 		date(p.CreatedAt, "created_at"),
 		oneOf("account_type", p.AccountType, "personal", "business", "government"),
@@ -22,7 +22,7 @@ func (p *MicroblogPerson) check() *Invalid {
 func (l *AccountLink) head() (string, bool) { return l.ObservedAt, l.Deleted }
 
 // key does not depend on the order of the two accounts, nor on the spelling of usernames.
-func (l *AccountLink) key() (string, *Invalid) {
+func (l *AccountLink) key() (string, *ValidationError) {
 	a, bad := accountKey("a", l.A)
 	if bad != nil {
 		return "", bad
@@ -36,35 +36,35 @@ func (l *AccountLink) key() (string, *Invalid) {
 	}
 	switch {
 	case a == b:
-		return "", &Invalid{Path: "b", Code: CodeBadIdentity, Reason: "is the same account as a"}
+		return "", &ValidationError{Path: "b", Code: CodeBadIdentity, Reason: "is the same account as a"}
 	case a > b:
 		a, b = b, a
 	}
 	return a + "|" + b + "|" + l.Source, nil
 }
 
-func accountKey(field string, account Account) (string, *Invalid) {
+func accountKey(field string, account Account) (string, *ValidationError) {
 	switch {
 	case account.Platform == "":
-		return "", &Invalid{Path: field + ".platform", Code: CodeMissingIdentity, Reason: "is missing"}
+		return "", &ValidationError{Path: field + ".platform", Code: CodeMissingIdentity, Reason: "is missing"}
 	case !identity.KnownPlatform(account.Platform):
-		return "", &Invalid{
+		return "", &ValidationError{
 			Path: field + ".platform", Code: CodeBadIdentity,
 			Reason: "must be one of " + strings.Join(identity.PlatformNames(), ", "),
 		}
 	case strings.TrimSpace(account.Username) == "":
-		return "", &Invalid{Path: field + ".username", Code: CodeMissingIdentity, Reason: "is missing"}
+		return "", &ValidationError{Path: field + ".username", Code: CodeMissingIdentity, Reason: "is missing"}
 	}
-	name := identity.UsernameKey(account.Username)
+	name := identity.NormalizeUsername(account.Username)
 	if name == "" {
-		return "", &Invalid{Path: field + ".username", Code: CodeBadIdentity, Reason: "is not a username"}
+		return "", &ValidationError{Path: field + ".username", Code: CodeBadIdentity, Reason: "is not a username"}
 	}
 	return account.Platform + ":" + name, nil
 }
 
-func (l *AccountLink) check() *Invalid {
+func (l *AccountLink) check() *ValidationError {
 	if c := l.Confidence; c != nil && (*c < 0 || *c > 1) {
-		return &Invalid{Path: "confidence", Code: CodeOutOfRange, Reason: "must lie between 0 and 1"}
+		return &ValidationError{Path: "confidence", Code: CodeOutOfRange, Reason: "must lie between 0 and 1"}
 	}
 	return nil
 }

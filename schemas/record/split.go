@@ -21,7 +21,7 @@ import (
 //
 // Afterwards r's Body and JSON lack the lists; its Hash never includes them. Split does not change records of
 // other kinds, deletions, and people without lists.
-func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
+func (r *Record) SplitEmbedded() (parts []*Record, rejected []*ValidationError) {
 	person, ok := r.Body.(*CodehostPerson)
 	if !ok || r.Deleted {
 		return nil, nil
@@ -62,7 +62,7 @@ type splitter struct {
 	owner    int64
 	version  string
 	parts    []*Record
-	rejected []*Invalid
+	rejected []*ValidationError
 }
 
 // list creates the records of one embedded list.
@@ -80,7 +80,7 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 			return // counts as absent
 		}
 		if value[0] != '{' {
-			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) +
+			s.reject(&ValidationError{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) +
 				" where an object is needed"}, entryPath(name, i))
 			readable = false
 			return
@@ -110,7 +110,7 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		return
 	}
 	if !readable {
-		s.reject(&Invalid{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"},
+		s.reject(&ValidationError{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"},
 			name+"_complete")
 		return
 	}
@@ -124,24 +124,24 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 
 func entryPath(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
-func (s *splitter) reject(bad *Invalid, path string) {
+func (s *splitter) reject(bad *ValidationError, path string) {
 	s.rejected = append(s.rejected, bad.below(KindCodehostPerson, path))
 }
 
 // listRecord returns the record of a complete list.
-func listRecord(owner int64, name, version string, items []string) (*Record, *Invalid) {
+func listRecord(owner int64, name, version string, items []string) (*Record, *ValidationError) {
 	slices.Sort(items)
 	items = slices.Compact(items)
 	raw, err := json.Marshal(&CodehostList{UserID: &owner, List: name, LastUpdated: version, Items: items})
 	if err != nil {
-		return nil, &Invalid{Code: CodeBadValue, Reason: "cannot be written as a list"}
+		return nil, &ValidationError{Code: CodeBadValue, Reason: "cannot be written as a list"}
 	}
 	c, _ := codecOf(KindCodehostList)
 	return c.decode(raw)
 }
 
 // withOwner returns the entry with user_id set to the owner, replacing any other integer.
-func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
+func withOwner(object []byte, owner int64) (out []byte, bad *ValidationError) {
 	out = make([]byte, 0, len(object)+len(`"user_id":,`)+20)
 	out = append(out, `{"user_id":`...)
 	out = strconv.AppendInt(out, owner, 10)
@@ -152,7 +152,7 @@ func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
 	eachMember(object, func(m member) {
 		if string(m.name) == "user_id" {
 			if _, ok := integer.Parse(m.value); !ok && string(m.value) != "null" {
-				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " +
+				bad = &ValidationError{Path: "user_id", Code: CodeWrongType, Reason: "is " +
 					nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
 			}
 			return

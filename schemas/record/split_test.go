@@ -19,7 +19,7 @@ func TestSplit(t *testing.T) {
 		{}
 	],"bio":"b","last_updated":"2026-02","commits":[{"sha":"c1","author_date":"2024","user_\u0069d":5}],"z":[]}`)
 	before := r.Hash
-	parts, rejected := r.Split()
+	parts, rejected := r.SplitEmbedded()
 	require.Equal(t, before, r.Hash, "the lists are no part of the person's content")
 	require.Equal(t, `{"user_id":42,"codehost_username":"jane","bio":"b","last_updated":"2026-02","z":[]}`,
 		string(r.JSON))
@@ -38,12 +38,12 @@ func TestSplit(t *testing.T) {
 	}, got)
 	require.Equal(t, []string{"repos[3].id missing_identity"}, describe(rejected))
 
-	again, rejected := r.Split()
+	again, rejected := r.SplitEmbedded()
 	require.Empty(t, again)
 	require.Empty(t, rejected)
 }
 
-func describe(rejected []*record.Invalid) []string {
+func describe(rejected []*record.ValidationError) []string {
 	var out []string
 	for _, bad := range rejected {
 		out = append(out, bad.Path+" "+bad.Code)
@@ -57,7 +57,7 @@ func TestSplit_RejectsEntriesWithPath(t *testing.T) {
 		{"id":6,"updated_at":"2025","topics":[1]},{"id":7,"updated_at":"2025","created_at":"x"},["id"]
 	],"commits":[{"sha":"","author_date":"2025"},{"sha":"a"},{"sha":"b","author_date":"2025","repo":"x"},
 		{"sha":"c","author_date":"2025","user_id":"42"},{"sha":"d","author_date":"2025","user_id":1.5},{"user_id":[],"sha":"e","author_date":"2025"}]}`)
-	parts, rejected := r.Split()
+	parts, rejected := r.SplitEmbedded()
 	require.Len(t, parts, 1)
 	require.Equal(t, []string{
 		"repos[1].updated_at missing_version",
@@ -116,7 +116,7 @@ func TestSplitCompleteLists(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := decode(t, record.KindCodehostPerson, person+c.raw)
-			parts, rejected := r.Split()
+			parts, rejected := r.SplitEmbedded()
 			require.Equal(t, c.rejected, describe(rejected))
 			i := slices.IndexFunc(parts, func(p *record.Record) bool { return p.Kind == record.KindCodehostList })
 			if c.list == "" {
@@ -140,7 +140,7 @@ func TestSplitOfEachList(t *testing.T) {
 	} {
 		r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026",`+raw+
 			`}`)
-		parts, rejected := r.Split()
+		parts, rejected := r.SplitEmbedded()
 		require.Empty(t, rejected)
 		require.Len(t, parts, 1)
 		require.Equal(t, key, parts[0].Key)
@@ -157,7 +157,7 @@ func TestSplit_IgnoresOtherRecords(t *testing.T) {
 		decode(t, record.KindCodehostPerson, `{"user_id":1,"last_updated":"2026","codehost_username":"j"}`),
 	} {
 		before := string(r.JSON)
-		parts, rejected := r.Split()
+		parts, rejected := r.SplitEmbedded()
 		require.Empty(t, parts)
 		require.Empty(t, rejected)
 		require.Equal(t, before, string(r.JSON))
@@ -172,7 +172,7 @@ func TestSplitManyEntries(t *testing.T) {
 	r := decode(t, record.KindCodehostPerson,
 		`{"user_id":42,"codehost_username":"j","last_updated":"2026","repos_complete":true,"repos":[`+
 			strings.Join(entries, ",")+`]}`)
-	parts, rejected := r.Split()
+	parts, rejected := r.SplitEmbedded()
 	require.Empty(t, rejected)
 	require.Len(t, parts, 10_001)
 	require.Len(t, parts[10_000].Body.(*record.CodehostList).Items, 10_000)

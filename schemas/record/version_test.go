@@ -132,7 +132,7 @@ func TestDecode_NormalizesDates(t *testing.T) {
 	repo, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":1,"codehost_username":"u","last_updated":"2024","repos":[{"id":2,"updated_at":"2024-01-02 13:05"}]}`))
 	require.NoError(t, err)
-	parts, bad := repo.Split()
+	parts, bad := repo.SplitEmbedded()
 	require.Empty(t, bad)
 	require.Equal(t, "2024-01-02T13:05:00Z", parts[0].VersionText)
 }

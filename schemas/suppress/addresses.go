@@ -74,7 +74,7 @@ func each(dec *jsontext.Decoder, end jsontext.Kind, member func() bool) bool {
 }
 
 func (a *addresses) look(name, value string) {
-	key, err := identity.EmailKey(value)
+	key, err := identity.NormalizeEmail(value)
 	if err != nil {
 		return
 	}

@@ -14,7 +14,7 @@ func TestAddresses_FindsErasedPeople(t *testing.T) {
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	put(t, s, suppress.Email, "host@example.com", suppress.Entry{Scope: suppress.Codehost})
 	put(t, s, suppress.Email, "net@example.com", suppress.Entry{Scope: suppress.Network})
-	put(t, s, suppress.Email, "back@example.com", suppress.Entry{Lifted: true})
+	put(t, s, suppress.Email, "back@example.com", suppress.Entry{Unsuppressed: true})
 	put(t, s, suppress.UserID, "42", suppress.Entry{})
 	for text, want := range map[string]bool{
 		``:                             false,

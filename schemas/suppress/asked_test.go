@@ -72,15 +72,15 @@ func TestBatch_EqualsSingleLookups(t *testing.T) {
 // One suppressed record suffices, and its kind gives the type of the id.
 func TestNamed(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
-	require.False(t, s.Named([]string{"network-person p1"}))
+	require.False(t, s.IsAnyNamed([]string{"network-person p1"}))
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
 	put(t, s, suppress.UserID, "7", suppress.Entry{})
 	for _, hit := range [][]string{{"network-person p1"}, {"codehost-person 7"}, {"company c", "network-person p2",
 		"codehost-person 7"}} {
-		require.True(t, s.Named(hit), hit)
+		require.True(t, s.IsAnyNamed(hit), hit)
 	}
 	for _, miss := range [][]string{nil, {""}, {"p1"}, {"company p1"}, {"network-person 7"}, {"codehost-person p1"},
 		{"microblog-person p1"}, {"network-person"}} {
-		require.False(t, s.Named(miss), miss)
+		require.False(t, s.IsAnyNamed(miss), miss)
 	}
 }

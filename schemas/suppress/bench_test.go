@@ -93,7 +93,7 @@ func BenchmarkDocument(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				if _, hit := set.Document(identity.Default(), raw); hit {
+				if _, hit := set.FindInDocument(identity.Default(), raw); hit {
 					b.Fatal("is in the set")
 				}
 			}

@@ -28,13 +28,13 @@ const (
 // number in a field with a matching name (phone numbers also in nested values). A text that is not JSON is
 // searched for addresses and URLs only. Punctuation around addresses, URL encoding and HTML escapes are
 // handled. Use it for outgoing data from arbitrary sources, such as webhook bodies.
-func (s *Set) Document(platforms *identity.Platforms, raw []byte) (Hash, bool) {
-	return s.DocumentOf(platforms, "", raw)
+func (s *Set) FindInDocument(platforms *identity.Platforms, raw []byte) (Hash, bool) {
+	return s.FindInDocumentOf(platforms, "", raw)
 }
 
-// DocumentOf is Document for an actual or rejected record of a person on a platform: its id and username are
+// FindInDocumentOf is Document for an actual or rejected record of a person on a platform: its id and username are
 // looked up, too.
-func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []byte) (Hash, bool) {
+func (s *Set) FindInDocumentOf(platforms *identity.Platforms, platform string, raw []byte) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
 	}
@@ -148,7 +148,7 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 		if err != nil {
 			return false
 		}
-		standard, err := Standard(types.id, id.String())
+		standard, err := Normalize(types.id, id.String())
 		others = err == nil && standard != "0" && !d.knows(types.id, standard)
 		return others
 	})
@@ -181,7 +181,7 @@ func (d *document) named(parent, name, value string) bool {
 	default:
 		return false
 	}
-	standard, err := Standard(t, value)
+	standard, err := Normalize(t, value)
 	if err != nil {
 		return false
 	}
@@ -218,7 +218,7 @@ func (d *document) written(text string) {
 	}
 	if strings.Contains(text, "/") {
 		for _, a := range d.platforms.FindMentions(text) {
-			if h, ok := d.set.Account(a.Platform, identity.UsernameKey(a.Username)); ok {
+			if h, ok := d.set.Account(a.Platform, identity.NormalizeUsername(a.Username)); ok {
 				d.hash, d.hit = h, true
 			}
 		}
@@ -254,7 +254,7 @@ func (d *document) addresses(text string) {
 }
 
 func (d *document) address(written string) {
-	key, err := identity.EmailKey(written)
+	key, err := identity.NormalizeEmail(written)
 	if err != nil {
 		return
 	}

@@ -19,7 +19,7 @@ func base64Of(sum [sha256.Size]byte) string { return base64.StdEncoding.EncodeTo
 // specifications 1.2.0, Working with the data).
 func TestDropVectors(t *testing.T) {
 	email := func(v string) string {
-		key, err := identity.EmailKey(v)
+		key, err := identity.NormalizeEmail(v)
 		require.NoError(t, err, v)
 		return key
 	}
@@ -110,7 +110,7 @@ func TestDrop_ListSuppressesItsRecordOnly(t *testing.T) {
 	put(t, s, suppress.DropPhone, "5551273811", suppress.Entry{})
 	_, hit := s.Record(danielle)
 	require.False(t, hit, "a company's number")
-	_, hit = s.Document(identity.Default(), []byte(`{"phone":"(555) 127-3811"}`))
+	_, hit = s.FindInDocument(identity.Default(), []byte(`{"phone":"(555) 127-3811"}`))
 	require.True(t, hit)
 }
 

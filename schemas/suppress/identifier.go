@@ -112,9 +112,9 @@ var (
 )
 
 // Standard returns the normalized form of an identifier, which is hashed: e-mail addresses and usernames as
-// in identity.EmailKey and identity.UsernameKey, phone numbers as digits with country code and without
+// in identity.NormalizeEmail and identity.NormalizeUsername, phone numbers as digits with country code and without
 // leading zeros, ids unchanged.
-func Standard(t Type, value string) (string, error) {
+func Normalize(t Type, value string) (string, error) {
 	value = strings.TrimSpace(value)
 	if value == "" {
 		return "", errEmpty
@@ -124,11 +124,11 @@ func Standard(t Type, value string) (string, error) {
 	}
 	switch t {
 	case Email:
-		return identity.EmailKey(value)
+		return identity.NormalizeEmail(value)
 	case Phone:
 		return phone(value)
 	case NetworkUsername, CodehostUsername, MicroblogUsername, CodehostAccount, NetworkAccount, MicroblogAccount:
-		if key := identity.UsernameKey(value); key != "" {
+		if key := identity.NormalizeUsername(value); key != "" {
 			return key, nil
 		}
 		return "", errUsername

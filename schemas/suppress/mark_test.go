@@ -78,14 +78,14 @@ func (m model) apply(typ suppress.Type, value string, e suppress.Entry) {
 	}
 	before, known := m[typ][value]
 	if !known || e.RequestedAt > before.RequestedAt || e.RequestedAt == before.RequestedAt &&
-		(e.Lifted || !before.Lifted) {
+		(e.Unsuppressed || !before.Unsuppressed) {
 		m[typ][value] = e
 	}
 }
 
 func (m model) hit(webset suppress.Scope, typ suppress.Type, values ...string) bool {
 	for _, v := range values {
-		if e, ok := m[typ][v]; ok && !e.Lifted && (e.Scope == suppress.All || e.Scope == webset) {
+		if e, ok := m[typ][v]; ok && !e.Unsuppressed && (e.Scope == suppress.All || e.Scope == webset) {
 			return true
 		}
 	}
@@ -132,7 +132,7 @@ func TestSet_MarksDoNotChangeResults(t *testing.T) {
 			typ := types[rng.IntN(len(types))]
 			v, e := value(typ), suppress.Entry{
 				Scope: scopes[rng.IntN(len(scopes))], RequestedAt: fmt.Sprintf("2026-01-%02d", 1+rng.IntN(20)),
-				Lifted: rng.IntN(4) == 0,
+				Unsuppressed: rng.IntN(4) == 0,
 			}
 			plain.apply(typ, v, e)
 			put(t, all, typ, v, e)
@@ -256,7 +256,7 @@ func FuzzMarks(f *testing.F) {
 			e := suppress.Entry{
 				Type: typ, Key: k.ID(), Scope: []suppress.Scope{suppress.All, suppress.Network,
 					suppress.Codehost}[how&3%3],
-				RequestedAt: fmt.Sprintf("2026-01-%02d", 1+how>>2&7), Lifted: how&0x20 != 0,
+				RequestedAt: fmt.Sprintf("2026-01-%02d", 1+how>>2&7), Unsuppressed: how&0x20 != 0,
 			}
 			if how&0x40 == 0 {
 				e.Mark = k.Mark(typ, suppress.Sum(value))

@@ -6,14 +6,14 @@ import "fmt"
 const OwnerKey = "owner"
 
 // Owner returns the owner record, the value under OwnerKey.
-func (k *Key) Owner() []byte { return fmt.Appendf(nil, `{"key":%q}`, k.id) }
+func (k *Key) OwnerRecord() []byte { return fmt.Appendf(nil, `{"key":%q}`, k.id) }
 
 // Claimed reports whether the owner of the topic is known, from its owner record or an entry.
-func (s *Set) Claimed() bool { return s.owner.Load() != nil || s.Len() > 0 }
+func (s *Set) HasOwner() bool { return s.owner.Load() != nil || s.Len() > 0 }
 
 // Ours returns [ErrOtherKey] if the topic has no entries but is owned by another key. Lookups are still
 // complete then, but entries must not be added. It returns nil for a nil set.
-func (s *Set) Ours() error {
+func (s *Set) CheckOwner() error {
 	if s == nil || s.Len() > 0 {
 		return nil
 	}

@@ -56,7 +56,7 @@ func (a *batchLookup) record(r *record.Record) {
 		for _, of := range [...]record.Account{b.A, b.B} {
 			if t, ok := typesOf(of.Platform); ok {
 				a.webset = t.webset
-				a.account(t, identity.UsernameKey(of.Username))
+				a.account(t, identity.NormalizeUsername(of.Username))
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (a *batchLookup) id(t Type, id string) { a.standard(t, strings.TrimSpace(id
 
 func (a *batchLookup) username(t Type, username string) {
 	if a.set.ofTypes(t.bit()) {
-		a.standard(t, identity.UsernameKey(username))
+		a.standard(t, identity.NormalizeUsername(username))
 	}
 }
 
@@ -91,7 +91,7 @@ func (a *batchLookup) email(address string) {
 		return
 	}
 	a.raw = address
-	if key, err := identity.EmailKey(address); err == nil {
+	if key, err := identity.NormalizeEmail(address); err == nil {
 		a.emailKey(key)
 	}
 }

@@ -128,7 +128,7 @@ func TestRecord_EqualsModel(t *testing.T) {
 				}
 				e := suppress.Entry{
 					Scope:       []suppress.Scope{suppress.All, suppress.Network, suppress.Codehost}[rng.IntN(3)],
-					RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Lifted: rng.IntN(5) == 0,
+					RequestedAt: "2026-01-0" + strconv.Itoa(1+rng.IntN(9)), Unsuppressed: rng.IntN(5) == 0,
 				}
 				if rng.IntN(8) == 0 {
 					e.Mark = unmarked
@@ -204,7 +204,7 @@ func standardForm(typ suppress.Type, v string) string {
 	case suppress.DropPhone, suppress.DropMAID:
 		return v
 	}
-	form, err := suppress.Standard(typ, v)
+	form, err := suppress.Normalize(typ, v)
 	if err != nil {
 		return ""
 	}

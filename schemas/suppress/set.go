@@ -33,7 +33,7 @@ type Entry struct {
 	RequestedAt string `json:"requested_at"`
 	RequestID   string `json:"request_id,omitempty"`
 	// Lifted withdraws the suppression.
-	Lifted bool `json:"lifted,omitzero"`
+	Unsuppressed bool `json:"lifted,omitzero"`
 	// From is the hash of the entry that this one is derived from; empty for requested ones.
 	From string `json:"from,omitempty"`
 	// Key is the ID of the key that made the hash.
@@ -149,7 +149,7 @@ func (e *Entry) word() (uint64, error) {
 	default:
 		return 0, errors.New("scope must be all, codehost or network")
 	}
-	if e.Lifted {
+	if e.Unsuppressed {
 		word |= bitLifted
 	}
 	return word, nil
@@ -364,9 +364,9 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 	return h, e, true
 }
 
-// Unravel returns the entries that withdraw those among derived (the set's derived entries, by hash) whose
+// UnsuppressDerived returns the entries that withdraw those among derived (the set's derived entries, by hash) whose
 // cause is no longer suppressed, including entries derived from them in turn.
-func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
+func (s *Set) UnsuppressDerived(derived map[Hash]Entry) map[Hash]Entry {
 	out := make(map[Hash]Entry)
 	for more := true; more; {
 		more = false
@@ -377,7 +377,7 @@ func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
 			if err != nil || done || !s.Suppressed(h) || s.Suppressed(from) && !undone {
 				continue
 			}
-			e.Lifted = true
+			e.Unsuppressed = true
 			out[h] = e
 			more = true
 		}

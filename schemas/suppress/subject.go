@@ -17,8 +17,8 @@ import (
 type Subject struct {
 	Platform string // identity.Network, identity.Codehost or identity.Microblog
 	ID       string
-	Username string   // identity.UsernameKey
-	Emails   []string // identity.EmailKey
+	Username string   // identity.NormalizeUsername
+	Emails   []string // identity.NormalizeEmail
 	Phones   []string // as given in the record
 	// Drop are the record's values that may be on California's deletion lists ([DropValues]).
 	Drop []DropValue
@@ -44,7 +44,7 @@ func typesOf(platform string) (platformTypes, bool) {
 
 // Beside adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
 // addresses.
-func (s *Subject) Beside(body []byte) {
+func (s *Subject) AddUnknownFields(body []byte) {
 	c := ContactsIn(body)
 	s.Emails, s.Phones, s.Drop = emails(s.Emails, c.Emails), c.Phones, DropValues(body)
 }
@@ -102,7 +102,7 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 
 // Named reports whether any of the records, each "<kind> <identity>" as in the ledger and in context calls,
 // is suppressed by its id.
-func (s *Set) Named(records []string) bool {
+func (s *Set) IsAnyNamed(records []string) bool {
 	return s.active() && slices.ContainsFunc(records, func(name string) bool {
 		kind, id, _ := strings.Cut(name, " ")
 		platform := ""
@@ -136,18 +136,18 @@ func SubjectOf(r *record.Record) (Subject, bool) {
 	switch b := r.Body.(type) {
 	case *record.NetworkPerson:
 		return Subject{
-			Platform: identity.Network, ID: b.ProfileID, Username: identity.UsernameKey(b.Username),
+			Platform: identity.Network, ID: b.ProfileID, Username: identity.NormalizeUsername(b.Username),
 			Emails: emails(b.Emails, []string{b.PersonalEmail}, c.Emails), Phones: c.Phones,
 		}, true
 	case *record.CodehostPerson:
 		return Subject{
-			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.UsernameKey(b.CodehostUsername),
+			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.NormalizeUsername(b.CodehostUsername),
 			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails),
 			Phones: c.Phones,
 		}, true
 	case *record.MicroblogPerson:
 		return Subject{
-			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username),
+			Platform: identity.Microblog, ID: b.UserID, Username: identity.NormalizeUsername(b.Username),
 			Emails: emails(c.Emails), Phones: c.Phones,
 		}, true
 	}
@@ -207,7 +207,7 @@ func emails(lists ...[]string) []string {
 			if e == "" {
 				continue
 			}
-			if key, err := identity.EmailKey(e); err == nil && !slices.Contains(out, key) {
+			if key, err := identity.NormalizeEmail(e); err == nil && !slices.Contains(out, key) {
 				if out == nil {
 					out = make([]string, 0, n)
 				}

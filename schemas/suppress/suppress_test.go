@@ -64,11 +64,11 @@ func TestStandard(t *testing.T) {
 		{suppress.ProfileID, "", "", true},
 		{"name", "Ada", "", true},
 	} {
-		got, err := suppress.Standard(c.typ, c.in)
+		got, err := suppress.Normalize(c.typ, c.in)
 		require.Equal(t, c.fails, err != nil, "%s %q: %v", c.typ, c.in, err)
 		require.Equal(t, c.want, got)
 		if err == nil {
-			again, err := suppress.Standard(c.typ, got)
+			again, err := suppress.Normalize(c.typ, got)
 			require.NoError(t, err)
 			require.Equal(t, got, again)
 		}
@@ -168,9 +168,9 @@ func TestNewestEntryDecides(t *testing.T) {
 	require.False(t, hit())
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-02"})
 	require.True(t, hit())
-	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-01", Lifted: true})
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-01", Unsuppressed: true})
 	require.True(t, hit(), "an older withdrawal changes nothing")
-	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03", Lifted: true})
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03", Unsuppressed: true})
 	require.False(t, hit())
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03"})
 	require.False(t, hit(), "of equal versions the withdrawal holds, whatever the order")
@@ -184,7 +184,7 @@ func TestNewestEntryDecides(t *testing.T) {
 		require.Equal(t, known, s.Knows(hers, requestedAt), requestedAt)
 		require.False(t, s.Knows(his, requestedAt), requestedAt)
 	}
-	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-06", Lifted: true})
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-06", Unsuppressed: true})
 	require.True(t, s.Knows(hers, "2026-06"), "lifted ones are known, too")
 }
 
@@ -210,9 +210,9 @@ func TestUnravel_WithdrawsDerivedEntries(t *testing.T) {
 		linked = follow(identity.Codehost, fmt.Sprint(42+i), linked)
 	}
 	bob := follow(identity.Network, "p2", s.Key().Of(suppress.Email, "bob@example.com"))
-	require.Empty(t, s.Unravel(derived))
-	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-12", Lifted: true})
-	lifted := s.Unravel(derived)
+	require.Empty(t, s.UnsuppressDerived(derived))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-12", Unsuppressed: true})
+	lifted := s.UnsuppressDerived(derived)
 	require.Len(t, lifted, 1+far)
 	for h, e := range lifted {
 		raw, err := json.Marshal(e)
@@ -222,7 +222,7 @@ func TestUnravel_WithdrawsDerivedEntries(t *testing.T) {
 	require.False(t, s.Suppressed(ada))
 	require.False(t, s.Suppressed(linked))
 	require.True(t, s.Suppressed(bob))
-	require.Empty(t, s.Unravel(derived))
+	require.Empty(t, s.UnsuppressDerived(derived))
 }
 
 // A derived entry has the scope of its cause, combined with that of a known entry. Nothing is derived from an
@@ -252,10 +252,10 @@ func TestDerive_CombinesScopes(t *testing.T) {
 			s := suppress.NewSet(key(t, 1))
 			put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 			if c.cause != none {
-				put(t, s, suppress.Email, "ada@example.com", suppress.Entry{Scope: c.cause, Lifted: c.causeLifted})
+				put(t, s, suppress.Email, "ada@example.com", suppress.Entry{Scope: c.cause, Unsuppressed: c.causeLifted})
 			}
 			if c.known != none {
-				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Lifted: c.knownLifted,
+				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Unsuppressed: c.knownLifted,
 					RequestedAt: "2026-12"})
 			}
 			before := s.Suppressed(s.Key().Of(suppress.ProfileID, "p1"))
@@ -295,17 +295,17 @@ func TestApply_RejectsOtherKey(t *testing.T) {
 func TestOwner(t *testing.T) {
 	mine, other := key(t, 1), key(t, 2)
 	s := suppress.NewSet(mine)
-	require.False(t, s.Claimed())
-	require.NoError(t, s.Ours())
-	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), mine.Owner()))
-	require.True(t, s.Claimed())
-	require.NoError(t, s.Ours())
-	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), other.Owner()))
-	require.ErrorIs(t, s.Ours(), suppress.ErrOtherKey, "the last one holds")
+	require.False(t, s.HasOwner())
+	require.NoError(t, s.CheckOwner())
+	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), mine.OwnerRecord()))
+	require.True(t, s.HasOwner())
+	require.NoError(t, s.CheckOwner())
+	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), other.OwnerRecord()))
+	require.ErrorIs(t, s.CheckOwner(), suppress.ErrOtherKey, "the last one holds")
 	before, _ := s.Changes()
 	require.Zero(t, before, "an owner changes nothing of who is suppressed")
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
-	require.NoError(t, s.Ours())
+	require.NoError(t, s.CheckOwner())
 	require.Error(t, s.Apply([]byte(suppress.OwnerKey), []byte("no JSON")))
 }
 
@@ -400,7 +400,7 @@ func TestDocument(t *testing.T) {
 		`{}`: false,
 	} {
 		for name, s := range map[string]*suppress.Set{"with marks": marked, "from before marks": bare} {
-			_, hit := s.Document(identity.Default(), []byte(raw))
+			_, hit := s.FindInDocument(identity.Default(), []byte(raw))
 			require.Equal(t, want, hit, "%s, %s", raw, name)
 		}
 	}
@@ -437,7 +437,7 @@ func TestDocument_FindsAddresses(t *testing.T) {
 		"@example.com": false, "ada @example.com": false,
 		"éada@example.com": false,
 	} {
-		_, hit := s.Document(identity.Default(), []byte(`{"text":"`+text+`"}`))
+		_, hit := s.FindInDocument(identity.Default(), []byte(`{"text":"`+text+`"}`))
 		require.Equal(t, want, hit, text)
 	}
 }
@@ -458,11 +458,11 @@ func TestSet_FindsEmailFormsOfDomain(t *testing.T) {
 			require.True(t, ok)
 			_, hit = s.Subject(subject)
 			require.True(t, hit, written)
-			author, err := identity.EmailKey(written)
+			author, err := identity.NormalizeEmail(written)
 			require.NoError(t, err)
 			require.True(t, s.Author(author), written)
 			require.True(t, s.Addresses([]byte(`{"email":"`+written+`"}`)), written)
-			_, hit = s.Document(identity.Default(), []byte(`{"text":"write to `+written+`"}`))
+			_, hit = s.FindInDocument(identity.Default(), []byte(`{"text":"write to `+written+`"}`))
 			require.True(t, hit, written)
 		}
 		require.False(t, s.Author("ada@bucher.example"))
@@ -474,9 +474,9 @@ func TestDocumentOf(t *testing.T) {
 	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
 	for raw, want := range map[string]bool{`{"username":"Ada-L","last_updated":7}`: true,
 		`{"username":"ada-l","broken`: true, `{"username":"bob"}`: false} {
-		_, hit := s.DocumentOf(identity.Default(), identity.Network, []byte(raw))
+		_, hit := s.FindInDocumentOf(identity.Default(), identity.Network, []byte(raw))
 		require.Equal(t, want, hit, raw)
-		_, hit = s.DocumentOf(identity.Default(), identity.Codehost, []byte(raw))
+		_, hit = s.FindInDocumentOf(identity.Default(), identity.Codehost, []byte(raw))
 		require.False(t, hit, raw)
 	}
 }
@@ -486,5 +486,5 @@ func FuzzDocument(f *testing.F) {
 	put(f, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	f.Add([]byte(`{"a":[1,{"b":"x@y.z"}],"a":"http://network.example/in/x"}`))
 	f.Add([]byte("{\"a\":\"“x@y.z”邮a@b%40c&#64;d@@e@\xff\"}"))
-	f.Fuzz(func(_ *testing.T, raw []byte) { s.Document(identity.Default(), raw) })
+	f.Fuzz(func(_ *testing.T, raw []byte) { s.FindInDocument(identity.Default(), raw) })
 }

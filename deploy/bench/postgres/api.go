@@ -51,7 +51,7 @@ func Handler(pool *pgxpool.Pool) http.Handler {
 
 // findAnswer returns the answer for a username.
 func findAnswer(ctx context.Context, pool *pgxpool.Pool, query, username string) (answer []byte, err error) {
-	err = pool.QueryRow(ctx, query, identity.UsernameKey(username)).Scan(&answer)
+	err = pool.QueryRow(ctx, query, identity.NormalizeUsername(username)).Scan(&answer)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return []byte("{}"), nil
 	}
@@ -62,7 +62,7 @@ func findAnswer(ctx context.Context, pool *pgxpool.Pool, query, username string)
 func listAnswers(ctx context.Context, pool *pgxpool.Pool, query string, usernames []string) ([]byte, error) {
 	keys := make([]string, len(usernames))
 	for i, u := range usernames {
-		keys[i] = identity.UsernameKey(u)
+		keys[i] = identity.NormalizeUsername(u)
 	}
 	rows, err := pool.Query(ctx, query, keys)
 	if err != nil {

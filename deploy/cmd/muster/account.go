@@ -104,7 +104,7 @@ func (c *command) accountCreate() *cobra.Command {
 			if err := numbers.check(cmd); err != nil {
 				return err
 			}
-			plan, err := queryapi.PlanOf(name, numbers.rpm, numbers.monthly, numbers.credits)
+			plan, err := queryapi.NewPlan(name, numbers.rpm, numbers.monthly, numbers.credits)
 			if err != nil {
 				return err
 			}

@@ -316,7 +316,7 @@ func (c *command) awaitLedger(ctx context.Context, kafka bus.Config, timeout tim
 			Topics: []string{event.TopicUsage}}, nil)
 }
 
-func readSeen(path string) ([]queryapi.Seen, error) {
+func readSeen(path string) ([]queryapi.ObservedCalls, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -325,13 +325,13 @@ func readSeen(path string) ([]queryapi.Seen, error) {
 		return nil, err
 	}
 	defer file.Close()
-	seen := []queryapi.Seen{}
+	seen := []queryapi.ObservedCalls{}
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		var s queryapi.Seen
+		var s queryapi.ObservedCalls
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil || s.RequestID == "" {
 			return nil, fmt.Errorf("%s:%d: invalid line: want {\"request_id\": \"...\", \"credits\": 1}", path, n)
 		}
@@ -345,15 +345,15 @@ func printReconciliation(cmd *cobra.Command, r *queryapi.Reconciliation) error {
 	fmt.Fprintf(tw, "%s\tCALLS\tREQUESTS\tCREDITS\n", r.Period)
 	fmt.Fprintf(tw, "ledger\t%d\t%d\t%d\n", r.Ledger.Calls, r.Ledger.Requests, r.Ledger.Credits)
 	fmt.Fprintf(tw, "read model\t%d\t%d\t%d\n", r.ReadModel.Calls, r.ReadModel.Requests, r.ReadModel.Credits)
-	if r.Seen != nil {
-		fmt.Fprintf(tw, "callers saw\t%d\t\t%d\n", r.Seen.Calls, r.Seen.Credits)
+	if r.Observed != nil {
+		fmt.Fprintf(tw, "callers saw\t%d\t\t%d\n", r.Observed.Calls, r.Observed.Credits)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(),
 		"%d unanswered calls without charge, %d differences in favor of callers, %d others\n",
-		r.Unanswered, r.InCallersFavour, r.Different)
+		r.Unanswered, r.InCallersFavor, r.Different)
 	for _, d := range r.Differences {
 		fmt.Fprintln(cmd.OutOrStdout(), "  "+d)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 )
 
 func (c *command) configCommand() *cobra.Command {
@@ -80,7 +80,7 @@ func selectSettings(all []setting, names []string) ([]setting, error) {
 		i := slices.Index(known, name)
 		if i < 0 {
 			return nil, fmt.Errorf("unknown setting %q: %s", name,
-				nearest.Hint(name, known, "See `muster config` for all settings"))
+				suggest.Hint(name, known, "See `muster config` for all settings"))
 		}
 		out = append(out, all[i])
 	}

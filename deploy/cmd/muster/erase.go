@@ -44,7 +44,7 @@ func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *ser
 func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
 	do func(context.Context, *suppress.Set) error) error {
 	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
-		if err := set.Ours(); err != nil {
+		if err := set.CheckOwner(); err != nil {
 			return err
 		}
 		return do(ctx, set)
@@ -199,7 +199,7 @@ func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
 		case whole:
 			out[i].SHA256 = strings.ToLower(sum)
 		default:
-			if _, err := suppress.Standard(suppress.Type(name), value); err != nil {
+			if _, err := suppress.Normalize(suppress.Type(name), value); err != nil {
 				return nil, fmt.Errorf("argument %d: %s %w", i+1, name, err)
 			}
 			out[i].Value = record.Scalar(value)
@@ -213,7 +213,7 @@ func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (ou
 	for _, i := range identifiers {
 		t, sum := suppress.Type(i.Type), [sha256.Size]byte{}
 		if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil || i.SHA256 == "" {
-			standard, _ := suppress.Standard(t, string(i.Value))
+			standard, _ := suppress.Normalize(t, string(i.Value))
 			sum = suppress.Sum(standard)
 		}
 		if set.Suppressed(set.Key().Hash(t, sum)) {
@@ -342,7 +342,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
 					"%d requests: %d requested, %d masked, %d removed, %d withdrawn\n", len(all),
-					count[ingest.ErasurePending], count[ingest.ErasureMasked], count[ingest.ErasureRemoved],
+					count[ingest.ErasurePending], count[ingest.ErasureSuppressed], count[ingest.ErasureDeleted],
 					count[ingest.ErasureWithdrawn])
 				return nil
 			}
@@ -362,7 +362,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 			for _, line := range []struct {
 				name string
 				at   time.Time
-			}{{"masked", s.MaskedAt}, {"removed", s.RemovedAt}, {"withdrawn", s.WithdrawnAt}} {
+			}{{"masked", s.SuppressedAt}, {"removed", s.DeletedAt}, {"withdrawn", s.WithdrawnAt}} {
 				if !line.at.IsZero() {
 					fmt.Fprintf(out, "%-12s %s\n", line.name, line.at.Format(time.RFC3339))
 				}

@@ -79,10 +79,10 @@ func TestCommands_RejectAnotherRootSecret(t *testing.T) {
 	out, _ := right.run(0, "account", "create", "Acme", "--json")
 	id := parsed[accountView](t, out).OrganizationID
 	f, ended := startFollower(t, right)
-	polltest.Until(t, time.Minute, f.Set().Claimed)
+	polltest.Until(t, time.Minute, f.Set().HasOwner)
 	replica, _ := startFollower(t, wrong)
 	polltest.Until(t, time.Minute, replica.Set().IsLoaded)
-	require.ErrorIs(t, replica.Set().Ours(), suppress.ErrOtherKey, "it reports the mismatch and keeps serving")
+	require.ErrorIs(t, replica.Set().CheckOwner(), suppress.ErrOtherKey, "it reports the mismatch and keeps serving")
 
 	for _, args := range [][]string{{"erase", "--timeout", "0", "email=ada@example.com"},
 		{"webhook", "secret", "create", id}} {
@@ -120,7 +120,7 @@ func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 	require.Equal(t, 2, strings.Count(string(raw), "\n"))
 
 	f, ended := startFollower(t, right)
-	polltest.Until(t, time.Minute, f.Set().Claimed)
+	polltest.Until(t, time.Minute, f.Set().HasOwner)
 	require.Empty(t, ended, "it starts before the log is compacted")
 	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
 	out, _ = right.run(0, "erase", "foreign")

@@ -76,7 +76,7 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 			r := receipt.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
 				State:    string(s.State),
-				MaskedAt: s.MaskedAt, RemovedAt: s.RemovedAt, Found: s.Found,
+				MaskedAt: s.SuppressedAt, RemovedAt: s.DeletedAt, Found: s.Found,
 			}
 			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
 				return receipt.Look(ctx, src, s.Identifiers, &r)
@@ -98,7 +98,7 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 				return fmt.Errorf("write the receipt: %w", err)
 			case r.Remaining() > 0:
 				return partlyError{fmt.Errorf("%d rows and messages remain (state %s)", r.Remaining(), s.State)}
-			case s.State != ingest.ErasureRemoved:
+			case s.State != ingest.ErasureDeleted:
 				return partlyError{fmt.Errorf("the removal is not finished (state %s)", s.State)}
 			}
 			return nil

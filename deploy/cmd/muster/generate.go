@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 func (c *command) generateCommand() *cobra.Command {
-	var o world.Options
+	var o sampledata.Options
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "generate --people N",
@@ -31,13 +31,13 @@ shared email addresses, partial dates. All people in it are synthetic.`,
 			}
 			progress := newBar(c.std.err, tel.Logger)
 			progress.Begin(fmt.Sprintf("Generating %d people", o.People), int64(o.People))
-			sum, err := world.WriteFiles(cmd.Context(), dir, o, func(done, _ int) { progress.Set(int64(done)) })
+			sum, err := sampledata.WriteFiles(cmd.Context(), dir, o, func(done, _ int) { progress.Set(int64(done)) })
 			progress.End()
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			for _, kind := range world.Kinds() {
+			for _, kind := range sampledata.Kinds() {
 				fmt.Fprintf(out, "%-16s %10d records\n", kind, sum.Records[kind])
 			}
 			_, err = fmt.Fprintf(out, "%-16s %10d lines\n%.1f MB of records in %s\n", "truth", sum.Truth,

@@ -92,7 +92,7 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
 			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
 			switch {
-			case err == nil && !git.Full && !cfg.Again && !cfg.Remap && summary.Total() == (ingest.Counts{}):
+			case err == nil && !git.FullHistory && !cfg.Republish && !cfg.Remap && summary.Total() == (ingest.Counts{}):
 				fmt.Fprintln(cmd.OutOrStdout(), "No new commits since the last run; --full reads everything again.")
 			case err == nil && summary.Unattributed.Commits > 0:
 				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)
@@ -101,14 +101,14 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "output file for the authors without a known account")
+	cmd.Flags().StringVar(&git.UnknownAuthors, "unknown", "", "output file for the authors without a known account")
 	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil,
 		"additional code host whose no-reply addresses are recognized (git.example)")
 	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false,
 		"create an account for each author without a known one")
 	cmd.Flags().StringVar(&owner, "owner", "", "account that owns the repositories, as ID:USERNAME")
-	cmd.Flags().BoolVar(&git.Full, "full", false, "read the whole history, not only new commits")
-	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read the whole history, and republish unchanged records")
+	cmd.Flags().BoolVar(&git.FullHistory, "full", false, "read the whole history, not only new commits")
+	cmd.Flags().BoolVar(&cfg.Republish, "again", false, "read the whole history, and republish unchanged records")
 	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
 		"read the whole history, and also publish records of the same version with other content")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "report what would be done, and publish nothing")

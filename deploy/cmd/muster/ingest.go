@@ -120,7 +120,7 @@ was interrupted, or could not read an input completely. It is safe to run it aga
 			if run.resume {
 				return cobra.MaximumNArgs(1)(cmd, args)
 			}
-			if cfg.Map != "" {
+			if cfg.Mapping != "" {
 				return cobra.MinimumNArgs(1)(cmd, args)
 			}
 			return cobra.MinimumNArgs(2)(cmd, args)
@@ -131,12 +131,12 @@ was interrupted, or could not read an input completely. It is safe to run it aga
 	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "number of decoding goroutines (default: one per CPU)")
 	cmd.Flags().IntVar(&cfg.Readers, "readers", 0, "number of files read in parallel (default: one per CPU, at most 4)")
 	cmd.Flags().StringVar(&run.format, "format", run.format, "format of the inputs: auto, ndjson, csv, tsv or parquet")
-	cmd.Flags().StringVar(&cfg.Map, "map", "",
+	cmd.Flags().StringVar(&cfg.Mapping, "map", "",
 		"mapping to convert the objects with: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&run.resume, "resume", false, "resume a stopped run, by default the last one")
 	cmd.Flags().BoolVar(&cfg.Restart, "restart", false,
 		"start from scratch instead of resuming a run over the same files")
-	cmd.Flags().BoolVar(&cfg.Again, "again", false, "republish unchanged records, for topics that lost data")
+	cmd.Flags().BoolVar(&cfg.Republish, "again", false, "republish unchanged records, for topics that lost data")
 	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
 		"also publish records of the same version with other content, after a mapping was changed")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false,
@@ -202,7 +202,7 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 func (r *ingestRun) work(cmd *cobra.Command,
 	args []string) (func(context.Context, ingest.Deps) (ingest.Summary, error), error) {
 	if r.resume {
-		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Remap || r.cfg.Map != "" ||
+		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Republish || r.cfg.Remap || r.cfg.Mapping != "" ||
 			cmd.Flags().Changed("format") {
 			return nil,
 				errors.New("--resume cannot be combined with --restart, --dry-run, --again, --remap, --map or --format")
@@ -216,9 +216,9 @@ func (r *ingestRun) work(cmd *cobra.Command,
 	d, isKind := record.Lookup(record.Kind(args[0]))
 	isKind = isKind && !d.Internal
 	switch {
-	case r.cfg.Map == "" && !isKind:
+	case r.cfg.Mapping == "" && !isKind:
 		return nil, fmt.Errorf("unknown kind %q; the kinds are %s", args[0], strings.Join(ingestibleKinds(), ", "))
-	case r.cfg.Map == "":
+	case r.cfg.Mapping == "":
 		kind, args = d.Kind, args[1:]
 	case isKind && len(args) > 1:
 		return nil, fmt.Errorf("the mapping sets the kind of each record: omit %q", args[0])
@@ -329,7 +329,7 @@ func (d *defectList) add(r event.Rejected) {
 }
 
 // defectsText joins the validation errors of a record. Without defects it returns path and reason.
-func defectsText(path, reason string, defects []record.Defect) string {
+func defectsText(path, reason string, defects []record.FieldError) string {
 	if len(defects) == 0 {
 		return strings.TrimSpace(path + " " + reason)
 	}

@@ -61,7 +61,7 @@ func parseTime(flag, text string, now time.Time) (time.Time, error) {
 	return v.Time(), nil
 }
 
-func (f *filterFlags) filter(ids []string) (ingest.LetterFilter, error) {
+func (f *filterFlags) filter(ids []string) (ingest.DeadLetterFilter, error) {
 	now := time.Now()
 	since, err := parseTime("since", f.since, now)
 	until, err2 := parseTime("until", f.until, now)
@@ -69,7 +69,7 @@ func (f *filterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 		err = errors.Join(err,
 			fmt.Errorf("--kind: unknown kind %q; the kinds are %s", f.kind, strings.Join(kinds, ", ")))
 	}
-	return ingest.LetterFilter{
+	return ingest.DeadLetterFilter{
 		IDs: ids, Kind: record.Kind(f.kind), Handler: f.handler, Code: f.code, Run: f.run,
 		Since: since, Until: until, Resubmitted: f.resubmitted || len(ids) > 0,
 	}, errors.Join(err, err2)
@@ -78,7 +78,7 @@ func (f *filterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 // rejectedKinds returns the kinds that a rejected record can have: also those extracted from other records, and
 // objects that a mapping could not convert.
 func rejectedKinds() []string {
-	kinds := []string{string(ingest.Foreign), string(record.KindErasure)}
+	kinds := []string{string(ingest.SourceObject), string(record.KindErasure)}
 	for _, d := range record.Definitions() {
 		kinds = append(kinds, string(d.Kind))
 	}
@@ -97,7 +97,7 @@ type deadLetterJSON struct {
 	Kind        record.Kind `json:"kind,omitempty"`
 	Path        string      `json:"path,omitempty"`
 	// Defects has all validation errors if there are several, the one in Reason first.
-	Defects []record.Defect `json:"defects,omitzero"`
+	Defects []record.FieldError `json:"defects,omitzero"`
 	// Mapped reports that Record is the input object of a mapping.
 	Mapped  bool          `json:"mapped,omitzero"`
 	Source  *event.Source `json:"source,omitempty"`
@@ -127,26 +127,26 @@ type messageView struct {
 
 // withReader calls each for every selected dead letter or rejected record. erased reports whether it contains data
 // about an erased person.
-func (c *command) withReader(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter,
-	each func(l ingest.Letter, erased bool) error) error {
+func (c *command) withReader(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.DeadLetterFilter,
+	each func(l ingest.DeadLetter, erased bool) error) error {
 	tel, err := c.telemetry(cmd.Context(), "letters")
 	if err != nil {
 		return err
 	}
 	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
-		return ingest.EachLetter(ctx, cfg, dead, filter,
-			func(l ingest.Letter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
+		return ingest.EachDeadLetter(ctx, cfg, dead, filter,
+			func(l ingest.DeadLetter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
 	})
 }
 
 // viewOfErased returns the JSON form of l without its content.
-func viewOfErased(l ingest.Letter) deadLetterJSON {
+func viewOfErased(l ingest.DeadLetter) deadLetterJSON {
 	v := viewOfLetter(l, false)
 	v.Erased = true
 	return v
 }
 
-func viewOfLetter(l ingest.Letter, contents bool) deadLetterJSON {
+func viewOfLetter(l ingest.DeadLetter, contents bool) deadLetterJSON {
 	v := deadLetterJSON{ID: l.ID(), At: l.At(), Code: l.Code(), Resubmitted: l.Resubmitted}
 	if l.Unreadable != nil {
 		v.Unreadable = l.Unreadable.Error()
@@ -228,7 +228,7 @@ func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
 			if summary {
 				return letterSummary(cmd, cfg, dead, filter, asJSON)
 			}
-			newest, all, err := ingest.NewestLetters(cmd.Context(), cfg, dead, filter, limit)
+			newest, all, err := ingest.NewestDeadLetters(cmd.Context(), cfg, dead, filter, limit)
 			if err != nil {
 				return err
 			}
@@ -285,9 +285,9 @@ type letterCount struct {
 	Count int64  `json:"count"`
 }
 
-func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter, asJSON bool) error {
+func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.DeadLetterFilter, asJSON bool) error {
 	counts := map[[2]string]int64{}
-	err := ingest.EachLetter(cmd.Context(), cfg, dead, filter, func(l ingest.Letter) error {
+	err := ingest.EachDeadLetter(cmd.Context(), cfg, dead, filter, func(l ingest.DeadLetter) error {
 		counts[[2]string{string(l.Rejected.Kind) + l.Handler(), l.Code()}]++
 		return nil
 	})
@@ -329,8 +329,8 @@ func (c *command) showSubcommand(dead bool, noun string) *cobra.Command {
 				return err
 			}
 			found := map[string]bool{}
-			filter := ingest.LetterFilter{IDs: ids, Resubmitted: true}
-			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
+			filter := ingest.DeadLetterFilter{IDs: ids, Resubmitted: true}
+			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.DeadLetter, erased bool) error {
 				found[l.ID()] = true
 				if erased {
 					return printJSON(cmd, viewOfErased(l))
@@ -378,7 +378,7 @@ is always skipped. The number of skipped ` + what + ` is printed to standard err
 			}
 			w := bufio.NewWriter(to)
 			written, left := 0, 0
-			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
+			err = c.withReader(cmd, cfg, dead, filter, func(l ingest.DeadLetter, erased bool) error {
 				line, ok, err := exported(l, whole)
 				if err != nil {
 					return err
@@ -403,7 +403,7 @@ is always skipped. The number of skipped ` + what + ` is printed to standard err
 }
 
 // exported returns the output line of l. ok is false if l has no content that fits one line.
-func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
+func exported(l ingest.DeadLetter, whole bool) (line []byte, ok bool, err error) {
 	if whole {
 		line, err = json.Marshal(viewOfLetter(l, true))
 		return line, err == nil, err
@@ -425,7 +425,7 @@ func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
 // some records were skipped or rejected again.
 func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string, asJSON bool) error {
 	named := slices.Compact(slices.Sorted(slices.Values(ids)))
-	missing, skipped, rejected := max(0, int64(len(named))-res.Letters), int64(0), int64(0)
+	missing, skipped, rejected := max(0, int64(len(named))-res.Selected), int64(0), int64(0)
 	for _, n := range res.Skipped {
 		skipped += n
 	}
@@ -445,7 +445,7 @@ func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) 
 		return printJSON(cmd, res)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "run %s: %d selected, %d resubmitted\n", res.Run, res.Letters, res.Resubmitted)
+	fmt.Fprintf(out, "run %s: %d selected, %d resubmitted\n", res.Run, res.Selected, res.Resubmitted)
 	for _, why := range sortedKeys(res.Skipped) {
 		fmt.Fprintf(out, "  %d skipped: %s\n", res.Skipped[why], why)
 	}
@@ -479,7 +479,7 @@ func printKinds(out io.Writer, kinds []ingest.KindCounts) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "kind\tread\tmade\tpublished\tseen\tunchanged\tstale\trejected again\t")
 	for _, k := range kinds {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Split, k.Published, k.Seen, k.Unchanged,
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Extracted, k.Published, k.VersionOnly, k.Unchanged,
 			k.Stale, k.Rejected)
 	}
 	return tw.Flush()

@@ -84,7 +84,7 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 		"MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
 	}}
 	cfg := bus.Config{Brokers: []string{broker}}
-	dead := event.DeadTopic("webhook-sender", "deliver").Name
+	dead := event.DeadLetterTopic("webhook-sender", "deliver").Name
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: dead, Partitions: 1}}))
 	w := bus.NewWriter(cfg)
 	defer func() { require.NoError(t, w.Close()) }()
@@ -99,7 +99,7 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 		key, _, value, err := task.Message()
 		require.NoError(t, err)
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value}
-		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted",
+		d := event.DeadLetter{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted",
 			Attempts: 10, FirstFailure: at, LastFailure: at}
 		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))

@@ -66,7 +66,7 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
 			if err != nil {
 				return err
 			}
-			cfg.Map, cfg.Remap = mapping, remap
+			cfg.Mapping, cfg.Remap = mapping, remap
 			tel, err := c.telemetry(cmd.Context(), "rejected")
 			if err != nil {
 				return err

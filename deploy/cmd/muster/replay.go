@@ -158,7 +158,7 @@ func printReplay(out io.Writer, report projector.ReplayReport, took time.Duratio
 		again = ", resumed"
 	}
 	fmt.Fprintf(out, "\nreplay %s took %s%s; inserts paused for %s\n", report.ID, took.Round(time.Millisecond), again,
-		report.Frozen.Round(time.Millisecond))
+		report.InsertsPaused.Round(time.Millisecond))
 	_, err := fmt.Fprintln(out, "the old tables use disk until: muster replay --drop-old")
 	return err
 }

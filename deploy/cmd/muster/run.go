@@ -277,7 +277,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 		running.Go(func() error { return p.Run(ctx) })
 		running.Go(func() error { return eraser.Run(ctx) })
 		running.Go(func() error {
-			projector.KeepComplete(ctx, conn, s.tel.Logger)
+			projector.ReconcileNodes(ctx, conn, s.tel.Logger)
 			return nil
 		})
 		return running.Wait()
@@ -298,7 +298,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		SearchPostings: queryapi.PostingsBytes(s.searchMemory)}.WithDefaults()
+		SearchPostings: queryapi.SearchIndexBytes(s.searchMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err
@@ -324,7 +324,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 
 func buildIngest(ctx context.Context, s environment) (runnable, error) {
 	// Other ingest paths with their own data directories are likely, so publish whole records, not only new versions.
-	cfg := ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv), Whole: true}
+	cfg := ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv), FullRecords: true}
 	if !s.noState {
 		cfg.StateDir = ingest.StateDirOf(s.dataDir)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 )
 
 const (
@@ -197,7 +197,7 @@ func readConfig(path string, known []setting) (configFile, error) {
 		i := slices.Index(names, name)
 		if i < 0 {
 			return file, fmt.Errorf("configuration %s: line %d: unknown setting %q: %s", path, node.Line, name,
-				nearest.Hint(name, names, "See `muster config` for all settings"))
+				suggest.Hint(name, names, "See `muster config` for all settings"))
 		}
 		values, err := readValues(&node)
 		if err != nil {

@@ -81,14 +81,14 @@ func (c *command) webhookEndpointList() *cobra.Command {
 }
 
 // endpoints reads the state topic of endpoints. The wait for the brokers and the topic has a timeout, reading has none.
-func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.Troubled, error) {
+func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.EndpointHealth, error) {
 	op, err := c.operator(ctx)
 	if err != nil {
-		return nil, webhook.Troubled{}, err
+		return nil, webhook.EndpointHealth{}, err
 	}
 	cfg, err := c.kafka()
 	if err != nil {
-		return nil, webhook.Troubled{}, err
+		return nil, webhook.EndpointHealth{}, err
 	}
 	withTimeout, cancel := c.withTimeout(ctx)
 	defer cancel()
@@ -97,14 +97,14 @@ func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.Tro
 		Handle: func(context.Context, kafka.Message) error { return nil },
 	})
 	if err := errors.Join(end.WaitReady(withTimeout), end.Close()); err != nil {
-		return nil, webhook.Troubled{}, fmt.Errorf("read webhook states: %w", err)
+		return nil, webhook.EndpointHealth{}, fmt.Errorf("read webhook states: %w", err)
 	}
 	states, err := op.Endpoints(ctx)
 	return op, states, err
 }
 
 // endpointViews joins the states from the topic with the usage from the read model.
-func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, organization string,
+func endpointViews(states webhook.EndpointHealth, used []readmodel.WebhookEndpoint, organization string,
 	now time.Time) []endpointView {
 	views := []endpointView{}
 	at := make(map[string]int)

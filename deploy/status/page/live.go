@@ -78,7 +78,7 @@ func (p *Page) lag(ctx context.Context, d *Document) (err error) {
 
 // letters counts the retained rejected records and dead letters.
 func (p *Page) letters(ctx context.Context, d *Document) error {
-	rejected, dead, err := ingest.LetterTopics(ctx, p.src.Kafka)
+	rejected, dead, err := ingest.DeadLetterTopics(ctx, p.src.Kafka)
 	if err != nil {
 		return err
 	}

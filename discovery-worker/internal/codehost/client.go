@@ -123,14 +123,14 @@ func (c *Client) Ask(ctx context.Context, username string) (*people.Profile, err
 		return nil, err
 	}
 	p := &people.Profile{
-		Platform: identity.Codehost, Username: u.Login, Key: identity.UsernameKey(u.Login),
+		Platform: identity.Codehost, Username: u.Login, Key: identity.NormalizeUsername(u.Login),
 		Identity: strconv.FormatInt(u.ID, 10), Names: valueList(u.Name), Bio: valueOrEmpty(u.Bio),
 		Places: valueList(u.Location), Employers: people.ParseCompanies(valueOrEmpty(u.Company)),
 		Websites: valueList(u.Blog), Avatar: u.Avatar, Created: u.Created, Followers: u.Followers,
 		Person: u.Type != "Organization" && u.Type != "Bot",
 	}
 	p.Current = len(p.Employers)
-	if e, err := identity.EmailKey(valueOrEmpty(u.Email)); err == nil && e != "" {
+	if e, err := identity.NormalizeEmail(valueOrEmpty(u.Email)); err == nil && e != "" {
 		p.Emails = []string{e}
 	}
 	var urls []string

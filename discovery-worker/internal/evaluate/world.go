@@ -14,7 +14,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // Question is an input account with its ground truth.
@@ -63,7 +63,7 @@ type sink struct {
 // Record projects a record that discovery reads.
 func (s *sink) Record(kind string, text []byte) error {
 	switch kind {
-	case world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink:
+	case sampledata.NetworkPerson, sampledata.CodehostPerson, sampledata.MicroblogPerson, sampledata.AccountLink:
 	default:
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *sink) Record(kind string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	if _, rejected := r.Split(); len(rejected) > 0 {
+	if _, rejected := r.SplitEmbedded(); len(rejected) > 0 {
 		return errors.New("the synthetic data has an invalid record")
 	}
 	s.n++
@@ -109,7 +109,7 @@ func (s *sink) Truth(line []byte) error {
 func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questions int) ([]Question, error) {
 	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()),
 		name: fmt.Sprintf("world-%d", seed)}
-	if err := world.Generate(ctx, world.Options{People: people, Seed: seed}, s, nil); err != nil {
+	if err := sampledata.Generate(ctx, sampledata.Options{People: people, Seed: seed}, s, nil); err != nil {
 		return nil, fmt.Errorf("generate synthetic data: %w", err)
 	}
 	if err := s.flush(); err != nil {
@@ -145,7 +145,7 @@ func (e *entity) question(r *rand.Rand) (Question, bool) {
 		Entity: e.Index, Input: event.Account{Platform: a.Platform, Username: *a.Username},
 		Truth: make(map[string]string), Linked: make(map[string]bool), Script: "latin",
 	}
-	if slices.ContainsFunc(identity.NameKeys(e.Native), func(k string) bool { return k[0] == '=' }) {
+	if slices.ContainsFunc(identity.NameBlockingKeys(e.Native), func(k string) bool { return k[0] == '=' }) {
 		q.Script = "other"
 	}
 	for _, i := range live {

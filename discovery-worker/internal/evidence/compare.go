@@ -185,7 +185,7 @@ func containsAccount(list []event.Account, profile *people.Profile) bool {
 	keys := make(map[string]bool)
 	for _, a := range list {
 		if a.Platform == profile.Platform {
-			keys[identity.UsernameKey(a.Username)] = true
+			keys[identity.NormalizeUsername(a.Username)] = true
 		}
 	}
 	return keys[profile.Key] && len(keys) <= maxDeclaredPerPlatform
@@ -482,7 +482,7 @@ func usableNames(p *people.Profile) [][]string {
 	var out [][]string
 	for _, n := range p.Names {
 		tokens := nameTokens(n)
-		if len(tokens) == 0 || len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.HandleKey(p.Username)) {
+		if len(tokens) == 0 || len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.UsernameBlockingKey(p.Username)) {
 			continue
 		}
 		out = append(out, tokens)

@@ -14,7 +14,7 @@ import (
 
 func profile(platform, username string, names ...string) *people.Profile {
 	return &people.Profile{
-		Platform: platform, Username: username, Key: identity.UsernameKey(username), Identity: platform + username,
+		Platform: platform, Username: username, Key: identity.NormalizeUsername(username), Identity: platform + username,
 		Names: names, Followers: -1, Person: true,
 	}
 }
@@ -110,7 +110,9 @@ func TestCompare_EachFieldInBothDirections(t *testing.T) {
 	hasTopics := func(hasTopics ...string) edit { return func(p *people.Profile) { p.Topics = hasTopics } }
 	title := func(titles ...string) edit { return func(p *people.Profile) { p.Titles = titles } }
 	named := func(username string, names ...string) edit {
-		return func(p *people.Profile) { p.Username, p.Key, p.Names = username, identity.UsernameKey(username), names }
+		return func(p *people.Profile) {
+			p.Username, p.Key, p.Names = username, identity.NormalizeUsername(username), names
+		}
 	}
 	nothing := func(*people.Profile) {}
 	both := func(l ...edit) edit {

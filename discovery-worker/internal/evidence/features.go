@@ -126,14 +126,14 @@ func (n *features) hasLossyName() bool {
 	return n.lossyName.get(func() bool { return isLossyScript(n.p.Names) })
 }
 
-// stem returns identity.HandleKey of the username.
+// stem returns identity.UsernameBlockingKey of the username.
 func (n *features) stem() string {
-	return n.handle.get(func() string { return identity.HandleKey(n.p.Username) })
+	return n.handle.get(func() string { return identity.UsernameBlockingKey(n.p.Username) })
 }
 
-// keyStem returns identity.HandleKey of the normalized username.
+// keyStem returns identity.UsernameBlockingKey of the normalized username.
 func (n *features) keyStem() string {
-	return n.keyHandle.get(func() string { return identity.HandleKey(n.p.Key) })
+	return n.keyHandle.get(func() string { return identity.UsernameBlockingKey(n.p.Key) })
 }
 
 func (n *features) strippedKey() string {
@@ -148,7 +148,7 @@ func (n *features) mailboxes() []mailbox {
 		var out []mailbox
 		for _, e := range n.p.Emails {
 			if b := MailboxUsername(e); b != "" {
-				out = append(out, mailbox{stripSeparators(b), identity.HandleKey(b)})
+				out = append(out, mailbox{stripSeparators(b), identity.UsernameBlockingKey(b)})
 			}
 		}
 		return out
@@ -233,7 +233,7 @@ func (n *features) placeParts() []placePart {
 		var out []placePart
 		for _, s := range placeParts(n.p.Places) {
 			j := strings.ReplaceAll(s, " ", "")
-			out = append(out, placePart{s, j, identity.Consonants(j)})
+			out = append(out, placePart{s, j, identity.ConsonantSkeleton(j)})
 		}
 		return out
 	})
@@ -273,7 +273,7 @@ func (n *features) displayHandles() []displayHandle {
 		var out []displayHandle
 		for _, name := range n.p.Names {
 			if tokens := identity.NameTokens(name); len(tokens) == 1 && len(tokens[0]) >= 5 {
-				out = append(out, displayHandle{tokens[0], stripSeparators(identity.UsernameKey(name))})
+				out = append(out, displayHandle{tokens[0], stripSeparators(identity.NormalizeUsername(name))})
 			}
 		}
 		return out

@@ -101,7 +101,7 @@ func isLossyScript(names []string) bool {
 
 // nativeKey returns the key of a name in a non-Latin script, or "".
 func nativeKey(name string) string {
-	for _, k := range identity.NameKeys(name) {
+	for _, k := range identity.NameBlockingKeys(name) {
 		if strings.HasPrefix(k, "=") {
 			return k
 		}
@@ -211,7 +211,7 @@ func isSimilarSpelling(a, b string) bool {
 	if min(len(a), len(b)) < 4 {
 		return false
 	}
-	if ca := identity.Consonants(a); len(ca) >= 3 && ca == identity.Consonants(b) {
+	if ca := identity.ConsonantSkeleton(a); len(ca) >= 3 && ca == identity.ConsonantSkeleton(b) {
 		return true
 	}
 	return matchr.JaroWinkler(a, b, false) >= 0.93

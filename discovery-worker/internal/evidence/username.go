@@ -166,7 +166,7 @@ func isMadeOf(handle string, tokens []string) bool {
 	return rest != handle && len(rest) <= 2
 }
 
-// GuessUsernames returns likely usernames for a name, as identity.HandleKey normalizes them, most
+// GuessUsernames returns likely usernames for a name, as identity.UsernameBlockingKey normalizes them, most
 // likely first.
 func GuessUsernames(name string) []string {
 	tokens := identity.NameTokens(name)

@@ -36,7 +36,7 @@ type Span = view.Span
 
 // Types of an [Identifier].
 const (
-	Email   = "email"   // Value is identity.EmailKey's form
+	Email   = "email"   // Value is identity.NormalizeEmail's form
 	Phone   = "phone"   // Value is E.164
 	URL     = "url"     // Value is a web address that is not an account
 	Account = "account" // Value is a username on Platform

@@ -103,7 +103,7 @@ func cutFold(s, prefix string) (string, bool) {
 
 // addEmail adds an e-mail address. A no-reply address of the code host is an account.
 func (e *Extractor) addEmail(f *facts, s, label string, confidence float64, span view.Span) {
-	key, err := identity.EmailKey(s)
+	key, err := identity.NormalizeEmail(s)
 	if err != nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (e *Extractor) addLink(f *facts, raw string, confidence float64, span view.
 	}
 	if slug, err := e.platforms.ParseCompany(raw); err == nil {
 		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence,
-			Span: span, link: cleanURL(raw, true)}, identity.UsernameKey(slug))
+			Span: span, link: cleanURL(raw, true)}, identity.NormalizeUsername(slug))
 		return
 	}
 	u := cleanURL(raw, false)
@@ -162,7 +162,7 @@ func identifierKey(id Identifier) string {
 	case URL:
 		return urlKey(id.Value)
 	case Account, Company:
-		return identity.UsernameKey(id.Value)
+		return identity.NormalizeUsername(id.Value)
 	}
 	return id.Value
 }
@@ -207,7 +207,7 @@ func cleanURL(raw string, secure bool) string {
 }
 
 func (e *Extractor) addAccount(f *facts, id Identifier) {
-	f.addIdentifier(id, identity.UsernameKey(id.Value))
+	f.addIdentifier(id, identity.NormalizeUsername(id.Value))
 }
 
 // addUsername adds an account from its name or URL.

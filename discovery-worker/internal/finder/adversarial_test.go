@@ -329,7 +329,7 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			d := f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.celebrity.slug})
 			require.Empty(t, d.Degraded)
 			for _, social := range d.Socials[1:] {
-				require.NotEqual(t, identity.UsernameKey(r.attacker), identity.UsernameKey(social.Username),
+				require.NotEqual(t, identity.NormalizeUsername(r.attacker), identity.NormalizeUsername(social.Username),
 					"matched to the celebrity: %+v", social)
 			}
 			if len(d.Socials) == 3 {
@@ -340,7 +340,7 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			require.Len(t, attacked.Socials, 1, "matched to the attacker: %+v", attacked.Socials)
 			d = f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.twin.slug})
 			for _, social := range d.Socials[1:] {
-				if identity.UsernameKey(social.Username) == identity.UsernameKey(r.ownTwin) {
+				if identity.NormalizeUsername(social.Username) == identity.NormalizeUsername(r.ownTwin) {
 					found++
 					return
 				}

@@ -278,7 +278,7 @@ func summary(p *people.Profile) *string {
 
 // usernameKey returns the lookup key of a username.
 func usernameKey(a event.Account) people.Key {
-	return people.Key{Type: readmodel.LookupUsername(a.Platform), Value: identity.UsernameKey(a.Username)}
+	return people.Key{Type: readmodel.LookupUsername(a.Platform), Value: identity.NormalizeUsername(a.Username)}
 }
 
 // otherPlatforms returns all platforms except one.

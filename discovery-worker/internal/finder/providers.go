@@ -75,7 +75,7 @@ func (s *search) lookUpLive(ctx context.Context, platform, username string) (*pe
 	if s.finder.providers.Live == nil || platform != identity.Codehost || s.host.count >= maxLive {
 		return nil, statusUnknown
 	}
-	if s.finder.reader.IsErased(&people.Profile{Platform: platform, Key: identity.UsernameKey(username)}) {
+	if s.finder.reader.IsErased(&people.Profile{Platform: platform, Key: identity.NormalizeUsername(username)}) {
 		return nil, statusErased
 	}
 	s.host.count++

@@ -114,7 +114,7 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			addKey(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
 		addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: profile.Key}, rankUsername)
-		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(profile.Username)},
+		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.UsernameBlockingKey(profile.Username)},
 			rankUsername)
 		for _, n := range profile.Names {
 			for _, g := range evidence.GuessUsernames(n) {
@@ -127,7 +127,7 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			}
 			if mailbox := evidence.MailboxUsername(e); mailbox != "" {
 				addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: mailbox}, rankUsername)
-				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)},
+				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.UsernameBlockingKey(mailbox)},
 					rankGuess)
 			}
 		}
@@ -158,7 +158,7 @@ func nameBlockingKeys(p *people.Profile) []string {
 		}
 	}
 	for _, n := range p.Names {
-		add(identity.NameKeys(n)...)
+		add(identity.NameBlockingKeys(n)...)
 	}
 	for _, n := range p.Names {
 		tokens := identity.NameTokens(n)
@@ -167,7 +167,7 @@ func nameBlockingKeys(p *people.Profile) []string {
 		}
 		for _, o := range [][2]string{{tokens[0], tokens[len(tokens)-1]}, {tokens[len(tokens)-1], tokens[0]}} {
 			for _, nick := range evidence.Nicknames(o[0]) {
-				add(identity.PairKeys(nick, o[1])[:min(1, len(identity.PairKeys(nick, o[1])))]...)
+				add(identity.PairBlockingKeys(nick, o[1])[:min(1, len(identity.PairBlockingKeys(nick, o[1])))]...)
 			}
 		}
 	}
@@ -282,9 +282,9 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 	var competitors []*people.Profile
 	var names []string
 	for _, n := range from.Names {
-		names = append(names, identity.NameKeys(n)...)
+		names = append(names, identity.NameBlockingKeys(n)...)
 	}
-	handle := identity.HandleKey(from.Username)
+	handle := identity.UsernameBlockingKey(from.Username)
 	for ref, p := range s.profiles {
 		if s.competitors[ref] && ref.Platform == from.Platform {
 			competitors = append(competitors, p)
@@ -353,7 +353,7 @@ func (s *search) countSameName(a *people.Profile, names []string, b *people.Prof
 }
 
 // countSimilarUsernames returns how many other records on b's platform have a username with this
-// identity.HandleKey.
+// identity.UsernameBlockingKey.
 func (s *search) countSimilarUsernames(handle string, b *people.Profile) int {
 	return max(0, s.keyCounts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: handle}]-1)
 }

@@ -18,7 +18,7 @@ func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error)
 	err := r.query(ctx, readmodel.ContextsQuery(), keysParameter([]uint64{readmodel.ContextHash(requestID)}),
 		func(rows driver.Rows) error {
 			var row readmodel.ContextRow
-			err := rows.Scan(row.Dest()...)
+			err := rows.Scan(row.ScanDest()...)
 			ended = ended || row.RequestID == requestID && row.Status != string(event.ContextProcessing)
 			return err
 		})
@@ -31,11 +31,11 @@ func (r *Reader) HasOutcome(ctx context.Context, requestID string) (bool, error)
 // LastDiscovered returns the time of the newest discovery of an account, or the zero time if there
 // is none.
 func (r *Reader) LastDiscovered(ctx context.Context, a event.Account) (at time.Time, err error) {
-	key := identity.UsernameKey(a.Username)
+	key := identity.NormalizeUsername(a.Username)
 	err = r.query(ctx, readmodel.DiscoveriesQuery(), keysParameter([]uint64{readmodel.DiscoveryHash(a.Platform, key)}),
 		func(rows driver.Rows) error {
 			var row readmodel.DiscoveryRow
-			err := rows.Scan(row.Dest()...)
+			err := rows.Scan(row.ScanDest()...)
 			if row.Platform == a.Platform && row.UsernameKey == key {
 				at = row.At
 			}

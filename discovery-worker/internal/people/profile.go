@@ -47,7 +47,7 @@ type Profile struct {
 
 // NewUnrecorded returns the profile of an account without a record.
 func NewUnrecorded(a event.Account) *Profile {
-	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1,
+	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.NormalizeUsername(a.Username), Followers: -1,
 		Person: true}
 }
 
@@ -58,7 +58,7 @@ func (p *Profile) Account() event.Account {
 
 // Is reports whether the account is the profile's.
 func (p *Profile) Is(a event.Account) bool {
-	return a.Platform == p.Platform && identity.UsernameKey(a.Username) == p.Key
+	return a.Platform == p.Platform && identity.NormalizeUsername(a.Username) == p.Key
 }
 
 // location is a location of the webset records.

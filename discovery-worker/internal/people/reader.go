@@ -12,8 +12,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/platform/batchload"
 	ch "muster/platform/clickhouse"
-	"muster/platform/gather"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -38,9 +38,9 @@ type Reader struct {
 	platforms *identity.Platforms
 	permits   chan struct{}
 
-	lookups  *gather.Gatherer[uint64, []readmodel.LookupRow]
-	profiles *gather.Gatherer[Ref, *readmodel.ProfileRow]
-	owners   map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow] // by platform; keys are hashes of usernames
+	lookups  *batchload.Loader[uint64, []readmodel.LookupRow]
+	profiles *batchload.Loader[Ref, *readmodel.ProfileRow]
+	owners   map[string]*batchload.Loader[uint64, []*readmodel.ProfileRow] // by platform; keys are hashes of usernames
 }
 
 // NewReader returns a reader of the read models. The caller must call Close after the last read.
@@ -54,7 +54,7 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 	r := &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
 	r.lookups = newLoader(r, "lookups", r.fetchLookups)
 	r.profiles = newLoader(r, "people", r.fetchProfiles)
-	r.owners = make(map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow])
+	r.owners = make(map[string]*batchload.Loader[uint64, []*readmodel.ProfileRow])
 	for _, platform := range identity.PlatformNames() {
 		r.owners[platform] = newLoader(r, "holders of usernames",
 			func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
@@ -74,8 +74,8 @@ func (r *Reader) Close() {
 }
 
 func newLoader[K comparable, V any](r *Reader, name string,
-	fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
-	return gather.New(context.Background(), gather.Config[K, V]{
+	fetch func(context.Context, []K) (map[K]V, error)) *batchload.Loader[K, V] {
+	return batchload.New(context.Background(), batchload.Config[K, V]{
 		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout,
 		Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
 	})
@@ -131,7 +131,7 @@ func (r *Reader) fetchProfiles(ctx context.Context, refs []Ref) (map[Ref]*readmo
 // fetchOwners reads the current owners of usernames on a platform, by lookup key.
 func (r *Reader) fetchOwners(ctx context.Context, platform string,
 	keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
-	rows, err := r.newestRows(ctx, readmodel.HoldersQuery(platform), keysParameter(keys))
+	rows, err := r.newestRows(ctx, readmodel.UsernameHistoryQuery(platform), keysParameter(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (r *Reader) newestRows(ctx context.Context, query string,
 	var rows []*readmodel.ProfileRow
 	err := r.send(ctx, query, parameters, func(list driver.Rows) error {
 		row := new(readmodel.ProfileRow)
-		if err := list.Scan(row.Dest()...); err != nil {
+		if err := list.Scan(row.ScanDest()...); err != nil {
 			return err
 		}
 		rows = append(rows, row)
@@ -255,11 +255,11 @@ func (r *Reader) ApplyVersionBumps(ctx context.Context, profiles []*Profile) err
 			hashes = append(hashes, readmodel.MicroblogHash(p.Identity))
 		}
 	}
-	var bumps []readmodel.SeenRow
+	var bumps []readmodel.VersionBumpRow
 	for part := range slices.Chunk(hashes, readmodel.MaxKeys) {
-		err := r.query(ctx, readmodel.SeenVersionsQuery(), keysParameter(part), func(rows driver.Rows) error {
-			var row readmodel.SeenRow
-			err := rows.Scan(row.Dest()...)
+		err := r.query(ctx, readmodel.VersionBumpsQuery(), keysParameter(part), func(rows driver.Rows) error {
+			var row readmodel.VersionBumpRow
+			err := rows.Scan(row.ScanDest()...)
 			bumps = append(bumps, row)
 			return err
 		})
@@ -269,7 +269,7 @@ func (r *Reader) ApplyVersionBumps(ctx context.Context, profiles []*Profile) err
 	}
 	for _, p := range profiles {
 		if p.row != nil {
-			p.Version = p.row.Freshen(bumps)
+			p.Version = p.row.NewestVersion(bumps)
 		}
 	}
 	return nil
@@ -284,7 +284,7 @@ func (r *Reader) IsErased(p *Profile) bool {
 
 // Owner returns the current owner of a username, or nil.
 func (r *Reader) Owner(ctx context.Context, a event.Account) (*Profile, error) {
-	key := identity.UsernameKey(a.Username)
+	key := identity.NormalizeUsername(a.Username)
 	loader := r.owners[a.Platform]
 	if key == "" || loader == nil {
 		return nil, nil
@@ -334,7 +334,7 @@ func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits fu
 // rowPointer is a pointer to a scannable row type of readmodel.
 type rowPointer[T any] interface {
 	*T
-	Dest() []any
+	ScanDest() []any
 }
 
 // query runs a query when a slot is free, and calls scan for each row.

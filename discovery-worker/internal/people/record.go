@@ -52,18 +52,18 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, id := range codehost {
 		keys = append(keys, uint64(id)) //nolint:gosec // as seen_versions has it
 	}
-	bumps, err := readRows[uint64, readmodel.SeenRow](ctx, r, readmodel.SeenVersionsQuery(), keys)
+	bumps, err := readRows[uint64, readmodel.VersionBumpRow](ctx, r, readmodel.VersionBumpsQuery(), keys)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
-	versions := make([]readmodel.SeenRow, len(bumps))
+	versions := make([]readmodel.VersionBumpRow, len(bumps))
 	for i, s := range bumps {
 		versions[i] = *s
 	}
 	for _, row := range readmodel.NewestNetworkPeople(people) {
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
-			version := readmodel.Freshen(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
+			version := readmodel.NewestVersion(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
 			out[ref] = Record{ref, row.Username, record.Version(version).String(),
 				append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}
@@ -77,7 +77,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, row := range newest {
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
 		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
-			version := readmodel.Freshen(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash,
+			version := readmodel.NewestVersion(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash,
 				versions)
 			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(),
 				append(row.WithoutAuthors().AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
@@ -93,7 +93,7 @@ func readRows[K int64 | uint64, T any, R rowPointer[T]](ctx context.Context, r *
 	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
 		err := r.query(ctx, query, keysParameter(part), func(rows driver.Rows) error {
 			row := R(new(T))
-			if err := rows.Scan(row.Dest()...); err != nil {
+			if err := rows.Scan(row.ScanDest()...); err != nil {
 				return err
 			}
 			out = append(out, row)

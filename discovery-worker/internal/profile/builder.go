@@ -14,7 +14,7 @@ import (
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/model"
 	"muster/discovery-worker/internal/people"
-	"muster/schemas/custom"
+	"muster/schemas/customfield"
 	"muster/schemas/event"
 )
 
@@ -81,7 +81,7 @@ type input struct {
 
 // Build builds the profile of a task.
 func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, error) {
-	schema, err := custom.Parse("schema", task.Schema)
+	schema, err := customfield.Parse("schema", task.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
@@ -130,7 +130,7 @@ func (b *Builder) Build(ctx context.Context, task *event.ContextTask) (*Result, 
 }
 
 // emptyResult returns the profile of an erased person: all values are null.
-func emptyResult(schema custom.Schema) (*Result, error) {
+func emptyResult(schema customfield.Schema) (*Result, error) {
 	text, empty, err := render(nil, schema, nil, 1)
 	if err != nil {
 		return nil, fmt.Errorf("write profile: %w", err)

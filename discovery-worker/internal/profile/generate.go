@@ -15,7 +15,7 @@ import (
 	"muster/discovery-worker/internal/extract"
 	"muster/discovery-worker/internal/model"
 	"muster/discovery-worker/internal/people"
-	"muster/schemas/custom"
+	"muster/schemas/customfield"
 	"muster/schemas/event"
 )
 
@@ -30,13 +30,13 @@ const (
 
 // generate fills in the caller's schema: from the input without a model first, and from the model
 // where it is more confident. Every value is valid under its type.
-func (b *Builder) generate(ctx context.Context, in input, extracted extract.Profile, schema custom.Schema,
+func (b *Builder) generate(ctx context.Context, in input, extracted extract.Profile, schema customfield.Schema,
 	task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
 	if len(schema) == 0 {
 		return nil, nil
 	}
 	generated := make(map[string]Value, len(schema))
-	offer := func(f custom.Field, v Value) {
+	offer := func(f customfield.Field, v Value) {
 		if have, ok := generated[f.Name]; isEmpty(v.JSON) || ok && have.Confidence >= v.Confidence ||
 			f.Type.Check(v.JSON) != nil {
 			return
@@ -118,7 +118,7 @@ const instructions = `You fill in fields about one person. The data is about tha
 var propertyName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // askModel lets the model fill in a schema.
-func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
+func (b *Builder) askModel(ctx context.Context, in input, schema customfield.Schema,
 	records []people.Record) (map[string]Value, error) {
 	data := []model.DataBlock{{Name: sourceInput, Text: in.modelText}}
 	names := []string{sourceInput}
@@ -136,7 +136,7 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 		keys[i] = f.Name
 		if !propertyName.MatchString(f.Name) {
 			keys[i] = "field_" + strconv.Itoa(i+1)
-			for slices.ContainsFunc(schema, func(f custom.Field) bool { return f.Name == keys[i] }) {
+			for slices.ContainsFunc(schema, func(f customfield.Field) bool { return f.Name == keys[i] }) {
 				keys[i] += "_"
 			}
 		}
@@ -157,7 +157,7 @@ func (b *Builder) askModel(ctx context.Context, in input, schema custom.Schema,
 			},
 		}
 	}
-	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
+	schemaText, err := customfield.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
 		"properties": properties})
 	if err != nil {
 		return nil, fmt.Errorf("write model schema: %w", err)

@@ -301,9 +301,9 @@ func nameAgreement(a, b []string) float64 {
 	}
 	best := contradictedWeight
 	for _, x := range a {
-		keys := identity.NameKeys(x)
+		keys := identity.NameBlockingKeys(x)
 		for _, y := range b {
-			for _, k := range identity.NameKeys(y) {
+			for _, k := range identity.NameBlockingKeys(y) {
 				switch {
 				case !slices.Contains(keys, k):
 				case k[0] != '~':

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/schemas/custom"
+	"muster/schemas/customfield"
 	"muster/schemas/event"
 )
 
@@ -19,7 +19,7 @@ var pathPriority = []string{ //nolint:gochecknoglobals // a constant list
 
 // render renders a profile: standard fields with at least minConfidence, custom with one entry for
 // each key, the confidences, and the sources (rulings.md, Context).
-func render(fields Fields, schema custom.Schema, generated map[string]Value,
+func render(fields Fields, schema customfield.Schema, generated map[string]Value,
 	minConfidence float64) (out jsontext.Value, empty bool, err error) {
 	profile, size := make(map[string]any), 0
 	confidence, sources := make(map[string]float64), make(map[string]Source)

@@ -8,16 +8,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
-	"muster/schemas/custom"
+	"muster/schemas/customfield"
 	"muster/schemas/event"
 )
 
 func TestRender_SizeLimitIncludesSources(t *testing.T) {
-	var schema custom.Schema
+	var schema customfield.Schema
 	generated := make(map[string]Value)
-	for i := range custom.MaxFields {
+	for i := range customfield.MaxFields {
 		name := fmt.Sprint("field", i)
-		schema = append(schema, custom.Field{Name: name, Type: custom.Type{Kind: custom.String}})
+		schema = append(schema, customfield.Field{Name: name, Type: customfield.Type{Kind: customfield.String}})
 		generated[name] = Value{JSON: jsontext.Value(`"x"`), Confidence: 1,
 			Source: inputSource("/"+strings.Repeat("\x01", 10_000), 0, 1)}
 	}

@@ -130,7 +130,7 @@ func (s *Searcher) Find(ctx context.Context, p *people.Profile, platforms []stri
 	for i := range requests {
 		for _, r := range results[i] {
 			account, ok := s.parseProfileURL(r.URL, requests[i].platform)
-			key := event.Account{Platform: account.Platform, Username: identity.UsernameKey(account.Username)}
+			key := event.Account{Platform: account.Platform, Username: identity.NormalizeUsername(account.Username)}
 			if !ok || seen[key] || counts[account.Platform] >= maxPages {
 				continue
 			}
@@ -174,7 +174,7 @@ func truncateSnippet(s string) string {
 // Profile converts a page: the title has the name, the snippet is the bio. Titles look like "Juno
 // Abara (@junoa) / Microblog" or "junoa (Juno Abara) · Codehost".
 func (p Page) Profile() *people.Profile {
-	key := identity.UsernameKey(p.Account.Username)
+	key := identity.NormalizeUsername(p.Account.Username)
 	out := &people.Profile{Platform: p.Account.Platform, Username: p.Account.Username, Key: key, Bio: p.Snippet,
 		Followers: -1, Person: true}
 	title := p.Title
@@ -185,7 +185,7 @@ func (p Page) Profile() *people.Profile {
 	inside, _, _ = strings.Cut(inside, ")")
 	for _, name := range []string{before, inside} {
 		name = strings.TrimSpace(name)
-		if name != "" && !strings.HasPrefix(name, "@") && identity.UsernameKey(name) != key {
+		if name != "" && !strings.HasPrefix(name, "@") && identity.NormalizeUsername(name) != key {
 			out.Names = append(out.Names, name)
 			break
 		}

@@ -109,7 +109,7 @@ type Config struct {
 
 // Mapper converts source objects to records.
 type Mapper interface {
-	// Map returns the records of one object, possibly none. An error is a *record.Invalid or any
+	// Map returns the records of one object, possibly none. An error is a *record.ValidationError or any
 	// other, and concerns this object alone. If its kind is erasure, the object is omitted from the
 	// rejected record. Map is safe for concurrent use.
 	Map(ctx context.Context, object Object) ([]Mapped, error)
@@ -257,7 +257,7 @@ func (w *work) publishMapped(ctx context.Context, line source.Line) error {
 	}
 	if err != nil {
 		l := newRejection(line)
-		if bad, ok := record.AsInvalid(err); ok && bad.Kind == record.KindErasure {
+		if bad, ok := record.AsValidationError(err); ok && bad.Kind == record.KindErasure {
 			l.raw = nil
 		}
 		return w.reject(l, SourceObject, 0, err)
@@ -294,7 +294,7 @@ func (w *work) publishRecord(rejected *rejections, main *record.Record, found su
 	line := rejected.line
 	w.countUnknown(line, main.Kind, main.JSON)
 	main.Revision = w.Revision
-	parts, bad := main.Split()
+	parts, bad := main.SplitEmbedded()
 	if found.Hit {
 		return part + 1, w.dropSuppressed(line, main, parts, found.Hash, part)
 	}
@@ -340,8 +340,8 @@ func (w *work) location(line source.Line) event.Source {
 	return event.Source{Run: w.Run, File: w.File, Line: line.Number, Offset: line.Offset}
 }
 
-func tooLarge(kind record.Kind) *record.Invalid {
-	return &record.Invalid{Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than 1 MiB"}
+func tooLarge(kind record.Kind) *record.ValidationError {
+	return &record.ValidationError{Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than 1 MiB"}
 }
 
 // rejectedByBroker returns the rejected record for a record that the brokers did not accept. It has
@@ -350,7 +350,7 @@ func (c *Converter) rejectedByBroker(
 	kind record.Kind, at publish.Position, m kafka.Message, now time.Time,
 ) (kafka.Message, error) {
 	location := event.Source{Run: c.Run, File: c.File, Line: at.Line, Offset: at.Offset}
-	rejected := event.NewRejected(kind, location, m.Value, &record.Invalid{
+	rejected := event.NewRejected(kind, location, m.Value, &record.ValidationError{
 		Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than the max.message.bytes of the topic " + m.Topic,
 	}, now)
 	value, err := json.Marshal(rejected)

@@ -20,7 +20,7 @@ import (
 // in this version or a newer one, are not published again.
 func (w *work) publishErasure(line source.Line, rec *record.Record) error {
 	request := rec.Body.(*record.Erasure) // Decode sets this type for the kind
-	if err := w.Suppressed.Ours(); err != nil {
+	if err := w.Suppressed.CheckOwner(); err != nil {
 		return err
 	}
 	identifiers, bad := hashIdentifiers(w.Requested.Key(), request)
@@ -49,7 +49,7 @@ func (w *work) publishErasure(line source.Line, rec *record.Record) error {
 	for _, i := range identifiers {
 		entry := suppress.Entry{
 			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID,
-			Lifted: rec.Deleted, Key: w.Requested.Key().ID(), Mark: i.mark,
+			Unsuppressed: rec.Deleted, Key: w.Requested.Key().ID(), Mark: i.mark,
 		}
 		order, err := w.compare(i.hash, &entry)
 		if err != nil {
@@ -136,14 +136,14 @@ type hashedIdentifier struct {
 }
 
 // hashIdentifiers hashes the identifiers of a request.
-func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdentifier, *record.Invalid) {
+func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdentifier, *record.ValidationError) {
 	out := make([]hashedIdentifier, len(request.Identifiers))
 	for at, i := range request.Identifiers {
 		t := suppress.Type(i.Type)
 		if i.SHA256 != "" {
 			var sum [sha256.Size]byte
 			if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil { // validated by the record schema
-				return nil, &record.Invalid{
+				return nil, &record.ValidationError{
 					Kind:   record.KindErasure,
 					Code:   record.CodeBadIdentity,
 					Path:   fmt.Sprintf("identifiers[%d].sha256", at),
@@ -153,9 +153,9 @@ func hashIdentifiers(key *suppress.Key, request *record.Erasure) ([]hashedIdenti
 			out[at] = hashedIdentifier{t, key.Hash(t, sum), key.Mark(t, sum)}
 			continue
 		}
-		standard, err := suppress.Standard(t, string(i.Value))
+		standard, err := suppress.Normalize(t, string(i.Value))
 		if err != nil {
-			return nil, &record.Invalid{
+			return nil, &record.ValidationError{
 				Kind:   record.KindErasure,
 				Code:   record.CodeBadIdentity,
 				Path:   fmt.Sprintf("identifiers[%d].value", at),

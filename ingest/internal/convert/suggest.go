@@ -8,31 +8,31 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/schemas/record"
 )
 
 // schemaFields caches the fields of the kinds' schemas. It is safe for concurrent use.
 type schemaFields struct {
 	mu    sync.Mutex
-	kinds map[record.Kind]*record.Members
+	kinds map[record.Kind]*record.FieldNames
 }
 
 // forKind returns the fields of a kind's schema, nil if the kind has none.
-func (n *schemaFields) forKind(kind record.Kind) *record.Members {
+func (n *schemaFields) forKind(kind record.Kind) *record.FieldNames {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if fields, ok := n.kinds[kind]; ok {
 		return fields
 	}
 	if n.kinds == nil {
-		n.kinds = make(map[record.Kind]*record.Members)
+		n.kinds = make(map[record.Kind]*record.FieldNames)
 	}
 	d, ok := record.Lookup(kind)
 	if !ok {
 		return nil
 	}
-	fields, err := record.MembersOf(d)
+	fields, err := record.FieldNamesOf(d)
 	if err != nil {
 		return nil // cannot happen: tests parse every schema
 	}
@@ -50,10 +50,10 @@ func compactObject(raw []byte) (compact []byte, ok bool) {
 	return value, value.Compact() == nil
 }
 
-// suggest returns the schema field that an unknown one may stand for, as a path in the same form,
+// suggestField returns the schema field that an unknown one may stand for, as a path in the same form,
 // or "" if none is similar.
-func suggest(fields *record.Members, path string) string {
-	siblings, name := fields.Beside(path)
+func suggestField(fields *record.FieldNames, path string) string {
+	siblings, name := fields.Siblings(path)
 	if suggestions := suggestName(siblings, name); suggestions != "" {
 		return path[:len(path)-len(name)] + suggestions
 	}
@@ -64,7 +64,7 @@ func suggest(fields *record.Members, path string) string {
 // contains: "emails" is suggested for "email", "profile_id" is not for "profile".
 const maxExtraLetters = 2
 
-func suggestName(siblings *record.Members, name string) string {
+func suggestName(siblings *record.FieldNames, name string) string {
 	for _, target := range synonyms(normalizeName(name)) {
 		if siblings.Has(target) {
 			return target
@@ -75,7 +75,7 @@ func suggestName(siblings *record.Members, name string) string {
 			return name[:i] + "." + name[i+1:]
 		}
 	}
-	suggested, ok := nearest.Name(name, siblings.Names())
+	suggested, ok := suggest.Closest(name, siblings.Names())
 	if !ok || strings.Contains(suggested, strings.ToLower(name)) && len(suggested) > len(name)+maxExtraLetters {
 		return ""
 	}
@@ -142,7 +142,7 @@ func synonyms(name string) []string {
 // addSuggestions extends a validation error: missing fields get the name of an unknown field that
 // may stand for them. raw is the record.
 func (c *Converter) addSuggestions(kind record.Kind, raw []byte, reason error) error {
-	bad, ok := record.AsInvalid(reason)
+	bad, ok := record.AsValidationError(reason)
 	if !ok || !isMissing(bad.Code) && len(bad.Also) == 0 {
 		return reason
 	}
@@ -156,11 +156,11 @@ func (c *Converter) addSuggestions(kind record.Kind, raw []byte, reason error) e
 		if len(path) > maxUnknownPath || len(suggestions) > maxUnknownPaths {
 			return
 		}
-		if target := suggest(fields, string(path)); target != "" && suggestions[target] == "" {
+		if target := suggestField(fields, string(path)); target != "" && suggestions[target] == "" {
 			suggestions[target] = string(path)
 		}
 	})
-	defects := bad.Defects()
+	defects := bad.FieldErrors()
 	for i := range defects {
 		if name := suggestions[defects[i].Path]; name != "" && isMissing(defects[i].Code) {
 			defects[i].Reason += fmt.Sprintf("; the record has %q: did you mean %q?", name, defects[i].Path)

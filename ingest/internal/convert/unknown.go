@@ -16,8 +16,8 @@ const (
 	maxUnknownPath  = 200 // bytes
 )
 
-// UnknownMember is a field that is not in the schema of the records' kind.
-type UnknownMember struct {
+// UnknownField is a field that is not in the schema of the records' kind.
+type UnknownField struct {
 	Kind record.Kind `json:"kind"`
 	// Path is the path of the field, as "experience[].company_name", truncated to 200 bytes.
 	Path string `json:"path"`
@@ -93,20 +93,20 @@ func shortPath(path []byte) string {
 
 // Members returns the counted fields, most frequent first, and whether further ones were not
 // counted. It returns nothing if u is nil.
-func (u *Unknown) Members() (members []UnknownMember, truncated bool) {
+func (u *Unknown) Fields() (members []UnknownField, truncated bool) {
 	if u == nil {
 		return nil, false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	members = make([]UnknownMember, 0, len(u.found))
+	members = make([]UnknownField, 0, len(u.found))
 	for key, c := range u.found {
-		members = append(members, UnknownMember{
+		members = append(members, UnknownField{
 			Kind: key.kind, Path: key.path, Records: c.records, Example: c.example.String(),
-			DidYouMean: suggest(u.names.forKind(key.kind), key.path),
+			DidYouMean: suggestField(u.names.forKind(key.kind), key.path),
 		})
 	}
-	slices.SortFunc(members, func(a, b UnknownMember) int {
+	slices.SortFunc(members, func(a, b UnknownField) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path))
 	})
 	return members, u.truncated

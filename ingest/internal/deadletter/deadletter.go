@@ -24,7 +24,7 @@ type Entry struct {
 	// Rejected is the rejected record; it is empty for a dead letter.
 	Rejected event.Rejected
 	// Dead describes the dead-lettered message; it is empty for a rejected record.
-	Dead event.Dead
+	Dead event.DeadLetter
 	// Unreadable is the error if the entry cannot be decoded. Such entries are listed too.
 	Unreadable error
 	// Resubmitted is when the entry was last resubmitted; zero if never.
@@ -82,7 +82,7 @@ func (e Entry) Code() string {
 // hasCode reports whether the reason, or any other validation error of the record, has a code.
 func (e Entry) hasCode(code string) bool {
 	return e.Code() == code ||
-		slices.ContainsFunc(e.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
+		slices.ContainsFunc(e.Rejected.Defects, func(d record.FieldError) bool { return d.Code == code })
 }
 
 // Filter selects entries. Zero fields select all.

@@ -212,7 +212,7 @@ func (l *Log) Next() (*source.Chunk, error) {
 func tooLarge(hash string) source.Line {
 	return source.Line{
 		Kind: record.KindCodehostCommit, Raw: []byte(`{"sha":"` + hash + `"}`),
-		Bad: &record.Invalid{
+		Bad: &record.ValidationError{
 			Code:   record.CodeTooLarge,
 			Reason: fmt.Sprintf("is a commit larger than %d MiB", maxObject>>20),
 		},

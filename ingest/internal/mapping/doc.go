@@ -20,6 +20,6 @@
 // A program cannot access files, the environment or other inputs.
 //
 // Time, number of records and their total size are limited per object ([Limits]). An error concerns
-// one object only: it is a *record.Invalid, and no record of that object is used. A Program is safe
+// one object only: it is a *record.ValidationError, and no record of that object is used. A Program is safe
 // for concurrent use.
 package mapping

@@ -238,7 +238,7 @@ func (p *Program) Map(ctx context.Context, object convert.Object) (records []con
 }
 
 // record decodes {"kind": ..., "record": {...}}.
-func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
+func (p *Program) record(v any) (convert.Mapped, *record.ValidationError) {
 	output, ok := v.(map[string]any)
 	if !ok {
 		return convert.Mapped{}, p.failure("returned %s, {kind, record} is required", gojq.TypeOf(v))
@@ -280,8 +280,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (p *Program) failure(format string, args ...any) *record.Invalid {
-	return &record.Invalid{
+func (p *Program) failure(format string, args ...any) *record.ValidationError {
+	return &record.ValidationError{
 		Kind: convert.SourceObject, Code: record.CodeMapping,
 		Reason: "is not mapped: " + p.name + " " + fmt.Sprintf(format, args...),
 	}

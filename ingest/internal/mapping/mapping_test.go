@@ -41,7 +41,7 @@ func TestBuiltInMappings_MatchGoldenFiles(t *testing.T) {
 					convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
 				out.WriteString("object " + string(rune('a'+i)) + "\n")
 				if err != nil {
-					bad, ok := record.AsInvalid(err)
+					bad, ok := record.AsValidationError(err)
 					require.True(t, ok)
 					require.Equal(t, convert.SourceObject, bad.Kind)
 					out.WriteString("  rejected: " + bad.Error() + "\n")
@@ -115,7 +115,7 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 			}
 			records, err := compile(t, c.program, limits).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
 			require.Empty(t, records)
-			bad, ok := record.AsInvalid(err)
+			bad, ok := record.AsValidationError(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, c.code, bad.Code)
 			require.Contains(t, bad.Reason, c.reason)
@@ -147,7 +147,7 @@ func TestMap_ReasonsContainNoValues(t *testing.T) {
 		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "returned a record that is number",
 	} {
 		_, err := compile(t, program, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(object)})
-		bad, ok := record.AsInvalid(err)
+		bad, ok := record.AsValidationError(err)
 		require.True(t, ok, program)
 		require.Contains(t, bad.Reason, "is not mapped: test.jq "+reason, program)
 		for _, value := range []string{"ada", "Ada", "555"} {
@@ -283,7 +283,7 @@ func FuzzMap(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, name uint8) {
 		records, err := programs[int(name)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
 		if err != nil {
-			_, ok := record.AsInvalid(err)
+			_, ok := record.AsValidationError(err)
 			require.True(t, ok, "%v", err)
 			require.Empty(t, records)
 		}

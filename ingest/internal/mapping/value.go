@@ -21,7 +21,7 @@ const maxDepth = 500
 var errDepth = errors.New("nested too deep")
 
 // parse parses one JSON value to jq's types: integers of any size stay exact.
-func parse(raw []byte) (any, *record.Invalid) {
+func parse(raw []byte) (any, *record.ValidationError) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	v, err := value(d, 1)
 	if err == nil {
@@ -29,7 +29,7 @@ func parse(raw []byte) (any, *record.Invalid) {
 			return v, nil
 		}
 		if err == nil {
-			return nil, &record.Invalid{
+			return nil, &record.ValidationError{
 				Kind:   convert.SourceObject,
 				Code:   record.CodeSyntax,
 				Reason: "is followed by a second value",
@@ -37,7 +37,7 @@ func parse(raw []byte) (any, *record.Invalid) {
 		}
 	}
 	if errors.Is(err, errDepth) {
-		return nil, &record.Invalid{
+		return nil, &record.ValidationError{
 			Kind:   convert.SourceObject,
 			Code:   record.CodeTooDeep,
 			Reason: fmt.Sprintf("is nested deeper than %d levels", maxDepth),

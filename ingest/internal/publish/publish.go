@@ -156,7 +156,7 @@ type Options struct {
 func New(ctx context.Context, writer *bus.Writer, lanes int, opts Options) *Publisher {
 	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), unconditional: make(map[record.Kind]bool)}
 	for _, d := range record.Definitions() {
-		p.unconditional[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
+		p.unconditional[d.Kind] = opts.Whole || !event.HasVersionBumps(d.Kind)
 	}
 	for range min(max(lanes, 1), dedup.Stripes) {
 		l := newLane()

@@ -19,7 +19,7 @@ import (
 // Outcome counts the records of a kind that were not published completely.
 type Outcome struct {
 	// VersionOnly is the number of records with unchanged content and a new version. The version
-	// was published on event.TopicSeen.
+	// was published on event.TopicVersionBump.
 	VersionOnly int64
 	// Unchanged is the number of records with the last published version and content. Stale is the
 	// number of records that are older, or have the same version, no greater revision and different
@@ -183,7 +183,7 @@ func replaces(i item, before dedup.State) bool {
 // versionBump returns the message for a record with a new version and unchanged content. It does not change the
 // record's message, which is published after all if the record before it is rejected.
 func versionBump(i item) (kafka.Message, error) {
-	s := event.Seen{Kind: i.kind, Key: string(i.message.Key), Version: i.versionText, Hash: i.state.Hash}
+	s := event.VersionBump{Kind: i.kind, Key: string(i.message.Key), Version: i.versionText, Hash: i.state.Hash}
 	value, err := json.Marshal(s)
 	if err != nil {
 		return kafka.Message{}, fmt.Errorf("encode version bump: %w", err)
@@ -194,5 +194,5 @@ func versionBump(i item) (kafka.Message, error) {
 			headers[h].Value = []byte(event.TypeSeen)
 		}
 	}
-	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value, Headers: headers}, nil
+	return kafka.Message{Topic: event.TopicVersionBump, Key: []byte(s.MessageKey()), Value: value, Headers: headers}, nil
 }

@@ -29,7 +29,7 @@ func (p *Publisher) unbatched() *bus.Writer {
 	if w := p.unbatchedWriter.Load(); w != nil {
 		return w
 	}
-	w := p.writer.Alone()
+	w := p.writer.Unbatched()
 	if !p.unbatchedWriter.CompareAndSwap(nil, w) {
 		// Another lane was faster. A writer that sent nothing needs no Close.
 		return p.unbatchedWriter.Load()
@@ -70,7 +70,7 @@ func (i *item) isRejectedRecord() bool { return i.kind == "" && i.message.Topic 
 
 // messageTooLargeError reports messages that are too large, while all others are stored.
 type messageTooLargeError struct {
-	err  *bus.RefusedError
+	err  *bus.RejectedError
 	from []origin // parallel to err.Messages
 }
 
@@ -81,7 +81,7 @@ func (r *messageTooLargeError) Unwrap() error { return r.err }
 // tooLargeError returns err, as a [*messageTooLargeError] if only the size of messages was at fault.
 // Replacing messages does not help against errors like missing permissions or topics.
 func (o *outgoing) tooLargeError(err error) error {
-	rejected, ok := errors.AsType[*bus.RefusedError](err)
+	rejected, ok := errors.AsType[*bus.RejectedError](err)
 	if !ok {
 		return err
 	}

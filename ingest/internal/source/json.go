@@ -327,7 +327,7 @@ func (j *JSON) reportArrayError(c *Chunk, reason string) {
 	}
 	j.arrayState.errorReported = true
 	line := j.arrayState.begin
-	line.Raw, line.Bad = []byte("["), &record.Invalid{Code: record.CodeSyntax, Reason: reason}
+	line.Raw, line.Bad = []byte("["), &record.ValidationError{Code: record.CodeSyntax, Reason: reason}
 	c.Lines = append(c.Lines, line)
 }
 

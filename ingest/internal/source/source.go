@@ -54,7 +54,7 @@ type Line struct {
 	Oversize *Oversize
 	// Bad is set if the input cannot be converted to an object, with the reason. Raw is then the
 	// text of the input.
-	Bad *record.Invalid
+	Bad *record.ValidationError
 }
 
 // Oversize describes an object that is too long to be kept.

@@ -274,14 +274,14 @@ func (t *Table) convert(data []byte, rows []row) *Chunk {
 }
 
 // object returns the object of a row, or the reason why the row is invalid.
-func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
-	var bad *record.Invalid
+func (t *Table) object(raw []byte) ([]byte, *record.ValidationError) {
+	var bad *record.ValidationError
 	t.fields, bad = splitFields(t.fields[:0], raw, t.comma)
 	if bad != nil {
 		return raw, bad
 	}
 	if len(t.fields) != t.header.width {
-		return raw, &record.Invalid{
+		return raw, &record.ValidationError{
 			Code:   record.CodeSyntax,
 			Reason: fmt.Sprintf("has %d fields, the header has %d", len(t.fields), t.header.width),
 		}
@@ -290,7 +290,7 @@ func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
 }
 
 // splitFields appends the fields of a row, unquoted.
-func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Invalid) {
+func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.ValidationError) {
 	for {
 		if len(raw) == 0 || raw[0] != '"' {
 			field, rest, more := bytes.Cut(raw, []byte{comma})
@@ -339,8 +339,8 @@ func parseQuoted(raw []byte) (field, rest []byte, bad string) {
 	}
 }
 
-func badField(i int, reason string) *record.Invalid {
-	return &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
+func badField(i int, reason string) *record.ValidationError {
+	return &record.ValidationError{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
 }
 
 // takeOversizeRow skips an oversize row, of which head has been read, and returns it as a chunk of its own.

@@ -405,7 +405,7 @@ func largeMessages(t *testing.T, c *Cluster) {
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
 		{Topic: topic, Key: []byte("a"), Value: value}, {Topic: topic, Key: []byte("b"), Value: value},
 	}))
-	var rejected *bus.RefusedError
+	var rejected *bus.RejectedError
 	err := bus.WriteAll(t.Context(), w, []kafka.Message{
 		{Topic: topic, Value: []byte("before")},
 		{Topic: topic, Value: make([]byte, bus.MaxMessageBytes)},

@@ -99,14 +99,14 @@ func oldestUncommittedMessage(t *testing.T, c *Cluster) {
 			Topic: topic, Partition: e.Partition, Committed: committed, End: e.End, Lag: e.End - committed,
 		})
 	}
-	oldest, err := bus.Oldest(t.Context(), c.Config, lags)
+	oldest, err := bus.OldestTimestamps(t.Context(), c.Config, lags)
 	require.NoError(t, err)
 	require.Len(t, oldest, 1)
 	require.WithinDuration(t, began.Add(4*time.Minute), oldest[topic], time.Millisecond)
 	for i := range lags {
 		lags[i].Committed, lags[i].Lag = lags[i].End, 0
 	}
-	oldest, err = bus.Oldest(t.Context(), c.Config, lags)
+	oldest, err = bus.OldestTimestamps(t.Context(), c.Config, lags)
 	require.NoError(t, err)
 	require.Empty(t, oldest)
 }
@@ -158,7 +158,7 @@ func writeToUnknownTopicIsRejected(t *testing.T, c *Cluster) {
 		t.Log("skipped in short mode: waits for the timeout of unknown topics")
 		return
 	}
-	var rejected *bus.RefusedError
+	var rejected *bus.RejectedError
 	err := bus.WriteAll(t.Context(), Writer(t, c.Config), Messages(newID("missing"), 0, 3))
 	require.ErrorAs(t, err, &rejected)
 	require.Len(t, rejected.Messages, 3)

@@ -210,7 +210,7 @@ func (d *CallTracker) place(c *call) {
 func (d *CallTracker) oldest() *call {
 	if at := d.held.Front(); at != nil {
 		if c := at.Value.(*call); c.done == nil &&
-			c.state.Call.RequestedAt.Before(d.cfg.Now().Add(-event.ContextKept)) {
+			c.state.Call.RequestedAt.Before(d.cfg.Now().Add(-event.ContextRetention)) {
 			return c
 		}
 	}

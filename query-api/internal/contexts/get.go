@@ -54,7 +54,7 @@ func (d *CallTracker) find(ctx context.Context, organization, requestID string) 
 
 // isGone reports whether the result of a call is no longer served.
 func (d *CallTracker) isGone(state *event.Context) bool {
-	return d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextKept ||
+	return d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextRetention ||
 		d.cfg.Erased != nil && state.Status == event.ContextComplete && d.cfg.Erased(state)
 }
 

@@ -47,7 +47,7 @@ func (r *RedisAbandonedCalls) MarkAbandoned(ctx context.Context, requestID strin
 	var exists *redis.IntCmd
 	if _, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		exists = p.Exists(ctx, done)
-		p.Set(ctx, abandoned, 1, event.ContextKept)
+		p.Set(ctx, abandoned, 1, event.ContextRetention)
 		return nil
 	}); err != nil {
 		return false, fmt.Errorf("redis: mark call as abandoned: %w", err)

@@ -266,7 +266,7 @@ func TestContextCall_IsEvictedIfNoResultCanArrive(t *testing.T) {
 	}
 	leave()
 
-	now = now.Add(event.ContextKept + time.Nanosecond)
+	now = now.Add(event.ContextRetention + time.Nanosecond)
 	d.apply(state("another's", `{}`))
 	require.Len(t, d.known, maxCalls)
 	require.Equal(t, maxCalls, d.idle.Len()+d.held.Len())

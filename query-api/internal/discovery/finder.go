@@ -188,7 +188,7 @@ func (f *Finder) count(outcome string) { f.asked.WithLabelValues(outcome).Inc() 
 
 // join returns the pending task of an account, and whether it is new.
 func (f *Finder) join(account event.Account) (*pendingTask, bool, error) {
-	key := account.Platform + ":" + identity.UsernameKey(account.Username)
+	key := account.Platform + ":" + identity.NormalizeUsername(account.Username)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

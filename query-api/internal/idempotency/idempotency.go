@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/query-api/internal/canonical"
+	"muster/query-api/internal/jcs"
 )
 
 // TTL is the lifetime of a stored response.
@@ -137,7 +137,7 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	name := a.hash(parts...)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
 	// Integers are not canonicalized: floating point does not distinguish all integers beyond 2^53.
-	if canonical.JSON(&body, jsontext.CanonicalizeRawInts(false)) != nil {
+	if jcs.JSON(&body, jsontext.CanonicalizeRawInts(false)) != nil {
 		body = c.Body
 	}
 	claim := Claim{answers: a, name: name, owner: c.Owner}

@@ -49,7 +49,7 @@ type Meter struct {
 	limits    limits.Limiter
 	ledger    *ledger.Outbox
 	answers   *idempotency.Answers
-	hashes    *event.Returned
+	hashes    *event.IdentityHasher
 	logger    *slog.Logger
 	balances  func(ctx context.Context, period string) (credits.Sums, error)
 	isCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
@@ -69,7 +69,7 @@ type Meter struct {
 func New(cfg Config, deps Deps) *Meter {
 	return &Meter{
 		cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers,
-		hashes: event.NewReturned(deps.IdentityKey), logger: deps.Logger, balances: deps.Balances,
+		hashes: event.NewIdentityHasher(deps.IdentityKey), logger: deps.Logger, balances: deps.Balances,
 		isCharged: deps.IsCharged, now: deps.Now, loads: make(chan load), erased: deps.Erased,
 	}
 }

@@ -48,7 +48,7 @@ func (s *Store) readDiscovered(ctx context.Context, keys []uint64) (map[uint64][
 	found := make(map[uint64][]discoveredStatement)
 	scan := func(rows driver.Rows) error {
 		var r readmodel.DiscoveryRow
-		if err := rows.Scan(r.Dest()...); err != nil {
+		if err := rows.Scan(r.ScanDest()...); err != nil {
 			return err
 		}
 		addDiscovered(found, &r)
@@ -78,7 +78,7 @@ func addDiscovered(found map[uint64][]discoveredStatement, r *readmodel.Discover
 		input.Account = d.Input
 		st := discoveredStatement{input, s, s.Confidence, d.At.UnixMicro()}
 		for _, a := range []event.Account{d.Input, s.Account} {
-			h := readmodel.DiscoveryHash(a.Platform, identity.UsernameKey(a.Username))
+			h := readmodel.DiscoveryHash(a.Platform, identity.NormalizeUsername(a.Username))
 			found[h] = append(found[h], st)
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Store) StillValid(ctx context.Context, d *event.Discovery) (bool, error
 	reading := s.session()
 	keys := make([]lookupKey, len(d.Socials))
 	for i, p := range d.Socials {
-		keys[i] = lookupKey{readmodel.LookupType(p.Platform + ".username"), identity.UsernameKey(p.Username)}
+		keys[i] = lookupKey{readmodel.LookupType(p.Platform + ".username"), identity.NormalizeUsername(p.Username)}
 	}
 	if err := reading.ask(ctx, keys...); err != nil {
 		return false, err
@@ -100,12 +100,12 @@ func (s *Store) microblogStillValid(ctx context.Context, username, id string) (b
 // microblogHolders reads the current owners of microblog usernames, by KeyHash.
 func (s *Store) microblogHolders(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
 	var rows []*readmodel.ProfileRow
-	err := s.query(ctx, microblogTable, readmodel.HoldersQuery(identity.Microblog), readmodel.FormatKeys(keys),
+	err := s.query(ctx, microblogTable, readmodel.UsernameHistoryQuery(identity.Microblog), readmodel.FormatKeys(keys),
 		len(keys),
 		func(list driver.Rows) error {
 			r := new(readmodel.ProfileRow)
 			rows = append(rows, r)
-			return list.Scan(r.Dest()...)
+			return list.Scan(r.ScanDest()...)
 		})
 	found := make(map[uint64][]*readmodel.ProfileRow, len(keys))
 	for _, r := range readmodel.NewestProfiles(rows) {

@@ -55,7 +55,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 				continue
 			}
 			row := *shared
-			row.Version = readmodel.Freshen(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash,
+			row.Version = readmodel.NewestVersion(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash,
 				lists[i].seen)
 			if !row.Deleted && !s.erasedNetwork(&row) {
 				out[i] = Document{

@@ -8,8 +8,8 @@ import (
 	"muster/schemas/record"
 )
 
-// PersonQuery is a query of person enrichment. Identifiers are comparison forms (identity.UsernameKey,
-// identity.EmailKey), empty if not given.
+// PersonQuery is a query of person enrichment. Identifiers are comparison forms (identity.NormalizeUsername,
+// identity.NormalizeEmail), empty if not given.
 type PersonQuery struct {
 	CodehostUsername string
 	NetworkUsername  string
@@ -73,7 +73,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 // targetCompany is the kind of a company in Record.Identities.
 const targetCompany = "network-company"
 
-// CompanyQuery is a query of company enrichment. Slugs are identity.UsernameKey forms, IDs are exact; empty if not
+// CompanyQuery is a query of company enrichment. Slugs are identity.NormalizeUsername forms, IDs are exact; empty if not
 // given.
 type CompanyQuery struct {
 	Slug      string
@@ -138,7 +138,7 @@ func (s *Store) company(
 		hashes[i] = readmodel.CompanyHash(id)
 	}
 	var rows [][]*readmodel.CompanyRow
-	var seen [][]readmodel.SeenRow
+	var seen [][]readmodel.VersionBumpRow
 	err := runBoth(
 		true, func() (err error) {
 			rows, err = s.companies.Get(ctx, hashes)
@@ -158,7 +158,7 @@ func (s *Store) company(
 				continue
 			}
 			row := *c
-			row.Version = readmodel.Freshen(record.KindNetworkCompany, id, row.Version, row.ContentHash, seen[i])
+			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, id, row.Version, row.ContentHash, seen[i])
 			c := &row
 			if best == nil || c.Version > best.Version || c.Version == best.Version && c.CompanyID < best.CompanyID {
 				best = c

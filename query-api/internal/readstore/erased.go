@@ -52,14 +52,14 @@ func (s *Store) ErasedIdentifier(identifier string) bool {
 
 // Erased reports whether one of the records, named "<kind> <identity>", belongs to an erased person.
 func (s *Store) Erased(identities []string) bool {
-	return s.suppressed.Named(identities)
+	return s.suppressed.IsAnyNamed(identities)
 }
 
 // RedactErased removes erased people from a discovery result. An erased input is reduced to the account that the caller
 // named.
 func (s *Store) RedactErased(d *event.Discovery) {
 	erased := func(p event.Social) bool {
-		if s.ErasedAccount(p.Platform, identity.UsernameKey(p.Username)) {
+		if s.ErasedAccount(p.Platform, identity.NormalizeUsername(p.Username)) {
 			return true
 		}
 		_, byID := s.suppressed.ID(p.Platform, p.Identity)

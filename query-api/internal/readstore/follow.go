@@ -263,7 +263,7 @@ func (s *session) usable(statements []discoveredStatement) []resolution.Discover
 			{st.input.Platform, st.input.Username, st.input.Identity},
 			{st.found.Platform, st.found.Username, st.found.Identity},
 		} {
-			key := identity.UsernameKey(social.username)
+			key := identity.NormalizeUsername(social.username)
 			switch {
 			case s.store.ErasedAccount(social.platform, key):
 				known = false

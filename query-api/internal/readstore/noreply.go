@@ -9,9 +9,9 @@ import (
 // noReply is a no-reply address of the code host in a query. No record has it: it identifies its account by user ID or,
 // without one, by username. The zero value is no address.
 type noReply struct {
-	address  string // identity.EmailKey
+	address  string // identity.NormalizeEmail
 	userID   int64  // 0: unknown
-	username string // identity.UsernameKey; empty if the user id is known, because usernames change owners
+	username string // identity.NormalizeUsername; empty if the user id is known, because usernames change owners
 }
 
 // noReplyOf returns the no-reply address of a query, unless it is erased.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"muster/platform/gather"
+	"muster/platform/batchload"
 	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -229,7 +229,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	}
 	var networkRows [][]*readmodel.NetworkPersonRow
 	var codehostRows []*readmodel.AnswerRow
-	var seen [][]readmodel.SeenRow
+	var seen [][]readmodel.VersionBumpRow
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		networkRows, err = s.store.network.Get(working, hashes)
@@ -256,7 +256,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		for _, r := range networkRows[i] {
 			if r.ProfileID == id && !r.Deleted && !s.store.erasedNetwork(r) {
 				row := *r
-				row.Version = readmodel.Freshen(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i])
+				row.Version = readmodel.NewestVersion(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i])
 				s.people[t.key()] = &person{network: &row}
 			}
 		}
@@ -266,7 +266,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		s.people[t.key()] = nil
 		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
 			row := *r.WithoutAddresses(s.store.suppressed.Author)
-			row.Version = readmodel.Freshen(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
+			row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
 				seen[len(hashes)+i])
 			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
 		}
@@ -345,7 +345,7 @@ func (s *session) holder(ctx context.Context, p platform, key string) (*person, 
 }
 
 // getOne reads a single key.
-func getOne[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
+func getOne[K comparable, V any](ctx context.Context, g *batchload.Loader[K, V], key K, out *V) error {
 	values, err := g.Get(ctx, []K{key})
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // documentRow is the rows of a profile hash: people and their version bumps.
 type documentRow struct {
 	people []*readmodel.NetworkPersonRow
-	seen   []readmodel.SeenRow
+	seen   []readmodel.VersionBumpRow
 }
 
 // bytes returns the approximate memory size.
@@ -37,7 +37,7 @@ func (s *Store) documentRows(ctx context.Context, hashes []uint64, as AsOf) ([]d
 		wanted[i] = hashes[at]
 	}
 	var people [][]*readmodel.NetworkPersonRow
-	var seen [][]readmodel.SeenRow
+	var seen [][]readmodel.VersionBumpRow
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		people, err = s.network.Get(working, wanted)

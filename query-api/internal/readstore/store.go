@@ -16,14 +16,14 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"muster/platform/batchload"
 	ch "muster/platform/clickhouse"
-	"muster/platform/gather"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
 
 // ErrUnavailable is returned if a query failed or timed out, or the store is closing. It is retryable.
-var ErrUnavailable = gather.ErrUnavailable
+var ErrUnavailable = batchload.ErrUnavailable
 
 // Config configures the batching of lookups. Zero fields take their defaults.
 type Config struct {
@@ -82,15 +82,15 @@ type Store struct {
 	logger     *slog.Logger
 	tracer     trace.Tracer
 
-	lookups     *gather.Gatherer[uint64, []readmodel.LookupRow]
-	network     *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost    *gather.Gatherer[int64, *readmodel.AnswerRow]
-	seen        *gather.Gatherer[uint64, []readmodel.SeenRow]
-	microblog   *gather.Gatherer[uint64, []*readmodel.ProfileRow]
-	companies   *gather.Gatherer[uint64, []*readmodel.CompanyRow]
-	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
-	discovered  *gather.Gatherer[uint64, []discoveredStatement]
-	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
+	lookups     *batchload.Loader[uint64, []readmodel.LookupRow]
+	network     *batchload.Loader[uint64, []*readmodel.NetworkPersonRow]
+	codehost    *batchload.Loader[int64, *readmodel.AnswerRow]
+	seen        *batchload.Loader[uint64, []readmodel.VersionBumpRow]
+	microblog   *batchload.Loader[uint64, []*readmodel.ProfileRow]
+	companies   *batchload.Loader[uint64, []*readmodel.CompanyRow]
+	discoveries *batchload.Loader[uint64, []*readmodel.DiscoveryRow]
+	discovered  *batchload.Loader[uint64, []discoveredStatement]
+	contexts    *batchload.Loader[uint64, []*readmodel.ContextRow]
 
 	documents documentCache
 
@@ -128,8 +128,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 				found[r.UserID] = r
 			}
 		}, nil)
-	s.seen = gatherRows(ctx, b, "seen_versions", readmodel.SeenVersionsQuery(),
-		func(found map[uint64][]readmodel.SeenRow, r *readmodel.SeenRow) {
+	s.seen = gatherRows(ctx, b, "seen_versions", readmodel.VersionBumpsQuery(),
+		func(found map[uint64][]readmodel.VersionBumpRow, r *readmodel.VersionBumpRow) {
 			found[r.KeyHash] = append(found[r.KeyHash], *r)
 		}, nil)
 	s.companies = gatherRows(ctx, b, "network_companies", readmodel.CompaniesQuery(),
@@ -175,19 +175,19 @@ type builder struct {
 // row is a scan target of readmodel.
 type row[T any] interface {
 	*T
-	Dest() []any
+	ScanDest() []any
 }
 
 // gatherRows returns a batch loader for a query of readmodel. add adds one row to the result. finish, if not nil,
 // converts the collected rows of a key to its value.
 func gatherRows[K int64 | uint64, V, T any, R row[T]](
 	ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V,
-) *gather.Gatherer[K, V] {
+) *batchload.Loader[K, V] {
 	return gatherFetched(ctx, b, table, func(ctx context.Context, keys []K) (map[K]V, error) {
 		found := make(map[K]V, len(keys))
 		err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
 			r := R(new(T))
-			if err := rows.Scan(r.Dest()...); err != nil {
+			if err := rows.Scan(r.ScanDest()...); err != nil {
 				return err
 			}
 			add(found, r)
@@ -205,8 +205,8 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](
 // gatherFetched returns a batch loader for fetch.
 func gatherFetched[K int64 | uint64, V any](
 	ctx context.Context, b builder, table string, fetch func(context.Context, []K) (map[K]V, error),
-) *gather.Gatherer[K, V] {
-	g := gather.New(ctx, gather.Config[K, V]{
+) *batchload.Loader[K, V] {
+	g := batchload.New(ctx, batchload.Config[K, V]{
 		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout,
 		Linger:  b.cfg.Linger,
 		Permits: b.permits, Fetch: fetch,
@@ -239,7 +239,7 @@ func (b builder) observe(table string, keys int, took time.Duration, err error) 
 	b.metrics.keys.WithLabelValues(table).Observe(float64(keys))
 	result := "ok"
 	switch {
-	case errors.Is(err, gather.ErrClosed), errors.Is(err, context.Canceled):
+	case errors.Is(err, batchload.ErrClosed), errors.Is(err, context.Canceled):
 		result = "canceled"
 	case err != nil:
 		result = "error"

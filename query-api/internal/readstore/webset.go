@@ -11,7 +11,7 @@ import (
 
 // NetworkQuery is a query of the network webset.
 type NetworkQuery struct {
-	Username string // identity.UsernameKey
+	Username string // identity.NormalizeUsername
 	Codehost bool   // add-on codehost
 	Email    bool   // add-on personal_email
 	MustHave MustHave
@@ -21,7 +21,7 @@ type NetworkQuery struct {
 type CodehostQuery struct {
 	UserID   int64 // tried first, if HasID
 	HasID    bool
-	Username string // identity.UsernameKey
+	Username string // identity.NormalizeUsername
 	Network  bool   // add-on network
 	MustHave MustHave
 }

@@ -3,5 +3,5 @@
 //
 // [Resolve] and [Follow] are pure functions of [Rows]; the order of rows does not matter. The
 // caller provides all relevant rows: a missing row is treated as nonexistent. Usernames and
-// addresses are comparison forms (identity.UsernameKey, identity.EmailKey).
+// addresses are comparison forms (identity.NormalizeUsername, identity.NormalizeEmail).
 package resolution

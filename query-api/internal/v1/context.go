@@ -15,12 +15,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"muster/platform/nearest"
 	"muster/platform/publicnet"
+	"muster/platform/suggest"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/metering"
-	"muster/schemas/custom"
+	"muster/schemas/customfield"
 	"muster/schemas/event"
 )
 
@@ -96,7 +96,7 @@ func (s *Server) CreateContext(
 		return nil, err
 	}
 	// Before the task is published: a charge must not be reserved again.
-	if err := res.Prolong(ctx, event.ContextKept); err != nil {
+	if err := res.Prolong(ctx, event.ContextRetention); err != nil {
 		res.Release()
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (s *Server) GetContext(
 			status: http.StatusNotFound,
 			detail: fmt.Sprintf("this organization made no context call %s in the last %d hours: "+
 				"use the request_id of its 202, or its X-Request-Id",
-				quote(id), int(event.ContextKept.Hours())),
+				quote(id), int(event.ContextRetention.Hours())),
 		}
 	case state.Status == event.ContextProcessing:
 		return accepted(id)
@@ -331,7 +331,7 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 		return nil, 0, invalidf("person %s", err)
 	}
 	if body.Schema != nil {
-		if _, err := custom.Parse("schema", *body.Schema); err != nil {
+		if _, err := customfield.Parse("schema", *body.Schema); err != nil {
 			return nil, 0, schemaProblem(err)
 		}
 		if body.Schema.Kind() != 'n' {
@@ -417,13 +417,13 @@ func isNumber(host string) bool {
 
 // schemaProblem returns the error for an invalid schema.
 func schemaProblem(err error) error {
-	var e *custom.Error
+	var e *customfield.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	if e.Unknown != "" {
 		return invalidf("%s has the unknown member %s: %s", e.Path, quote(e.Unknown),
-			nearest.Hint(e.Unknown, e.Known, "Known are "+strings.Join(e.Known, ", ")))
+			suggest.Hint(e.Unknown, e.Known, "Known are "+strings.Join(e.Known, ", ")))
 	}
 	return invalidf("%s", e.Error())
 }

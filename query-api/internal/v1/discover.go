@@ -118,7 +118,7 @@ func identitiesOf(d *event.Discovery) []string {
 func accountsOf(d *event.Discovery) []string {
 	var out []string
 	for i, p := range d.Socials {
-		if key := identity.UsernameKey(p.Username); key != "" && (i > 0 || p.Identity != "" || p.Context != nil) {
+		if key := identity.NormalizeUsername(p.Username); key != "" && (i > 0 || p.Identity != "" || p.Context != nil) {
 			out = append(out, p.Platform+" "+key)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Server) discover(
 	ctx context.Context, account event.Account, maxAge time.Duration,
 ) (found *event.Discovery, stored bool, err error) {
 	if maxAge > 0 {
-		old, err := s.store.Discovery(ctx, account.Platform, identity.UsernameKey(account.Username))
+		old, err := s.store.Discovery(ctx, account.Platform, identity.NormalizeUsername(account.Username))
 		if err != nil {
 			return nil, false, err
 		}
@@ -199,7 +199,7 @@ func (s *Server) discoverQuery(
 		return account, 0, invalidf("%d identifiers are given: send exactly one of network, codehost, microblog, url",
 			given)
 	}
-	if identity.UsernameKey(account.Username) == "" {
+	if identity.NormalizeUsername(account.Username) == "" {
 		return account, 0, invalidf("%s is neither a username nor a profile URL", account.Platform)
 	}
 	return account, time.Duration(days) * 24 * time.Hour, nil

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/query-api/internal/docs"
 )
 
@@ -26,7 +26,7 @@ func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
 		case !pages.Has(path):
 			x.fail(w, &problem{
 				status: http.StatusNotFound,
-				detail: "no such page: " + nearest.Hint(path, pages.Paths(), docs.Path+" lists all pages"),
+				detail: "no such page: " + suggest.Hint(path, pages.Paths(), docs.Path+" lists all pages"),
 			})
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			x.fail(w, &problem{

@@ -84,7 +84,7 @@ func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQ
 			return q, err
 		}
 		if id, username, ok := s.platforms.NoReply(q.Email); ok {
-			q.NoReplyUserID, q.NoReplyUsername = id, identity.UsernameKey(username)
+			q.NoReplyUserID, q.NoReplyUsername = id, identity.NormalizeUsername(username)
 		}
 	}
 	if body.Websets == nil {

@@ -18,7 +18,7 @@ func (s *Server) person(name, platform, input string) (string, error) {
 	if err != nil {
 		return "", s.malformed(name, platform, err)
 	}
-	key := identity.UsernameKey(username)
+	key := identity.NormalizeUsername(username)
 	if key == "" {
 		return "", invalidf("%s is neither a username nor a profile URL", name)
 	}
@@ -31,7 +31,7 @@ func (s *Server) companyURL(name, input string) (string, error) {
 	if err != nil {
 		return "", s.malformed(name, company, err)
 	}
-	key := identity.UsernameKey(slug)
+	key := identity.NormalizeUsername(slug)
 	if key == "" {
 		return "", invalidf("%s holds a malformed company slug", name)
 	}
@@ -43,7 +43,7 @@ func companySlug(name, input string) (string, error) {
 	if strings.TrimSpace(input) == "" {
 		return "", invalidf("%s is empty: give a company slug, or omit it", name)
 	}
-	key := identity.UsernameKey(input)
+	key := identity.NormalizeUsername(input)
 	if key == "" {
 		return "", invalidf("%s is not a company slug of at most %d bytes: for a URL use network_url", name,
 			identity.MaxUsername)
@@ -66,7 +66,7 @@ func exactID(name, input string) (string, error) {
 }
 
 func email(name, input string) (string, error) {
-	key, err := identity.EmailKey(input)
+	key, err := identity.NormalizeEmail(input)
 	if strings.TrimSpace(input) == "" {
 		return "", invalidf("%s is empty: give an address, or omit it", name)
 	}
@@ -85,7 +85,7 @@ const (
 
 // malformed returns the error for a malformed identifier, with an example of a valid one.
 func (s *Server) malformed(name, platform string, err error) error {
-	var m *identity.Malformed
+	var m *identity.InvalidURLError
 	if !errors.As(err, &m) {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/query-api/internal/api"
 	"muster/schemas/integer"
 )
@@ -113,7 +113,7 @@ func unknown(what, name string, known []string) *invalid {
 		return invalidf("unknown %s %s: none are allowed here", what, quote(name))
 	}
 	return invalidf("unknown %s %s: %s", what, quote(name),
-		nearest.Hint(name, known, "Known are "+strings.Join(known, ", ")))
+		suggest.Hint(name, known, "Known are "+strings.Join(known, ", ")))
 }
 
 // fieldNames returns the JSON names of a request type.

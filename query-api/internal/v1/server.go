@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"muster/platform/nearest"
 	"muster/platform/publicnet"
+	"muster/platform/suggest"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
@@ -38,7 +38,7 @@ type Config struct {
 	RequestTimeout time.Duration
 	// MaxBodyBytes bounds a request body.
 	MaxBodyBytes int64
-	// AnswerBytes bounds the total memory of large responses.
+	// ResponseBytes bounds the total memory of large responses.
 	AnswerBytes int64
 	// ReadGrace and MinReadRate (bytes per second) bound how slowly a client may read a large
 	// response. The connection is closed if, ReadGrace after the response began, fewer bytes were
@@ -204,7 +204,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	paths = append(paths, docs.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
-		detail: "no such path: " + nearest.Hint(r.URL.Path, paths, "/docs and /v1/openapi.json list all paths"),
+		detail: "no such path: " + suggest.Hint(r.URL.Path, paths, "/docs and /v1/openapi.json list all paths"),
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
@@ -360,5 +360,5 @@ func unknownValue(parameter string, i int, value string, allowed []string) *inva
 		return invalidf("%s[%d] is empty: allowed are %s", parameter, i, strings.Join(allowed, ", "))
 	}
 	return invalidf("%s[%d] is %s, which is not allowed: %s",
-		parameter, i, quote(value), nearest.Hint(value, allowed, "Allowed are "+strings.Join(allowed, ", ")))
+		parameter, i, quote(value), suggest.Hint(value, allowed, "Allowed are "+strings.Join(allowed, ", ")))
 }

@@ -77,7 +77,7 @@ type State struct {
 	Key          string
 	Delivery     *event.DeliveryState
 	Endpoint     *event.EndpointState
-	LowWatermark *event.WebhookTaken
+	LowWatermark *event.WebhookLowWatermark
 }
 
 // DeadLetter is a delivery that was given up.

@@ -270,7 +270,7 @@ func addresses(rec Object) []string {
 	all = append(all, givenEmail(rec["email"]), str(rec, "personal_email"), str(rec, "school_email"))
 	all = append(all, presentStrings(rec["additional_emails"])...)
 	for _, e := range all {
-		key, err := identity.EmailKey(e)
+		key, err := identity.NormalizeEmail(e)
 		if err != nil {
 			key = strings.ToLower(e)
 		}

@@ -4,7 +4,7 @@
 // or the read store: one pass keeps each identity's newest record, lookups are
 // maps, and each shape of the mapping table is a function over plain JSON
 // values. It uses packages identity and place for what MAPPING.md defines by
-// them: UsernameKey, EmailKey, the reading of profile URLs, the division of
+// them: NormalizeUsername, NormalizeEmail, the reading of profile URLs, the division of
 // names and the gazetteer.
 //
 // It is slow, holds everything in memory and is for tests only. Where

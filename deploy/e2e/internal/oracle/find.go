@@ -49,7 +49,7 @@ func (s *Store) Seal() error {
 		if tie(p.version, "network-person "+p.ID) {
 			continue
 		}
-		addTo(ix.profilesByName, identity.UsernameKey(p.Username), p)
+		addTo(ix.profilesByName, identity.NormalizeUsername(p.Username), p)
 		for _, k := range emailKeys(p.emails) {
 			addTo(ix.profilesByEmail, k, p)
 		}
@@ -64,7 +64,7 @@ func (s *Store) Seal() error {
 		if tie(a.version, fmt.Sprint("codehost-person ", a.ID)) || a.organization {
 			continue
 		}
-		addTo(ix.accountsByName, identity.UsernameKey(a.Username), a)
+		addTo(ix.accountsByName, identity.NormalizeUsername(a.Username), a)
 		for _, k := range emailKeys(append(slices.Clone(a.emails), s.activityOf(a.ID, a.Username).addresses...)) {
 			addTo(ix.accountsByEmail, k, a)
 		}
@@ -76,7 +76,7 @@ func (s *Store) Seal() error {
 		if tie(c.version, "network-company "+c.ID) {
 			continue
 		}
-		addTo(ix.companiesBySlug, identity.UsernameKey(c.Slug), c)
+		addTo(ix.companiesBySlug, identity.NormalizeUsername(c.Slug), c)
 		addTo(ix.companiesByNetworkID, c.NetworkID, c)
 	}
 	for _, l := range s.links {
@@ -116,7 +116,7 @@ func number64(s string) int64 {
 func emailKeys(emails []string) []string {
 	var keys []string
 	for _, e := range emails {
-		if k, err := identity.EmailKey(e); err == nil && !slices.Contains(keys, k) {
+		if k, err := identity.NormalizeEmail(e); err == nil && !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
@@ -160,12 +160,12 @@ func newestCompany(list []*Company) *Company {
 
 // Profile returns the network-person that holds a username now, or nil.
 func (s *Store) Profile(username string) *Profile {
-	return newestProfile(s.profilesByName[identity.UsernameKey(username)])
+	return newestProfile(s.profilesByName[identity.NormalizeUsername(username)])
 }
 
 // Account returns the codehost-person that holds a username now, or nil.
 func (s *Store) Account(username string) *Account {
-	return newestAccount(s.accountsByName[identity.UsernameKey(username)])
+	return newestAccount(s.accountsByName[identity.NormalizeUsername(username)])
 }
 
 // AccountOrID is [Store.Account] for the codehost webset, where digits are a
@@ -181,7 +181,7 @@ func (s *Store) AccountOrID(identifier string) *Account {
 
 // CompanyBySlug returns the company that holds a slug now.
 func (s *Store) CompanyBySlug(slug string) *Company {
-	return newestCompany(s.companiesBySlug[identity.UsernameKey(slug)])
+	return newestCompany(s.companiesBySlug[identity.NormalizeUsername(slug)])
 }
 
 // CompanyByNetworkID returns the company with a network id.
@@ -234,7 +234,7 @@ func (s *Store) linkedProfiles(a *Account) []*Profile {
 	for _, k := range a.declares[identity.Network] {
 		declared = append(declared, candidate[Profile]{1, a.at, newestProfile(s.profilesByName[k])})
 	}
-	return s.profileNaming(identity.UsernameKey(a.Username), declared)
+	return s.profileNaming(identity.NormalizeUsername(a.Username), declared)
 }
 
 // profileNaming returns the network-persons that name a codehost username, or
@@ -259,7 +259,7 @@ func (s *Store) linkedAccounts(p *Profile) []*Account {
 	for _, k := range p.declares[identity.Codehost] {
 		declared = append(declared, candidate[Account]{1, p.at, newestAccount(s.accountsByName[k])})
 	}
-	return s.accountNaming(identity.UsernameKey(p.Username), declared)
+	return s.accountNaming(identity.NormalizeUsername(p.Username), declared)
 }
 
 // accountNaming is profileNaming the other way round.
@@ -345,7 +345,7 @@ func (s *Store) accountsFor(r PersonRequest) (found []*Account, steps []int) {
 		if p := s.Profile(r.NetworkUsername); p != nil {
 			add(2, s.linkedAccounts(p)...)
 		} else {
-			add(2, s.accountNaming(identity.UsernameKey(r.NetworkUsername), nil)...)
+			add(2, s.accountNaming(identity.NormalizeUsername(r.NetworkUsername), nil)...)
 		}
 	}
 	key := emailKey(r.Email)
@@ -372,7 +372,7 @@ func (s *Store) profilesFor(r PersonRequest) (found []*Profile, steps []int) {
 		if a := s.Account(r.Codehost); a != nil {
 			add(2, s.linkedProfiles(a)...)
 		} else {
-			add(2, s.profileNaming(identity.UsernameKey(r.Codehost), nil)...)
+			add(2, s.profileNaming(identity.NormalizeUsername(r.Codehost), nil)...)
 		}
 	}
 	key := emailKey(r.Email)
@@ -385,7 +385,7 @@ func (s *Store) profilesFor(r PersonRequest) (found []*Profile, steps []int) {
 
 // onePerson says that no declared link of one of two records names another account.
 func (s *Store) onePerson(a *Account, p *Profile) bool {
-	account, profile := end{identity.Codehost, identity.UsernameKey(a.Username)}, end{identity.Network, identity.UsernameKey(p.Username)}
+	account, profile := end{identity.Codehost, identity.NormalizeUsername(a.Username)}, end{identity.Network, identity.NormalizeUsername(p.Username)}
 	ofAccount, ofProfile := a.declares[identity.Network], p.declares[identity.Codehost]
 	return !elsewhere(ofAccount, profile.key, slices.Contains(ofProfile, account.key), len(s.profilesDeclaring[account.key]) > 0, s.linkedTo(account)) &&
 		!elsewhere(ofProfile, account.key, slices.Contains(ofAccount, profile.key), len(s.accountsDeclaring[profile.key]) > 0, s.linkedTo(profile))
@@ -425,7 +425,7 @@ func givenEmail(v any) string {
 
 // emailKey is the comparison form of an address; empty for what is none.
 func emailKey(address string) string {
-	key, err := identity.EmailKey(address)
+	key, err := identity.NormalizeEmail(address)
 	if err != nil {
 		return ""
 	}

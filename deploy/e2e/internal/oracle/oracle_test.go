@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/e2e/internal/oracle"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // sink keeps a world in memory.
@@ -32,7 +32,7 @@ func (s *sink) Truth(json []byte) error {
 // the records and the generator's from what it invented, agree.
 func TestAgreesWithTheTruth(t *testing.T) {
 	s := &sink{store: oracle.New()}
-	require.NoError(t, world.Generate(t.Context(), world.Options{People: 600, Seed: 4}, s, nil))
+	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 600, Seed: 4}, s, nil))
 	require.NoError(t, s.store.Seal())
 
 	lines := bufio.NewScanner(&s.truth)

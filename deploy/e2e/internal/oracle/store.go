@@ -343,7 +343,7 @@ func (s *Store) addAccount(raw []byte) error {
 func (s *Store) declared(h *identifiers, other, username string) map[string][]string {
 	out := map[string][]string{}
 	add := func(platform, username string) {
-		if k := identity.UsernameKey(username); k != "" && !slices.Contains(out[platform], k) {
+		if k := identity.NormalizeUsername(username); k != "" && !slices.Contains(out[platform], k) {
 			out[platform] = append(out[platform], k)
 		}
 	}
@@ -453,8 +453,8 @@ func (s *Store) addLink(raw []byte) error {
 	}
 	l := &link{
 		version: v, confidence: 1,
-		a: end{h.A.Platform, identity.UsernameKey(h.A.Username)},
-		b: end{h.B.Platform, identity.UsernameKey(h.B.Username)},
+		a: end{h.A.Platform, identity.NormalizeUsername(h.A.Username)},
+		b: end{h.B.Platform, identity.NormalizeUsername(h.B.Username)},
 	}
 	if h.Confidence != nil {
 		l.confidence = *h.Confidence

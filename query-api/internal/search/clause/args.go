@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/query-api/internal/search/algebra"
-	"muster/schemas/text"
+	"muster/schemas/analysis"
 )
 
 // args reads the parameters of an object. The first error sticks and is
@@ -157,8 +157,8 @@ func (a *args) analyzer(name string) string {
 	if !ok || v.kind == 'n' {
 		return ""
 	}
-	if _, err := text.Named(v.text); v.kind != '"' || err != nil {
-		a.fail(v.errorf("unknown analyzer %s: known are %s", quote(v.text), strings.Join(text.Names(), ", ")))
+	if _, err := analysis.Named(v.text); v.kind != '"' || err != nil {
+		a.fail(v.errorf("unknown analyzer %s: known are %s", quote(v.text), strings.Join(analysis.Names(), ", ")))
 	}
 	return v.text
 }
@@ -227,5 +227,5 @@ func suggestion(name string, known []string) string {
 	if len(known) == 0 {
 		return "there are none here"
 	}
-	return nearest.Hint(name, known, "Known are "+strings.Join(known, ", "))
+	return suggest.Hint(name, known, "Known are "+strings.Join(known, ", "))
 }

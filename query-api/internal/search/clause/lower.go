@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/readmodel"
 )
@@ -140,7 +140,7 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	if hint, ok := otherClauses()[m.name]; ok {
 		return nil, m.errorf("unknown query [%s]: %s", m.name, hint)
 	}
-	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), nearest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
+	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), suggest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
 }
 
 // nulls refuses parameters that are null. Some clauses and parameters of
@@ -229,7 +229,7 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
-	shown := readmodel.ShownFields()
+	shown := readmodel.UnsearchableFields()
 	meant, other := l.otherName(name)
 	if slices.Contains(shown, strings.TrimSuffix(name, keywordSuffix)) {
 		instead := list

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/schemas/text"
+	"muster/schemas/analysis"
 )
 
 // matching is what the clauses of the match family share.
@@ -164,7 +164,7 @@ func (l *lowering) wordless(f algebra.Field, at value, text, analyzer string) (b
 }
 
 // analyse gives the tokens of a text, each of which is a clause.
-func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, error) {
+func (l *lowering) analyse(at value, query, analyzer string) ([]analysis.Token, error) {
 	tokens, err := l.tokens(at, query, analyzer)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, erro
 }
 
 // phraseTokens gives those of a phrase, which is one clause; with slop each word costs as much as one.
-func (l *lowering) phraseTokens(at value, query string, m matching) ([]text.Token, error) {
+func (l *lowering) phraseTokens(at value, query string, m matching) ([]analysis.Token, error) {
 	if m.slop > 0 {
 		return l.analyse(at, query, m.analyzer)
 	}
@@ -194,15 +194,15 @@ func (l *lowering) phraseTokens(at value, query string, m matching) ([]text.Toke
 }
 
 // tokens gives the tokens of a text.
-func (l *lowering) tokens(at value, query, analyzer string) ([]text.Token, error) {
+func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, error) {
 	if len(query) > MaxAnalysed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
 	}
-	tokens := text.Analyse(nil, query)
+	tokens := analysis.Analyze(nil, query)
 	if analyzer != "" {
-		named, err := text.Named(analyzer)
+		named, err := analysis.Named(analyzer)
 		if err != nil {
-			return nil, at.errorf("unknown analyzer %s: known are %s", quote(analyzer), strings.Join(text.Names(), ", "))
+			return nil, at.errorf("unknown analyzer %s: known are %s", quote(analyzer), strings.Join(analysis.Names(), ", "))
 		}
 		tokens = named(nil, query)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"muster/platform/nearest"
+	"muster/platform/suggest"
 	"muster/schemas/readmodel"
 )
 
@@ -188,11 +188,11 @@ func nearName(name string, known []string) (string, bool) {
 		if strings.HasSuffix(k, keywordSuffix) != strings.HasSuffix(name, keywordSuffix) {
 			continue
 		}
-		if _, ok := nearest.Name(last, []string{lastPart(k)}); ok {
+		if _, ok := suggest.Closest(last, []string{lastPart(k)}); ok {
 			near = append(near, k)
 		}
 	}
-	return nearest.Name(name, near)
+	return suggest.Closest(name, near)
 }
 
 // lastPart is the field in a path, without the suffix of whole values.

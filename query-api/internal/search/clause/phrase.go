@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/schemas/text"
+	"muster/schemas/analysis"
 )
 
 // maxSlop bounds how far the words of a phrase may be apart.
@@ -95,7 +95,7 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 }
 
 // positions are the terms by position; a position without a token accepts any.
-func positions(tokens []text.Token) [][]string {
+func positions(tokens []analysis.Token) [][]string {
 	first := tokens[0].Position
 	out := make([][]string, tokens[len(tokens)-1].Position-first+1)
 	for _, t := range tokens {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/flate"
 
-	"muster/query-api/internal/canonical"
+	"muster/query-api/internal/jcs"
 	"muster/query-api/internal/search/planner"
 )
 
@@ -69,8 +69,8 @@ func Hash(query, sort jsontext.Value, organization string) []byte {
 	numbers := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
 	query, sort = query.Clone(), sort.Clone()
 	// What is no JSON, or nested too deep, stays as it is, and is refused where it is read.
-	_ = canonical.JSON(&query, numbers...)
-	if canonical.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
+	_ = jcs.JSON(&query, numbers...)
+	if jcs.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
 		sort = nil
 	}
 	return TextHash(query, sort, organization)

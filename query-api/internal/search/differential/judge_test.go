@@ -19,7 +19,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearch"
-	"muster/schemas/text"
+	"muster/schemas/analysis"
 )
 
 // The judge itself is held against scores computed by hand from the formula of rulings.md.
@@ -77,8 +77,8 @@ func TestAnalyser(t *testing.T) {
 		}
 		texts = append(texts, b.String())
 	}
-	for _, name := range text.Names() {
-		analyse, err := text.Named(name)
+	for _, name := range analysis.Names() {
+		analyse, err := analysis.Named(name)
 		require.NoError(t, err)
 		for i := 0; i < len(texts); i += 200 {
 			var want, got []opensearch.Token

@@ -14,7 +14,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
-	"muster/schemas/world"
+	"muster/schemas/sampledata"
 )
 
 // open connects to a database.
@@ -45,9 +45,9 @@ func fill(t *testing.T, conn driver.Conn, people int) {
 	_, err = clickhouse.Migrate(t.Context(), conn, migrations, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	s := &sink{t: t, conn: conn, renderer: readmodel.NewRenderer(identity.Default())}
-	require.NoError(t, world.Generate(t.Context(), world.Options{People: people, Seed: 6}, s, nil))
+	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: people, Seed: 6}, s, nil))
 	for _, r := range strangePeople() {
-		require.NoError(t, s.Record(world.NetworkPerson, []byte(r)))
+		require.NoError(t, s.Record(sampledata.NetworkPerson, []byte(r)))
 	}
 	require.NoError(t, s.flush())
 }
@@ -62,7 +62,7 @@ type sink struct {
 }
 
 func (s *sink) Record(kind string, raw []byte) error {
-	if kind != world.NetworkPerson {
+	if kind != sampledata.NetworkPerson {
 		return nil
 	}
 	r, err := record.Decode(record.Kind(kind), raw)

@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/analysis"
 	"muster/schemas/readmodel"
-	"muster/schemas/text"
 )
 
 // Collection is documents to be searched.
@@ -40,10 +40,10 @@ type unit map[string]*content
 
 // content is a field of a unit.
 type content struct {
-	texts   []string     // values of a text
-	tokens  []text.Token // theirs
-	terms   []string     // whole values; of booleans "T" and "F"
-	numbers []int64      // numbers and dates
+	texts   []string         // values of a text
+	tokens  []analysis.Token // theirs
+	terms   []string         // whole values; of booleans "T" and "F"
+	numbers []int64          // numbers and dates
 }
 
 // fieldStats are the statistics of a field over all units.
@@ -177,7 +177,7 @@ func (u unit) add(f readmodel.SearchField, v any) error {
 // finish analyses the texts, whose values are 100 positions apart.
 func (u unit) finish() {
 	for _, c := range u {
-		c.tokens = text.AnalyseValues(nil, c.texts)
+		c.tokens = analysis.AnalyzeValues(nil, c.texts)
 		for _, s := range c.texts {
 			if s != "" && len(utf16.Encode([]rune(s))) <= readmodel.MaxKeyword {
 				c.terms = append(c.terms, s)

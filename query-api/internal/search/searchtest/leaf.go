@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	analyser "muster/schemas/text"
+	analyser "muster/schemas/analysis"
 )
 
 func (g *Generator) matchAll(scope, int) any {
@@ -50,7 +50,7 @@ func (g *Generator) exact(s scope) (field, string, any) {
 		if g.r.IntN(2) == 0 && len(utf16.Encode([]rune(str))) <= 256 {
 			return f, f.keyword(), str
 		}
-		if tokens := analyser.Analyse(nil, str); len(tokens) > 0 {
+		if tokens := analyser.Analyze(nil, str); len(tokens) > 0 {
 			return f, f.path, pick(g.r, tokens...).Text
 		}
 		return field{}, "", nil
@@ -86,7 +86,7 @@ func (g *Generator) termsSet(s scope, _ int) any {
 		return nil // the field that says how many is at the root
 	}
 	f, v := g.textField(s)
-	tokens := analyser.Analyse(nil, v)
+	tokens := analyser.Analyze(nil, v)
 	if len(tokens) == 0 {
 		return nil
 	}
