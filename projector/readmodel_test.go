@@ -10,10 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	chplatform "muster/platform/clickhouse"
-	"muster/projector"
-
-	"muster/platform/engine/enginetest"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -147,31 +143,6 @@ func TestReadModel_OrderIsVersionRevisionDeletionHash(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Rows from before mapping revisions compare with newer ones as if written now.
-func TestMigrate_ConvertsOrderOfOldRows(t *testing.T) {
-	migrations, err := projector.Migrations(readmodel.Layout{})
-	require.NoError(t, err)
-	s := &store{tb: t, conn: openAt(t, enginetest.DSN(t))}
-	before := withoutBaseline(migrations[:27])
-	require.EqualValues(t, 28, migrations[27].Number)
-	_, err = chplatform.Migrate(t.Context(), s.conn, before, chplatform.MigrateConfig{})
-	require.NoError(t, err)
-	recs := ranked(t, "p")
-	old := func(rec *record.Record) string {
-		return fmt.Sprintf("(%d, 'p', %d, %d, %v, '%s')", readmodel.ProfileHash("p"), rec.Version, rec.Hash,
-			rec.Deleted, rec.VersionText)
-	}
-	const insert = "INSERT INTO network_people (profile_hash, profile_id, version, content_hash, deleted, " +
-		"last_updated) VALUES "
-	require.NoError(t, s.conn.Exec(t.Context(), insert+old(recs[9])))
-	require.NoError(t, s.conn.Exec(t.Context(), insert+old(recs[2])))
-	_, err = chplatform.Migrate(t.Context(), s.conn, withoutBaseline(migrations), chplatform.MigrateConfig{})
-	require.NoError(t, err)
-	s.insert("older", recs[8])
-	require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
-	require.Equal(t, uint64(recs[9].Version), s.count("SELECT toUInt64(version) FROM network_people"))
 }
 
 func TestLookups(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -46,9 +46,6 @@ type AppliedMigration struct {
 // It rejects, before it changes anything, a database with a migration that was changed later or that this program does
 // not know; the error explains the remedy.
 //
-// On a database without migrations and without any table of the baseline, it runs the baseline instead of the
-// migrations up to the baseline's number ([Migration.Baseline]) and records those as applied.
-//
 // Several processes may migrate at once: one does the work while the others wait ([MigrateConfig.WaitForOther]) and
 // then find nothing to do. The lock is a row in muster_migrations_lock, by the server's clock, which its holder renews.
 // If a holder dies, its row expires after 30 s and another process continues, repeating the statements of the
@@ -74,15 +71,6 @@ func Migrate(
 		pending, err := pendingMigrations(ctx, conn, migrations)
 		if err != nil {
 			return err
-		}
-		if err := cfg.setFsync(ctx, conn); err != nil {
-			return err
-		}
-		if len(pending) == len(migrations) {
-			if applied, err = cfg.applyBaseline(ctx, conn, migrations); err != nil {
-				return err
-			}
-			pending = pending[len(applied):]
 		}
 		for _, m := range pending {
 			started := time.Now()
@@ -177,41 +165,8 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 // size. The connection passed to [Migrate] needs it as ReadTimeout, because the server sends nothing until it is done.
 const MigrationTimeout = 24 * time.Hour
 
-// applyBaseline creates the tables of a new database from the baseline and returns the migrations that this covers. If
-// a baseline was interrupted, some of its tables exist; then the migrations run instead, which are repeatable and leave
-// finished tables unchanged.
-func (cfg MigrateConfig) applyBaseline(
-	ctx context.Context, conn driver.Conn, migrations []Migration,
-) (applied []string, err error) {
-	last := slices.IndexFunc(migrations, func(m Migration) bool { return m.Baseline != nil })
-	if last < 0 {
-		return nil, nil
-	}
-	covered, statements := migrations[:last+1], migrations[last].Baseline
-	names := make([]string, len(statements))
-	for i, s := range statements {
-		names[i] = createdName(s)
-	}
-	existing, err := cfg.countTables(ctx, conn, names)
-	if err != nil || existing > 0 {
-		return nil, err
-	}
-	started := time.Now()
-	if err := cfg.run(ctx, conn, migrations[last], statements); err != nil {
-		return nil, fmt.Errorf("baseline: %w", err)
-	}
-	if err := record(ctx, conn, covered...); err != nil {
-		return nil, err
-	}
-	for _, m := range covered {
-		applied = append(applied, m.String())
-	}
-	cfg.Logger.Info("created the tables of a new database",
-		"migration", migrations[last].String(), "took", time.Since(started))
-	return applied, nil
-}
-
-// MissingTables returns the tables and views of the newest baseline that the database does not have.
+// MissingTables returns the tables and views that migrations have created and not dropped since, and that the database
+// does not have.
 func MissingTables(ctx context.Context, conn driver.Conn, migrations []Migration) (missing []string, err error) {
 	existing := make(map[string]bool)
 	query := "SELECT name FROM system.tables WHERE database = currentDatabase()"
@@ -223,62 +178,34 @@ func MissingTables(ctx context.Context, conn driver.Conn, migrations []Migration
 	}); err != nil {
 		return nil, fmt.Errorf("read tables: %w", err)
 	}
+	created := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`)
+	dropped := regexp.MustCompile(`^DROP (?:TABLE|VIEW) IF EXISTS (\w+)`)
 	for _, m := range migrations {
-		for _, s := range m.Baseline { // at most one migration has a baseline
-			if name := createdName(s); !existing[name] {
-				missing = append(missing, name)
+		for _, s := range m.Statements {
+			if found := created.FindStringSubmatch(s); found != nil && !existing[found[1]] {
+				missing = append(missing, found[1])
+			}
+			if found := dropped.FindStringSubmatch(s); found != nil {
+				missing = slices.DeleteFunc(missing, func(name string) bool { return name == found[1] })
 			}
 		}
 	}
 	return missing, nil
 }
 
-// countTables returns how many tables with one of names exist, on all nodes.
-func (cfg MigrateConfig) countTables(ctx context.Context, conn driver.Conn, names []string) (n uint64, err error) {
-	tables := "system.tables"
-	if cfg.OnCluster != "" {
-		tables = "clusterAllReplicas('" + cfg.OnCluster + "', system.tables)"
-	}
-	var database string
-	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
-		return 0, fmt.Errorf("read current database: %w", err)
-	}
-	query := "SELECT count() FROM " + tables + " WHERE database = ? AND name IN (?)"
-	if err := conn.QueryRow(ctx, query, database, names).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count tables: %w", err)
-	}
-	return n, nil
-}
-
+// apply runs a migration and records it.
 func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migration) error {
-	if err := cfg.run(ctx, conn, m, m.Statements); err != nil {
-		return err
-	}
-	return record(ctx, conn, m)
-}
-
-func (cfg MigrateConfig) run(ctx context.Context, conn driver.Conn, m Migration, statements []string) error {
-	for i, statement := range statements {
-		stop := cfg.logProgress(m, i+1, len(statements))
+	for i, statement := range m.Statements {
+		stop := cfg.logProgress(m, i+1, len(m.Statements))
 		err := conn.Exec(withMigrationTimeout(ctx), statement)
 		stop()
 		if err != nil {
-			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(statements), err)
+			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
 		}
 	}
-	return nil
-}
-
-// record records migrations as applied, in a single atomic insert.
-func record(ctx context.Context, conn driver.Conn, migrations ...Migration) error {
-	var args []any
-	for _, m := range migrations {
-		args = append(args, m.Number, m.Name, m.Owner, m.Checksum)
-	}
-	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, now64(3)), ", len(migrations)), ", ")
-	query := "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES " + values
-	if err := conn.Exec(ctx, query, args...); err != nil {
-		return fmt.Errorf("record migrations up to %v: %w", migrations[len(migrations)-1], err)
+	const query = "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES (?, ?, ?, ?, now64(3))"
+	if err := conn.Exec(ctx, query, m.Number, m.Name, m.Owner, m.Checksum); err != nil {
+		return fmt.Errorf("record migration %v: %w", m, err)
 	}
 	return nil
 }
@@ -332,15 +259,6 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 // and the record is rejected if a number is missing.
 const fsyncSettings = "fsync_after_insert = 1, fsync_part_directory = 1"
 
-// setFsync applies fsyncSettings to a table that an earlier version created.
-func (cfg MigrateConfig) setFsync(ctx context.Context, conn driver.Conn) error {
-	statement := "ALTER TABLE muster_migrations" + cfg.onCluster() + " MODIFY SETTING " + fsyncSettings
-	if err := conn.Exec(withMigrationTimeout(ctx), statement); err != nil {
-		return fmt.Errorf("set fsync settings of muster_migrations: %w", err)
-	}
-	return nil
-}
-
 func (cfg MigrateConfig) onCluster() string {
 	if cfg.OnCluster == "" {
 		return ""
@@ -352,19 +270,19 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	onCluster := cfg.onCluster()
 	for _, statement := range []string{
 		`CREATE TABLE IF NOT EXISTS muster_migrations` + onCluster + ` (
-	number UInt32 COMMENT 'Place of the migration; from 1 without gaps',
+	number UInt32 COMMENT 'Number of the migration, from 1 without gaps',
 	name String COMMENT 'verb_object',
-	owner LowCardinality(String) COMMENT 'Who answers for its tables',
-	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
-	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
+	owner LowCardinality(String) COMMENT 'Service that owns its tables',
+	checksum FixedString(64) COMMENT 'SHA-256 of the rendered statements',
+	applied_at DateTime64(3, 'UTC') COMMENT 'Time of completion'
 ) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number SETTINGS ` + fsyncSettings +
 			` COMMENT 'Schema migrations that this database has'`,
 		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
-	token String COMMENT 'One process that migrates or wants to',
-	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',
+	token String COMMENT 'Process that migrates or waits',
+	seen_at DateTime64(3, 'UTC') COMMENT 'Last renewal, by the clock of the server',
 	released Bool COMMENT 'It has finished'
 ) ENGINE = ` + fmt.Sprintf(cfg.Engine, "seen_at") +
-			` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Who is migrating'`,
+			` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Lock of migrations'`,
 	} {
 		if err := conn.Exec(withMigrationTimeout(ctx), statement); err != nil {
 			return fmt.Errorf("create migration tables: %w", err)

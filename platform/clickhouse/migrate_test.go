@@ -165,23 +165,13 @@ func TestMigrate_AppliesOnceAndRejectsChangedRecord(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestMigrate_SetsFsyncOnRecordsOfEarlierVersions(t *testing.T) {
+func TestMigrate_SynchronizesItsRecord(t *testing.T) {
 	conn := open(t)
-	settings := func() []bool {
-		create := scan[string](t, conn, "SELECT create_table_query FROM system.tables "+
-			"WHERE database = currentDatabase() AND name = 'muster_migrations'")
-		return []bool{
-			strings.Contains(create, "fsync_after_insert = 1"), strings.Contains(create, "fsync_part_directory = 1"),
-		}
-	}
 	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, true}, settings())
-	exec(t, conn, "ALTER TABLE muster_migrations RESET SETTING fsync_after_insert, fsync_part_directory")
-	require.Equal(t, []bool{false, false}, settings())
-	_, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2), clickhouse.MigrateConfig{})
-	require.NoError(t, err)
-	require.Equal(t, []bool{true, true}, settings())
+	create := scan[string](t, conn, "SELECT create_table_query FROM system.tables "+
+		"WHERE database = currentDatabase() AND name = 'muster_migrations'")
+	require.Contains(t, create, "fsync_after_insert = 1, fsync_part_directory = 1")
 }
 
 func TestMigrate_LogsProgressOfLongStatements(t *testing.T) {
@@ -309,84 +299,19 @@ func TestMigrate_StopsWhenTheLockIsLost(t *testing.T) {
 	require.Less(t, time.Since(start), 40*time.Second, "it does not wait for the statement")
 }
 
-// loadWith is load plus a baseline.
-func loadWith(t *testing.T, baseline, content string, contents ...string) []clickhouse.Migration {
-	t.Helper()
-	all := files(contents...)
-	all["baseline/"+baseline] = &fstest.MapFile{Data: []byte("-- owner: projector\n" + content)}
-	m, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
-	require.NoError(t, err)
-	return m
-}
-
-func TestMigrate_AppliesTheBaselineToANewDatabaseOnly(t *testing.T) {
-	const made = "CREATE TABLE IF NOT EXISTS t1 (n UInt64, s String) ENGINE = {{.Engine}} ORDER BY n;\n" +
-		"CREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
-	three := loadWith(t, "0002_create_both.sql",
-		made+"CREATE VIEW IF NOT EXISTS only_here AS SELECT 1;\n", createT1, createT2, createT3)
-	cfg := clickhouse.MigrateConfig{}
-	tables := func(conn driver.Conn) []string {
-		return scan[[]string](t, conn, "SELECT arraySort(groupArray(name)) FROM system.tables "+
-			"WHERE database = currentDatabase() AND name NOT LIKE 'muster%'")
-	}
+func TestMissingTables_KnowsWhatMigrationsCreateAndDrop(t *testing.T) {
 	conn := open(t)
-	pending, err := clickhouse.PendingMigrations(t.Context(), conn, three)
+	three := load(t, createT1, createT2, "DROP TABLE IF EXISTS t1;\nCREATE VIEW IF NOT EXISTS v AS SELECT 1;\n")
+	missing, err := clickhouse.MissingTables(t.Context(), conn, three[:2])
 	require.NoError(t, err)
-	applied, err := clickhouse.Migrate(t.Context(), conn, three, cfg)
+	require.Equal(t, []string{"t1", "t2"}, missing)
+	_, err = clickhouse.Migrate(t.Context(), conn, three, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"0001_create_t1", "0002_create_t2", "0003_create_t3"}, applied)
-	require.Len(t, pending, len(applied))
-	require.Equal(t, []string{"only_here", "t1", "t2", "t3"}, tables(conn))
-	applied, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2, createT3), cfg)
-	require.NoError(t, err, "the record is the same as without the baseline")
-	require.Empty(t, applied)
-
-	partial := open(t)
-	exec(t, partial, "CREATE TABLE t1 (n UInt64, s String) ENGINE = MergeTree ORDER BY n")
-	applied, err = clickhouse.Migrate(t.Context(), partial, three, cfg)
+	missing, err = clickhouse.MissingTables(t.Context(), conn, three)
 	require.NoError(t, err)
-	require.Len(t, applied, 3)
-	require.Equal(t, []string{"t1", "t2", "t3"}, tables(partial), "existing tables are not part of a new database")
-
-	older := open(t)
-	_, err = clickhouse.Migrate(t.Context(), older, three[:1], clickhouse.MigrateConfig{})
+	require.Empty(t, missing, "t1 was dropped on purpose")
+	exec(t, conn, "DROP VIEW v")
+	missing, err = clickhouse.MissingTables(t.Context(), conn, three)
 	require.NoError(t, err)
-	applied, err = clickhouse.Migrate(t.Context(), older, three, cfg)
-	require.NoError(t, err)
-	require.Equal(t, []string{"0002_create_t2", "0003_create_t3"}, applied)
-	require.Equal(t, []string{"t1", "t2", "t3"}, tables(older))
-
-	wrong := loadWith(t, "0001_create_wrong.sql",
-		"CREATE TABLE IF NOT EXISTS t1 (n Nonsense) ENGINE = Memory;\n", createT1, createT2)
-	applied, err = clickhouse.Migrate(t.Context(), open(t), wrong, cfg)
-	require.ErrorContains(t, err, "baseline: migration 0001_create_t1, statement 1 of 1")
-	require.Empty(t, applied)
-}
-
-func TestLoadMigrations_RejectsAnInvalidBaseline(t *testing.T) {
-	for want, text := range map[string]string{
-		"creates no table or view":      "-- owner: projector\nALTER TABLE t ADD COLUMN IF NOT EXISTS s String;\n",
-		`missing line "-- owner: NAME"`: "CREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n",
-		"IF NOT EXISTS or OR REPLACE":   "-- owner: projector\nCREATE TABLE t (n UInt8) ENGINE = Memory;\n",
-	} {
-		all := files(createT1)
-		all["baseline/0001_create_all.sql"] = &fstest.MapFile{Data: []byte(text)}
-		_, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
-		require.ErrorContains(t, err, want)
-	}
-	good := &fstest.MapFile{
-		Data: []byte("-- owner: projector\nCREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n"),
-	}
-	for want, names := range map[string][]string{
-		"2 files, want one":                    {"0001_create_all.sql", "0001_create_more.sql"},
-		"name must be NNNN":                    {"create_all.sql"},
-		"there is no migration of that number": {"0002_create_all.sql"},
-	} {
-		all := files(createT1)
-		for _, name := range names {
-			all["baseline/"+name] = good
-		}
-		_, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
-		require.ErrorContains(t, err, want)
-	}
+	require.Equal(t, []string{"v"}, missing)
 }

@@ -25,9 +25,6 @@ type Migration struct {
 	Statements []string
 	// Checksum is the SHA-256 of the rendered statements in hexadecimal. So it also depends on the parameters.
 	Checksum string
-	// Baseline, which at most one migration has, are the statements that create a new database instead of the
-	// statements of this migration and all before it.
-	Baseline []string
 }
 
 // String returns the file name without suffix.
@@ -44,9 +41,6 @@ const statementMark = "-- +statement"
 // An interrupted migration is run again from its first statement, so statements that cannot be repeated are rejected:
 // CREATE needs IF NOT EXISTS or OR REPLACE, DROP needs IF EXISTS, ALTER's ADD, DROP and RENAME COLUMN need the same,
 // and RENAME TABLE and EXCHANGE are not allowed.
-//
-// A file baseline/NNNN_verb_object.sql, in the same format, is the Baseline of the migration with its number. It must
-// only create tables and views.
 func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -66,44 +60,7 @@ func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	if err := checkNumbers(out); err != nil {
 		return nil, err
 	}
-	if err := attachBaseline(fsys, params, out); err != nil {
-		return nil, fmt.Errorf("load migrations: %w", err)
-	}
 	return out, nil
-}
-
-// attachBaseline reads the file in the directory baseline, if any.
-func attachBaseline(fsys fs.FS, params any, migrations []Migration) error {
-	files, err := fs.Glob(fsys, "baseline/*.sql")
-	if err != nil || len(files) == 0 {
-		return err
-	}
-	if len(files) > 1 {
-		return fmt.Errorf("baseline: found %d files, want one", len(files))
-	}
-	baseline, err := loadMigration(fsys, files[0], params)
-	if err != nil {
-		return fmt.Errorf("%s: %w", files[0], err)
-	}
-	if baseline.Number == 0 || int(baseline.Number) > len(migrations) {
-		return fmt.Errorf("%s: there is no migration of that number", files[0])
-	}
-	for i, s := range baseline.Statements {
-		if createdName(s) == "" {
-			return fmt.Errorf("%s: statement %d creates no table or view: %.60q", files[0], i+1, s)
-		}
-	}
-	migrations[baseline.Number-1].Baseline = baseline.Statements
-	return nil
-}
-
-// createdName returns the name of the table or view that statement creates, or "".
-func createdName(statement string) string {
-	found := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`).FindStringSubmatch(statement)
-	if found == nil {
-		return ""
-	}
-	return found[1]
 }
 
 func loadMigration(fsys fs.FS, file string, params any) (Migration, error) {

@@ -8,14 +8,12 @@ import (
 	"strings"
 )
 
-//go:embed migrations/*.sql migrations/baseline/*.sql
+//go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema as files NNNN_create_<table>.sql: text/templates that are rendered with a
-// Layout. Statements end with ";" at the end of a line and are idempotent; the line "-- owner:" names the
-// service that owns the table. A file in baseline/ creates all tables and views as the migrations up to its
-// number leave them, for new databases, which takes a fraction of the time. TestBaseline of projector writes
-// (-update) and verifies it.
+// Migrations returns the schema as files NNNN_verb_object.sql: text/templates that are rendered with a Layout.
+// Statements end with ";" at the end of a line and are idempotent; the line "-- owner:" names the service that
+// owns the tables. Until 0.1.0 is released the first file changes in place; after it, each change is a new file.
 func Migrations() (fs.FS, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -39,15 +37,6 @@ func (l Layout) Local(table string) string {
 		return table
 	}
 	return table + "_local"
-}
-
-// Everywhere returns the tables to alter when columns change: the local table and, on a cluster, the
-// Distributed one.
-func (l Layout) Everywhere(table string) []string {
-	if l.Cluster == "" {
-		return []string{table}
-	}
-	return []string{l.Local(table), table}
 }
 
 // Logical returns the table name without the suffix of local tables. ok is false for a cluster's Distributed
@@ -93,41 +82,32 @@ func (l Layout) ReplacingMergeTree(table, version string) string {
 		version + ")"
 }
 
-// restAge is the number of seconds after the last insert when a table read by key is merged into one part.
-const idleSeconds = 300
-
-// Lookup returns the settings of a table that is read by key: small granules in compact parts, which store a
+// ReadByKey returns the settings of a table that is read by key: small granules in compact parts, which store a
 // granule's columns side by side in one file. A point read of many columns then decompresses little more than
 // it needs and takes a third of the CPU time of wide parts (deploy/docs/benchmarks.md). Use granularity 8 for
 // rows of kilobytes, 32 for some hundred bytes, 64 for short ones: smaller granules cost disk, larger ones
 // cost reads.
 //
-// A read by key searches every part, so a table without inserts for restAge seconds is merged into one part.
-// Reads of seven parts take 1.8 times as long.
-func (l Layout) Lookup(granularity int) string {
+// A read by key searches every part, and reads of seven parts take 1.8 times as long: a table at rest is merged.
+func (l Layout) ReadByKey(granularity int) string {
 	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
-		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " +
-		"min_age_to_force_merge_seconds = " + strconv.Itoa(idleSeconds) +
-		", min_age_to_force_merge_on_partition_only = 1, " +
-		l.Deduplication()
+		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " + l.MergeAtRest() + ", " +
+		l.Durable()
 }
 
-// Deduplication returns the setting for a window of insert tokens, so that retried inserts are recognized.
-// Single nodes have none by default.
-func (l Layout) Deduplication() string {
-	if l.Cluster != "" {
-		return "replicated_deduplication_window = 10000"
-	}
-	return "non_replicated_deduplication_window = 10000"
+// MergeAtRest returns the settings that merge a table into one part five minutes after the last insert.
+func (l Layout) MergeAtRest() string {
+	return "min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1"
 }
 
-// SearchSettings returns the settings of tables that are scanned: default granules and the window of insert
-// tokens.
-func (l Layout) SearchSettings() string {
+// Durable returns the settings of every table: a window of insert tokens, so that retried inserts are recognized,
+// and synchronization to disk before an insert is acknowledged. Single nodes have neither by default.
+func (l Layout) Durable() string {
+	window := "non_replicated_deduplication_window"
 	if l.Cluster != "" {
-		return "replicated_deduplication_window = 10000"
+		window = "replicated_deduplication_window"
 	}
-	return "non_replicated_deduplication_window = 10000"
+	return window + " = 10000, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1"
 }
 
 // Distributed returns the statement that creates the Distributed table over the local ones, sharded by the

@@ -1,151 +1,125 @@
 -- owner: projector
--- Written by TestBaseline: go test -run '^TestBaseline$' ./projector -update
+{{- define "version" -}}
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
+    `content_hash` UInt64 COMMENT 'Hash of the content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'Compared by ReplacingMergeTree: version, mapping revision, deletion, content hash',
+    `deleted` Bool COMMENT 'The record is deleted',
+{{- end}}
+{{- define "source" -}}
+    `topic` LowCardinality(String) COMMENT 'Topic of the {{.}} that the row is from',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+{{- end}}
+{{- define "times" -}}
+    `{{.}}_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), {{.}}_repeats, arrayEnumerateUniq({{.}}_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse({{.}}_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+{{- end}}
 CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}}
 (
     `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
     `profile_id` String COMMENT 'Identity',
-    `last_updated` String COMMENT 'last_updated as the record has it',
+    `last_updated` String COMMENT 'last_updated as in the record',
     `updated_at` String COMMENT 'last_updated as an RFC 3339 instant in UTC',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `username` String COMMENT 'Profile slug as the record has it',
-    `username_key` String COMMENT 'Its comparison form',
-    `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
-    `codehost_username_keys` Array(String) COMMENT 'Declared codehost usernames, comparison forms, the own field first',
-    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
-    `content` String COMMENT 'All that the API reads: fields, then the record in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "version"}}
+    `username` String COMMENT 'Profile slug as in the record',
+    `username_key` String COMMENT 'Its normalized form',
+    `email_keys` Array(String) COMMENT 'Normalized forms of every e-mail address of the record',
+    `codehost_username_keys` Array(String) COMMENT 'Declared codehost usernames, normalized forms, the own field first',
+    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, normalized forms, the own field first',
+    `content` String COMMENT 'Everything the API reads: fields, then the record in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1)),
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 8}}
 COMMENT 'Profiles of the professional network, newest version of each';
 {{.Distributed "network_people" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
 (
     `user_id` Int64 COMMENT 'Identity',
-    `last_updated` String COMMENT 'last_updated as the record has it',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `codehost_username` String COMMENT 'Username as the record has it',
-    `username_key` String COMMENT 'Its comparison form',
+    `last_updated` String COMMENT 'last_updated as in the record',
+    {{template "version"}}
+    `codehost_username` String COMMENT 'Username as in the record',
+    `username_key` String COMMENT 'Its normalized form',
     `type` LowCardinality(String) COMMENT 'User, Organization or Bot; empty when not known',
-    `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
-    `network_username` String COMMENT 'network_username as the record has it',
-    `network_username_keys` Array(String) COMMENT 'Declared network usernames, comparison forms, the own field first',
-    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
-    `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
+    `email_keys` Array(String) COMMENT 'Normalized forms of every e-mail address of the record',
+    `network_username` String COMMENT 'network_username as in the record',
+    `network_username_keys` Array(String) COMMENT 'Declared network usernames, normalized forms, the own field first',
+    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, normalized forms, the own field first',
+    `present` UInt64 COMMENT 'Bit mask of the fields that must_have tests',
     `content` String COMMENT 'Derived fields, names and e-mail addresses, then the account as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_people" "ver"}}
 ORDER BY (user_id)
-SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 32}}
 COMMENT 'Accounts of the code host, newest version of each';
 {{.Distributed "codehost_people" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}}
 (
     `user_id` Int64 COMMENT 'Owner',
     `repo_id` Int64 COMMENT 'Identity within the owner',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
+    {{template "version"}}
     `content` String COMMENT 'Language, then the repository as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_repos" "ver"}}
 ORDER BY (user_id, repo_id)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 64}}
 COMMENT 'Repositories, newest version of each';
 {{.Distributed "codehost_repos" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}}
 (
     `user_id` Int64 COMMENT 'Author',
     `sha` String COMMENT 'Identity within the author',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `content` String COMMENT 'Author (login, name, address in comparison form and as given), then the commit as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "version"}}
+    `content` String COMMENT 'Author (login, name, address in normalized form and as given), then the commit as answers show it, in pieces (schemas/MAPPING.md, section 11)' CODEC(ZSTD(1)),
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_commits" "ver"}}
 ORDER BY (user_id, sha)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 64}}
 COMMENT 'Commits, newest version of each';
 {{.Distributed "codehost_commits" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_lists"}}{{.OnCluster}}
 (
     `user_id` Int64 COMMENT 'Owner of the repositories, or author of the commits',
     `list` LowCardinality(String) COMMENT 'repos or commits',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `items` Array(String) COMMENT 'Ids, or shas, of all entries at that version; others that are not newer are withdrawn' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "version"}}
+    `items` Array(String) COMMENT 'Ids, or shas, of all entries at that version; others that are not newer are deleted' CODEC(ZSTD(1)),
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "codehost_lists" "ver"}}
 ORDER BY (user_id, list)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 64}}
 COMMENT 'Complete lists of an account, newest version of each';
 {{.Distributed "codehost_lists" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}}
 (
     `company_hash` UInt64 COMMENT 'Hash of company_id, the order of the table',
     `company_id` String COMMENT 'Identity',
-    `last_updated` String COMMENT 'last_updated as the record has it',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `network_slug` String COMMENT 'Slug as the record has it',
-    `slug_key` String COMMENT 'Its comparison form',
+    `last_updated` String COMMENT 'last_updated as in the record',
+    {{template "version"}}
+    `network_slug` String COMMENT 'Slug as in the record',
+    `slug_key` String COMMENT 'Its normalized form',
     `network_id` String COMMENT 'Id of the company within the professional network',
     `name` String COMMENT 'profile.name',
-    `company` String COMMENT 'Members of the company object without last_updated' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    `company` String COMMENT 'Fields of the company object without last_updated' CODEC(ZSTD(1)),
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "network_companies" "ver"}}
 ORDER BY (company_hash, company_id)
-SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 32}}
 COMMENT 'Companies of the professional network, newest version of each';
 {{.Distributed "network_companies" "company_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}}
 (
     `user_hash` UInt64 COMMENT 'Hash of user_id, the order of the table',
     `user_id` String COMMENT 'Identity',
-    `last_updated` String COMMENT 'last_updated as the record has it',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
-    `username` String COMMENT 'Username as the record has it',
-    `username_key` String COMMENT 'Its comparison form',
+    `last_updated` String COMMENT 'last_updated as in the record',
+    {{template "version"}}
+    `username` String COMMENT 'Username as in the record',
+    `username_key` String COMMENT 'Its normalized form',
     `name` String COMMENT 'Display name',
     `bio` String COMMENT 'Bio' CODEC(ZSTD(1)),
     `location` String COMMENT 'Location as free text',
@@ -153,66 +127,56 @@ CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}}
     `avatar_url` String COMMENT 'Picture',
     `followers` Nullable(Int64) COMMENT 'Accounts that follow it',
     `following` Nullable(Int64) COMMENT 'Accounts that it follows',
-    `created_at` String COMMENT 'created_at as the record has it',
+    `created_at` String COMMENT 'created_at as in the record',
     `account_type` LowCardinality(String) COMMENT 'personal, business or government; empty when not known',
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "microblog_people" "ver"}}
 ORDER BY (user_hash, user_id)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.ReadByKey 64}}
 COMMENT 'Accounts of the microblog, newest version of each';
 {{.Distributed "microblog_people" "user_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "account_links"}}{{.OnCluster}}
 (
     `link_hash` UInt64 COMMENT 'Hash of link_id, the order of the table',
     `link_id` String COMMENT 'Identity: the two accounts and the source',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
+    {{template "version"}}
     `a_platform` LowCardinality(String) COMMENT 'Platform of the first account',
-    `a_username` String COMMENT 'Username of the first account as the record has it',
-    `a_key` String COMMENT 'Its comparison form',
+    `a_username` String COMMENT 'Username of the first account as in the record',
+    `a_key` String COMMENT 'Its normalized form',
     `b_platform` LowCardinality(String) COMMENT 'Platform of the second account',
-    `b_username` String COMMENT 'Username of the second account as the record has it',
-    `b_key` String COMMENT 'Its comparison form',
-    `source` LowCardinality(String) COMMENT 'Who states the link',
+    `b_username` String COMMENT 'Username of the second account as in the record',
+    `b_key` String COMMENT 'Its normalized form',
+    `source` LowCardinality(String) COMMENT 'Origin of the statement',
     `confidence` Float32 COMMENT 'As stated, 1 when not stated',
-    `observed_at` String COMMENT 'observed_at as the record has it',
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    `observed_at` String COMMENT 'observed_at as in the record',
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "account_links" "ver"}}
 ORDER BY (link_hash, link_id)
-SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.Durable}}
 COMMENT 'Statements that two accounts belong to one person, newest version of each';
 {{.Distributed "account_links" "link_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 (
-    `key_hash` UInt64 COMMENT 'XXH64 of what the value is, a zero byte and the value',
+    `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value',
     `claim` String COMMENT 'type, value, target_kind, target and source, each ended by a NUL, which no text has' CODEC(ZSTD(1)),
-    `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
-    `value` String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Comparison form of the value',
+    `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'Type of the value: network.username, codehost.email, link.codehost and so on',
+    `value` String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Normalized form of the value',
     `target_kind` String ALIAS splitByChar(char(0), claim)[3] COMMENT 'What target names: a record kind, or account',
-    `target` String ALIAS splitByChar(char(0), claim)[4] COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
-    `source` String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; of a record under its username the usernames that it declared',
-    `ver` UInt128 COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
+    `target` String ALIAS splitByChar(char(0), claim)[4] COMMENT 'Identity of the record with the value, or platform:username of the other side of an account link',
+    `source` String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; of a record with this username, the usernames that it declared',
+    `ver` UInt128 COMMENT 'Compared by ReplacingMergeTree: version, mapping revision, deletion, content hash',
     `version` Int64 ALIAS toInt64(bitShiftRight(ver, 69)) COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `deleted` Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record was withdrawn',
+    `deleted` Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record is deleted',
     `confidence` Float32 COMMENT 'Confidence of the statement',
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "record"}}
 )
 ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
 PRIMARY KEY key_hash
 ORDER BY (key_hash, claim)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Candidates: records that had a value; readers verify them against the main tables';
 {{.Distributed "lookups" "key_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
 (
@@ -220,27 +184,25 @@ CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
     `period` LowCardinality(String) COMMENT 'Month of UTC that the call counts in, such as 2026-11',
     `request_id` String COMMENT 'Identity: the X-Request-Id of the answer',
     `key_id` LowCardinality(String) COMMENT 'Public part of the API key',
-    `at` DateTime64(6, 'UTC') COMMENT 'When the call was made',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time of the call',
     `method` LowCardinality(String) COMMENT 'HTTP method',
     `endpoint` LowCardinality(String) COMMENT 'Path of the endpoint',
     `status` UInt16 COMMENT 'HTTP status',
-    `outcome` LowCardinality(String) COMMENT 'charged, free, failed, replayed, unanswered, or refused_ and why',
-    `plan` LowCardinality(String) COMMENT 'Plan of the organization at that moment',
-    `requests` Int64 COMMENT 'What counts against the monthly requests',
-    `credits` Int64 COMMENT 'What X-Credits-Charged said',
+    `outcome` LowCardinality(String) COMMENT 'charged, free, failed, replayed, unanswered, or refused_ with the reason',
+    `plan` LowCardinality(String) COMMENT 'Plan of the organization at that time',
+    `requests` Int64 COMMENT 'Monthly requests counted',
+    `credits` Int64 COMMENT 'Value of X-Credits-Charged',
     `duration_us` Int64 COMMENT 'Time to the answer in microseconds',
     `returned` Array(String) COMMENT 'Keyed hashes of the identities that were returned',
     `groups` Array(LowCardinality(String)) COMMENT 'Groups of fields that were returned',
-    `ver` UInt8 COMMENT 'What ReplacingMergeTree compares: a call that was answered wins over the report that it was not',
-    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    `ver` UInt8 COMMENT 'Compared by ReplacingMergeTree: a call that was answered wins over the report that it was not',
+    {{template "source" "event"}}
 )
 ENGINE = {{.ReplacingMergeTree "usage_events" "ver"}}
 PARTITION BY period
 ORDER BY (organization_id, period, request_id)
-SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'The ledger: every call that was charged, could have been, or was refused, once';
+SETTINGS {{.Durable}}
+COMMENT 'The ledger: one row per call that was charged, chargeable or rejected';
 {{.Distributed "usage_events" "organization_id"}}
 CREATE VIEW IF NOT EXISTS usage_monthly{{.OnCluster}}
 (
@@ -248,15 +210,15 @@ CREATE VIEW IF NOT EXISTS usage_monthly{{.OnCluster}}
     `period` LowCardinality(String) COMMENT 'Month of UTC that the calls count in, such as 2026-11',
     `key_id` LowCardinality(String) COMMENT 'Public part of the API key',
     `endpoint` LowCardinality(String) COMMENT 'Path of the endpoint',
-    `calls` UInt64 COMMENT 'Answered calls, replays left out',
-    `requests` Int64 COMMENT 'What counts against the monthly requests',
+    `calls` UInt64 COMMENT 'Answered calls without replays',
+    `requests` Int64 COMMENT 'Monthly requests counted',
     `credits` Int64 COMMENT 'Credits charged',
-    `replayed` UInt64 COMMENT 'Answers that were sent again for an Idempotency-Key',
-    `refused` UInt64 COMMENT 'Calls that were refused for rate, credits or permission',
-    `failed` UInt64 COMMENT 'Calls that failed here',
-    `last_at` DateTime64(6, 'UTC') COMMENT 'When the last of them was made'
+    `replayed` UInt64 COMMENT 'Responses replayed for an Idempotency-Key',
+    `refused` UInt64 COMMENT 'Calls rejected for rate, credits or permission',
+    `failed` UInt64 COMMENT 'Calls that failed in muster',
+    `last_at` DateTime64(6, 'UTC') COMMENT 'Time of the last call'
 )
-COMMENT 'Who called what, by month'
+COMMENT 'Usage by organization, key, endpoint and month'
 AS SELECT
     organization_id,
     period,
@@ -280,11 +242,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
 (
     `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
     `profile_id` String COMMENT 'Identity',
-    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
-    `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
-    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'The record was withdrawn',
+    {{template "version"}}
     `network_url` String COMMENT 'network_url.keyword; empty when missing or over 256 characters',
     `network_url_tokens` Array(String) COMMENT 'Tokens of network_url; [""] of a text without tokens',
     `network_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
@@ -312,12 +270,12 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     `profile_headline` String COMMENT 'profile.headline.keyword; empty when missing or over 256 characters',
     `profile_headline_tokens` Array(String) COMMENT 'Tokens of profile.headline; [""] of a text without tokens',
     `profile_headline_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `profile_headline_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), profile_headline_repeats, arrayEnumerateUniq(profile_headline_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(profile_headline_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "profile_headline"}}
     `profile_headline_length` UInt32 COMMENT 'Number of tokens',
     `profile_summary` String COMMENT 'profile.summary.keyword; empty when missing or over 256 characters',
     `profile_summary_tokens` Array(String) COMMENT 'Tokens of profile.summary; [""] of a text without tokens',
     `profile_summary_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `profile_summary_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), profile_summary_repeats, arrayEnumerateUniq(profile_summary_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(profile_summary_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "profile_summary"}}
     `profile_summary_length` UInt32 COMMENT 'Number of tokens',
     `profile_image_url` String COMMENT 'profile.image_url.keyword; empty when missing or over 256 characters',
     `profile_image_url_tokens` Array(String) COMMENT 'Tokens of profile.image_url; [""] of a text without tokens',
@@ -344,14 +302,14 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     `experience_title` Array(String) COMMENT 'experience.title.keyword, one an element; empty when missing or over 256 characters',
     `experience_title_tokens` Array(Array(String)) COMMENT 'Tokens of experience.title, a list an element; [""] of a text without tokens',
     `experience_title_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `experience_title_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_title_repeats, arrayEnumerateUniq(experience_title_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_title_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "experience_title"}}
     `experience_title_length` UInt32 COMMENT 'Number of tokens of all elements',
     `experience_title_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
     `experience_title_values` UInt32 COMMENT 'Number of elements with tokens',
     `experience_company_name` Array(String) COMMENT 'experience.company_name.keyword, one an element; empty when missing or over 256 characters',
     `experience_company_name_tokens` Array(Array(String)) COMMENT 'Tokens of experience.company_name, a list an element; [""] of a text without tokens',
     `experience_company_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `experience_company_name_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_company_name_repeats, arrayEnumerateUniq(experience_company_name_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_company_name_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "experience_company_name"}}
     `experience_company_name_length` UInt32 COMMENT 'Number of tokens of all elements',
     `experience_company_name_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
     `experience_company_name_values` UInt32 COMMENT 'Number of elements with tokens',
@@ -364,7 +322,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     `experience_company_url` Array(String) COMMENT 'experience.company_url.keyword, one an element; empty when missing or over 256 characters',
     `experience_company_url_tokens` Array(Array(String)) COMMENT 'Tokens of experience.company_url, a list an element; [""] of a text without tokens',
     `experience_company_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `experience_company_url_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_company_url_repeats, arrayEnumerateUniq(experience_company_url_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_company_url_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "experience_company_url"}}
     `experience_company_url_length` UInt32 COMMENT 'Number of tokens of all elements',
     `experience_company_url_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
     `experience_company_url_values` UInt32 COMMENT 'Number of elements with tokens',
@@ -377,7 +335,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     `experience_description` Array(String) COMMENT 'experience.description.keyword, one an element; empty when missing or over 256 characters',
     `experience_description_tokens` Array(Array(String)) COMMENT 'Tokens of experience.description, a list an element; [""] of a text without tokens',
     `experience_description_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
-    `experience_description_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_description_repeats, arrayEnumerateUniq(experience_description_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_description_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    {{template "times" "experience_description"}}
     `experience_description_length` UInt32 COMMENT 'Number of tokens of all elements',
     `experience_description_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
     `experience_description_values` UInt32 COMMENT 'Number of elements with tokens',
@@ -441,9 +399,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     `languages_proficiency_length` UInt32 COMMENT 'Number of tokens of all elements',
     `languages_proficiency_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
     `languages_proficiency_values` UInt32 COMMENT 'Number of elements with tokens',
-    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset',
+    {{template "source" "record"}},
     `inserted` DateTime MATERIALIZED now() COMMENT 'When the row was inserted; rows at rest are compressed anew',
     INDEX network_username_index network_username TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX profile_first_name_tokens_index profile_first_name_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
@@ -511,7 +467,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
 ENGINE = {{.ReplacingMergeTree "search_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
 TTL inserted + toIntervalSecond(240) RECOMPRESS CODEC(ZSTD(3))
-SETTINGS {{.Deduplication}}, index_granularity = 8192, min_bytes_for_wide_part = 268435456, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+SETTINGS {{.Durable}}, min_bytes_for_wide_part = 268435456, {{.MergeAtRest}}
 COMMENT 'What person search reads: tokens, keywords, numbers and dates of network people, newest version of each';
 {{.Distributed "search_people" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "seen_versions"}}{{.OnCluster}}
@@ -522,109 +478,99 @@ CREATE TABLE IF NOT EXISTS {{.Local "seen_versions"}}{{.OnCluster}}
     `version` Int64 COMMENT 'The newer version: microseconds since 0001-01-01T00:00:00Z',
     `revision` UInt32 DEFAULT 0 COMMENT 'Mapping revision (muster ingest --remap): decides between equal versions',
     `content_hash` UInt64 COMMENT 'Hash of the content that the record still had; of a row with another hash this states nothing',
-    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'What ReplacingMergeTree compares: version, mapping revision, deletion, content hash',
-    `deleted` Bool COMMENT 'Always false: withdrawals are records',
-    `last_updated` String COMMENT 'The newer version as the record has it',
-    `topic` LowCardinality(String) COMMENT 'Topic of the message that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    `ver` UInt128 MATERIALIZED bitOr(bitOr(bitShiftLeft(toUInt128(version), 69), bitShiftLeft(toUInt128(revision), 37)), bitOr(bitShiftLeft(toUInt128(deleted), 36), toUInt128(bitShiftRight(content_hash, 28)))) COMMENT 'Compared by ReplacingMergeTree: version, mapping revision, deletion, content hash',
+    `deleted` Bool COMMENT 'Always false: deletions are records',
+    `last_updated` String COMMENT 'The newer version as in the record',
+    {{template "source" "message"}}
 )
 ENGINE = {{.ReplacingMergeTree "seen_versions" "ver"}}
 ORDER BY (kind, key_hash, key, content_hash)
-SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Newer versions of records whose content has stayed the same';
+SETTINGS {{.ReadByKey 128}}
+COMMENT 'Version bumps: newer versions of records with unchanged content';
 {{.Distributed "seen_versions" "key_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "webhook_attempts"}}{{.OnCluster}}
 (
     `organization_id` String COMMENT 'Organization whose delivery it is',
     `delivery_id` String COMMENT 'The webhook-id',
-    `round` String COMMENT 'Names the order to send again; empty for the first time',
-    `attempt` UInt16 COMMENT 'Number of the try in its round',
+    `round` String COMMENT 'ID of the resend request; empty for the first round',
+    `attempt` UInt16 COMMENT 'Number of the attempt in its round',
     `endpoint_id` String COMMENT 'Endpoint: organization, scheme, host, port and path',
     `address` String COMMENT 'The endpoint, without the query of the URL',
-    `request_id` String COMMENT 'Call that asked for the delivery',
-    `at` DateTime64(6, 'UTC') COMMENT 'When the try was made',
+    `request_id` String COMMENT 'Call that requested the delivery',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time of the attempt',
     `duration_us` Int64 COMMENT 'How long it took in microseconds',
-    `http_status` UInt16 COMMENT 'Status of the answer; 0 without one',
-    `status` LowCardinality(String) COMMENT 'Of the delivery after the try: pending, delivered, dead',
+    `http_status` UInt16 COMMENT 'HTTP status of the response; 0 without one',
+    `status` LowCardinality(String) COMMENT 'Status of the delivery after the attempt: pending, delivered, dead',
     `error` LowCardinality(String) COMMENT 'Class of the failure; empty when it was delivered',
-    `response` String COMMENT 'Beginning of a failure\'s answer, redacted',
-    `next_at` DateTime64(6, 'UTC') COMMENT 'When the next try is due; 1970 when there is none',
-    `created_at` DateTime64(6, 'UTC') COMMENT 'When the delivery was ordered',
-    `task_partition` Int32 COMMENT 'Where the task stands in muster.task.webhook.v1',
+    `response` String COMMENT 'Beginning of a failed response, redacted',
+    `next_at` DateTime64(6, 'UTC') COMMENT 'Time of the next attempt; 1970 if there is none',
+    `created_at` DateTime64(6, 'UTC') COMMENT 'Time when the delivery was requested',
+    `task_partition` Int32 COMMENT 'Partition of the task in muster.task.webhook.v1',
     `task_offset` Int64 COMMENT 'Its offset there',
-    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "event"}}
 )
 ENGINE = {{.ReplacingMergeTree "webhook_attempts" "offset"}}
 PARTITION BY toYYYYMM(created_at)
 ORDER BY (organization_id, delivery_id, created_at, round, attempt)
 TTL toDateTime(created_at) + toIntervalDay(90)
-SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Every try to deliver a webhook, and every decision not to try any more';
+SETTINGS {{.Durable}}
+COMMENT 'Every delivery attempt, and every decision to stop';
 {{.Distributed "webhook_attempts" "organization_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "discoveries"}}{{.OnCluster}}
 (
     `input_hash` UInt64 COMMENT 'Hash of platform and username key, the order of the table',
     `platform` LowCardinality(String) COMMENT 'Platform of the input',
-    `username_key` String COMMENT 'Comparison form of the username of the input',
-    `request_id` String COMMENT 'Request that asked',
-    `at` DateTime64(6, 'UTC') COMMENT 'When the work was finished',
+    `username_key` String COMMENT 'Normalized form of the username of the input',
+    `request_id` String COMMENT 'Request',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time of the result',
     `version` Int64 COMMENT 'at in microseconds since 1970-01-01T00:00:00Z; what ReplacingMergeTree compares',
     `found` UInt8 COMMENT 'Profiles beyond the input',
     `result` String COMMENT 'The event as JSON' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "event"}}
 )
 ENGINE = {{.ReplacingMergeTree "discoveries" "version"}}
 ORDER BY (input_hash, platform, username_key)
 TTL toDateTime(at) + toIntervalDay(366)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Newest whole result of discovery for each input';
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Newest complete result of discovery for each input';
 {{.Distributed "discoveries" "input_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "contexts"}}{{.OnCluster}}
 (
     `request_hash` UInt64 COMMENT 'Hash of the request id, the order of the table',
     `request_id` String COMMENT 'Request that was accepted',
-    `organization_id` String COMMENT 'Whose it is: nobody else may read it',
-    `at` DateTime64(6, 'UTC') COMMENT 'When it came to this status',
+    `organization_id` String COMMENT 'Organization that may read it',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time of this status',
     `version` Int64 COMMENT '0 while it is processed, then 9223372036854775807 less the offset: the first outcome counts; what ReplacingMergeTree compares',
     `status` LowCardinality(String) COMMENT 'processing, complete, failed',
     `result` String COMMENT 'The event as JSON, with the profile' CODEC(ZSTD(1)),
-    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "event"}}
 )
 ENGINE = {{.ReplacingMergeTree "contexts" "version"}}
 ORDER BY (request_hash, request_id)
 TTL toDateTime(at) + toIntervalDay(2)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Calls of the context endpoint and what came of them; readers heed a day of them';
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Calls of the context endpoint and their results; readers use those of one day';
 {{.Distributed "contexts" "request_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "discovered_links"}}{{.OnCluster}}
 (
     `found_hash` UInt64 COMMENT 'Hash of platform and username key of the profile that was found, the order of the table',
     `found_platform` LowCardinality(String) COMMENT 'Platform of the profile that was found',
-    `found_key` String COMMENT 'Comparison form of its username',
+    `found_key` String COMMENT 'Normalized form of its username',
     `found_identity` String COMMENT 'Its stable id at its platform; empty: not known',
     `input_hash` UInt64 COMMENT 'discoveries.input_hash of the input',
     `input_platform` LowCardinality(String) COMMENT 'Platform of the input',
-    `input_key` String COMMENT 'Comparison form of the username of the input',
+    `input_key` String COMMENT 'Normalized form of the username of the input',
     `input_identity` String COMMENT 'Stable id of the input at its platform; empty: not known',
     `confidence` Float64 COMMENT 'Calibrated probability that both are one person, 0.9 and more',
-    `at` DateTime64(6, 'UTC') COMMENT 'When the work was finished',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time of the result',
     `version` Int64 COMMENT 'at in microseconds since 1970-01-01T00:00:00Z; what ReplacingMergeTree compares',
-    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
-    `partition` Int32 COMMENT 'Its partition',
-    `offset` Int64 COMMENT 'Its offset'
+    {{template "source" "event"}}
 )
 ENGINE = {{.ReplacingMergeTree "discovered_links" "version"}}
 ORDER BY (found_hash, found_platform, found_key, input_hash, input_platform, input_key)
 TTL toDateTime(at) + toIntervalDay(366)
-SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'Which inputs of discovery have found a profile: candidates, true as long as the newest result of the input says so';
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Inputs of discovery that found a profile: candidates, valid while the newest result of the input contains them';
 {{.Distributed "discovered_links" "found_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_answers"}}{{.OnCluster}}
 (
@@ -633,26 +579,26 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_answers"}}{{.OnCluster}}
     `touch` Int64 COMMENT 'Offset of the touch that the row was built for',
     `partition` Int32 COMMENT 'Partition of that touch',
     `rebuilt` UInt32 DEFAULT 0 COMMENT 'Number of builds without a touch since',
-    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(generation), 96), bitOr(bitShiftLeft(toUInt128(touch), 32), toUInt128(rebuilt))) COMMENT 'What ReplacingMergeTree compares: generation, touch, rebuilt',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(generation), 96), bitOr(bitShiftLeft(toUInt128(touch), 32), toUInt128(rebuilt))) COMMENT 'Compared by ReplacingMergeTree: generation, touch, rebuilt',
     `base_version` Int64 COMMENT 'Newest version of the rows that the answer was built from',
     `base_rows` UInt64 COMMENT 'Number of these rows',
     `base_hash` UInt64 COMMENT 'Hash of their identities and versions',
-    `username_key` String COMMENT 'Comparison form of its username',
-    `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
-    `content` String COMMENT 'All that the API reads: fields, then the account and its newest repositories and commits in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1))
+    `username_key` String COMMENT 'Normalized form of its username',
+    `email_keys` Array(String) COMMENT 'Normalized forms of every e-mail address of the record',
+    `content` String COMMENT 'Everything the API reads: fields, then the account and its newest repositories and commits in pieces (schemas/MAPPING.md, Content)' CODEC(ZSTD(1))
 )
 ENGINE = {{.ReplacingMergeTree "codehost_answers" "ver"}}
 ORDER BY (user_id)
-SETTINGS index_granularity = 8, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
-COMMENT 'What the API answers about accounts of the code host, one row each';
+SETTINGS {{.ReadByKey 8}}
+COMMENT 'Answers about code-host accounts, one row each';
 {{.Distributed "codehost_answers" "user_id"}}
 CREATE TABLE IF NOT EXISTS {{.Local "answer_generations"}}{{.OnCluster}}
 (
-    `generation` UInt32 COMMENT 'Generation of the topic of touches: it grows when the topic begins anew',
+    `generation` UInt32 COMMENT 'Generation of the topic of touches: it grows when the topic is recreated',
     `partitions` UInt32 COMMENT 'Number of its partitions'
 )
 ENGINE = {{.ReplacingMergeTree "answer_generations" "generation"}}
 ORDER BY (generation)
-SETTINGS {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, index_granularity = 8192
+SETTINGS {{.Durable}}
 COMMENT 'Generations of the topic of touches';
 {{.Distributed "answer_generations" "generation"}}
