@@ -1,7 +1,7 @@
 // Package freeport finds addresses for servers that tests start, stop and start again.
 //
-// Outgoing connections use the ports that the system chooses (port 0): while a server is down, any connection on the machine
-// may take its port. The ports found here lie below that range. They are free when found, and drawn at random, so that
+// Outgoing connections use the ports that the system chooses (port 0): while a server is down, any connection may take
+// its port. The ports found here are below that range, free when found, and drawn at random, so that
 // tests that run side by side seldom draw the same.
 package freeport
 
@@ -27,7 +27,7 @@ func Addrs(ctx context.Context, n int) ([]string, error) {
 		if len(out) == n {
 			return out, nil
 		}
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest+1)))
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest+1))) //nolint:gosec // no secret
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		if err != nil {
 			last = err
