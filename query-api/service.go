@@ -57,6 +57,9 @@ type Config struct {
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP. It
 	// must match the configuration of webhook-sender.
 	WebhookAllow []netip.Prefix
+	// Origins are the origins whose web pages may call the API, such as https://app.example.com; "*" allows every
+	// origin. Without any, browsers do not let pages read responses.
+	Origins []string
 	// ResponseBytes bounds the total memory of responses larger than 4 MiB; default 256 MiB. An
 	// organization may hold at most as much as it leaves free.
 	ResponseBytes int64
@@ -156,6 +159,9 @@ func (c Config) Validate() error {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
 		}
+	}
+	if _, err := v1.ParseOrigins(c.Origins); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -265,6 +271,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Platforms == nil {
 		deps.Platforms = identity.Default()
 	}
+	origins, err := v1.ParseOrigins(cfg.Origins)
+	if err != nil {
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
 	description, err := Description()
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
@@ -300,7 +310,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.api, err = v1.New(v1.Config{
 		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
 		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
-		MinReadRate: cfg.MinReadRate,
+		MinReadRate: cfg.MinReadRate, Origins: origins,
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,

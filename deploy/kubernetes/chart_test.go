@@ -66,6 +66,7 @@ func variants() map[string]map[string]any {
 		"everything": merge(needed(), map[string]any{
 			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m",
 			"webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
+			"corsOrigins":  []any{"https://app.example", "http://localhost:3000"},
 			"adminHosts":   []any{"metrics.example"},
 			"clickhouse":   map[string]any{"shards": 12, "replicas": 3},
 			"image": map[string]any{"repository": "registry.example/muster", "digest": "sha256:" +
@@ -272,6 +273,8 @@ func TestChart_ContainerCommandsAreValid(t *testing.T) {
 		require.Contains(t, args, "--admin-hosts="+release+"-query-api-pods,*.svc,*.svc.cluster.local,metrics.example")
 		require.Equal(t, service == "query-api" || service == "webhook-sender",
 			slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
+		require.Equal(t, service == "query-api",
+			slices.Contains(args, "--cors-origin=https://app.example,http://localhost:3000"), service)
 		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
 			require.Contains(t, c.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/muster/ca"})
 			require.Contains(t, c.VolumeMounts,

@@ -24,6 +24,8 @@ type Config struct {
 	Sample int
 	// WebhookAllow are private address ranges that webhooks may be sent to, also with http.
 	WebhookAllow []netip.Prefix
+	// Origins are the origins whose web pages may call the API.
+	Origins []string
 	// SearchPostings is the setting of the query-api configuration.
 	SearchPostings int
 	// EraseWithin is the maximum time that erased data stays on disk; default 24 h.

@@ -163,7 +163,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"),
-		WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings}.WithDefaults()
+		WebhookAllow: cfg.WebhookAllow, Origins: cfg.Origins, SearchPostings: cfg.SearchPostings}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err

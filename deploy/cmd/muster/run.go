@@ -38,6 +38,7 @@ type environment struct {
 	getenv       func(string) string
 	secret       *service.RootSecret
 	webhookAllow []string      // --webhook-allow
+	origins      []string      // --cors-origin
 	searchMemory int           // --search-memory, in MiB
 	eraseWithin  time.Duration // --erase-within
 	noState      bool          // --no-state
@@ -83,7 +84,7 @@ func (c *command) runCommand() *cobra.Command {
 		lines = append(lines, fmt.Sprintf("  %-17s %s", s.name, s.about))
 	}
 	var addr, adminAddr string
-	var allow, adminHosts []string
+	var allow, origins, adminHosts []string
 	var memory int
 	var within time.Duration
 	var noState bool
@@ -120,6 +121,7 @@ Services:
 				if err != nil {
 					return err
 				}
+				env.origins = origins
 				env.webhookAllow, env.searchMemory, env.eraseWithin, env.noState = allow, memory, within, noState
 				unit, err := s.build(ctx, env)
 				if err != nil {
@@ -135,6 +137,7 @@ Services:
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "listen address of query-api and ingest")
 	cmd.Flags().BoolVar(&noState, "no-state", false, "ingest: publish every pushed record, and store no state")
 	addAllowFlag(cmd.Flags(), &allow)
+	addOriginFlag(cmd.Flags(), &origins)
 	addSearchMemoryFlag(cmd.Flags(), &memory)
 	addWithinFlag(cmd.Flags(), &within)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082",
@@ -298,7 +301,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		SearchPostings: queryapi.SearchIndexBytes(s.searchMemory)}.WithDefaults()
+		Origins: s.origins, SearchPostings: queryapi.SearchIndexBytes(s.searchMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err

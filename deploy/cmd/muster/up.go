@@ -101,6 +101,7 @@ MUSTER_SECRET_KEY replaces the root secret in the data directory; then the other
 	flags.StringVar(&accounts, "accounts", "",
 		"YAML file of plans, organizations and keys to apply (see muster account apply)")
 	addAllowFlag(flags, &allow)
+	addOriginFlag(flags, &cfg.Origins)
 	addSearchMemoryFlag(flags, &memory)
 	addWithinFlag(flags, &cfg.EraseWithin)
 	flags.BoolVar(&noSample, "no-sample", false, "leave an empty data directory empty")

@@ -27,6 +27,11 @@ func addAllowFlag(flags *pflag.FlagSet, allow *[]string) {
 		"private address ranges (CIDR) that webhooks may be sent to, also with http: for development")
 }
 
+func addOriginFlag(flags *pflag.FlagSet, origins *[]string) {
+	flags.StringSliceVar(origins, "cors-origin", nil,
+		"origins whose web pages may call the API, such as https://app.example.com (CORS; * allows every origin)")
+}
+
 // parseAllow parses prefixes and single addresses.
 func parseAllow(values []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix

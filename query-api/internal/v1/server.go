@@ -49,6 +49,8 @@ type Config struct {
 	Uncounted bool
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP.
 	WebhookAllow []netip.Prefix
+	// Origins are the origins whose web pages may call the API, as ParseOrigins returns them.
+	Origins []string
 }
 
 // Deps holds the dependencies of a [Server]. All fields are required.
@@ -143,7 +145,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.observe(compress(s.document(pages, s.rejectEscapedPaths(router))))
+	s.handler = s.observe(s.crossOrigin(compress(s.document(pages, s.rejectEscapedPaths(router)))))
 	return s, nil
 }
 
