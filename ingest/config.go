@@ -45,9 +45,9 @@ type Config struct {
 	StateDir string
 	// Restart ignores the checkpoint of a stopped run over the same files.
 	Restart bool
-	// Again republishes unchanged records too, but not stale ones.
+	// Republish republishes unchanged records too, but not stale ones.
 	Republish bool
-	// Whole publishes complete records even if only the version is new. A version bump is valid
+	// FullRecords publishes complete records even if only the version is new. A version bump is valid
 	// only next to content that was published with the same StateDir; set Whole if others may have
 	// published newer content without it.
 	FullRecords bool
@@ -58,7 +58,7 @@ type Config struct {
 	revision uint32
 	// DryRun decodes, validates and counts, and publishes nothing. It needs no brokers.
 	DryRun bool
-	// Map is the mapping that converts the input's objects to records: the name of a built-in
+	// Mapping is the mapping that converts the input's objects to records: the name of a built-in
 	// mapping, or a file. Without it the objects are records.
 	Mapping string
 	// Format is the format of the inputs. By default it is detected per input.

@@ -25,7 +25,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Letter is a rejected record or a dead letter.
+// DeadLetter is a rejected record or a dead letter.
 type DeadLetter = deadletter.Entry
 
 // DeadLetterFilter selects dead letters or rejected records.
@@ -79,7 +79,7 @@ func DeadLetterTopics(ctx context.Context, cfg bus.Config) (rejected, dead []str
 // Resubmission is the result of resubmitting dead letters or rejected records.
 type Resubmission struct {
 	Run string `json:"run"`
-	// Letters is the number of selected entries, Resubmitted the number of those marked as
+	// Selected is the number of selected entries, Resubmitted the number of those marked as
 	// resubmitted now.
 	Selected    int64 `json:"letters"`
 	Resubmitted int64 `json:"resubmitted"`

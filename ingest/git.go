@@ -32,9 +32,9 @@ type GitConfig struct {
 	// is derived from the remote "origin".
 	OwnerID   int64
 	OwnerName string
-	// Full reads the full history, including commits read before.
+	// FullHistory reads the full history, including commits read before.
 	FullHistory bool
-	// Unknown is a file to create with the authors without an account, in the format of Authors,
+	// UnknownAuthors is a file to create with the authors without an account, in the format of Authors,
 	// for the operator to complete. It is optional. An existing file is an error, since it may have
 	// been completed; a pipe or a device is written to.
 	UnknownAuthors string

@@ -204,7 +204,7 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
 	require.Len(t, s.Files, 2)
 
-	// Full history: published records are not republished.
+	// FullHistory history: published records are not republished.
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{FullHistory: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)

@@ -16,12 +16,12 @@ import (
 type Counts struct {
 	// Read is the number of records found in the input.
 	Read int64 `json:"read"`
-	// Split is the number of records extracted from other records, or produced by a mapping from
+	// Extracted is the number of records extracted from other records, or produced by a mapping from
 	// source objects. It includes those that were then rejected.
 	Extracted int64 `json:"split"`
 	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
-	// Seen is the number of records with a newer version and the same content. The version is
+	// VersionOnly is the number of records with a newer version and the same content. The version is
 	// stored on the topic of version bumps.
 	VersionOnly int64 `json:"seen"`
 	// Unchanged and Stale are the numbers of records of the same version and content, and of
@@ -65,7 +65,7 @@ func countsOf(c convert.Counts) Counts {
 	return out
 }
 
-// Foreign is the kind under which source objects, the inputs of a mapping, are counted.
+// SourceObject is the kind under which source objects, the inputs of a mapping, are counted.
 const SourceObject = convert.SourceObject
 
 // kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.

@@ -63,13 +63,13 @@ func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[s
 	return out, nil
 }
 
-// Seen is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
+// ObservedCalls is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
 type ObservedCalls struct {
 	RequestID string `json:"request_id"`
 	Credits   int64  `json:"credits"`
 }
 
-// Side is the totals of one data source of a reconciliation.
+// Totals is the totals of one data source of a reconciliation.
 type Totals struct {
 	Calls    int64 `json:"calls"`
 	Requests int64 `json:"requests"`
@@ -82,7 +82,7 @@ type Reconciliation struct {
 	Period    string `json:"period"`
 	Ledger    Totals `json:"ledger"`
 	ReadModel Totals `json:"read_model"`
-	// Seen is nil if no client observations were given.
+	// Observed is nil if no client observations were given.
 	Observed *Totals `json:"seen,omitempty"`
 	// Unanswered is the number of calls whose response may not have left; they are not charged.
 	Unanswered int64 `json:"unanswered"`

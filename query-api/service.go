@@ -81,7 +81,7 @@ type Config struct {
 	// ClickHouse connections they need; default: number of CPUs, at least 2. Raise it for a cluster
 	// with many nodes.
 	MaxQueries int
-	// Uncounted disables authentication and metering. It is for benchmarks of their cost and cannot
+	// Unmetered disables authentication and metering. It is for benchmarks of their cost and cannot
 	// be set from outside the program.
 	Unmetered bool
 	// redisTimeoutFactor multiplies the Redis timeouts; 0 is 1. Tests set it so that a busy machine does not look

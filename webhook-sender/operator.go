@@ -137,7 +137,7 @@ func (o *Operator) Resend(ctx context.Context, deliveryID string, partition int,
 	return nil
 }
 
-// Troubled is the health of the endpoints that are stopped or whose breaker was open. Pending is
+// EndpointHealth is the health of the endpoints that are stopped or whose breaker was open. Pending is
 // the number of waiting deliveries by endpoint ID.
 type EndpointHealth struct {
 	Endpoints []event.EndpointState

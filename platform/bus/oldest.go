@@ -17,7 +17,7 @@ const oldestConcurrency = 8
 // errFound stops a read at the first message.
 var errFound = errors.New("found")
 
-// Oldest returns, by topic, the timestamp of the oldest message in lags that the group has not committed. It omits
+// OldestTimestamps returns, by topic, the timestamp of the oldest message in lags that the group has not committed. It omits
 // topics without such messages. It reads one message from each partition.
 func OldestTimestamps(ctx context.Context, cfg Config, lags []PartitionLag) (map[string]time.Time, error) {
 	if err := cfg.validate(); err != nil {

@@ -32,7 +32,7 @@ type Entry struct {
 	// RequestedAt is the version: the newest entry of a hash wins; if versions tie, a withdrawn one.
 	RequestedAt string `json:"requested_at"`
 	RequestID   string `json:"request_id,omitempty"`
-	// Lifted withdraws the suppression.
+	// Unsuppressed withdraws the suppression.
 	Unsuppressed bool `json:"lifted,omitzero"`
 	// From is the hash of the entry that this one is derived from; empty for requested ones.
 	From string `json:"from,omitempty"`
