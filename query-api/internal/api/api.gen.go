@@ -158,6 +158,21 @@ func (e CodehostMustHave) Valid() bool {
 	}
 }
 
+// Defines values for CompanyEnrichResponseDryRun.
+const (
+	CompanyEnrichResponseDryRunTrue CompanyEnrichResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the CompanyEnrichResponseDryRun enum.
+func (e CompanyEnrichResponseDryRun) Valid() bool {
+	switch e {
+	case CompanyEnrichResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ContextAcceptedStatus.
 const (
 	Processing ContextAcceptedStatus = "processing"
@@ -167,6 +182,21 @@ const (
 func (e ContextAcceptedStatus) Valid() bool {
 	switch e {
 	case Processing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ContextProfileDryRun.
+const (
+	ContextProfileDryRunTrue ContextProfileDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the ContextProfileDryRun enum.
+func (e ContextProfileDryRun) Valid() bool {
+	switch e {
+	case ContextProfileDryRunTrue:
 		return true
 	default:
 		return false
@@ -308,6 +338,21 @@ const (
 func (e PersonDiscoverResponseDryRun) Valid() bool {
 	switch e {
 	case PersonDiscoverResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PersonEnrichResponseDryRun.
+const (
+	PersonEnrichResponseDryRunTrue PersonEnrichResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the PersonEnrichResponseDryRun enum.
+func (e PersonEnrichResponseDryRun) Valid() bool {
+	switch e {
+	case PersonEnrichResponseDryRunTrue:
 		return true
 	default:
 		return false
@@ -676,8 +721,11 @@ type CodehostPersonRequest struct {
 	Codehost Identifiers `json:"codehost"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun   *bool               `json:"dry_run,omitempty"`
-	MustHave *[]CodehostMustHave `json:"must_have,omitempty"`
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64              `json:"max_credits,omitempty"`
+	MustHave   *[]CodehostMustHave `json:"must_have,omitempty"`
 }
 
 // Commit defines model for Commit.
@@ -747,6 +795,12 @@ type CompanyEnrichRequest struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
 	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
 
@@ -757,11 +811,17 @@ type CompanyEnrichRequest struct {
 	NetworkUrl *string `json:"network_url,omitempty"`
 }
 
-// CompanyEnrichResponse defines model for CompanyEnrichResponse.
+// CompanyEnrichResponse The company, if it matched; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
-	Company *Company `json:"company"`
-	Matched bool     `json:"matched"`
+	Company          *Company                     `json:"company,omitempty"`
+	CreditsRemaining *int64                       `json:"credits_remaining,omitempty"`
+	DryRun           *CompanyEnrichResponseDryRun `json:"dry_run,omitempty"`
+	Matched          *bool                        `json:"matched,omitempty"`
+	MaxCredits       *int64                       `json:"max_credits,omitempty"`
 }
+
+// CompanyEnrichResponseDryRun defines model for CompanyEnrichResponse.DryRun.
+type CompanyEnrichResponseDryRun bool
 
 // CompanyRef defines model for CompanyRef.
 type CompanyRef struct {
@@ -779,22 +839,34 @@ type ContextAccepted struct {
 // ContextAcceptedStatus defines model for ContextAccepted.Status.
 type ContextAcceptedStatus string
 
-// ContextProfile defines model for ContextProfile.
+// ContextProfile The standard and generated fields; with `dry_run`, a `DryRun`.
 type ContextProfile struct {
 	// Confidence Confidence by the path of the field, `custom.<name>` for generated ones.
-	Confidence map[string]interface{} `json:"confidence"`
+	Confidence       *map[string]interface{} `json:"confidence,omitempty"`
+	CreditsRemaining *int64                  `json:"credits_remaining,omitempty"`
 
 	// Custom One entry per key of the request's `schema`; null if no value reached the confidence.
-	Custom map[string]interface{} `json:"custom"`
+	Custom     *map[string]interface{} `json:"custom,omitempty"`
+	DryRun     *ContextProfileDryRun   `json:"dry_run,omitempty"`
+	MaxCredits *int64                  `json:"max_credits,omitempty"`
 
 	// Sources The source of each field by its path; a span of the input, or a record.
 	Sources *map[string]interface{} `json:"sources,omitempty"`
 }
 
+// ContextProfileDryRun defines model for ContextProfile.DryRun.
+type ContextProfileDryRun bool
+
 // ContextRequest defines model for ContextRequest.
 type ContextRequest struct {
 	// Confidence Minimum confidence of returned values.
 	Confidence *float64 `json:"confidence,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; no task is started and nothing is charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error, and no task is started.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// Person Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
 	// values.
@@ -1213,8 +1285,11 @@ type NetworkPersonRequest struct {
 	Addons *[]NetworkAddon `json:"addons,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun   *bool              `json:"dry_run,omitempty"`
-	MustHave *[]NetworkMustHave `json:"must_have,omitempty"`
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64             `json:"max_credits,omitempty"`
+	MustHave   *[]NetworkMustHave `json:"must_have,omitempty"`
 
 	// Network One identifier, or a list of 1 to 100.
 	Network Identifiers `json:"network"`
@@ -1259,6 +1334,9 @@ type PersonDiscoverRequest struct {
 	// MaxAgeDays Maximum age of a stored result; 0 ignores stored results.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
 	// Microblog Microblogging username or profile URL.
 	Microblog *string `json:"microblog,omitempty"`
 
@@ -1285,30 +1363,43 @@ type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost *string `json:"codehost,omitempty"`
 
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
 	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
 	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
 	// account.
 	Email *string `json:"email,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// NetworkUsername Professional-network profile slug (or profile URL).
 	NetworkUsername *string       `json:"network_username,omitempty"`
 	Websets         *[]WebsetName `json:"websets,omitempty"`
 }
 
-// PersonEnrichResponse defines model for PersonEnrichResponse.
+// PersonEnrichResponse The websets that matched and the person; with `dry_run`, a `DryRun`.
 type PersonEnrichResponse struct {
+	CreditsRemaining *int64                      `json:"credits_remaining,omitempty"`
+	DryRun           *PersonEnrichResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits       *int64                      `json:"max_credits,omitempty"`
+
 	// Person One key per matched webset; `{}` if there is no match.
-	Person struct {
+	Person *struct {
 		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
 
 		// Network A professional-network person, in the shapes of the search result.
 		Network *EnrichedNetwork `json:"network,omitempty"`
-	} `json:"person"`
+	} `json:"person,omitempty"`
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
-	WebsetsMatched []WebsetName `json:"websets_matched"`
+	WebsetsMatched *[]WebsetName `json:"websets_matched,omitempty"`
 }
+
+// PersonEnrichResponseDryRun defines model for PersonEnrichResponse.DryRun.
+type PersonEnrichResponseDryRun bool
 
 // ProfileCertification defines model for ProfileCertification.
 type ProfileCertification struct {
@@ -1597,6 +1688,9 @@ type DryRun = bool
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// MaxCredits defines model for MaxCredits.
+type MaxCredits = int64
+
 // Conflict defines model for Conflict.
 type Conflict = Error
 
@@ -1708,6 +1802,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *MaxCredits `form:"max_credits,omitempty" json:"max_credits,omitempty"`
+
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
@@ -1737,6 +1834,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *MaxCredits `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
@@ -2432,6 +2532,19 @@ func (siw *ServerInterfaceWrapper) GetCodehostPerson(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "max_credits" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_credits", r.URL.Query(), &params.MaxCredits, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "max_credits"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "max_credits", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -2541,6 +2654,19 @@ func (siw *ServerInterfaceWrapper) GetNetworkPerson(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "must_have"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "must_have", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "max_credits" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_credits", r.URL.Query(), &params.MaxCredits, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "max_credits"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "max_credits", Err: err})
 		}
 		return
 	}
@@ -2938,6 +3064,7 @@ type EnrichCompany200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -2962,6 +3089,9 @@ func (response EnrichCompany200JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -4016,6 +4146,7 @@ type EnrichPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -4040,6 +4171,9 @@ func (response EnrichPerson200JSONResponse) VisitEnrichPersonResponse(w http.Res
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -4880,6 +5014,7 @@ type GetCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -4901,6 +5036,9 @@ func (response GetCodehostPerson200JSONResponse) VisitGetCodehostPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -5041,6 +5179,7 @@ type PostCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -5065,6 +5204,9 @@ func (response PostCodehostPerson200JSONResponse) VisitPostCodehostPersonRespons
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -5261,6 +5403,7 @@ type GetNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -5282,6 +5425,9 @@ func (response GetNetworkPerson200JSONResponse) VisitGetNetworkPersonResponse(w 
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -5422,6 +5568,7 @@ type PostNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -5446,6 +5593,9 @@ func (response PostNetworkPerson200JSONResponse) VisitPostNetworkPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))

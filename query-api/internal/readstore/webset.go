@@ -41,6 +41,8 @@ type MustHave struct {
 // Record is a rendered record and the identities of its data.
 type Record struct {
 	Body []byte // a JSON object
+	// Unmet reports that there is a record, which does not meet MustHave; then it is rendered as a miss.
+	Unmet bool
 	// Identities are the records that it was rendered from, as "<kind> <identity>".
 	Identities []string
 	// Identifiers are the identifiers of those records (metering.Used).
@@ -120,6 +122,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, erro
 		met = met || other.person != nil
 	}
 	if !met {
+		miss.Unmet = true
 		return miss, nil
 	}
 	if !q.Codehost || other.person == nil {
@@ -149,6 +152,7 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 		met = met || other.person != nil
 	}
 	if !met {
+		miss.Unmet = true
 		return miss, nil
 	}
 	return newRecord(appendCodehostPerson(nil, row, other.network(), q.Network, other.by), owner, other.person), nil

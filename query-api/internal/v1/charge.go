@@ -40,6 +40,9 @@ func (w *chargedWriter) WriteHeader(status int) {
 		h := w.Header()
 		quota, ok := w.call.Quota()
 		h[creditsChargedHeader] = []string{strconv.FormatInt(quota.Charged, 10)}
+		if reason := exchangeOf(w.ctx).missReason; reason != "" {
+			h[missReasonHeader] = []string{reason}
+		}
 		if w.op.quota && ok {
 			h.Set("X-Quota-Used", strconv.FormatInt(quota.Used, 10))
 			h.Set("X-Quota-Limit", strconv.FormatInt(quota.Limit, 10))
@@ -125,7 +128,7 @@ const maxStoredBytes = 16 << 20
 func storable(status int) bool { return status < http.StatusBadRequest }
 
 // storedHeaderNames returns the names of response headers that are stored with a response.
-func storedHeaderNames() []string { return []string{"X-Degraded", "Age"} }
+func storedHeaderNames() []string { return []string{"X-Degraded", missReasonHeader, "Age"} }
 
 // storedHeaders returns the headers to store, nil if none is set.
 func storedHeaders(h http.Header) map[string]string {
@@ -191,12 +194,28 @@ func estimate(ctx context.Context, units int64) (answer, error) {
 	return fmt.Appendf(nil, `{"dry_run":true,"max_credits":%d,"credits_remaining":%d}`, cost, quota.Remaining), nil
 }
 
+// checkMaxCredits returns an error unless a call that uses at most units costs at most maxCredits. fix is how the caller
+// can lower the cost, besides raising the limit.
+func checkMaxCredits(ctx context.Context, units int64, maxCredits *int64, fix string) error {
+	if maxCredits == nil {
+		return nil
+	}
+	if *maxCredits < 0 {
+		return invalidf("max_credits must not be negative")
+	}
+	if cost := units * metering.FromContext(ctx).UnitPrice(); cost > *maxCredits {
+		return invalidf("max_credits is %d, and the call may cost %d: raise it%s", *maxCredits, cost, fix)
+	}
+	return nil
+}
+
 // isTrue returns the value of an optional flag, false by default.
 func isTrue[B ~bool](flag *B) bool { return flag != nil && bool(*flag) }
 
 // Header names of every response, in canonical form: http.Header.Set would canonicalize them for each call.
 const (
 	creditsChargedHeader = "X-Credits-Charged"
+	missReasonHeader     = "X-Miss-Reason"
 	rateLimitHeader      = "X-Ratelimit-Limit"
 	rateRemainingHeader  = "X-Ratelimit-Remaining"
 	rateResetHeader      = "X-Ratelimit-Reset"

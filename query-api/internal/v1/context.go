@@ -76,6 +76,13 @@ func (s *Server) CreateContext(
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMaxCredits(ctx, 1, request.Body.MaxCredits, ""); err != nil {
+		return nil, err
+	}
+	if isTrue(request.Body.DryRun) {
+		body, err := estimate(ctx, 1)
+		return contextResponse{status: http.StatusOK, body: body}, err
+	}
 	work, err := call.ClaimWork(ctx, func(w metering.Work) (bool, error) {
 		return s.contexts.CannotResume(ctx, task.Call.OrganizationID, w.ID)
 	})

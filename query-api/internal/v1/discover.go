@@ -58,6 +58,9 @@ func (s *Server) DiscoverPerson(
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMaxCredits(ctx, 1, request.Body.MaxCredits, ""); err != nil {
+		return nil, err
+	}
 	if isTrue(request.Body.DryRun) {
 		body, err := estimate(ctx, 1)
 		return discoverResponse{body: body}, err

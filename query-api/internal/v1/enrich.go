@@ -18,6 +18,12 @@ func (s *Server) EnrichPerson(
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMaxCredits(ctx, 1, request.Body.MaxCredits, ""); err != nil {
+		return nil, err
+	}
+	if isTrue(request.Body.DryRun) {
+		return estimate(ctx, 1)
+	}
 	res, err := metering.FromContext(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -33,6 +39,9 @@ func (s *Server) EnrichPerson(
 	}
 	if p.Network != nil {
 		used.Units, used.Groups = 1, append(used.Groups, identity.Network)
+	}
+	if used.Units == 0 {
+		exchangeOf(ctx).missReason = reasonNotFound
 	}
 	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
@@ -115,6 +124,12 @@ func (s *Server) EnrichCompany(
 	if q == (readstore.CompanyQuery{}) {
 		return nil, malformed
 	}
+	if err := checkMaxCredits(ctx, 1, request.Body.MaxCredits, ""); err != nil {
+		return nil, err
+	}
+	if isTrue(request.Body.DryRun) {
+		return estimate(ctx, 1)
+	}
 	res, err := metering.FromContext(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -130,6 +145,8 @@ func (s *Server) EnrichCompany(
 	var used metering.Used
 	if company.Body != nil {
 		used = metering.Used{Units: 1, Identities: company.Identities, Groups: []string{"company"}}
+	} else {
+		exchangeOf(ctx).missReason = reasonNotFound
 	}
 	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err

@@ -34,6 +34,8 @@ type exchange struct {
 	answer    share
 	recorder  *recorder
 	sending   *chargedWriter // nil: the call is not metered
+	// missReason is the value of X-Miss-Reason; empty if the response has a record.
+	missReason string
 	// starts are the body offsets of individually charged items; nil if the response has one price.
 	starts []int
 }
@@ -42,6 +44,9 @@ type exchange struct {
 func (x *exchange) take(n int) error { return x.answer.take(x.principal.Organization.ID, n) }
 
 type exchangeKey struct{}
+
+// reasonNotFound is the value of X-Miss-Reason if no record matches.
+const reasonNotFound = "not_found"
 
 // exchangeOf returns the exchange of the request.
 func exchangeOf(ctx context.Context) *exchange {

@@ -253,6 +253,11 @@ func checkQuery(raw string, parameters []parameter) error {
 				return invalidf("the parameter %q must be true or false", p.name)
 			}
 		}
+		if p.integer && ok {
+			if _, err := strconv.ParseInt(value[0], 10, 64); err != nil {
+				return invalidf("the parameter %q must be an integer", p.name)
+			}
+		}
 	}
 	return nil
 }

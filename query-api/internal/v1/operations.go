@@ -38,6 +38,7 @@ type parameter struct {
 	required bool
 	hint     string // for the error if it is missing
 	boolean  bool
+	integer  bool
 }
 
 // operations lists the endpoints.
@@ -47,7 +48,9 @@ func operations() []operation {
 		bad           = http.StatusBadRequest
 		internal      = http.StatusInternalServerError
 	)
-	lists := []parameter{{name: "addons"}, {name: "must_have"}, {name: "dry_run", boolean: true}}
+	lists := []parameter{
+		{name: "addons"}, {name: "must_have"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
+	}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
 		{

@@ -57,6 +57,8 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 				idempotent = true
 			case "DryRun":
 				names = append(names, "dry_run")
+			case "MaxCredits":
+				names = append(names, "max_credits")
 			default:
 				if p.In == "path" {
 					continue

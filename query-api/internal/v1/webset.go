@@ -87,7 +87,7 @@ func (s *Server) GetNetworkPerson(
 	ctx context.Context, request api.GetNetworkPersonRequestObject,
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
-	return s.respondOne(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.networkWebset(), p.Network, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)})
 }
 
 // PostNetworkPerson is POST /v1/webset/network/person.
@@ -95,7 +95,7 @@ func (s *Server) PostNetworkPerson(
 	ctx context.Context, request api.PostNetworkPersonRequestObject,
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
-	return s.respondMany(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.networkWebset(), b.Network, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)})
 }
 
 // GetCodehostPerson is GET /v1/webset/codehost/person.
@@ -103,7 +103,7 @@ func (s *Server) GetCodehostPerson(
 	ctx context.Context, request api.GetCodehostPersonRequestObject,
 ) (api.GetCodehostPersonResponseObject, error) {
 	p := request.Params
-	return s.respondOne(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
+	return s.respondOne(ctx, s.codehostWebset(), p.Codehost, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)})
 }
 
 // PostCodehostPerson is POST /v1/webset/codehost/person.
@@ -111,7 +111,7 @@ func (s *Server) PostCodehostPerson(
 	ctx context.Context, request api.PostCodehostPersonRequestObject,
 ) (api.PostCodehostPersonResponseObject, error) {
 	b := request.Body
-	return s.respondMany(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
+	return s.respondMany(ctx, s.codehostWebset(), b.Codehost, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)})
 }
 
 // VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.
@@ -151,10 +151,8 @@ func texts[T ~string](list *[]T) []string {
 }
 
 // respondOne responds to one identifier with one record.
-func (s *Server) respondOne(
-	ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool,
-) (answer, error) {
-	chosen, must, err := w.options(addons, mustHave)
+func (s *Server) respondOne(ctx context.Context, w webset, id string, o options) (answer, error) {
+	chosen, must, err := w.check(o)
 	if err != nil {
 		return nil, err
 	}
@@ -162,12 +160,21 @@ func (s *Server) respondOne(
 	if err != nil {
 		return nil, err
 	}
-	if dryRun {
+	if err := checkMaxCredits(ctx, 1, o.maxCredits, ""); err != nil {
+		return nil, err
+	}
+	if o.dryRun {
 		return estimate(ctx, 1)
 	}
 	records, err := s.readAndCharge(ctx, w, []lookup{find}, []int{0}, chosen)
 	if err != nil {
 		return nil, err
+	}
+	switch r := records[0]; {
+	case r.Unmet:
+		exchangeOf(ctx).missReason = "must_have: " + strings.Join(o.mustHave, ", ")
+	case len(r.Identities) == 0:
+		exchangeOf(ctx).missReason = reasonNotFound
 	}
 	return answer(records[0].Body), nil
 }
@@ -224,17 +231,15 @@ func (s *Server) readAndCharge(
 }
 
 // respondMany responds to one identifier with one record, and to a list with a list.
-func (s *Server) respondMany(
-	ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool,
-) (records, error) {
+func (s *Server) respondMany(ctx context.Context, w webset, ids api.Identifiers, o options) (records, error) {
 	names, isList, err := identifiers(w.name, ids)
 	if err != nil {
 		return nil, err
 	}
 	if !isList {
-		return s.respondOne(ctx, w, names[0], addons, mustHave, dryRun)
+		return s.respondOne(ctx, w, names[0], o)
 	}
-	chosen, must, err := w.options(addons, mustHave)
+	chosen, must, err := w.check(o)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +259,10 @@ func (s *Server) respondMany(
 		first[id], indexes[i] = len(finds), len(finds)
 		finds = append(finds, find)
 	}
-	if dryRun {
+	if err := checkMaxCredits(ctx, int64(len(names)), o.maxCredits, ", or send fewer identifiers"); err != nil {
+		return nil, err
+	}
+	if o.dryRun {
 		return estimate(ctx, int64(len(names)))
 	}
 	all, err := s.readAndCharge(ctx, w, finds, indexes, chosen)
@@ -320,17 +328,24 @@ func numberHint(name string, kind jsontext.Kind) string {
 	return ""
 }
 
-// options validates add-ons and must_have.
-func (w webset) options(addons, mustHave []string) (map[string]bool, readstore.MustHave, error) {
+// options are the options of a call.
+type options struct {
+	addons, mustHave []string
+	maxCredits       *int64 // nil: no limit
+	dryRun           bool
+}
+
+// check validates add-ons and must_have.
+func (w webset) check(o options) (map[string]bool, readstore.MustHave, error) {
 	var must readstore.MustHave
-	chosen := make(map[string]bool, len(addons))
-	for i, a := range addons {
+	chosen := make(map[string]bool, len(o.addons))
+	for i, a := range o.addons {
 		if !slices.Contains(w.addons, a) {
 			return nil, must, unknownValue("addons", i, a, w.addons)
 		}
 		chosen[a] = true
 	}
-	for i, f := range mustHave {
+	for i, f := range o.mustHave {
 		if !slices.Contains(w.fields, f) {
 			return nil, must, unknownValue("must_have", i, f, w.fields)
 		}
