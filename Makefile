@@ -4,7 +4,7 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 
 GO        ?= go
-MODULES   := schemas platform ingest projector query-api discovery-worker webhook-sender deploy
+MODULES   := schemas platform ingest projector query-api/client query-api discovery-worker webhook-sender deploy
 BIN       := bin/muster
 DATA_DIR  ?= .muster
 SAMPLE    ?= 2000
