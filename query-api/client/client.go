@@ -16,6 +16,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// Version is the version of muster that the client was made for.
+const Version = "0.1.0"
+
 // Options configures a client. The zero value has the defaults.
 //
 // A call is retried after a broken connection or a truncated response, and after a status of 409, 429, 500 or 503 with
@@ -24,7 +27,7 @@ import (
 type Options struct {
 	// HTTPClient sends the requests. The default is [http.DefaultClient].
 	HTTPClient *http.Client
-	// UserAgent is sent with every request. The default is that of net/http.
+	// UserAgent is sent with every request. The default is muster-go/ and [Version].
 	UserAgent string
 	// Retries is the maximum number of retries of a call. The default is 4; a negative number means none.
 	Retries int
@@ -51,6 +54,9 @@ func New(baseURL, key string, options Options) (*Client, error) {
 	}
 	if options.HTTPClient == nil {
 		options.HTTPClient = http.DefaultClient
+	}
+	if options.UserAgent == "" {
+		options.UserAgent = "muster-go/" + Version
 	}
 	if options.Retries == 0 {
 		options.Retries = 4
@@ -265,9 +271,7 @@ func (c *Client) attempt(ctx context.Context, r *request) (Metadata, []byte, err
 		return Metadata{}, nil, fmt.Errorf("create request: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
-	if c.options.UserAgent != "" {
-		req.Header.Set("User-Agent", c.options.UserAgent)
-	}
+	req.Header.Set("User-Agent", c.options.UserAgent)
 	if r.method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 		if r.idempotencyKey != "" {

@@ -120,6 +120,7 @@ func TestClient_RetriesTransientErrorsWithOneIdempotencyKey(t *testing.T) {
 			require.Len(t, r.requests, tc.calls)
 			for i, req := range r.requests {
 				require.Equal(t, "Bearer mk_live_x", req.Header.Get("Authorization"))
+				require.Equal(t, "muster-go/"+client.Version, req.UserAgent())
 				require.NotEmpty(t, req.Header.Get("Idempotency-Key"))
 				require.Equal(t, r.requests[0].Header.Get("Idempotency-Key"), req.Header.Get("Idempotency-Key"))
 				require.Equal(t, `{"codehost":"octavia"}`, r.bodies[i])
