@@ -97,25 +97,25 @@ type ContextResult struct {
 func (c *Client) CreateContext(
 	ctx context.Context, task ContextRequest, options ...CallOption,
 ) (*Response[ContextResult], error) {
-	r, err := post("/v1/context", task, options)
+	r, err := newPost("/v1/context", task, options)
 	if err != nil {
 		return nil, err
 	}
-	return c.context(ctx, r)
+	return c.callContext(ctx, r)
 }
 
 // GetContext returns the result of a context call of the last 24 hours by its RequestID (GET /v1/context/{request_id}).
 func (c *Client) GetContext(ctx context.Context, requestID string) (*Response[ContextResult], error) {
-	r := get("/v1/context/"+url.PathEscape(requestID), nil)
-	out, err := c.context(ctx, r)
+	r := newGet("/v1/context/"+url.PathEscape(requestID), nil)
+	out, err := c.callContext(ctx, r)
 	if err == nil {
 		out.Value.RequestID = requestID // not that of this response
 	}
 	return out, err
 }
 
-// context sends a request whose response is a profile, or 202 without one.
-func (c *Client) context(ctx context.Context, r *request) (*Response[ContextResult], error) {
+// callContext sends a request whose response is a profile, or 202 without one.
+func (c *Client) callContext(ctx context.Context, r *request) (*Response[ContextResult], error) {
 	body, err := call[jsontext.Value](ctx, c, r, false)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (c *Client) context(ctx context.Context, r *request) (*Response[ContextResu
 func (c *Client) GetNetworkPerson(ctx context.Context, p GetNetworkPersonParams) (*Response[NetworkPerson], error) {
 	query := url.Values{"network": {p.Network}}
 	addQuery(query, p.Addons, p.MustHave, p.DryRun)
-	return call[NetworkPerson](ctx, c, get("/v1/webset/network/person", query), p.DryRun)
+	return call[NetworkPerson](ctx, c, newGet("/v1/webset/network/person", query), p.DryRun)
 }
 
 // PostNetworkPerson returns the records of 1 to 100 professional-network people, in the order of the identifiers, empty
@@ -156,7 +156,7 @@ func (c *Client) PostNetworkPerson(
 func (c *Client) GetCodehostPerson(ctx context.Context, p GetCodehostPersonParams) (*Response[CodehostPerson], error) {
 	query := url.Values{"codehost": {p.Codehost}}
 	addQuery(query, p.Addons, p.MustHave, p.DryRun)
-	return call[CodehostPerson](ctx, c, get("/v1/webset/codehost/person", query), p.DryRun)
+	return call[CodehostPerson](ctx, c, newGet("/v1/webset/codehost/person", query), p.DryRun)
 }
 
 // PostCodehostPerson returns the records of 1 to 100 code-hosting people, in the order of the identifiers, empty ones
@@ -191,10 +191,10 @@ func join[S ~string](list []S) string {
 
 // GetUsage returns the requests and credits used in this month (GET /v1/usage).
 func (c *Client) GetUsage(ctx context.Context) (*Response[Usage], error) {
-	return call[Usage](ctx, c, get("/v1/usage", nil), false)
+	return call[Usage](ctx, c, newGet("/v1/usage", nil), false)
 }
 
 // GetDescription returns the OpenAPI description of the API (GET /v1/openapi.json).
 func (c *Client) GetDescription(ctx context.Context) (*Response[jsontext.Value], error) {
-	return call[jsontext.Value](ctx, c, get("/v1/openapi.json", nil), false)
+	return call[jsontext.Value](ctx, c, newGet("/v1/openapi.json", nil), false)
 }

@@ -185,13 +185,13 @@ type request struct {
 	idempotencyKey string
 }
 
-// get returns a GET request.
-func get(path string, query url.Values) *request {
+// newGet returns a GET request.
+func newGet(path string, query url.Values) *request {
 	return &request{method: http.MethodGet, path: path, query: query}
 }
 
-// post returns a POST request with a body and an Idempotency-Key.
-func post(path string, body any, options []CallOption) (*request, error) {
+// newPost returns a POST request with a body and an Idempotency-Key.
+func newPost(path string, body any, options []CallOption) (*request, error) {
 	encoded, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
@@ -221,11 +221,11 @@ func call[T any](ctx context.Context, c *Client, r *request, dryRun bool) (*Resp
 	return out, nil
 }
 
-// callPost is call of a POST request.
+// callPost sends a POST request like call.
 func callPost[T any](
 	ctx context.Context, c *Client, path string, body any, dryRun bool, options []CallOption,
 ) (*Response[T], error) {
-	r, err := post(path, body, options)
+	r, err := newPost(path, body, options)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (c *Client) send(ctx context.Context, r *request) (Metadata, []byte, error)
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return metadata, nil, context.Cause(ctx)
+			return metadata, nil, fmt.Errorf("wait for retry: %w; last error: %w", context.Cause(ctx), err)
 		}
 	}
 }

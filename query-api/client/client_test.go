@@ -157,6 +157,7 @@ func TestClient_RetryEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	_, err := api.GetUsage(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "last error: 503: wait")
 }
 
 func TestNew_RejectsInvalidBaseURLs(t *testing.T) {
