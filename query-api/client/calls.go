@@ -151,8 +151,8 @@ func (c *Client) PostNetworkPerson(
 	return callPost[[]NetworkPerson](ctx, c, "/v1/webset/network/person", people, people.DryRun, options)
 }
 
-// GetCodehostPerson returns the record of one code-hosting person (GET /v1/webset/codehost/person). If there is no match
-// it is empty.
+// GetCodehostPerson returns the record of one code-hosting person (GET /v1/webset/codehost/person). If there is no
+// match it is empty.
 func (c *Client) GetCodehostPerson(ctx context.Context, p GetCodehostPersonParams) (*Response[CodehostPerson], error) {
 	query := url.Values{"codehost": {p.Codehost}}
 	addQuery(query, p.Addons, p.MustHave, p.DryRun)

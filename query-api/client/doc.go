@@ -2,9 +2,9 @@
 //
 // A [Client] has one method per operation of the API description (openapi.yaml), named after it, with a typed request
 // and a [Response]: the decoded body, and what the headers say of cost, rate limit and quota. Responses with a status
-// other than 2xx are returned as an [*Error]. The models are generated from the description; absent text is "", an absent
-// list nil, and optional numbers, booleans and objects are pointers. Fields of records that the description does not
-// name are kept in AdditionalProperties.
+// other than 2xx are returned as an [*Error]. The models are generated from the description; absent text is "", an
+// absent list nil, and optional numbers, booleans and objects are pointers. Fields of records that the description does
+// not name are kept in AdditionalProperties.
 //
 //   - [Client.People] and [Client.SearchPages] iterate over all results of a search.
 //   - [VerifyWebhook] verifies and decodes a webhook delivery.
